@@ -1,0 +1,63 @@
+# Two commands for a stranger: `make run` and `make test`. Both set themselves up.
+# The virtual environment is rebuilt only when its lock file changes.
+
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+SEEDS   ?= 10000
+ROUNDS  ?= 200
+SECONDS ?= 60
+ARGS    ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench fuzz sim torture docs lock clean
+
+help: ## list these commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+run: $(VENV)/ready-run ## set up and start a node (ARGS="--port 8100")
+	@$(BIN)/comity up $(ARGS)
+
+test: $(VENV)/ready-dev ## set up and run all tests
+	@$(BIN)/python -m pytest -n auto $(ARGS)
+
+check: $(VENV)/ready-dev ## lint, format, types, rings
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --verbose | tail -n 20
+
+format: $(VENV)/ready-dev ## put the code into its one format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/ready-dev ## measure each workload beside its baseline
+	@$(BIN)/python -m bench $(ARGS)
+
+fuzz: $(VENV)/ready-dev ## feed the parsers garbage (SECONDS=60 for each)
+	@$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
+
+sim: $(VENV)/ready-dev ## simulate crashing stores (SEEDS=10000)
+	@COMITY_SIM_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n auto tests/simulation $(ARGS)
+
+torture: $(VENV)/ready-dev ## kill -9 a writing store (ROUNDS=200)
+	@COMITY_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m torture $(ARGS)
+
+docs: $(VENV)/ready-dev ## build the documentation into build/docs
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "documentation: build/docs/index.html"
+
+lock: ## refresh both lock files (needs uv)
+	uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --all-extras --group dev pyproject.toml -o requirements.lock
+	uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group build -c requirements.lock pyproject.toml -o requirements-run.lock
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(VENV)/ready-run: requirements-run.lock pyproject.toml
+	@$(PYTHON) .ci/setup.py $(VENV) requirements-run.lock
+	@touch $@
+
+$(VENV)/ready-dev: requirements.lock pyproject.toml
+	@$(PYTHON) .ci/setup.py $(VENV) requirements.lock
+	@touch $@ $(VENV)/ready-run

@@ -1,0 +1,1 @@
+"""What answers a call: a behaviour takes a message and returns one."""

@@ -1,0 +1,1 @@
+"""The command line. Each command imports only what it runs."""

@@ -1,0 +1,1 @@
+"""How we go out: one guarded client per protocol."""

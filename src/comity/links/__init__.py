@@ -1,0 +1,1 @@
+"""How two peers are joined: one PeerLink protocol; loopback here, other carriers beside it."""

@@ -1,0 +1,195 @@
+"""What can be asked of a store, as data.
+
+A transaction is a tuple of operations and of audit drafts; it happens whole or not at all. An
+operation that names what it expects fails with `StoreConflict` when the store holds something
+else, and says what it holds. Because a transaction is data and not a conversation, an engine can
+run many of them in one durable commit, and a remote engine can run one in a single round trip.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from comity.core.errors import ConflictError
+
+NO_HASH = bytes(32)
+
+
+class ChainKey(Struct, frozen=True):
+    """A directed pair within a book. A→B and B→A are two chains; so are calls and answers."""
+
+    book: str
+    sender: str
+    receiver: str
+
+
+class Tip(Struct, frozen=True):
+    """The last accepted number of a chain and the hash it ended on."""
+
+    seq: int = 0
+    hash: bytes = NO_HASH
+
+
+class StoredReply(Struct, frozen=True):
+    """The answer kept for one number of a chain; `reply` is None while it is being worked on."""
+
+    seq: int
+    digest: bytes
+    reply: bytes | None
+    at: float
+
+
+class Versioned(Struct, frozen=True):
+    value: bytes
+    version: int
+
+
+class LogRecord(Struct, frozen=True):
+    position: int
+    data: bytes
+
+
+class Document(Struct, frozen=True):
+    id: str
+    body: bytes
+    version: int
+
+
+class Lease(Struct, frozen=True):
+    """Held by one holder until it expires. `token` grows with every new holder: a fence."""
+
+    name: str
+    holder: str
+    token: int
+    expires_at: float
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """Base of what a transaction is made of."""
+
+
+class Advance(Operation, frozen=True, kw_only=True):
+    """Move a chain from `expected` to `to`. Result: the new Tip. Conflict: the current Tip."""
+
+    chain: ChainKey
+    expected: Tip
+    to: Tip
+
+
+class KeepReply(Operation, frozen=True, kw_only=True):
+    """Keep the answer to one number of a chain (None: pending), replacing what was kept."""
+
+    chain: ChainKey
+    seq: int
+    digest: bytes
+    reply: bytes | None
+    at: float
+
+
+class DropReply(Operation, frozen=True, kw_only=True):
+    chain: ChainKey
+    seq: int
+
+
+class PruneReplies(Operation, frozen=True, kw_only=True):
+    """Forget answers that are both beyond the newest `keep` of the chain and before `before`."""
+
+    chain: ChainKey
+    keep: int
+    before: float
+
+
+class Put(Operation, frozen=True, kw_only=True):
+    """Set a key. `expect` is the version it must have (0: must not exist; None: any).
+    Result: the new version. Conflict: the current Versioned or None.
+    """
+
+    space: str
+    key: str
+    value: bytes
+    expect: int | None = None
+    expires_at: float | None = None
+
+
+class Delete(Operation, frozen=True, kw_only=True):
+    """Remove a key. Result: whether it was there."""
+
+    space: str
+    key: str
+    expect: int | None = None
+
+
+class Append(Operation, frozen=True, kw_only=True):
+    """Add to a log. `expect_end` is the position its last record must have. Result: the position.
+    Conflict: the current last position.
+    """
+
+    log: str
+    data: bytes
+    expect_end: int | None = None
+
+
+class Trim(Operation, frozen=True, kw_only=True):
+    """Forget the records of a log up to and including `through`; positions never start again."""
+
+    log: str
+    through: int
+
+
+class PutDocument(Operation, frozen=True, kw_only=True):
+    """Store a body that can be found by words of `text` and by secondary `keys`.
+    Result: the new version. Conflict: the current Document or None.
+    """
+
+    collection: str
+    id: str
+    body: bytes
+    text: str = ""
+    keys: tuple[tuple[str, str], ...] = ()
+    expect: int | None = None
+
+
+class DeleteDocument(Operation, frozen=True, kw_only=True):
+    collection: str
+    id: str
+    expect: int | None = None
+
+
+class PutBlob(Operation, frozen=True, kw_only=True):
+    id: str
+    data: bytes
+
+
+class DeleteBlob(Operation, frozen=True, kw_only=True):
+    id: str
+
+
+class Acquire(Operation, frozen=True, kw_only=True):
+    """Take or extend a lease. Result: the Lease. Conflict: the Lease somebody else holds."""
+
+    name: str
+    holder: str
+    ttl: float
+
+
+class Release(Operation, frozen=True, kw_only=True):
+    """Give a lease back if it is still ours. Result: whether it was."""
+
+    name: str
+    token: int
+
+
+class Fence(Operation, frozen=True, kw_only=True):
+    """Fail the transaction unless the lease is still held under `token`."""
+
+    name: str
+    token: int
+
+
+class StoreConflict(ConflictError):  # noqa: N818 - the word of the protocol
+    """`operation` expected something else than `current`; nothing of its transaction was done."""
+
+    def __init__(self, operation: Operation, current: Any) -> None:
+        super().__init__(f"{type(operation).__name__.lower()} conflicts with what is stored; read it and retry")
+        self.operation = operation
+        self.current = current

@@ -1,0 +1,73 @@
+"""The Store: what must survive.
+
+Every method may be called from one event loop at a time. A write is acknowledged only when it is
+durable, together with its audit entries; reads see every acknowledged write. Engines differ in
+where the bytes live, never in an answer: one conformance suite runs on all of them.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from comity.core.guard.audit import AuditDraft
+from comity.store.operations import (
+    ChainKey,
+    Document,
+    Lease,
+    LogRecord,
+    Operation,
+    StoredReply,
+    Tip,
+    Versioned,
+)
+
+
+class Store(Protocol):
+    def submit(
+        self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
+    ) -> asyncio.Future[tuple[Any, ...]]:
+        """Hand over one transaction; the future holds one result per operation, or the refusal."""
+        ...
+
+    async def commit(self, *operations: Operation, audit: Sequence[AuditDraft] = ()) -> tuple[Any, ...]:
+        """`submit`, and wait until it is durable."""
+        ...
+
+    async def tip(self, chain: ChainKey) -> Tip: ...
+
+    async def reply(self, chain: ChainKey, seq: int) -> StoredReply | None: ...
+
+    async def get(self, space: str, key: str) -> Versioned | None: ...
+
+    async def scan(
+        self, space: str, prefix: str = "", after: str = "", limit: int = 100
+    ) -> list[tuple[str, Versioned]]:
+        """Keys in order, those that begin with `prefix` and come after `after`."""
+        ...
+
+    async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]: ...
+
+    async def end(self, log: str) -> int:
+        """Position of the last record ever appended, 0 for a log that never was."""
+        ...
+
+    async def document(self, collection: str, id: str) -> Document | None: ...  # noqa: A002
+
+    async def find(
+        self,
+        collection: str,
+        *,
+        words: str = "",
+        keys: Sequence[tuple[str, str]] = (),
+        limit: int = 20,
+    ) -> list[Document]:
+        """Documents that hold all `words` (best match first) and all `keys`; without words, oldest first."""
+        ...
+
+    async def blob(self, id: str, offset: int = 0, length: int | None = None) -> bytes | None: ...  # noqa: A002
+
+    async def lease(self, name: str) -> Lease | None: ...
+
+    async def logs(self, prefix: str = "") -> list[str]: ...
+
+    async def close(self) -> None: ...
