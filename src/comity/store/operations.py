@@ -190,6 +190,8 @@ class StoreConflict(ConflictError):  # noqa: N818 - the word of the protocol
     """`operation` expected something else than `current`; nothing of its transaction was done."""
 
     def __init__(self, operation: Operation, current: Any) -> None:
-        super().__init__(f"{type(operation).__name__.lower()} conflicts with what is stored; read it and retry")
+        super().__init__(
+            f"{type(operation).__name__.lower()} conflicts with what is stored; read it and retry"
+        )
         self.operation = operation
         self.current = current

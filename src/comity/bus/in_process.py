@@ -1,0 +1,93 @@
+"""The Bus within one process.
+
+Publishing never waits. Each listener keeps at most `capacity` hints; when it is slower than that, its
+oldest hint is dropped and counted, on the listener and on the bus. Closing the bus ends every listener
+after the hints it already has; afterwards a hint goes nowhere and a new listener ends at once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from comity.core.errors import InvalidError
+
+
+class Listener:
+    """The hints on one subject, for one reader."""
+
+    def __init__(self, capacity: int) -> None:
+        self.dropped = 0
+        self._hints: deque[bytes] = deque()
+        self._capacity = capacity
+        self._stirred = asyncio.Event()
+        self._ended = False
+
+    def __aiter__(self) -> "Listener":
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._hints:
+            if self._ended:
+                raise StopAsyncIteration
+            self._stirred.clear()
+            await self._stirred.wait()
+        return self._hints.popleft()
+
+    def hear(self, hint: bytes) -> bool:
+        """Whether there was room for it."""
+        full = len(self._hints) >= self._capacity
+        if full:
+            self._hints.popleft()
+            self.dropped += 1
+        self._hints.append(hint)
+        self._stirred.set()
+        return not full
+
+    def end(self) -> None:
+        self._ended = True
+        self._stirred.set()
+
+    def leave(self) -> None:
+        """Nobody reads any more: what is left is forgotten."""
+        self._hints.clear()
+        self.end()
+
+
+class InProcessBus:
+    def __init__(self, capacity: int = 256) -> None:
+        if capacity < 1:
+            raise InvalidError(
+                f"a bus with a capacity of {capacity} hints per listener hears nothing; give 1 or more"
+            )
+        self.dropped = 0
+        self._capacity = capacity
+        self._listeners: dict[str, list[Listener]] = {}
+        self._closed = False
+
+    async def publish(self, subject: str, hint: bytes) -> None:
+        if self._closed:
+            return
+        for listener in self._listeners.get(subject, ()):
+            self.dropped += not listener.hear(hint)
+
+    @asynccontextmanager
+    async def listen(self, subject: str) -> AsyncIterator[Listener]:
+        listener = Listener(self._capacity)
+        if self._closed:
+            listener.end()
+        self._listeners.setdefault(subject, []).append(listener)
+        try:
+            yield listener
+        finally:
+            listener.leave()
+            listeners = self._listeners[subject]
+            listeners.remove(listener)
+            if not listeners:
+                del self._listeners[subject]
+
+    async def close(self) -> None:
+        self._closed = True
+        for listeners in self._listeners.values():
+            for listener in listeners:
+                listener.end()

@@ -1,0 +1,275 @@
+"""The rule of the audit chain: what is hashed, how entries are linked, how a chain is verified.
+
+- An entry's hash covers fifteen fields in a fixed ASCII JSON form; `token_count`, `content_preview`
+  and the hash itself stay outside (vcp 5.5).
+- Positions start at 1 and grow by one. Each entry names the hash of the one before it; the first
+  names none (stored null, hashed as "").
+- `checks_passed` is hashed sorted and stored in the order in which the checks ran.
+- Verification stops at the first bad entry and names it. It holds one entry at a time, so a chain
+  of any length can be streamed through it, also in pages: each page takes the last entry of the
+  page before as its `prior`.
+- A chain cannot notice that its own tail is missing. Whoever keeps one signs its head
+  (`head_bytes`), and signs what a pruned chain now starts from (`checkpoint_bytes`). The two forms
+  differ, so that an old head cannot be passed off as a checkpoint.
+"""
+
+import hmac
+import json
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import sha256
+from math import isfinite
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.errors import InvalidError, MalformedError
+
+AuditLevel = Literal["minimal", "standard", "full", "diagnostic"]
+
+NOT_APPLICABLE = "n/a"
+PREVIEW_LIMIT = 100
+DURATION_LIMIT = 2**53
+
+_LEVELS = frozenset(("minimal", "standard", "full", "diagnostic"))
+_CREATED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
+
+
+class AuditDraft(Struct, frozen=True, kw_only=True):
+    """What a room says about an event, before the event has a place in the chain.
+
+    A draft checks itself when it is made, so that `link` cannot fail later, in the middle of a commit.
+    """
+
+    verification_result: str
+    created_at: str
+    checks_passed: tuple[str, ...] = ()
+    failed_step: str | None = None
+    duration_ms: int | float = 0
+    session_id_hash: str | None = None
+    request_id_hash: str | None = None
+    bundle_id_hash: str = NOT_APPLICABLE
+    content_hash: str = NOT_APPLICABLE
+    issuer_hash: str = NOT_APPLICABLE
+    bundle_version: str = NOT_APPLICABLE
+    manifest_signature: str = NOT_APPLICABLE
+    audit_level: AuditLevel = "standard"
+    token_count: int | None = None
+    content_preview: str | None = None
+
+    def __post_init__(self) -> None:
+        if not _CREATED_AT.fullmatch(self.created_at):
+            raise InvalidError(
+                "created_at must look like 2026-01-31T08:15:00.000000Z; make it with timestamp()"
+            )
+        if self.audit_level not in _LEVELS:
+            raise InvalidError("audit_level must be minimal, standard, full or diagnostic")
+        # `not (a <= b)` also catches NaN, and a bool is no duration
+        if type(self.duration_ms) is bool or not 0 <= self.duration_ms <= DURATION_LIMIT:
+            raise InvalidError(f"duration_ms must be a number from 0 to {DURATION_LIMIT}")
+        if self.content_preview is not None:
+            if self.audit_level != "diagnostic":
+                raise InvalidError("content_preview belongs to audit_level diagnostic only; leave it out")
+            if len(self.content_preview) > PREVIEW_LIMIT:
+                raise InvalidError(f"content_preview is limited to {PREVIEW_LIMIT} characters; cut it")
+        _refuse_surrogates(self)
+
+
+class AuditEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A draft with its place in a chain: what is stored."""
+
+    session_id_hash: str | None
+    request_id_hash: str | None
+    verification_result: str
+    checks_passed: tuple[str, ...]
+    failed_step: str | None
+    duration_ms: int | float
+    bundle_id_hash: str
+    content_hash: str
+    issuer_hash: str
+    bundle_version: str
+    manifest_signature: str
+    audit_level: AuditLevel
+    token_count: int | None
+    content_preview: str | None
+    created_at: str
+    chain_position: int
+    previous_hash: str | None
+    entry_hash: str
+
+
+class AuditHead(Struct, frozen=True, kw_only=True):
+    """Where a chain stood at a moment. As a checkpoint: the last entry that was pruned."""
+
+    chain: str
+    position: int
+    entry_hash: str
+    at: str
+
+
+class Verdict(NamedTuple):
+    """`message` is None for a sound chain, else it names the first bad position and its fault."""
+
+    ok: bool
+    message: str | None
+
+
+def timestamp(seconds: float) -> str:
+    """RFC 3339 in UTC with microseconds and Z, from seconds since 1970."""
+    if not isfinite(seconds):
+        raise InvalidError("a timestamp needs a finite number of seconds")
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        raise InvalidError("a timestamp must lie in the years 1 to 9999") from None
+    return f"{moment.isoformat(timespec='microseconds')[:-6]}Z"
+
+
+def privacy_hash(value: str, key: bytes | None = None) -> str:
+    """Stand-in for an id that must not be stored. Without a key, short or known ids can be guessed."""
+    data = value.encode("utf-8", "surrogatepass")
+    digest = sha256(data).hexdigest() if key is None else hmac.digest(key, data, "sha256").hex()
+    return f"sha256:{digest[:32]}"
+
+
+def link(draft: AuditDraft, *, position: int, previous_hash: str | None) -> AuditEntry:
+    """Give a draft its place: after the entry whose hash is `previous_hash`."""
+    if position < 1 or (position == 1) != (previous_hash is None):
+        raise InvalidError("position starts at 1, and only the entry at 1 has no previous_hash")
+    return AuditEntry(
+        session_id_hash=draft.session_id_hash,
+        request_id_hash=draft.request_id_hash,
+        verification_result=draft.verification_result,
+        checks_passed=draft.checks_passed,
+        failed_step=draft.failed_step,
+        duration_ms=draft.duration_ms,
+        bundle_id_hash=draft.bundle_id_hash,
+        content_hash=draft.content_hash,
+        issuer_hash=draft.issuer_hash,
+        bundle_version=draft.bundle_version,
+        manifest_signature=draft.manifest_signature,
+        audit_level=draft.audit_level,
+        token_count=draft.token_count,
+        content_preview=draft.content_preview,
+        created_at=draft.created_at,
+        chain_position=position,
+        previous_hash=previous_hash,
+        entry_hash=_hash(draft, position, previous_hash),
+    )
+
+
+def entry_hash(entry: AuditEntry) -> str:
+    """The hash that the entry's fields demand, whatever it claims itself."""
+    return _hash(entry, entry.chain_position, entry.previous_hash)
+
+
+def verify(
+    entries: Iterable[AuditEntry],
+    *,
+    prior: AuditEntry | AuditHead | None = None,
+    first_position: int = 1,
+) -> Verdict:
+    """Check a chain, or a part of one.
+
+    A part starts after `prior` when that is known; otherwise at `first_position`, and then its first
+    link cannot be checked.
+    """
+    previous: str | None = None
+    position = first_position
+    if prior is not None:
+        previous = prior.entry_hash
+        position = 1 + (prior.position if isinstance(prior, AuditHead) else prior.chain_position)
+    unlinked = prior is None and first_position > 1
+    for entry in entries:
+        if entry.chain_position != position:
+            return Verdict(
+                False, f"audit entry {position}: position is {entry.chain_position}, expected {position}"
+            )
+        if unlinked:
+            unlinked = False
+            if entry.previous_hash is None:
+                return Verdict(False, f"audit entry {position}: link is missing, only entry 1 has none")
+        elif entry.previous_hash != previous:
+            return Verdict(
+                False, f"audit entry {position}: link does not match the hash of the entry before it"
+            )
+        if _hash(entry, position, entry.previous_hash) != entry.entry_hash:
+            return Verdict(False, f"audit entry {position}: hash does not match its fields")
+        previous = entry.entry_hash
+        position += 1
+    return Verdict(True, None)
+
+
+def encode(entry: AuditEntry) -> bytes:
+    return _encoder.encode(entry)
+
+
+def decode(data: bytes) -> AuditEntry:
+    """Read a stored entry; a missing, unknown, repeated or ill-typed field is refused."""
+    try:
+        entry = _decoder.decode(data)
+        # what we wrote ourselves comes back byte for byte and cannot hide a repeated field
+        if _encoder.encode(entry) != data:
+            json.loads(data, object_pairs_hook=_unrepeated)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as reason:
+        raise MalformedError(f"an audit entry cannot be read: {reason}") from None
+    return entry
+
+
+def head_bytes(head: AuditHead) -> bytes:
+    """What is signed to vouch for the last entry of a chain."""
+    return b"comity audit head 1\n" + _ascii(_head_fields(head))
+
+
+def checkpoint_bytes(head: AuditHead) -> bytes:
+    """What is signed to vouch for the last entry that was pruned from the front of a chain."""
+    return b"comity audit checkpoint 1\n" + _ascii(_head_fields(head))
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(AuditEntry)
+
+
+def _hash(fields: AuditDraft | AuditEntry, position: int, previous_hash: str | None) -> str:
+    form = {  # in sorted order, which the encoder keeps
+        "audit_level": fields.audit_level,
+        "bundle_id_hash": fields.bundle_id_hash,
+        "bundle_version": fields.bundle_version,
+        "chain_position": position,
+        "checks_passed": sorted(fields.checks_passed),
+        "content_hash": fields.content_hash,
+        "created_at": fields.created_at,
+        "duration_ms": fields.duration_ms,
+        "failed_step": fields.failed_step,
+        "issuer_hash": fields.issuer_hash,
+        "manifest_signature": fields.manifest_signature,
+        "previous_hash": previous_hash or "",
+        "request_id_hash": fields.request_id_hash,
+        "session_id_hash": fields.session_id_hash,
+        "verification_result": fields.verification_result,
+    }
+    return sha256(_ascii(form)).hexdigest()
+
+
+def _ascii(form: dict[str, Any]) -> bytes:
+    return json.dumps(form, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _head_fields(head: AuditHead) -> dict[str, Any]:
+    return {"at": head.at, "chain": head.chain, "entry_hash": head.entry_hash, "position": head.position}
+
+
+def _refuse_surrogates(draft: AuditDraft) -> None:
+    try:
+        _encoder.encode(draft)
+    except UnicodeEncodeError:
+        raise InvalidError("an audit field holds half a surrogate pair; give whole characters") from None
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a field is repeated")
+    return fields

@@ -1,0 +1,145 @@
+"""Ed25519: who signs, and whether a signature holds.
+
+- An id *is* a public key. It is handed over by strangers, so nothing is believed of it until a
+  signature verifies. An id of any 32 bytes can therefore be named, compared and shown, also one
+  that no honest key has: such a key is refused where it matters, in `verify`, and the caller gets
+  the contract's answer to a bad signature instead of a parsing error.
+- `verify` answers True or False to anything it is given. It refuses keys of small order (whose
+  owner can make one signature fit many messages), keys whose bytes are not the canonical form of
+  their point, and signatures whose scalar is not reduced.
+- The library is loaded with the first key or signature, not with this file.
+"""
+
+from typing import Any, Self
+
+from msgspec import Struct
+
+from comity.core.errors import ComityError, InvalidError, MalformedError
+from comity.core.identity import base58
+
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+
+_DID_KEY = "did:key:z"
+_MULTICODEC_ED25519 = b"\xed\x01"
+_DID_KEY_LENGTH = len(_DID_KEY) + 47
+
+
+class VacantId(Struct, frozen=True):
+    """The 32 bytes of a public key, as a name."""
+
+    public: bytes
+
+    def __post_init__(self) -> None:
+        if type(self.public) is not bytes or len(self.public) != KEY_BYTES:
+            raise InvalidError(f"a vacant id is made of exactly {KEY_BYTES} bytes")
+
+    @classmethod
+    def from_hex(cls, text: str) -> Self:
+        try:
+            public = bytes.fromhex(text) if len(text) == 2 * KEY_BYTES else b""
+        except (TypeError, ValueError):
+            public = b""
+        if len(public) != KEY_BYTES:
+            raise MalformedError(f"a vacant id is written as {2 * KEY_BYTES} hexadecimal digits")
+        return cls(public)
+
+    @classmethod
+    def from_did_key(cls, text: str) -> Self:
+        remedy = "an Ed25519 did:key is written as did:key:z6Mk and 44 more base58 characters"
+        if len(text) != _DID_KEY_LENGTH or not text.startswith(_DID_KEY):
+            raise MalformedError(remedy)
+        try:
+            data = base58.decode(text.removeprefix(_DID_KEY))
+        except ComityError:
+            raise MalformedError(remedy) from None
+        if len(data) != len(_MULTICODEC_ED25519) + KEY_BYTES or not data.startswith(_MULTICODEC_ED25519):
+            raise MalformedError(remedy)
+        return cls(data.removeprefix(_MULTICODEC_ED25519))
+
+    def hex(self) -> str:
+        return self.public.hex()
+
+    def short(self) -> str:
+        """For people to look at; never compare it."""
+        return self.public.hex()[:12]
+
+    def did_key(self) -> str:
+        return _DID_KEY + base58.encode(_MULTICODEC_ED25519 + self.public)
+
+    def __str__(self) -> str:
+        return f"vacant:{self.short()}"
+
+    def __repr__(self) -> str:
+        return f"VacantId.from_hex('{self.hex()}')"
+
+
+class SigningKey:
+    """A secret key. It shows its id and never its seed; `seed` is for whoever stores it."""
+
+    __slots__ = ("_secret", "vacant_id")
+
+    vacant_id: VacantId
+
+    def __init__(self, seed: bytes) -> None:
+        from nacl.bindings import crypto_sign_seed_keypair
+
+        if not isinstance(seed, bytes) or len(seed) != KEY_BYTES:
+            raise InvalidError(f"a signing key is made from a seed of exactly {KEY_BYTES} bytes")
+        public, self._secret = crypto_sign_seed_keypair(seed)
+        self.vacant_id = VacantId(public)
+
+    @classmethod
+    def from_seed(cls, seed: bytes) -> Self:
+        return cls(seed)
+
+    @property
+    def seed(self) -> bytes:
+        return self._secret[:KEY_BYTES]
+
+    def sign(self, message: bytes) -> bytes:
+        from nacl.bindings import crypto_sign
+
+        return crypto_sign(message, self._secret)[:SIGNATURE_BYTES]
+
+    def __repr__(self) -> str:
+        return f"SigningKey({self.vacant_id})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a signing key is not pickled or copied; hand over its seed on purpose")
+
+
+def verify(public: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether the owner of `public` signed `message`; False for whatever is not a proof of that."""
+    from nacl.bindings import crypto_sign_open
+    from nacl.exceptions import CryptoError
+
+    # the binding hands pointers to C: kinds and lengths are ours to check
+    if not (type(public) is bytes and type(message) is bytes and type(signature) is bytes):
+        return False
+    if len(public) != KEY_BYTES or len(signature) != SIGNATURE_BYTES or public in _REFUSED_KEYS:
+        return False
+    try:
+        crypto_sign_open(signature + message, public)
+    except CryptoError:
+        return False
+    return True
+
+
+def _refused_keys() -> frozenset[bytes]:
+    """Every 32 bytes that are a point of small order or a y that is not reduced, under both signs.
+
+    libsodium refuses them too. That depends on how it was built, and ids here are keys of strangers.
+    """
+    prime = 2**255 - 19
+    order_eight = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+    small_order = (0, 1, prime - 1, order_eight, prime - order_eight)
+    not_reduced = range(prime, 2**255)
+    return frozenset(
+        (y | sign << 255).to_bytes(KEY_BYTES, "little")
+        for y in (*small_order, *not_reduced)
+        for sign in (0, 1)
+    )
+
+
+_REFUSED_KEYS = _refused_keys()

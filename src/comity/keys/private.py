@@ -1,0 +1,134 @@
+"""Files and folders that only their owner may touch.
+
+- A secret is read only from a regular file of ours that grants nothing to group and others. What is
+  checked is the opened file itself, by its mode bits: trying to open it proves nothing to root.
+- A secret appears whole or not at all, and is durable before its name exists: written to a new file
+  beside it, synced, then linked to its name. A name that is taken stays as it is.
+- Where there are no owners and mode bits (Windows), the folder's own access list is what protects it.
+- Every refusal is one sentence with the command or the step that repairs it.
+"""
+
+import contextlib
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from comity.core.errors import KeyRefusedError
+
+SECRET_LIMIT = 64 * 1024
+
+_HAS_MODES = os.name == "posix"
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+def ensure_private_folder(path: Path) -> None:
+    """Have a folder of ours with mode 0700; make it when it is missing.
+
+    One that others may read is closed to them. One that others may write is refused: they may
+    already have put something there.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        status = path.stat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise KeyRefusedError(f"{path} is not a folder; name another one or move it away")
+        if not _HAS_MODES:
+            return
+        _refuse_foreign(path, status)
+        mode = stat.S_IMODE(status.st_mode)
+        if mode & 0o022:
+            raise KeyRefusedError(
+                f"{path} may be written by others (mode {mode:04o}); look at what is in it, then run: chmod 700 {path}"
+            )
+        if mode != 0o700:
+            path.chmod(0o700)
+    except OSError as reason:
+        raise KeyRefusedError(f"the folder {path} cannot be used: {_cause(reason)}; name another one") from None
+
+
+def read_private(path: Path) -> bytes:
+    """The content of a secret file that passes every check."""
+    try:
+        opened = os.open(path, _READ)
+    except FileNotFoundError:
+        raise KeyRefusedError(f"{path} does not exist; create it or name the right folder") from None
+    except OSError as reason:
+        if path.is_symlink():
+            raise KeyRefusedError(f"{path} is a symbolic link; put the file itself there") from None
+        raise KeyRefusedError(f"{path} cannot be opened: {_cause(reason)}") from None
+    with os.fdopen(opened, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise KeyRefusedError(f"{path} is not a regular file; move it away")
+        if _HAS_MODES:
+            _refuse_foreign(path, status)
+            mode = stat.S_IMODE(status.st_mode)
+            if mode & 0o077:
+                raise KeyRefusedError(
+                    f"{path} is open to others (mode {mode:04o}), so its secret may be known; run: chmod 600 {path}"
+                )
+        try:
+            data = file.read(SECRET_LIMIT + 1)
+        except OSError as reason:
+            raise KeyRefusedError(f"{path} cannot be read: {_cause(reason)}") from None
+    if len(data) > SECRET_LIMIT:
+        raise KeyRefusedError(f"{path} is larger than {SECRET_LIMIT:,} bytes and holds no secret of ours; move it away")
+    return data
+
+
+def create_private(path: Path, data: bytes) -> None:
+    """Write a new secret file with mode 0600. An existing one is never touched."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    try:
+        with os.fdopen(os.open(draft, _CREATE, 0o600), "wb") as file:
+            if _HAS_MODES:
+                os.fchmod(file.fileno(), 0o600)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _publish(draft, path)
+        _sync_folder(path.parent)
+    except FileExistsError:
+        raise KeyRefusedError(f"{path} exists and is never overwritten; move it away first") from None
+    except OSError as reason:
+        raise KeyRefusedError(f"{path} cannot be written: {_cause(reason)}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _publish(draft: Path, path: Path) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # a file system without hard links: claim the name, then move the finished file over the claim
+        os.close(os.open(path, _CREATE, 0o600))
+        draft.replace(path)
+
+
+def _sync_folder(folder: Path) -> None:
+    if not _HAS_MODES:
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _refuse_foreign(path: Path, status: os.stat_result) -> None:
+    user = os.geteuid()
+    if status.st_uid != user:
+        raise KeyRefusedError(
+            f"{path} belongs to user {status.st_uid} and not to {user}, who runs this; run as its owner, "
+            f"or run: chown {user} {path}"
+        )
+
+
+def _cause(reason: OSError) -> str:
+    return (reason.strerror or type(reason).__name__).lower()

@@ -1,0 +1,97 @@
+"""A PeerLink inside one process.
+
+Each direction holds at most `capacity` messages; a sender waits for room. A message that was taken
+before the other side closed can still be read; then both directions are at their end. The side that
+closes reads nothing more.
+"""
+
+import asyncio
+from collections import deque
+
+from comity.core.errors import InvalidError, TooLargeError
+from comity.links.protocol import LinkClosed
+
+
+class _Direction:
+    """A bounded queue with an end. Both semaphores get one permit too many at the end: whoever takes
+    it sees the end and hands it on, so all who wait are woken, now and later.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._messages: deque[bytes] = deque()
+        self._room = asyncio.Semaphore(capacity)
+        self._ready = asyncio.Semaphore(0)
+        self._ended: LinkClosed | None = None
+
+    async def put(self, message: bytes) -> None:
+        await self._room.acquire()
+        if self._ended is not None:
+            self._room.release()
+            raise LinkClosed(self._ended.reason)
+        self._messages.append(message)
+        self._ready.release()
+
+    async def take(self) -> bytes:
+        await self._ready.acquire()
+        if not self._messages:
+            assert self._ended is not None
+            self._ready.release()
+            raise LinkClosed(self._ended.reason)
+        self._room.release()
+        return self._messages.popleft()
+
+    def end(self, reason: str, *, unread: bool) -> None:
+        """No message enters any more; with `unread` those inside can still be taken."""
+        if not unread:
+            self._messages.clear()
+        if self._ended is None:
+            self._ended = LinkClosed(reason)
+            self._room.release()
+            self._ready.release()
+
+
+class LoopbackLink:
+    """One end; `loopback_pair` makes two that belong together."""
+
+    def __init__(self, peer: str, max_message_bytes: int, outgoing: _Direction, incoming: _Direction) -> None:
+        self._peer = peer
+        self._max_message_bytes = max_message_bytes
+        self._outgoing = outgoing
+        self._incoming = incoming
+
+    @property
+    def max_message_bytes(self) -> int:
+        return self._max_message_bytes
+
+    @property
+    def peer(self) -> str:
+        return self._peer
+
+    async def send(self, message: bytes) -> None:
+        if len(message) > self._max_message_bytes:
+            raise TooLargeError("the message", self._max_message_bytes)
+        await self._outgoing.put(message)
+
+    async def receive(self) -> bytes:
+        return await self._incoming.take()
+
+    async def close(self, reason: str = "") -> None:
+        self._outgoing.end(reason, unread=True)
+        self._incoming.end(reason, unread=False)
+
+
+def loopback_pair(
+    *,
+    capacity: int = 64,
+    max_message_bytes: int = 1 << 20,
+    names: tuple[str, str] = ("left", "right"),
+) -> tuple[LoopbackLink, LoopbackLink]:
+    """Two ends; each is the peer of the other."""
+    if capacity < 1:
+        raise InvalidError(f"a link with a capacity of {capacity} messages carries none; give 1 or more")
+    left, right = names
+    forth, back = _Direction(capacity), _Direction(capacity)
+    return (
+        LoopbackLink(f"loopback:{right}", max_message_bytes, outgoing=forth, incoming=back),
+        LoopbackLink(f"loopback:{left}", max_message_bytes, outgoing=back, incoming=forth),
+    )

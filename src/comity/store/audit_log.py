@@ -1,0 +1,171 @@
+"""The reading end of the audit chains: verify, look at the tail, prune.
+
+Verification needs no secret: the node's public key, the store and the head files. The head files
+are read first, because the log may grow meanwhile but never shrinks.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from comity.core.errors import MalformedError
+from comity.core.guard import audit
+from comity.core.guard.audit import AuditDraft, AuditEntry, AuditHead
+from comity.core.identity.keys import SigningKey
+from comity.store.audit_trail import (
+    CHECKPOINTS,
+    HEADS,
+    log_of,
+    read_head_file,
+    read_signed_head,
+    sign_checkpoint,
+)
+from comity.store.operations import Put, Trim
+from comity.store.protocol import Store
+
+_PAGE = 2000
+
+
+class AuditReport(Struct, frozen=True, kw_only=True):
+    """`position` is where the first fault lies; `entries` is how many were read and found sound."""
+
+    chain: str
+    ok: bool
+    entries: int
+    position: int | None = None
+    message: str | None = None
+
+
+async def chains(store: Store) -> list[str]:
+    return [log.removeprefix("audit:") for log in await store.logs("audit:")]
+
+
+async def verify_chain(
+    store: Store, chain: str, public: bytes, heads_folder: Path | None = None
+) -> AuditReport:
+    """Check one chain from its beginning (or its signed checkpoint) to its signed head."""
+    outside = None if heads_folder is None else read_head_file(heads_folder / f"{chain}.head", public)
+    sealed = await store.get(HEADS, chain)
+    head = read_signed_head(sealed.value if sealed else None)
+    reading = _Reading(chain, outside)
+
+    stored_checkpoint = await store.get(CHECKPOINTS, chain)
+    if stored_checkpoint is not None:
+        checkpoint = read_signed_head(stored_checkpoint.value)
+        if checkpoint is None or not checkpoint.proven(public, checkpoint=True):
+            return reading.fault(1, "the checkpoint before it is not signed by this node")
+        reading.start_after(checkpoint.head)
+
+    while page := await store.read(log_of(chain), after=reading.position, limit=_PAGE):
+        for record in page:
+            if fault := reading.take(record.position, record.data):
+                return fault
+        if head is not None and reading.position >= head.head.position:
+            break
+    if head is None or not head.proven(public):
+        return reading.fault(reading.position, "the head of the chain is not signed by this node")
+    return reading.finish(head.head, grown=await store.end(log_of(chain)) > reading.position)
+
+
+class _Reading:
+    """One pass over a chain, entry by entry."""
+
+    def __init__(self, chain: str, outside: AuditHead | None) -> None:
+        self.position = 0
+        self._chain = chain
+        self._outside = outside
+        self._entries = 0
+        self._prior: AuditEntry | AuditHead | None = None
+        self._seen_outside = outside is None or outside.position == 0
+
+    def start_after(self, checkpoint: AuditHead) -> None:
+        self._prior, self.position = checkpoint, checkpoint.position
+        self._seen_outside |= self._outside is not None and self._outside.position < checkpoint.position
+        self._compare(checkpoint.position, checkpoint.entry_hash)
+
+    def take(self, position: int, data: bytes) -> AuditReport | None:
+        expected = self.position + 1
+        if position != expected:
+            return self.fault(expected, "is missing")
+        try:
+            entry = audit.decode(data)
+        except MalformedError as reason:
+            return self.fault(expected, reason.message)
+        verdict = audit.verify([entry], prior=self._prior)
+        if not verdict.ok:
+            return self.fault(expected, verdict.message or "is wrong")
+        if not self._compare(position, entry.entry_hash):
+            return self.fault(expected, "is not the entry that the head file has seen")
+        self._prior, self.position = entry, position
+        self._entries += 1
+        return None
+
+    def finish(self, head: AuditHead, *, grown: bool) -> AuditReport:
+        ending = self._prior.entry_hash if self._prior is not None else ""
+        if head.position > self.position:
+            return self.fault(self.position + 1, f"is missing: the signed head is at {head.position}")
+        if not self._seen_outside and self._outside is not None:
+            return self.fault(
+                self.position + 1,
+                f"is missing: the head file has seen entry {self._outside.position}, the log was cut or rolled back",
+            )
+        if not grown and (head.position, head.entry_hash) != (self.position, ending):
+            return self.fault(head.position + 1, f"stands beyond the signed head at {head.position}")
+        return AuditReport(chain=self._chain, ok=True, entries=self._entries)
+
+    def fault(self, position: int, message: str) -> AuditReport:
+        sentence = message if message.startswith("audit entry") else f"audit entry {position}: {message}"
+        return AuditReport(
+            chain=self._chain, ok=False, entries=self._entries, position=position, message=sentence
+        )
+
+    def _compare(self, position: int, entry_hash: str) -> bool:
+        if self._outside is None or position != self._outside.position:
+            return True
+        self._seen_outside = True
+        return entry_hash == self._outside.entry_hash
+
+
+async def tail(store: Store, chain: str, count: int) -> AsyncIterator[AuditEntry]:
+    end = await store.end(log_of(chain))
+    position = max(0, end - count)
+    while page := await store.read(log_of(chain), after=position, limit=min(count, _PAGE)):
+        for record in page:
+            yield audit.decode(record.data)
+        position = page[-1].position
+
+
+async def prune(store: Store, chain: str, key: SigningKey, *, before: str, pruned: AuditDraft) -> int:
+    """Forget entries written before a moment; a signed checkpoint says what the chain now starts from.
+
+    The last entry always stays. Returns how many were forgotten.
+    """
+    last_old: AuditEntry | None = None
+    position = 0
+    end = await store.end(log_of(chain))
+    while page := await store.read(log_of(chain), after=position, limit=_PAGE):
+        position = page[-1].position
+        old = [
+            entry
+            for record in page
+            if record.position < end and (entry := audit.decode(record.data)).created_at < before
+        ]
+        if old:
+            last_old = old[-1]
+        if len(old) < len(page):
+            break
+    if last_old is None:
+        return 0
+    checkpoint = AuditHead(
+        chain=chain,
+        position=last_old.chain_position,
+        entry_hash=last_old.entry_hash,
+        at=pruned.created_at,
+    )
+    _, forgotten = await store.commit(
+        Put(space=CHECKPOINTS, key=chain, value=sign_checkpoint(checkpoint, key)),
+        Trim(log=log_of(chain), through=last_old.chain_position),
+        audit=[pruned],
+    )
+    return int(forgotten)

@@ -1,0 +1,262 @@
+"""The writing end of an audit chain.
+
+Each writing process owns one chain. Entries are linked while their transaction is being written,
+in commit order; the head is signed once per commit, stored in the same commit and, after it is
+durable, kept outside the database too. On resuming the three must agree: a database that was cut
+or rolled back is behind the head outside, and is refused.
+
+The head file may lag behind the database by the commits that were made durable just before a
+crash; it is never ahead of it.
+"""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.errors import StoreCorruptError, StoreUnavailableError
+from comity.core.guard import audit
+from comity.core.guard.audit import AuditDraft, AuditHead
+from comity.core.identity.keys import SigningKey, verify
+
+try:
+    import fcntl
+except ImportError:  # Windows has no advisory locks of this kind; one process per chain is then a promise
+    fcntl = None  # type: ignore[assignment]
+
+HEADS = "audit-head"
+CHECKPOINTS = "audit-checkpoint"
+_SLOT = 512
+_REMEDY = "If you restored a backup on purpose, run `comity audit adopt`"
+
+
+class SignedHead(Struct, frozen=True, kw_only=True):
+    """A head, or a checkpoint, with the signature of the node that wrote the chain."""
+
+    head: AuditHead
+    signature: str
+
+    def proven(self, public: bytes, *, checkpoint: bool = False) -> bool:
+        form = audit.checkpoint_bytes if checkpoint else audit.head_bytes
+        try:
+            return verify(public, form(self.head), bytes.fromhex(self.signature))
+        except ValueError:
+            return False
+
+
+def sign_head(head: AuditHead, key: SigningKey) -> bytes:
+    return _encode(SignedHead(head=head, signature=key.sign(audit.head_bytes(head)).hex()))
+
+
+def sign_checkpoint(head: AuditHead, key: SigningKey) -> bytes:
+    return _encode(SignedHead(head=head, signature=key.sign(audit.checkpoint_bytes(head)).hex()))
+
+
+def read_signed_head(data: bytes | None) -> SignedHead | None:
+    if data is None:
+        return None
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def log_of(chain: str) -> str:
+    return f"audit:{chain}"
+
+
+class StoredChain(Protocol):
+    """What a store shows of itself while a trail resumes."""
+
+    def entry(self, log: str, position: int | None = None) -> bytes | None:
+        """One stored entry, the last one when no position is named."""
+        ...
+
+    def value(self, space: str, key: str) -> bytes | None: ...
+
+
+class HeadFile:
+    """Two slots written in turn, so that a torn write leaves the older head readable.
+
+    The open file is locked: one process, one chain.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._turn = 0
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(self._file)
+                raise StoreUnavailableError(
+                    f"{path.name} is in use by another process; stop it or use another data folder"
+                ) from None
+
+    def write(self, head: bytes) -> None:
+        os.pwrite(self._file, head.ljust(_SLOT - 1) + b"\n", self._turn * _SLOT)
+        self._turn = 1 - self._turn
+
+    def sync(self) -> None:
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._file)
+
+
+def read_head_file(path: Path, public: bytes) -> AuditHead | None:
+    """The newest head that the node really signed. None: no file was ever written."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as reason:
+        raise StoreUnavailableError(
+            f"{path} cannot be read ({reason.strerror}); mend its permissions"
+        ) from None
+    if not data:
+        return None
+    slots = (read_signed_head(data[at : at + _SLOT].strip()) for at in (0, _SLOT))
+    heads = [slot.head for slot in slots if slot is not None and slot.proven(public)]
+    if not heads:
+        raise StoreCorruptError(f"{path} holds no head signed by this node: it was altered. {_REMEDY}")
+    return max(heads, key=lambda head: head.position)
+
+
+class AuditTrail:
+    def __init__(self, chain: str, key: SigningKey, head_file: HeadFile | None = None) -> None:
+        self.chain = chain
+        self.log = log_of(chain)
+        self.moved = False
+        self._key = key
+        self._head_file = head_file
+        self._position = 0
+        self._hash: str | None = None
+        self._sealed = b""
+
+    def resume(self, stored: StoredChain, now: float, *, adopt: bool = False) -> None:
+        """Go on where the store ends, if it ends where it was left.
+
+        `adopt` takes the store as it is: for an operator who restored a backup.
+        """
+        last = stored.entry(self.log)
+        if last is not None:
+            entry = audit.decode(last)
+            self._position, self._hash = entry.chain_position, entry.entry_hash
+        if not adopt:
+            self._compare_with_stored_head(stored)
+            self._compare_with_head_file(stored)
+        if self._head_file is not None:
+            sealed = self.sealed_head(now)
+            self._head_file.write(sealed)
+            self._head_file.write(sealed)
+            self._head_file.sync()
+
+    def link(self, drafts: Sequence[AuditDraft]) -> list[bytes]:
+        """Give each draft its place; the caller stores the entries in the same commit."""
+        entries = []
+        for draft in drafts:
+            entry = audit.link(draft, position=self._position + 1, previous_hash=self._hash)
+            self._position, self._hash = entry.chain_position, entry.entry_hash
+            entries.append(audit.encode(entry))
+        self.moved = True
+        return entries
+
+    def mark(self) -> tuple[int, str | None]:
+        return self._position, self._hash
+
+    def go_back(self, mark: tuple[int, str | None]) -> None:
+        """Forget what was linked since `mark`: its commit did not happen."""
+        self._position, self._hash = mark
+
+    def sealed_head(self, now: float) -> bytes:
+        head = AuditHead(
+            chain=self.chain,
+            position=self._position,
+            entry_hash=self._hash or "",
+            at=audit.timestamp(now),
+        )
+        self._sealed = sign_head(head, self._key)
+        return self._sealed
+
+    def publish(self) -> None:
+        """Keep the sealed head outside, now that its commit is durable."""
+        if self._head_file is not None:
+            self._head_file.write(self._sealed)
+        self.moved = False
+
+    def close(self) -> None:
+        if self._head_file is not None:
+            self._head_file.sync()
+            self._head_file.close()
+
+    def _compare_with_stored_head(self, stored: StoredChain) -> None:
+        head = read_signed_head(stored.value(HEADS, self.chain))
+        if head is None and self._position == 0:
+            return
+        if head is None or not head.proven(self._key.vacant_id.public):
+            raise StoreCorruptError(
+                f"the head of audit chain {self.chain!r} is not signed by this node: the log was altered or "
+                f"belongs to another identity. {_REMEDY}"
+            )
+        if (head.head.position, head.head.entry_hash) != (self._position, self._hash or ""):
+            raise StoreCorruptError(
+                f"audit chain {self.chain!r} ends at entry {self._position}, its signed head is at "
+                f"{head.head.position}: entries were cut or added. {_REMEDY}"
+            )
+
+    def _compare_with_head_file(self, stored: StoredChain) -> None:
+        if self._head_file is None:
+            return
+        outside = read_head_file(self._head_file.path, self._key.vacant_id.public)
+        if outside is None:
+            if self._position:
+                raise StoreCorruptError(
+                    f"{self._head_file.path} is missing or empty while audit chain {self.chain!r} has "
+                    f"{self._position} entries: a rolled-back database could not be noticed. {_REMEDY}"
+                )
+            return
+        if outside.position > self._position:
+            raise StoreCorruptError(
+                f"audit chain {self.chain!r} ends at entry {self._position}, {self._head_file.path.name} has seen "
+                f"entry {outside.position}: the database was cut or rolled back. {_REMEDY}"
+            )
+        if outside.position == 0:
+            return
+        entry = stored.entry(self.log, outside.position)
+        if entry is None:
+            checkpoint = read_signed_head(stored.value(CHECKPOINTS, self.chain))
+            if checkpoint is not None and checkpoint.head.position >= outside.position:
+                return
+        elif audit.decode(entry).entry_hash == outside.entry_hash:
+            return
+        raise StoreCorruptError(
+            f"entry {outside.position} of audit chain {self.chain!r} is not the one {self._head_file.path.name} "
+            f"has seen: the log was rewritten. {_REMEDY}"
+        )
+
+
+def open_head_file(folder: Path, chain: str, chains: int = 64) -> tuple[str, HeadFile]:
+    """The first chain of this name that no other process is writing: main, main-2, main-3 …"""
+    for number in range(1, chains + 1):
+        name = chain if number == 1 else f"{chain}-{number}"
+        with contextlib.suppress(StoreUnavailableError):
+            return name, HeadFile(folder / f"{name}.head")
+    raise StoreUnavailableError(
+        f"all {chains} audit chains named {chain!r} in {folder} are in use; stop a process"
+    )
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(SignedHead)
+
+
+def _encode(head: SignedHead) -> bytes:
+    return _encoder.encode(head)

@@ -1,0 +1,141 @@
+"""Many transactions, one durable commit.
+
+Transactions submitted during one turn of the event loop are handed over together; while one batch
+is being made durable, the next gathers. So a lone caller never waits for company, and sixty-four
+callers share one sync. A caller hears of its transaction only after its batch is durable.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from comity.core.errors import OverloadedError, StoreUnavailableError
+from comity.core.guard.audit import AuditDraft
+from comity.store.operations import Operation
+
+BATCH_OPERATIONS = 256
+BACKLOG = 16_384
+
+Outcome = tuple[Any, ...] | Exception
+
+
+class Work:
+    """One transaction on its way to the disk."""
+
+    __slots__ = ("audit", "future", "operations")
+
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        audit: Sequence[AuditDraft],
+        future: asyncio.Future[tuple[Any, ...]],
+    ) -> None:
+        self.operations = operations
+        self.audit = audit
+        self.future = future
+
+    @property
+    def weight(self) -> int:
+        return len(self.operations) + len(self.audit)
+
+    def tell(self, outcome: Outcome) -> None:
+        if self.future.done():  # the caller went away; what was done stays done
+            return
+        if isinstance(outcome, Exception):
+            self.future.set_exception(outcome)
+        else:
+            self.future.set_result(outcome)
+
+
+WriteBatch = Callable[[Sequence[Work]], Sequence[Outcome]]
+
+
+class GroupCommit:
+    """Runs `write` on one thread of its own, batch after batch, in the order of submission."""
+
+    def __init__(self, write: WriteBatch, *, name: str, backlog: int = BACKLOG) -> None:
+        self._write = write
+        self._backlog = backlog
+        self._waiting = 0
+        self._gathered: list[Work] = []
+        self._closed = False
+        self._handed_over: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, list[Work]] | None]
+        self._handed_over = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(
+        self, operations: Sequence[Operation], audit: Sequence[AuditDraft]
+    ) -> asyncio.Future[tuple[Any, ...]]:
+        loop = asyncio.get_running_loop()
+        work = Work(operations, audit, loop.create_future())
+        if self._closed:
+            work.tell(StoreUnavailableError("the store is closed; open it again before writing"))
+        elif self._waiting >= self._backlog:
+            work.tell(
+                OverloadedError(f"{self._waiting:,} writes are waiting for the disk; retry in a moment")
+            )
+        else:
+            self._waiting += 1
+            self._gathered.append(work)
+            if len(self._gathered) == 1:
+                loop.call_soon(self._hand_over, loop)
+        return work.future
+
+    async def close(self) -> None:
+        """Finish what was submitted, then end the thread."""
+        if self._closed:
+            return
+        self._closed = True
+        self._hand_over(asyncio.get_running_loop())
+        self._handed_over.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._gathered:
+            self._handed_over.put((loop, self._gathered))
+            self._gathered = []
+
+    def _run(self) -> None:
+        while (first := self._handed_over.get()) is not None:
+            loop, works = first
+            ending = not self._gather_more(works)
+            for batch in _batches(works):
+                outcomes = self._write(batch)
+                # The loop may be closed under us when the process is being torn down.
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(self._tell, batch, outcomes)
+            if ending:
+                return
+
+    def _gather_more(self, works: list[Work]) -> bool:
+        """Add what is already waiting; never wait for more. False when told to end."""
+        while len(works) < BATCH_OPERATIONS:
+            try:
+                more = self._handed_over.get_nowait()
+            except queue.Empty:
+                return True
+            if more is None:
+                return False
+            works.extend(more[1])
+        return True
+
+    def _tell(self, batch: Sequence[Work], outcomes: Sequence[Outcome]) -> None:
+        self._waiting -= len(batch)
+        for work, outcome in zip(batch, outcomes, strict=True):
+            work.tell(outcome)
+
+
+def _batches(works: list[Work]) -> list[list[Work]]:
+    batches: list[list[Work]] = [[]]
+    weight = 0
+    for work in works:
+        if batches[-1] and weight + work.weight > BATCH_OPERATIONS:
+            batches.append([])
+            weight = 0
+        batches[-1].append(work)
+        weight += work.weight
+    return batches

@@ -1,0 +1,413 @@
+"""The store in memory: for tests, demonstrations and simulations.
+
+What is committed lives in a `MemoryDisk`, which outlives a crash of the store on top of it. A
+transaction is journalled while it runs, so that a refused one leaves nothing behind.
+"""
+
+import asyncio
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from comity.core.clock import Clock
+from comity.core.errors import StoreError, StoreUnavailableError
+from comity.core.guard.audit import AuditDraft
+from comity.store.audit_trail import AuditTrail
+from comity.store.group_commit import Outcome, Work
+from comity.store.operations import (
+    Acquire,
+    Advance,
+    Append,
+    ChainKey,
+    Delete,
+    DeleteBlob,
+    DeleteDocument,
+    Document,
+    DropReply,
+    Fence,
+    KeepReply,
+    Lease,
+    LogRecord,
+    Operation,
+    PruneReplies,
+    Put,
+    PutBlob,
+    PutDocument,
+    Release,
+    StoreConflict,
+    StoredReply,
+    Tip,
+    Trim,
+    Versioned,
+)
+
+_ABSENT: Any = object()
+
+
+class MemoryDisk:
+    """What survives: plain dictionaries, changed only through a journal."""
+
+    def __init__(self) -> None:
+        self.tips: dict[ChainKey, Tip] = {}
+        self.replies: dict[tuple[ChainKey, int], StoredReply] = {}
+        self.values: dict[tuple[str, str], tuple[Versioned, float | None]] = {}
+        self.records: dict[tuple[str, int], bytes] = {}
+        self.ends: dict[str, int] = {}
+        self.starts: dict[str, int] = {}
+        self.documents: dict[tuple[str, str], tuple[Document, PutDocument]] = {}
+        self.blobs: dict[str, bytes] = {}
+        self.leases: dict[str, Lease] = {}
+        self.counters: dict[str, int] = {}
+
+
+class _Journal:
+    """Remembers the old value of all that changes, so that it can be put back."""
+
+    def __init__(self) -> None:
+        self._old: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    def set(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        self._old.append((table, key, table.get(key, _ABSENT)))
+        table[key] = value
+
+    def delete(self, table: dict[Any, Any], key: Any) -> bool:
+        if key not in table:
+            return False
+        self._old.append((table, key, table.pop(key)))
+        return True
+
+    def undo(self) -> None:
+        for table, key, value in reversed(self._old):
+            if value is _ABSENT:
+                table.pop(key, None)
+            else:
+                table[key] = value
+        self._old.clear()
+
+
+class MemoryStore:
+    def __init__(
+        self,
+        clock: Clock,
+        disk: MemoryDisk | None = None,
+        trail: AuditTrail | None = None,
+        commit_delay: float = 0.0,
+    ) -> None:
+        self._clock = clock
+        self._disk = disk or MemoryDisk()
+        self._trail = trail
+        self._commit_delay = commit_delay
+        self._gathered: list[Work] = []
+        self._unacknowledged: list[Work] = []
+        self._closed = False
+        if trail is not None:
+            trail.resume(_TrailView(self._disk), clock.now())
+
+    def submit(
+        self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
+    ) -> asyncio.Future[tuple[Any, ...]]:
+        loop = asyncio.get_running_loop()
+        work = Work(operations, audit, loop.create_future())
+        if self._closed:
+            work.tell(StoreUnavailableError("the store is closed; open it again before writing"))
+            return work.future
+        self._gathered.append(work)
+        if len(self._gathered) == 1:
+            if self._commit_delay:
+                loop.call_later(self._commit_delay, self._commit_gathered)
+            else:
+                loop.call_soon(self._commit_gathered)
+        return work.future
+
+    async def commit(self, *operations: Operation, audit: Sequence[AuditDraft] = ()) -> tuple[Any, ...]:
+        return await self.submit(operations, audit)
+
+    def crash(self) -> None:
+        """Stop as a killed process does: what was committed stays, nobody is told."""
+        self._closed = True
+        lost = [*self._gathered, *self._unacknowledged]
+        self._gathered, self._unacknowledged = [], []
+        for work in lost:
+            work.tell(StoreUnavailableError("the store crashed before it answered; ask it what it holds"))
+        if self._trail is not None:
+            self._trail.close()
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._commit_gathered()
+        await asyncio.sleep(0)  # the acknowledgements of the last batch
+        if self._trail is not None:
+            self._trail.close()
+
+    def _commit_gathered(self) -> None:
+        works, self._gathered = self._gathered, []
+        if not works:
+            return
+        outcomes = [self._run(work) for work in works]
+        if self._trail is not None and self._trail.moved:
+            key = ("audit-head", self._trail.chain)
+            self._disk.values[key] = (Versioned(self._trail.sealed_head(self._clock.now()), 0), None)
+            self._trail.publish()
+        self._unacknowledged.extend(works)
+        asyncio.get_running_loop().call_soon(self._acknowledge, works, outcomes)
+
+    def _acknowledge(self, works: list[Work], outcomes: list[Outcome]) -> None:
+        for work, outcome in zip(works, outcomes, strict=True):
+            if work in self._unacknowledged:
+                self._unacknowledged.remove(work)
+                work.tell(outcome)
+
+    def _run(self, work: Work) -> Outcome:
+        journal = _Journal()
+        now = self._clock.now()
+        try:
+            results = tuple(_APPLY[type(op)](self._disk, journal, op, now) for op in work.operations)
+            if work.audit:
+                if self._trail is None:
+                    raise StoreError("this store was opened without an audit trail; open it with one")  # noqa: TRY301 - one way out for all refusals
+                for entry in self._trail.link(work.audit):
+                    _append(self._disk, journal, Append(log=self._trail.log, data=entry), now)
+        except StoreError as refusal:
+            journal.undo()
+            return refusal
+        except StoreConflict as conflict:
+            journal.undo()
+            return conflict
+        return results
+
+    async def tip(self, chain: ChainKey) -> Tip:
+        return self._disk.tips.get(chain, Tip())
+
+    async def reply(self, chain: ChainKey, seq: int) -> StoredReply | None:
+        return self._disk.replies.get((chain, seq))
+
+    async def get(self, space: str, key: str) -> Versioned | None:
+        return _value(self._disk, space, key, self._clock.now())
+
+    async def scan(
+        self, space: str, prefix: str = "", after: str = "", limit: int = 100
+    ) -> list[tuple[str, Versioned]]:
+        now = self._clock.now()
+        keys = sorted(k for s, k in self._disk.values if s == space and k.startswith(prefix) and k > after)
+        found = ((key, _value(self._disk, space, key, now)) for key in keys)
+        return [(key, value) for key, value in found if value is not None][:limit]
+
+    async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]:
+        first = max(after, self._disk.starts.get(log, 0)) + 1
+        last = min(self._disk.ends.get(log, 0), first + limit - 1)
+        return [LogRecord(at, self._disk.records[log, at]) for at in range(first, last + 1)]
+
+    async def end(self, log: str) -> int:
+        return self._disk.ends.get(log, 0)
+
+    async def logs(self, prefix: str = "") -> list[str]:
+        return sorted(name for name in self._disk.ends if name.startswith(prefix))
+
+    async def document(self, collection: str, id: str) -> Document | None:  # noqa: A002 - the protocol's word
+        held = self._disk.documents.get((collection, id))
+        return held[0] if held else None
+
+    async def find(
+        self, collection: str, *, words: str = "", keys: Sequence[tuple[str, str]] = (), limit: int = 20
+    ) -> list[Document]:
+        wanted = [phrase for phrase in map(_tokens, words.split()) if phrase]
+        if words.strip() and not wanted:
+            return []
+        ranked = []
+        for (held_in, _), (document, put) in self._disk.documents.items():
+            if held_in != collection or not set(keys) <= set(put.keys):
+                continue
+            tokens = _tokens(put.text)
+            hits = [_occurrences(tokens, phrase) for phrase in wanted]
+            if all(hits):
+                ranked.append((-sum(hits) / (len(tokens) or 1), document))
+        if wanted:
+            ranked.sort(key=lambda pair: pair[0])
+        return [document for _, document in ranked[:limit]]
+
+    async def blob(self, id: str, offset: int = 0, length: int | None = None) -> bytes | None:  # noqa: A002 - the protocol's word
+        data = self._disk.blobs.get(id)
+        if data is None:
+            return None
+        return data[offset:] if length is None else data[offset : offset + length]
+
+    async def lease(self, name: str) -> Lease | None:
+        return _held(self._disk, name, self._clock.now())
+
+
+class _TrailView:
+    """What the audit trail needs to see of a store in order to resume."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        self._disk = disk
+
+    def entry(self, log: str, position: int | None = None) -> bytes | None:
+        """One stored entry, the last one when no position is named."""
+        return self._disk.records.get((log, self._disk.ends.get(log, 0) if position is None else position))
+
+    def value(self, space: str, key: str) -> bytes | None:
+        held = self._disk.values.get((space, key))
+        return held[0].value if held else None
+
+
+def _advance(disk: MemoryDisk, journal: _Journal, op: Advance, _now: float) -> Tip:
+    current = disk.tips.get(op.chain, Tip())
+    if current != op.expected:
+        raise StoreConflict(op, current)
+    journal.set(disk.tips, op.chain, op.to)
+    return op.to
+
+
+def _keep_reply(disk: MemoryDisk, journal: _Journal, op: KeepReply, _now: float) -> None:
+    journal.set(disk.replies, (op.chain, op.seq), StoredReply(op.seq, op.digest, op.reply, op.at))
+
+
+def _drop_reply(disk: MemoryDisk, journal: _Journal, op: DropReply, _now: float) -> bool:
+    return journal.delete(disk.replies, (op.chain, op.seq))
+
+
+def _prune_replies(disk: MemoryDisk, journal: _Journal, op: PruneReplies, _now: float) -> int:
+    seqs = sorted((seq for chain, seq in disk.replies if chain == op.chain), reverse=True)
+    old = [seq for seq in seqs[op.keep :] if disk.replies[op.chain, seq].at < op.before]
+    for seq in old:
+        journal.delete(disk.replies, (op.chain, seq))
+    return len(old)
+
+
+def _value(disk: MemoryDisk, space: str, key: str, now: float) -> Versioned | None:
+    held = disk.values.get((space, key))
+    if held is None or (held[1] is not None and held[1] <= now):
+        return None
+    return held[0]
+
+
+def _next_version(disk: MemoryDisk, journal: _Journal) -> int:
+    version = disk.counters.get("version", 0) + 1
+    journal.set(disk.counters, "version", version)
+    return version
+
+
+def _expect(op: Put | Delete | PutDocument | DeleteDocument, current: Versioned | Document | None) -> None:
+    if op.expect is not None and op.expect != (current.version if current else 0):
+        raise StoreConflict(op, current)
+
+
+def _put(disk: MemoryDisk, journal: _Journal, op: Put, now: float) -> int:
+    _expect(op, _value(disk, op.space, op.key, now))
+    version = _next_version(disk, journal)
+    journal.set(disk.values, (op.space, op.key), (Versioned(op.value, version), op.expires_at))
+    return version
+
+
+def _delete(disk: MemoryDisk, journal: _Journal, op: Delete, now: float) -> bool:
+    current = _value(disk, op.space, op.key, now)
+    _expect(op, current)
+    journal.delete(disk.values, (op.space, op.key))
+    return current is not None
+
+
+def _append(disk: MemoryDisk, journal: _Journal, op: Append, _now: float) -> int:
+    end = disk.ends.get(op.log, 0)
+    if op.expect_end is not None and op.expect_end != end:
+        raise StoreConflict(op, end)
+    journal.set(disk.records, (op.log, end + 1), op.data)
+    journal.set(disk.ends, op.log, end + 1)
+    return end + 1
+
+
+def _trim(disk: MemoryDisk, journal: _Journal, op: Trim, _now: float) -> int:
+    start = disk.starts.get(op.log, 0)
+    through = min(op.through, disk.ends.get(op.log, 0))
+    for position in range(start + 1, through + 1):
+        journal.delete(disk.records, (op.log, position))
+    if through > start:
+        journal.set(disk.starts, op.log, through)
+    return max(0, through - start)
+
+
+def _put_document(disk: MemoryDisk, journal: _Journal, op: PutDocument, _now: float) -> int:
+    held = disk.documents.get((op.collection, op.id))
+    _expect(op, held[0] if held else None)
+    version = _next_version(disk, journal)
+    journal.set(disk.documents, (op.collection, op.id), (Document(op.id, op.body, version), op))
+    return version
+
+
+def _delete_document(disk: MemoryDisk, journal: _Journal, op: DeleteDocument, _now: float) -> bool:
+    held = disk.documents.get((op.collection, op.id))
+    _expect(op, held[0] if held else None)
+    return journal.delete(disk.documents, (op.collection, op.id))
+
+
+def _put_blob(disk: MemoryDisk, journal: _Journal, op: PutBlob, _now: float) -> None:
+    journal.set(disk.blobs, op.id, bytes(op.data))
+
+
+def _delete_blob(disk: MemoryDisk, journal: _Journal, op: DeleteBlob, _now: float) -> bool:
+    return journal.delete(disk.blobs, op.id)
+
+
+def _held(disk: MemoryDisk, name: str, now: float) -> Lease | None:
+    lease = disk.leases.get(name)
+    return lease if lease is not None and lease.expires_at > now else None
+
+
+def _acquire(disk: MemoryDisk, journal: _Journal, op: Acquire, now: float) -> Lease:
+    held = _held(disk, op.name, now)
+    if held is not None and held.holder != op.holder:
+        raise StoreConflict(op, held)
+    last = disk.leases.get(op.name)
+    token = held.token if held else (last.token if last else 0) + 1
+    lease = Lease(op.name, op.holder, token, now + op.ttl)
+    journal.set(disk.leases, op.name, lease)
+    return lease
+
+
+def _release(disk: MemoryDisk, journal: _Journal, op: Release, now: float) -> bool:
+    held = _held(disk, op.name, now)
+    if held is None or held.token != op.token:
+        return False
+    journal.set(disk.leases, op.name, Lease(held.name, held.holder, held.token, now))
+    return True
+
+
+def _fence(disk: MemoryDisk, _journal: _Journal, op: Fence, now: float) -> None:
+    held = _held(disk, op.name, now)
+    if held is None or held.token != op.token:
+        raise StoreConflict(op, held)
+
+
+_APPLY: dict[type[Operation], Callable[[MemoryDisk, _Journal, Any, float], Any]] = {
+    Advance: _advance,
+    KeepReply: _keep_reply,
+    DropReply: _drop_reply,
+    PruneReplies: _prune_replies,
+    Put: _put,
+    Delete: _delete,
+    Append: _append,
+    Trim: _trim,
+    PutDocument: _put_document,
+    DeleteDocument: _delete_document,
+    PutBlob: _put_blob,
+    DeleteBlob: _delete_blob,
+    Acquire: _acquire,
+    Release: _release,
+    Fence: _fence,
+}
+
+
+def _tokens(text: str) -> list[str]:
+    """Words as the full-text index of the durable engine sees them: folded, without accents."""
+    plain = (c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return "".join(c.lower() if c.isalnum() else " " for c in plain).split()
+
+
+def _occurrences(tokens: list[str], phrase: list[str]) -> int:
+    """How often the phrase stands in the text; its last word may be the beginning of one."""
+    *whole, beginning = phrase
+    return sum(
+        tokens[at : at + len(whole)] == whole and tokens[at + len(whole)].startswith(beginning)
+        for at in range(len(tokens) - len(whole))
+    )

@@ -1,0 +1,119 @@
+"""Opening the file, and saying in our own words what went wrong with it.
+
+Pages carry checksums (the `cksmvfs` layer that apsw brings): a flipped bit is an error when its
+page is read, never a wrong answer. A file made with them is not opened without them, because a
+write that skips the checksum would look like damage later.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import apsw.sqlite_extra
+
+from comity.core.errors import StoreCorruptError, StoreError, StoreFullError, StoreUnavailableError
+
+PAGE_BYTES = 8192
+CHECKSUM_BYTES = 8
+BUSY_MILLISECONDS = 15_000
+CHECKSUMMED_VFS = "cksmvfs"
+
+_RESERVED_OFFSET = 20  # of the database header: bytes kept free at the end of each page
+_CHECKSUM_MISMATCH = apsw.SQLITE_IOERR_DATA
+
+
+def load_checksums() -> bool:
+    """Register the checksum layer with SQLite, once per process. False where apsw lacks it."""
+    if CHECKSUMMED_VFS in apsw.vfs_names():
+        return True
+    if not apsw.sqlite_extra.has("cksumvfs"):
+        return False
+    connection = apsw.Connection(":memory:")
+    try:
+        apsw.sqlite_extra.load(connection, "cksumvfs")
+    finally:
+        connection.close()
+    return CHECKSUMMED_VFS in apsw.vfs_names()
+
+
+def open_writer(path: Path) -> apsw.Connection:
+    checksums = load_checksums()
+    fresh = not path.exists() or path.stat().st_size == 0
+    if not fresh and not checksums and _reserved_bytes(path) == CHECKSUM_BYTES:
+        raise StoreUnavailableError(
+            f"{path} carries page checksums and this build of apsw has none; install apsw from its wheel"
+        )
+    if fresh:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    connection = apsw.Connection(str(path), flags=flags, vfs=CHECKSUMMED_VFS if checksums else None)
+    connection.set_busy_timeout(BUSY_MILLISECONDS)
+    if fresh:
+        connection.pragma("page_size", PAGE_BYTES)
+        if checksums:
+            connection.reserve_bytes("main", CHECKSUM_BYTES)
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "full")
+    connection.pragma("cell_size_check", value=True)
+    return connection
+
+
+def open_reader(path: Path) -> apsw.Connection:
+    connection = apsw.Connection(
+        str(path),
+        flags=apsw.SQLITE_OPEN_READONLY,
+        vfs=CHECKSUMMED_VFS if load_checksums() else None,
+    )
+    connection.set_busy_timeout(BUSY_MILLISECONDS)
+    connection.pragma("cell_size_check", value=True)
+    return connection
+
+
+def check_integrity(connection: apsw.Connection, path: Path) -> None:
+    """Read every page once. A damaged file is refused before it gives its first answer."""
+    found = connection.execute("PRAGMA quick_check(1)").get
+    if found != "ok":
+        raise StoreCorruptError(_damaged(path, str(found).splitlines()[-1]))
+
+
+def _damaged(path: Path, finding: str) -> str:
+    return f"{path} is damaged ({finding}); nothing was changed. Restore it from a backup"
+
+
+def _reserved_bytes(path: Path) -> int:
+    with path.open("rb") as file:
+        header = file.read(_RESERVED_OFFSET + 1)
+    return header[_RESERVED_OFFSET] if len(header) > _RESERVED_OFFSET else 0
+
+
+@contextlib.contextmanager
+def our_words(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the operating system say into a sentence and a remedy."""
+    try:
+        yield
+    except apsw.Error as reason:
+        raise translate(reason, path) from reason
+    except OSError as reason:
+        if reason.errno == errno.ENOSPC:
+            raise StoreFullError(f"no space is left for {path}; free some and retry") from reason
+        raise StoreUnavailableError(
+            f"{path} cannot be opened ({reason.strerror}); check the folder and its permissions"
+        ) from reason
+
+
+def translate(reason: apsw.Error, path: Path) -> StoreError:
+    extended = getattr(reason, "extendedresult", 0)
+    if isinstance(reason, apsw.CorruptError | apsw.NotADBError) or extended == _CHECKSUM_MISMATCH:
+        return StoreCorruptError(_damaged(path, str(reason)))
+    if isinstance(reason, apsw.FullError):
+        return StoreFullError(f"no space is left for {path}; free some and retry, nothing was lost")
+    if isinstance(reason, apsw.BusyError | apsw.LockedError):
+        return StoreUnavailableError(f"{path} is locked by another process; stop it or retry")
+    if isinstance(reason, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError | apsw.AuthError):
+        return StoreUnavailableError(f"{path} cannot be opened or written ({reason}); check its permissions")
+    if isinstance(reason, apsw.IOError):
+        return StoreUnavailableError(f"the disk under {path} failed ({reason}); check it and restart")
+    return StoreError(f"{path} refused an operation ({reason})")

@@ -1,0 +1,118 @@
+"""Each question in SQL. A reader sees the newest durable commit."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from comity.store.operations import ChainKey, Document, Lease, LogRecord, StoredReply, Tip, Versioned
+
+_LAST = "\U0010ffff"
+
+
+def tip(connection: apsw.Connection, chain: ChainKey) -> Tip:
+    row = connection.execute(
+        "SELECT seq, hash FROM chain WHERE book = ? AND sender = ? AND receiver = ?",
+        (chain.book, chain.sender, chain.receiver),
+    ).get
+    return Tip(*row) if row else Tip()
+
+
+def reply(connection: apsw.Connection, chain: ChainKey, seq: int) -> StoredReply | None:
+    row = connection.execute(
+        "SELECT reply.seq, digest, reply, at FROM chain JOIN reply ON reply.chain = chain.id "
+        "WHERE book = ? AND sender = ? AND receiver = ? AND reply.seq = ?",
+        (chain.book, chain.sender, chain.receiver, seq),
+    ).get
+    return StoredReply(*row) if row else None
+
+
+def value(connection: apsw.Connection, space: str, key: str, now: float) -> Versioned | None:
+    row = connection.execute(
+        "SELECT value, version FROM value "
+        "WHERE space = ? AND key = ? AND (expires_at IS NULL OR expires_at > ?)",
+        (space, key, now),
+    ).get
+    return Versioned(*row) if row else None
+
+
+def scan(
+    connection: apsw.Connection, space: str, prefix: str, after: str, limit: int, now: float
+) -> list[tuple[str, Versioned]]:
+    rows = connection.execute(
+        "SELECT key, value, version FROM value WHERE space = ? AND key >= ? AND key < ? AND key > ? "
+        "AND (expires_at IS NULL OR expires_at > ?) ORDER BY key LIMIT ?",
+        (space, prefix, prefix + _LAST, after, now, limit),
+    )
+    return [(key, Versioned(held, version)) for key, held, version in rows]
+
+
+def read(connection: apsw.Connection, log: str, after: int, limit: int) -> list[LogRecord]:
+    rows = connection.execute(
+        "SELECT position, data FROM record WHERE log = (SELECT id FROM log WHERE name = ?) "
+        "AND position > ? ORDER BY position LIMIT ?",
+        (log, after, limit),
+    )
+    return [LogRecord(*row) for row in rows]
+
+
+def end(connection: apsw.Connection, log: str) -> int:
+    return int(connection.execute('SELECT "end" FROM log WHERE name = ?', (log,)).get or 0)
+
+
+def logs(connection: apsw.Connection, prefix: str) -> list[str]:
+    rows = connection.execute(
+        "SELECT name FROM log WHERE name >= ? AND name < ? ORDER BY name", (prefix, prefix + _LAST)
+    )
+    return [name for (name,) in rows]
+
+
+def document(connection: apsw.Connection, collection: str, id: str) -> Document | None:  # noqa: A002 - the protocol's word
+    row = connection.execute(
+        "SELECT id, body, version FROM document WHERE collection = ? AND id = ?", (collection, id)
+    ).get
+    return Document(*row) if row else None
+
+
+def find(
+    connection: apsw.Connection, collection: str, words: str, keys: Sequence[tuple[str, str]], limit: int
+) -> list[Document]:
+    query = ["SELECT document.id, body, document.version FROM document"]
+    values: list[str | int] = []
+    if words.strip():
+        query.append("JOIN document_text ON document_text.rowid = document.number AND document_text MATCH ?")
+        values.append(_match(words))
+    query.append("WHERE document.collection = ?")
+    values.append(collection)
+    for name, wanted in keys:
+        query.append(
+            "AND number IN (SELECT number FROM document_key WHERE collection = ? AND name = ? AND value = ?)"
+        )
+        values += [collection, name, wanted]
+    query.append("ORDER BY document_text.rank LIMIT ?" if words.strip() else "ORDER BY number LIMIT ?")
+    values.append(limit)
+    return [Document(*row) for row in connection.execute(" ".join(query), values)]
+
+
+def _match(words: str) -> str:
+    """Each word quoted, so that nothing in it is read as query syntax, and taken as a beginning."""
+    return " ".join('"' + word.replace('"', '""').replace("\0", " ") + '"*' for word in words.split())
+
+
+def blob(connection: apsw.Connection, id: str, offset: int, length: int | None) -> bytes | None:  # noqa: A002 - the protocol's word
+    number = connection.execute("SELECT number FROM blob WHERE id = ?", (id,)).get
+    if number is None:
+        return None
+    held = connection.blob_open("main", "blob", "data", number, False)
+    try:
+        start = min(offset, held.length())
+        held.seek(start)
+        return held.read(-1 if length is None else length)
+    finally:
+        held.close()
+
+
+def lease(connection: apsw.Connection, name: str, now: float) -> Lease | None:
+    row = connection.execute(
+        "SELECT name, holder, token, expires_at FROM lease WHERE name = ? AND expires_at > ?", (name, now)
+    ).get
+    return Lease(*row) if row else None

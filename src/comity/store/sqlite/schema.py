@@ -1,0 +1,110 @@
+"""The tables, as a list of steps. `user_version` counts the steps a file has taken.
+
+A step is never edited once released; a change is a new step. A file that took more steps than this
+release knows is refused untouched.
+"""
+
+import apsw
+
+from comity.core.errors import StoreCorruptError, StoreVersionError
+
+APPLICATION_ID = 0x436F6D69  # "Comi"
+
+STEPS = (
+    """
+    CREATE TABLE chain (
+        id INTEGER PRIMARY KEY,
+        book TEXT NOT NULL,
+        sender TEXT NOT NULL,
+        receiver TEXT NOT NULL,
+        seq INTEGER NOT NULL DEFAULT 0,
+        hash BLOB NOT NULL DEFAULT (zeroblob(32)),
+        UNIQUE (book, sender, receiver)
+    ) STRICT;
+    CREATE TABLE reply (
+        chain INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        digest BLOB NOT NULL,
+        reply BLOB,
+        at REAL NOT NULL,
+        PRIMARY KEY (chain, seq)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    INSERT INTO counter VALUES ('version', 0);
+    CREATE TABLE value (
+        space TEXT NOT NULL,
+        key TEXT NOT NULL,
+        value BLOB NOT NULL,
+        version INTEGER NOT NULL,
+        expires_at REAL,
+        PRIMARY KEY (space, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX value_expiry ON value (expires_at) WHERE expires_at IS NOT NULL;
+    CREATE TABLE log (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        start INTEGER NOT NULL DEFAULT 0,
+        "end" INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE TABLE record (
+        log INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (log, position)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE document (
+        number INTEGER PRIMARY KEY,
+        collection TEXT NOT NULL,
+        id TEXT NOT NULL,
+        body BLOB NOT NULL,
+        version INTEGER NOT NULL,
+        UNIQUE (collection, id)
+    ) STRICT;
+    CREATE TABLE document_key (
+        collection TEXT NOT NULL,
+        name TEXT NOT NULL,
+        value TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        PRIMARY KEY (collection, name, value, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX document_key_number ON document_key (number);
+    CREATE VIRTUAL TABLE document_text USING fts5 (
+        text, content='', contentless_delete=1, tokenize="unicode61 remove_diacritics 2"
+    );
+    CREATE TABLE blob (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, data BLOB NOT NULL) STRICT;
+    CREATE TABLE lease (
+        name TEXT PRIMARY KEY,
+        holder TEXT NOT NULL,
+        token INTEGER NOT NULL,
+        expires_at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    """,
+)
+
+
+def migrate(connection: apsw.Connection, path: str, steps: tuple[str, ...] = STEPS) -> None:
+    """Bring the file to this release's tables, all steps or none."""
+    if _taken(connection, path, steps) == len(steps):
+        return
+    with connection:  # a savepoint; the immediate lock comes with the first write
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        for step in steps[_taken(connection, path, steps) :]:
+            connection.execute(step)
+        connection.execute(f"PRAGMA user_version = {len(steps)}")
+
+
+def _taken(connection: apsw.Connection, path: str, steps: tuple[str, ...]) -> int:
+    taken = connection.pragma("user_version")
+    application = connection.pragma("application_id")
+    if application not in (0, APPLICATION_ID) or (application == 0 and _has_tables(connection)):
+        raise StoreCorruptError(f"{path} is a database of another program; choose another data folder")
+    if taken > len(steps):
+        raise StoreVersionError(
+            f"{path} was written by a newer release (schema {taken}, this one knows {len(steps)}); "
+            "upgrade comity to open it"
+        )
+    return int(taken)
+
+
+def _has_tables(connection: apsw.Connection) -> bool:
+    return bool(connection.execute("SELECT count(*) FROM sqlite_schema").get)

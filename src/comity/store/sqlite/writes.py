@@ -1,0 +1,250 @@
+"""Each operation in SQL. It runs inside a savepoint: a conflict raised half-way leaves nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import apsw
+
+from comity.store.operations import (
+    Acquire,
+    Advance,
+    Append,
+    ChainKey,
+    Delete,
+    DeleteBlob,
+    DeleteDocument,
+    DropReply,
+    Fence,
+    KeepReply,
+    Lease,
+    Operation,
+    PruneReplies,
+    Put,
+    PutBlob,
+    PutDocument,
+    Release,
+    StoreConflict,
+    Tip,
+    Trim,
+)
+from comity.store.sqlite import reads
+
+PURGE_ROWS = 500
+
+
+def apply(connection: apsw.Connection, operation: Operation, now: float) -> Any:
+    return _APPLY[type(operation)](connection, operation, now)
+
+
+def append(connection: apsw.Connection, log: str, data: bytes) -> int:
+    number, position = connection.execute(
+        'INSERT INTO log (name, "end") VALUES (?, 1) '
+        'ON CONFLICT (name) DO UPDATE SET "end" = "end" + 1 RETURNING id, "end"',
+        (log,),
+    ).get
+    connection.execute("INSERT INTO record VALUES (?, ?, ?)", (number, position, data))
+    return int(position)
+
+
+def purge_expired(connection: apsw.Connection, now: float) -> None:
+    """Remove some of what nobody can read any more; the rest next time."""
+    connection.execute(
+        "DELETE FROM value WHERE (space, key) IN "
+        "(SELECT space, key FROM value WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
+        (now, PURGE_ROWS),
+    )
+
+
+def _advance(connection: apsw.Connection, op: Advance, _now: float) -> Tip:
+    chain = op.chain
+    connection.execute(
+        "UPDATE chain SET seq = ?, hash = ? "
+        "WHERE book = ? AND sender = ? AND receiver = ? AND seq = ? AND hash = ?",
+        (op.to.seq, op.to.hash, chain.book, chain.sender, chain.receiver, op.expected.seq, op.expected.hash),
+    )
+    if connection.changes() == 0:
+        current = reads.tip(connection, chain)
+        if current != op.expected:
+            raise StoreConflict(op, current)
+        connection.execute(
+            "INSERT INTO chain (book, sender, receiver, seq, hash) VALUES (?, ?, ?, ?, ?)",
+            (chain.book, chain.sender, chain.receiver, op.to.seq, op.to.hash),
+        )
+    return op.to
+
+
+def _chain_number(connection: apsw.Connection, chain: ChainKey) -> int:
+    key = (chain.book, chain.sender, chain.receiver)
+    connection.execute(
+        "INSERT INTO chain (book, sender, receiver) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", key
+    )
+    return int(
+        connection.execute("SELECT id FROM chain WHERE book = ? AND sender = ? AND receiver = ?", key).get
+    )
+
+
+def _keep_reply(connection: apsw.Connection, op: KeepReply, _now: float) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?)",
+        (_chain_number(connection, op.chain), op.seq, op.digest, op.reply, op.at),
+    )
+
+
+def _drop_reply(connection: apsw.Connection, op: DropReply, _now: float) -> bool:
+    number = _chain_number(connection, op.chain)
+    connection.execute("DELETE FROM reply WHERE chain = ? AND seq = ?", (number, op.seq))
+    return connection.changes() > 0
+
+
+def _prune_replies(connection: apsw.Connection, op: PruneReplies, _now: float) -> int:
+    number = _chain_number(connection, op.chain)
+    connection.execute(
+        "DELETE FROM reply WHERE chain = ? AND at < ? AND seq <= "
+        "(SELECT seq FROM reply WHERE chain = ? ORDER BY seq DESC LIMIT 1 OFFSET ?)",
+        (number, op.before, number, op.keep),
+    )
+    return connection.changes()
+
+
+def _next_version(connection: apsw.Connection) -> int:
+    return int(
+        connection.execute("UPDATE counter SET value = value + 1 WHERE name = 'version' RETURNING value").get
+    )
+
+
+def _put(connection: apsw.Connection, op: Put, now: float) -> int:
+    if op.expect is not None:
+        current = reads.value(connection, op.space, op.key, now)
+        if op.expect != (current.version if current else 0):
+            raise StoreConflict(op, current)
+    version = _next_version(connection)
+    connection.execute(
+        "INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?, ?)",
+        (op.space, op.key, op.value, version, op.expires_at),
+    )
+    return version
+
+
+def _delete(connection: apsw.Connection, op: Delete, now: float) -> bool:
+    current = reads.value(connection, op.space, op.key, now)
+    if op.expect is not None and op.expect != (current.version if current else 0):
+        raise StoreConflict(op, current)
+    connection.execute("DELETE FROM value WHERE space = ? AND key = ?", (op.space, op.key))
+    return current is not None
+
+
+def _append(connection: apsw.Connection, op: Append, _now: float) -> int:
+    if op.expect_end is not None:
+        end = reads.end(connection, op.log)
+        if end != op.expect_end:
+            raise StoreConflict(op, end)
+    return append(connection, op.log, op.data)
+
+
+def _trim(connection: apsw.Connection, op: Trim, _now: float) -> int:
+    found = connection.execute('SELECT id, start, "end" FROM log WHERE name = ?', (op.log,)).get
+    if found is None:
+        return 0
+    number, start, end = found
+    through = min(op.through, end)
+    if through <= start:
+        return 0
+    connection.execute("DELETE FROM record WHERE log = ? AND position <= ?", (number, through))
+    connection.execute("UPDATE log SET start = ? WHERE id = ?", (through, number))
+    return int(through - start)
+
+
+def _put_document(connection: apsw.Connection, op: PutDocument, _now: float) -> int:
+    current = reads.document(connection, op.collection, op.id)
+    if op.expect is not None and op.expect != (current.version if current else 0):
+        raise StoreConflict(op, current)
+    version = _next_version(connection)
+    number = connection.execute(
+        "INSERT INTO document (collection, id, body, version) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (collection, id) DO UPDATE SET body = excluded.body, version = excluded.version "
+        "RETURNING number",
+        (op.collection, op.id, op.body, version),
+    ).get
+    _forget_index(connection, number)
+    connection.execute("INSERT INTO document_text (rowid, text) VALUES (?, ?)", (number, op.text))
+    connection.executemany(
+        "INSERT INTO document_key VALUES (?, ?, ?, ?)",
+        ((op.collection, name, value, number) for name, value in dict.fromkeys(op.keys)),
+    )
+    return version
+
+
+def _delete_document(connection: apsw.Connection, op: DeleteDocument, _now: float) -> bool:
+    current = reads.document(connection, op.collection, op.id)
+    if op.expect is not None and op.expect != (current.version if current else 0):
+        raise StoreConflict(op, current)
+    if current is None:
+        return False
+    number = connection.execute(
+        "DELETE FROM document WHERE collection = ? AND id = ? RETURNING number", (op.collection, op.id)
+    ).get
+    _forget_index(connection, number)
+    return True
+
+
+def _forget_index(connection: apsw.Connection, number: int) -> None:
+    connection.execute("DELETE FROM document_text WHERE rowid = ?", (number,))
+    connection.execute("DELETE FROM document_key WHERE number = ?", (number,))
+
+
+def _put_blob(connection: apsw.Connection, op: PutBlob, _now: float) -> None:
+    connection.execute(
+        "INSERT INTO blob (id, data) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET data = excluded.data",
+        (op.id, op.data),
+    )
+
+
+def _delete_blob(connection: apsw.Connection, op: DeleteBlob, _now: float) -> bool:
+    connection.execute("DELETE FROM blob WHERE id = ?", (op.id,))
+    return connection.changes() > 0
+
+
+def _acquire(connection: apsw.Connection, op: Acquire, now: float) -> Lease:
+    held = reads.lease(connection, op.name, now)
+    if held is not None and held.holder != op.holder:
+        raise StoreConflict(op, held)
+    last = connection.execute("SELECT token FROM lease WHERE name = ?", (op.name,)).get or 0
+    lease = Lease(op.name, op.holder, held.token if held else last + 1, now + op.ttl)
+    connection.execute(
+        "INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)",
+        (lease.name, lease.holder, lease.token, lease.expires_at),
+    )
+    return lease
+
+
+def _release(connection: apsw.Connection, op: Release, now: float) -> bool:
+    connection.execute(
+        "UPDATE lease SET expires_at = ? WHERE name = ? AND token = ? AND expires_at > ?",
+        (now, op.name, op.token, now),
+    )
+    return connection.changes() > 0
+
+
+def _fence(connection: apsw.Connection, op: Fence, now: float) -> None:
+    held = reads.lease(connection, op.name, now)
+    if held is None or held.token != op.token:
+        raise StoreConflict(op, held)
+
+
+_APPLY: dict[type[Operation], Callable[[apsw.Connection, Any, float], Any]] = {
+    Advance: _advance,
+    KeepReply: _keep_reply,
+    DropReply: _drop_reply,
+    PruneReplies: _prune_replies,
+    Put: _put,
+    Delete: _delete,
+    Append: _append,
+    Trim: _trim,
+    PutDocument: _put_document,
+    DeleteDocument: _delete_document,
+    PutBlob: _put_blob,
+    DeleteBlob: _delete_blob,
+    Acquire: _acquire,
+    Release: _release,
+    Fence: _fence,
+}
