@@ -1,5 +1,7 @@
 """What the tests of the stores are made of."""
 
+import asyncio
+import time
 from pathlib import Path
 
 from comity.core.guard.audit import AuditDraft
@@ -23,6 +25,14 @@ class HandClock:
 
     async def sleep(self, seconds: float) -> None:
         self.time += seconds
+
+
+class WallClock:
+    """The time of day, for tests that start real processes."""
+
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(asyncio.sleep)
 
 
 def draft(result: str = "TEST", **fields: object) -> AuditDraft:

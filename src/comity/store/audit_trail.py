@@ -153,11 +153,8 @@ class AuditTrail:
         if not adopt:
             self._compare_with_stored_head(stored)
             self._compare_with_head_file(stored)
-        if self._head_file is not None:
-            sealed = self.sealed_head(now)
-            self._head_file.write(sealed)
-            self._head_file.write(sealed)
-            self._head_file.sync()
+        self.sealed_head(now)
+        self._publish_for_good()
 
     def link(self, drafts: Sequence[AuditDraft]) -> list[bytes]:
         """Give each draft its place; the caller stores the entries in the same commit."""
@@ -194,8 +191,16 @@ class AuditTrail:
 
     def close(self) -> None:
         if self._head_file is not None:
-            self._head_file.sync()
+            if self._sealed:
+                self._publish_for_good()
             self._head_file.close()
+            self._head_file = None
+
+    def _publish_for_good(self) -> None:
+        if self._head_file is not None:
+            self._head_file.write(self._sealed)
+            self._head_file.write(self._sealed)
+            self._head_file.sync()
 
     def _compare_with_stored_head(self, stored: StoredChain) -> None:
         head = read_signed_head(stored.value(HEADS, self.chain))

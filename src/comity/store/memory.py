@@ -12,7 +12,7 @@ from typing import Any
 from comity.core.clock import Clock
 from comity.core.errors import StoreError, StoreUnavailableError
 from comity.core.guard.audit import AuditDraft
-from comity.store.audit_trail import AuditTrail
+from comity.store.audit_trail import HEADS, AuditTrail
 from comity.store.group_commit import Outcome, Work
 from comity.store.operations import (
     Acquire,
@@ -50,7 +50,7 @@ class MemoryDisk:
     def __init__(self) -> None:
         self.tips: dict[ChainKey, Tip] = {}
         self.replies: dict[tuple[ChainKey, int], StoredReply] = {}
-        self.values: dict[tuple[str, str], tuple[Versioned, float | None]] = {}
+        self.values: dict[tuple[str, str], Versioned] = {}
         self.records: dict[tuple[str, int], bytes] = {}
         self.ends: dict[str, int] = {}
         self.starts: dict[str, int] = {}
@@ -147,8 +147,8 @@ class MemoryStore:
             return
         outcomes = [self._run(work) for work in works]
         if self._trail is not None and self._trail.moved:
-            key = ("audit-head", self._trail.chain)
-            self._disk.values[key] = (Versioned(self._trail.sealed_head(self._clock.now()), 0), None)
+            key = (HEADS, self._trail.chain)
+            self._disk.values[key] = Versioned(self._trail.sealed_head(self._clock.now()), 0)
             self._trail.publish()
         self._unacknowledged.extend(works)
         asyncio.get_running_loop().call_soon(self._acknowledge, works, outcomes)
@@ -249,7 +249,7 @@ class _TrailView:
 
     def value(self, space: str, key: str) -> bytes | None:
         held = self._disk.values.get((space, key))
-        return held[0].value if held else None
+        return held.value if held else None
 
 
 def _advance(disk: MemoryDisk, journal: _Journal, op: Advance, _now: float) -> Tip:
@@ -278,9 +278,7 @@ def _prune_replies(disk: MemoryDisk, journal: _Journal, op: PruneReplies, _now: 
 
 def _value(disk: MemoryDisk, space: str, key: str, now: float) -> Versioned | None:
     held = disk.values.get((space, key))
-    if held is None or (held[1] is not None and held[1] <= now):
-        return None
-    return held[0]
+    return held if held is not None and (held.expires_at is None or held.expires_at > now) else None
 
 
 def _next_version(disk: MemoryDisk, journal: _Journal) -> int:
@@ -297,7 +295,7 @@ def _expect(op: Put | Delete | PutDocument | DeleteDocument, current: Versioned 
 def _put(disk: MemoryDisk, journal: _Journal, op: Put, now: float) -> int:
     _expect(op, _value(disk, op.space, op.key, now))
     version = _next_version(disk, journal)
-    journal.set(disk.values, (op.space, op.key), (Versioned(op.value, version), op.expires_at))
+    journal.set(disk.values, (op.space, op.key), Versioned(op.value, version, op.expires_at))
     return version
 
 

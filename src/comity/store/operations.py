@@ -40,8 +40,11 @@ class StoredReply(Struct, frozen=True):
 
 
 class Versioned(Struct, frozen=True):
+    """A value, the version it was written as, and the moment after which it is gone."""
+
     value: bytes
     version: int
+    expires_at: float | None = None
 
 
 class LogRecord(Struct, frozen=True):

@@ -15,12 +15,15 @@ import apsw
 import apsw.sqlite_extra
 
 from comity.core.errors import StoreCorruptError, StoreError, StoreFullError, StoreUnavailableError
+from comity.store.sqlite.schema import steps_taken
 
 PAGE_BYTES = 8192
 CHECKSUM_BYTES = 8
 BUSY_MILLISECONDS = 15_000
 CHECKSUMMED_VFS = "cksmvfs"
 
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
 _RESERVED_OFFSET = 20  # of the database header: bytes kept free at the end of each page
 _CHECKSUM_MISMATCH = apsw.SQLITE_IOERR_DATA
 
@@ -40,24 +43,28 @@ def load_checksums() -> bool:
 
 
 def open_writer(path: Path) -> apsw.Connection:
+    """A file that is not ours to open is refused before its first byte changes."""
     checksums = load_checksums()
     fresh = not path.exists() or path.stat().st_size == 0
-    if not fresh and not checksums and _reserved_bytes(path) == CHECKSUM_BYTES:
-        raise StoreUnavailableError(
-            f"{path} carries page checksums and this build of apsw has none; install apsw from its wheel"
-        )
-    if fresh:
+    if not fresh:
+        _check_header(path, checksums=checksums)
+    else:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = apsw.Connection(str(path), flags=flags, vfs=CHECKSUMMED_VFS if checksums else None)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
-    if fresh:
-        connection.pragma("page_size", PAGE_BYTES)
-        if checksums:
-            connection.reserve_bytes("main", CHECKSUM_BYTES)
-    connection.pragma("journal_mode", "wal")
-    connection.pragma("synchronous", "full")
-    connection.pragma("cell_size_check", value=True)
+    try:
+        steps_taken(connection, path)
+        if fresh:
+            connection.pragma("page_size", PAGE_BYTES)
+            if checksums:
+                connection.reserve_bytes("main", CHECKSUM_BYTES)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full")
+        connection.pragma("cell_size_check", value=True)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -83,10 +90,20 @@ def _damaged(path: Path, finding: str) -> str:
     return f"{path} is damaged ({finding}); nothing was changed. Restore it from a backup"
 
 
-def _reserved_bytes(path: Path) -> int:
+def _check_header(path: Path, *, checksums: bool) -> None:
+    """What SQLite itself would overlook: a stump of a file it would take for a new one, a page cut short."""
     with path.open("rb") as file:
-        header = file.read(_RESERVED_OFFSET + 1)
-    return header[_RESERVED_OFFSET] if len(header) > _RESERVED_OFFSET else 0
+        header = file.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        raise StoreCorruptError(_damaged(path, "it does not begin as a database does"))
+    page_bytes = int.from_bytes(header[16:18], "big")
+    recovering = path.with_name(path.name + "-wal").exists()
+    if not recovering and path.stat().st_size % (page_bytes if page_bytes > 1 else 65536):
+        raise StoreCorruptError(_damaged(path, "its last page is cut short"))
+    if header[_RESERVED_OFFSET] == CHECKSUM_BYTES and not checksums:
+        raise StoreUnavailableError(
+            f"{path} carries page checksums and this build of apsw has none; install apsw from its wheel"
+        )
 
 
 @contextlib.contextmanager

@@ -7,43 +7,27 @@ store for good: it answers nothing any more.
 
 import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import apsw
 
 from comity.core.clock import Clock
-from comity.core.errors import StoreCorruptError, StoreError, StoreUnavailableError
+from comity.core.errors import StoreCorruptError, StoreError
 from comity.core.guard.audit import AuditDraft
 from comity.store.audit_trail import HEADS, AuditTrail
 from comity.store.group_commit import GroupCommit, Outcome, Work
-from comity.store.operations import (
-    ChainKey,
-    Document,
-    Lease,
-    LogRecord,
-    Operation,
-    Put,
-    StoreConflict,
-    StoredReply,
-    Tip,
-    Versioned,
-)
+from comity.store.operations import Operation, Put, StoreConflict
 from comity.store.sqlite import reads, writes
-from comity.store.sqlite.connection import check_integrity, open_reader, open_writer, our_words, translate
+from comity.store.sqlite.connection import check_integrity, open_writer, our_words, translate
+from comity.store.sqlite.reader import SqliteReader
 from comity.store.sqlite.schema import migrate
 
-READERS = 2
 PURGE_EVERY_SECONDS = 60.0
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class SqliteStore:
+class SqliteStore(SqliteReader):
     def __init__(
         self,
         path: Path,
@@ -54,27 +38,21 @@ class SqliteStore:
     ) -> None:
         """Open or create the file, check it, resume the audit trail. Blocking; raises StoreError.
 
-        `adopt` takes a restored database as it is (see `AuditTrail.resume`).
+        The trail is ours from here on, also when opening fails. `adopt` takes a restored database as it is (see `AuditTrail.resume`).
         """
-        self.path = path
-        self._clock = clock
+        super().__init__(path, clock)
         self._trail = trail
-        self._broken: StoreError | None = None
-        self._closed = False
         self._purged_at = clock.monotonic()
-        with our_words(path):
+        with our_words(path), contextlib.ExitStack() as undone:
+            if trail is not None:
+                undone.callback(trail.close)
             self._writer = open_writer(path)
-            try:
-                check_integrity(self._writer, path)
-                migrate(self._writer, str(path))
-                if trail is not None:
-                    trail.resume(_TrailView(self._writer), clock.now(), adopt=adopt)
-            except BaseException:
-                self._writer.close()
-                raise
-        self._local = threading.local()
-        self._readers: list[apsw.Connection] = []
-        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="comity-read")
+            undone.callback(self._writer.close)
+            check_integrity(self._writer, path)
+            migrate(self._writer, path)
+            if trail is not None:
+                trail.resume(_TrailView(self._writer), clock.now(), adopt=adopt)
+            undone.pop_all()
         self._commits = GroupCommit(self._write, name="comity-write")
 
     @classmethod
@@ -96,9 +74,7 @@ class SqliteStore:
             return
         self._closed = True
         await self._commits.close()
-        await asyncio.to_thread(self._pool.shutdown)
-        for reader in self._readers:
-            reader.close()
+        await self._close_readers()
         with contextlib.suppress(apsw.Error):  # another process may be reading: it checkpoints later
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._writer.close()
@@ -171,66 +147,6 @@ class SqliteStore:
         if self._clock.monotonic() - self._purged_at >= PURGE_EVERY_SECONDS:
             self._purged_at = self._clock.monotonic()
             writes.purge_expired(self._writer, now)
-
-    async def _ask(
-        self, question: Callable[Concatenate[apsw.Connection, P], R], *args: P.args, **named: P.kwargs
-    ) -> R:
-        if self._broken is not None:
-            raise self._broken
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._pool, self._read, question, args, named)
-        except StoreCorruptError as damage:
-            self._broken = damage
-            raise
-        except RuntimeError as closed:
-            raise StoreUnavailableError("the store is closed; open it again before reading") from closed
-
-    def _read(self, question: Callable[..., R], args: tuple[Any, ...], named: dict[str, Any]) -> R:
-        """On a reader thread, with a connection of its own."""
-        with our_words(self.path):
-            connection = getattr(self._local, "connection", None)
-            if connection is None:
-                connection = self._local.connection = open_reader(self.path)
-                self._readers.append(connection)
-            return question(connection, *args, **named)
-
-    async def tip(self, chain: ChainKey) -> Tip:
-        return await self._ask(reads.tip, chain)
-
-    async def reply(self, chain: ChainKey, seq: int) -> StoredReply | None:
-        return await self._ask(reads.reply, chain, seq)
-
-    async def get(self, space: str, key: str) -> Versioned | None:
-        return await self._ask(reads.value, space, key, self._clock.now())
-
-    async def scan(
-        self, space: str, prefix: str = "", after: str = "", limit: int = 100
-    ) -> list[tuple[str, Versioned]]:
-        return await self._ask(reads.scan, space, prefix, after, limit, self._clock.now())
-
-    async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]:
-        return await self._ask(reads.read, log, after, limit)
-
-    async def end(self, log: str) -> int:
-        return await self._ask(reads.end, log)
-
-    async def logs(self, prefix: str = "") -> list[str]:
-        return await self._ask(reads.logs, prefix)
-
-    async def document(self, collection: str, id: str) -> Document | None:  # noqa: A002 - the protocol's word
-        return await self._ask(reads.document, collection, id)
-
-    async def find(
-        self, collection: str, *, words: str = "", keys: Sequence[tuple[str, str]] = (), limit: int = 20
-    ) -> list[Document]:
-        return await self._ask(reads.find, collection, words, keys, limit)
-
-    async def blob(self, id: str, offset: int = 0, length: int | None = None) -> bytes | None:  # noqa: A002 - the protocol's word
-        return await self._ask(reads.blob, id, offset, length)
-
-    async def lease(self, name: str) -> Lease | None:
-        return await self._ask(reads.lease, name, self._clock.now())
 
 
 class _TrailView:

@@ -28,7 +28,7 @@ def reply(connection: apsw.Connection, chain: ChainKey, seq: int) -> StoredReply
 
 def value(connection: apsw.Connection, space: str, key: str, now: float) -> Versioned | None:
     row = connection.execute(
-        "SELECT value, version FROM value "
+        "SELECT value, version, expires_at FROM value "
         "WHERE space = ? AND key = ? AND (expires_at IS NULL OR expires_at > ?)",
         (space, key, now),
     ).get
@@ -39,11 +39,11 @@ def scan(
     connection: apsw.Connection, space: str, prefix: str, after: str, limit: int, now: float
 ) -> list[tuple[str, Versioned]]:
     rows = connection.execute(
-        "SELECT key, value, version FROM value WHERE space = ? AND key >= ? AND key < ? AND key > ? "
+        "SELECT key, value, version, expires_at FROM value WHERE space = ? AND key >= ? AND key < ? AND key > ? "
         "AND (expires_at IS NULL OR expires_at > ?) ORDER BY key LIMIT ?",
         (space, prefix, prefix + _LAST, after, now, limit),
     )
-    return [(key, Versioned(held, version)) for key, held, version in rows]
+    return [(key, Versioned(*held)) for key, *held in rows]
 
 
 def read(connection: apsw.Connection, log: str, after: int, limit: int) -> list[LogRecord]:

@@ -4,6 +4,8 @@ A step is never edited once released; a change is a new step. A file that took m
 release knows is refused untouched.
 """
 
+from pathlib import Path
+
 import apsw
 
 from comity.core.errors import StoreCorruptError, StoreVersionError
@@ -82,18 +84,24 @@ STEPS = (
 )
 
 
-def migrate(connection: apsw.Connection, path: str, steps: tuple[str, ...] = STEPS) -> None:
+def migrate(connection: apsw.Connection, path: Path, steps: tuple[str, ...] = STEPS) -> None:
     """Bring the file to this release's tables, all steps or none."""
-    if _taken(connection, path, steps) == len(steps):
+    if steps_taken(connection, path, steps) == len(steps):
         return
-    with connection:  # a savepoint; the immediate lock comes with the first write
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        for step in steps[_taken(connection, path, steps) :]:
+    connection.execute("BEGIN IMMEDIATE")  # another process may be migrating the same file
+    try:
+        for step in steps[steps_taken(connection, path, steps) :]:
             connection.execute(step)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(steps)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
 
 
-def _taken(connection: apsw.Connection, path: str, steps: tuple[str, ...]) -> int:
+def steps_taken(connection: apsw.Connection, path: Path, steps: tuple[str, ...] = STEPS) -> int:
+    """How far the file has come. Raises for one that is newer, or somebody else's."""
     taken = connection.pragma("user_version")
     application = connection.pragma("application_id")
     if application not in (0, APPLICATION_ID) or (application == 0 and _has_tables(connection)):

@@ -1,0 +1,242 @@
+"""What only the durable engine must withstand: bad files, bad disks, other processes."""
+
+import asyncio
+import random
+import shutil
+
+import apsw
+import pytest
+
+from comity.core.errors import (
+    OverloadedError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreUnavailableError,
+    StoreVersionError,
+)
+from comity.store import group_commit
+from comity.store.operations import Advance, Append, ChainKey, Put, PutBlob, StoreConflict, Tip
+from comity.store.sqlite import SqliteStore, schema
+from comity.store.sqlite.connection import load_checksums
+from tests.store.samples import draft, trail_at
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "comity.db"
+
+
+async def filled(path, clock, rows: int = 200) -> None:
+    store = await SqliteStore.open(path, clock)
+    for n in range(rows):
+        store.submit([Put(space="s", key=f"{n:04}", value=bytes([n % 256]) * 200)])
+    await store.commit(Append(log="l", data=b"x"))
+    await store.close()
+
+
+async def refused(path, clock, error: type[StoreError], match: str) -> None:
+    """Opening fails with one sentence, and not one byte of the file changes."""
+    before = path.read_bytes()
+    with pytest.raises(error, match=match):
+        await SqliteStore.open(path, clock)
+    assert path.read_bytes() == before
+
+
+async def test_the_file_is_private_and_made_for_durability(path, clock):
+    store = await SqliteStore.open(path, clock)
+    assert path.stat().st_mode & 0o777 == 0o600
+    writer = store._writer
+    assert writer.pragma("journal_mode") == "wal"
+    assert writer.pragma("synchronous") == 2
+    assert writer.pragma("page_size") == 8192
+    await store.close()
+
+
+async def test_a_newer_schema_is_refused_untouched(path, clock):
+    await filled(path, clock)
+    with apsw.Connection(str(path)) as connection:
+        connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    await refused(path, clock, StoreVersionError, "newer release.*upgrade")
+
+
+async def test_a_database_of_another_program_is_refused_untouched(path, clock):
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    await refused(path, clock, StoreCorruptError, "another program")
+
+
+async def test_a_file_that_is_no_database_is_refused_untouched(path, clock):
+    path.write_bytes(b"this is not a database, it is a letter to my aunt" * 100)
+    await refused(path, clock, StoreCorruptError, "damaged")
+
+
+async def test_a_folder_that_is_not_there_is_named(tmp_path, clock):
+    with pytest.raises(StoreUnavailableError, match="nowhere"):
+        await SqliteStore.open(tmp_path / "nowhere" / "comity.db", clock)
+
+
+async def test_every_flipped_bit_is_found_at_the_start(path, clock):
+    assert load_checksums(), "apsw's wheel brings the checksum layer"
+    await filled(path, clock)
+    sound = path.read_bytes()
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    for _ in range(60):
+        damaged = bytearray(sound)
+        damaged[chance.randrange(len(sound))] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged)
+        with pytest.raises(StoreError):
+            await SqliteStore.open(path, clock)
+        assert path.read_bytes() == damaged
+
+
+async def test_a_truncated_file_is_found_at_the_start(path, clock):
+    await filled(path, clock, rows=2000)
+    sound = path.read_bytes()
+    for keep in (1, 100, 8192, len(sound) // 2, len(sound) - 8192, len(sound) - 1):
+        path.write_bytes(sound[:keep])
+        with pytest.raises(StoreError):
+            await SqliteStore.open(path, clock)
+
+
+async def test_damage_while_running_stops_the_store_instead_of_answering(path, clock):
+    await filled(path, clock, rows=5000)
+    store = await SqliteStore.open(path, clock)
+    with path.open("r+b") as file:
+        for page in range(1, path.stat().st_size // 8192):
+            file.seek(page * 8192 + 4000)
+            file.write(b"\xff" * 64)
+    with pytest.raises(StoreCorruptError, match="damaged"):
+        await store.scan("s", limit=5000)
+    with pytest.raises(StoreCorruptError):
+        await store.commit(Put(space="s", key="k", value=b"v"))
+    await store.close()
+
+
+async def test_a_full_disk_refuses_the_write_and_keeps_the_rest(path, clock, tmp_path):
+    store = await SqliteStore.open(path, clock, trail_at(tmp_path))
+    await store.commit(Put(space="s", key="before", value=b"v"), audit=[draft()])
+    store._writer.pragma("max_page_count", store._writer.pragma("page_count") + 4)
+    with pytest.raises(StoreFullError, match="space"):
+        await store.commit(PutBlob(id="big", data=bytes(1_000_000)), audit=[draft()])
+    assert (await store.get("s", "before")).value == b"v"
+    store._writer.pragma("max_page_count", 1_000_000)
+    await store.commit(PutBlob(id="big", data=bytes(1_000_000)), audit=[draft()])
+    assert await store.end("audit:main") == 2
+    await store.close()
+
+
+async def test_one_transaction_the_disk_cannot_hold_spares_its_neighbours(path, clock):
+    store = await SqliteStore.open(path, clock)
+    works = [
+        store.submit([Put(space="s", key="good", value=b"v")]),
+        store.submit([Put(space="s", key="lone \ud800 surrogate", value=b"v")]),
+        store.submit([Advance(chain=ChainKey("b", "s", "r"), expected=Tip(), to=Tip(2**63, b""))]),
+        store.submit([Append(log="l", data="not bytes")]),
+        store.submit([Put(space="s", key="also good", value=b"v")]),
+    ]
+    outcomes = await asyncio.gather(*works, return_exceptions=True)
+    assert [isinstance(outcome, StoreError) for outcome in outcomes] == [False, True, True, True, False]
+    assert await store.get("s", "also good")
+    await store.close()
+
+
+async def test_more_waiting_writes_than_the_backlog_are_turned_away(path, clock, monkeypatch):
+    store = await SqliteStore.open(path, clock)
+    monkeypatch.setattr(store._commits, "_backlog", 10)
+    works = [store.submit([Append(log="l", data=b"x")]) for _ in range(15)]
+    outcomes = await asyncio.gather(*works, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [tuple] * 10 + [OverloadedError] * 5
+    await store.commit(Append(log="l", data=b"x"))
+    await store.close()
+
+
+async def test_callers_of_one_turn_share_commits(path, clock, monkeypatch):
+    store = await SqliteStore.open(path, clock)
+    batches = []
+    write = store._write
+    monkeypatch.setattr(store._commits, "_write", lambda batch: batches.append(len(batch)) or write(batch))
+    await asyncio.gather(*(store.commit(Append(log="l", data=b"x")) for _ in range(600)))
+    assert batches == [256, 256, 88]
+    assert max(batches) == group_commit.BATCH_OPERATIONS
+    await store.close()
+
+
+async def test_a_caller_that_goes_away_leaves_its_write_done(path, clock):
+    store = await SqliteStore.open(path, clock)
+    work = store.submit([Append(log="l", data=b"x")])
+    work.cancel()
+    await store.commit(Append(log="l", data=b"y"))
+    assert await store.end("l") == 2
+    await store.close()
+
+
+async def test_two_stores_on_one_file_see_each_other(path, clock):
+    one, two = await SqliteStore.open(path, clock), await SqliteStore.open(path, clock)
+    chain = ChainKey("b", "s", "r")
+    await one.commit(Advance(chain=chain, expected=Tip(), to=Tip(1, b"1" * 32)))
+    assert (await two.tip(chain)).seq == 1
+    with pytest.raises(StoreConflict) as conflict:
+        await two.commit(Advance(chain=chain, expected=Tip(), to=Tip(1, b"2" * 32)))
+    assert conflict.value.current == Tip(1, b"1" * 32)
+    await one.close()
+    await two.close()
+
+
+async def test_what_has_expired_is_cleared_away(path, clock):
+    store = await SqliteStore.open(path, clock)
+    await store.commit(Put(space="s", key="k", value=b"v", expires_at=clock.time + 1))
+    clock.time += 61
+    await store.commit(Append(log="l", data=b""))
+    assert store._writer.execute("SELECT count(*) FROM value").get == 0
+    await store.close()
+
+
+async def test_an_older_file_takes_the_new_steps_and_keeps_its_data(path, clock, monkeypatch):
+    await filled(path, clock)
+    steps = (*schema.STEPS, "CREATE TABLE later (x INTEGER) STRICT; INSERT INTO later VALUES (7);")
+    monkeypatch.setattr(schema.migrate, "__defaults__", (steps,))
+    store = await SqliteStore.open(path, clock)
+    assert store._writer.execute("SELECT x FROM later").get == 7
+    assert (await store.get("s", "0007")).value == bytes([7]) * 200
+    await store.close()
+
+
+async def test_a_step_that_fails_half_way_leaves_the_file_as_it_was(path, clock, monkeypatch):
+    await filled(path, clock)
+    steps = (*schema.STEPS, "CREATE TABLE later (x) STRICT; INSERT INTO nowhere VALUES (7);")
+    with monkeypatch.context() as patched:
+        patched.setattr(schema.migrate, "__defaults__", (steps,))
+        with pytest.raises(StoreError):
+            await SqliteStore.open(path, clock)
+    store = await SqliteStore.open(path, clock)
+    assert (await store.get("s", "0007")).value == bytes([7]) * 200
+    await store.close()
+
+
+async def test_a_reader_needs_no_lock_and_never_writes(path, clock, tmp_path):
+    writer = await SqliteStore.open(path, clock, trail_at(tmp_path))
+    await writer.commit(Append(log="l", data=b"x"))
+    reader = await SqliteStore.open_for_reading(path, clock)
+    await writer.commit(Append(log="l", data=b"y"))
+    assert await reader.end("l") == 2
+    with pytest.raises(StoreUnavailableError, match="reading"):
+        await reader.commit(Append(log="l", data=b"z"))
+    await reader.close()
+    await writer.close()
+    with pytest.raises(StoreUnavailableError, match="no database"):
+        await SqliteStore.open_for_reading(tmp_path / "none.db", clock)
+    assert not (tmp_path / "none.db").exists()
+
+
+async def test_a_backup_copied_while_closed_opens_as_it_is(path, clock, tmp_path):
+    await filled(path, clock)
+    copy = tmp_path / "copy.db"
+    shutil.copy(path, copy)
+    store = await SqliteStore.open(copy, clock)
+    assert await store.get("s", "0001")
+    await store.close()
