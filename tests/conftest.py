@@ -1,3 +1,21 @@
-"""What every test may ask for: pytest itself as a subject."""
+"""What every test may ask for: `randomness`, `virtual_clock`, `patience`, and pytest itself as a subject."""
 
-pytest_plugins = ["pytester"]
+import asyncio
+
+import pytest
+
+pytest_plugins = ["comity.testing.fixtures", "pytester"]
+
+
+@pytest.fixture
+async def patience():
+    """A test that waits for what never comes is cancelled, so that it fails and does not hang."""
+    loop = asyncio.get_running_loop()
+
+    def give_up():
+        for task in asyncio.all_tasks(loop):
+            task.cancel("patience is at its end")
+
+    handle = loop.call_later(10, give_up)
+    yield
+    handle.cancel()

@@ -11,7 +11,9 @@
 import contextlib
 import os
 import secrets
+import shlex
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from comity.core.errors import KeyRefusedError
@@ -42,12 +44,15 @@ def ensure_private_folder(path: Path) -> None:
         mode = stat.S_IMODE(status.st_mode)
         if mode & 0o022:
             raise KeyRefusedError(
-                f"{path} may be written by others (mode {mode:04o}); look at what is in it, then run: chmod 700 {path}"
+                f"{path} may be written by others (mode {mode:04o}); look at what is in it, "
+                f"then run: chmod 700 {_quoted(path)}"
             )
         if mode != 0o700:
             path.chmod(0o700)
-    except OSError as reason:
-        raise KeyRefusedError(f"the folder {path} cannot be used: {_cause(reason)}; name another one") from None
+    except (OSError, ValueError) as reason:
+        raise KeyRefusedError(
+            f"the folder {path} cannot be used: {_cause(reason)}; name another one"
+        ) from None
 
 
 def read_private(path: Path) -> bytes:
@@ -56,27 +61,22 @@ def read_private(path: Path) -> bytes:
         opened = os.open(path, _READ)
     except FileNotFoundError:
         raise KeyRefusedError(f"{path} does not exist; create it or name the right folder") from None
-    except OSError as reason:
+    except (OSError, ValueError) as reason:
         if path.is_symlink():
             raise KeyRefusedError(f"{path} is a symbolic link; put the file itself there") from None
         raise KeyRefusedError(f"{path} cannot be opened: {_cause(reason)}") from None
-    with os.fdopen(opened, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise KeyRefusedError(f"{path} is not a regular file; move it away")
-        if _HAS_MODES:
-            _refuse_foreign(path, status)
-            mode = stat.S_IMODE(status.st_mode)
-            if mode & 0o077:
-                raise KeyRefusedError(
-                    f"{path} is open to others (mode {mode:04o}), so its secret may be known; run: chmod 600 {path}"
-                )
-        try:
+    try:
+        _refuse_exposed(path, os.fstat(opened))
+        with os.fdopen(opened, "rb", closefd=False) as file:
             data = file.read(SECRET_LIMIT + 1)
-        except OSError as reason:
-            raise KeyRefusedError(f"{path} cannot be read: {_cause(reason)}") from None
+    except (OSError, ValueError) as reason:
+        raise KeyRefusedError(f"{path} cannot be read: {_cause(reason)}") from None
+    finally:
+        os.close(opened)
     if len(data) > SECRET_LIMIT:
-        raise KeyRefusedError(f"{path} is larger than {SECRET_LIMIT:,} bytes and holds no secret of ours; move it away")
+        raise KeyRefusedError(
+            f"{path} is larger than {SECRET_LIMIT:,} bytes and holds no secret of ours; move it away"
+        )
     return data
 
 
@@ -94,10 +94,22 @@ def create_private(path: Path, data: bytes) -> None:
         _sync_folder(path.parent)
     except FileExistsError:
         raise KeyRefusedError(f"{path} exists and is never overwritten; move it away first") from None
-    except OSError as reason:
+    except (OSError, ValueError) as reason:
         raise KeyRefusedError(f"{path} cannot be written: {_cause(reason)}") from None
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError, ValueError):
+            draft.unlink()
+
+
+def read_or_create_private(path: Path, make: Callable[[], bytes]) -> bytes:
+    """The content of a secret file, made first when it is missing. Of two who start together, one makes it."""
+    if not path.exists():
+        try:
+            create_private(path, make())
+        except KeyRefusedError:
+            if not path.exists():
+                raise
+    return read_private(path)
 
 
 def _publish(draft: Path, path: Path) -> None:
@@ -121,14 +133,32 @@ def _sync_folder(folder: Path) -> None:
         os.close(opened)
 
 
+def _refuse_exposed(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise KeyRefusedError(f"{path} is not a regular file; move it away")
+    if not _HAS_MODES:
+        return
+    _refuse_foreign(path, status)
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o077:
+        raise KeyRefusedError(
+            f"{path} is open to others (mode {mode:04o}), so its secret may be known; "
+            f"run: chmod 600 {_quoted(path)}"
+        )
+
+
 def _refuse_foreign(path: Path, status: os.stat_result) -> None:
     user = os.geteuid()
     if status.st_uid != user:
         raise KeyRefusedError(
             f"{path} belongs to user {status.st_uid} and not to {user}, who runs this; run as its owner, "
-            f"or run: chown {user} {path}"
+            f"or run: chown {user} {_quoted(path)}"
         )
 
 
-def _cause(reason: OSError) -> str:
-    return (reason.strerror or type(reason).__name__).lower()
+def _cause(reason: OSError | ValueError) -> str:
+    return str(getattr(reason, "strerror", None) or reason).lower()
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

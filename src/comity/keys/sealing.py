@@ -30,7 +30,7 @@ class SealingCost(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def __post_init__(self) -> None:
         if not (1 <= self.passes <= _MOST_PASSES and _LEAST_MEMORY <= self.memory <= _MOST_MEMORY):
-            raise ValueError(
+            raise InvalidError(
                 f"the cost must be 1 to {_MOST_PASSES} passes over {_LEAST_MEMORY:,} to {_MOST_MEMORY:,} bytes"
             )
 
@@ -66,16 +66,22 @@ def unseal(sealed: SealedBox, passphrase: str) -> bytes:
         raise KeyRefusedError(refusal) from None
     if len(salt) != _SALT_BYTES or len(box) < _NONCE_BYTES:
         raise KeyRefusedError(refusal)
+    key = _stretch(passphrase, salt, sealed.cost)
     try:
-        return crypto_secretbox_open(
-            box[_NONCE_BYTES:], box[:_NONCE_BYTES], _stretch(passphrase, salt, sealed.cost)
-        )
+        return crypto_secretbox_open(box[_NONCE_BYTES:], box[:_NONCE_BYTES], key)
     except CryptoError:
         raise KeyRefusedError(refusal) from None
 
 
 def _stretch(passphrase: str, salt: bytes, cost: SealingCost) -> bytes:
+    from nacl.exceptions import CryptoError
     from nacl.pwhash import argon2id
 
     password = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")
-    return argon2id.kdf(_KEY_BYTES, password, salt, opslimit=cost.passes, memlimit=cost.memory)
+    try:
+        return argon2id.kdf(_KEY_BYTES, password, salt, opslimit=cost.passes, memlimit=cost.memory)
+    except (CryptoError, MemoryError):
+        needed = cost.memory // (1024 * 1024)
+        raise KeyRefusedError(
+            f"the passphrase needs {needed} MiB of memory to be checked; free some"
+        ) from None

@@ -73,7 +73,7 @@ class SimulatedLink:
         self._room = asyncio.Semaphore(in_flight)
         self._orderly: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         self._conveyor: asyncio.Task[None] | None = None
-        self._stray: set[asyncio.Task[None]] = set()
+        self._stray: dict[asyncio.Task[None], None] = {}
         self._ended: LinkClosed | None = None
 
     @property
@@ -132,8 +132,8 @@ class SimulatedLink:
         if draw.chance(faults.reordering):
             self.counts.reordered += 1
             carrier = asyncio.create_task(self._convey(due, message), name=f"stray to {self.peer}")
-            self._stray.add(carrier)
-            carrier.add_done_callback(self._stray.discard)
+            self._stray[carrier] = None
+            carrier.add_done_callback(self._stray.pop)
             return
         self._orderly.put_nowait((due, message))
         if self._conveyor is None:

@@ -90,9 +90,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def run_in_executor(
         self,
-        executor: Executor | None,  # noqa: ARG002 - asyncio's signature
+        executor: Executor | None,
         func: Callable[[*_Args], _Result],
-        *args: *_Args,  # noqa: ARG002 - asyncio's signature
+        *args: *_Args,
     ) -> NoReturn:
         raise InvalidError(
             f"{func!r} asks for a thread; a simulation has none, so give it a fake without one"

@@ -14,7 +14,6 @@
 """
 
 import hmac
-import json
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -26,12 +25,14 @@ import msgspec
 from msgspec import Struct
 
 from comity.core.errors import InvalidError, MalformedError
+from comity.core.wire import strict_json
+from comity.core.wire.canonical import ascii_form
 
 AuditLevel = Literal["minimal", "standard", "full", "diagnostic"]
 
 NOT_APPLICABLE = "n/a"
 PREVIEW_LIMIT = 100
-DURATION_LIMIT = 2**53
+NUMBER_LIMIT = 2**53
 
 _LEVELS = frozenset(("minimal", "standard", "full", "diagnostic"))
 _CREATED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
@@ -67,8 +68,10 @@ class AuditDraft(Struct, frozen=True, kw_only=True):
         if self.audit_level not in _LEVELS:
             raise InvalidError("audit_level must be minimal, standard, full or diagnostic")
         # `not (a <= b)` also catches NaN, and a bool is no duration
-        if type(self.duration_ms) is bool or not 0 <= self.duration_ms <= DURATION_LIMIT:
-            raise InvalidError(f"duration_ms must be a number from 0 to {DURATION_LIMIT}")
+        if type(self.duration_ms) is bool or not 0 <= self.duration_ms <= NUMBER_LIMIT:
+            raise InvalidError(f"duration_ms must be a number from 0 to {NUMBER_LIMIT}")
+        if self.token_count is not None and not 0 <= self.token_count <= NUMBER_LIMIT:
+            raise InvalidError(f"token_count must be a number from 0 to {NUMBER_LIMIT}")
         if self.content_preview is not None:
             if self.audit_level != "diagnostic":
                 raise InvalidError("content_preview belongs to audit_level diagnostic only; leave it out")
@@ -212,20 +215,20 @@ def decode(data: bytes) -> AuditEntry:
         entry = _decoder.decode(data)
         # what we wrote ourselves comes back byte for byte and cannot hide a repeated field
         if _encoder.encode(entry) != data:
-            json.loads(data, object_pairs_hook=_unrepeated)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as reason:
+            strict_json.loads(data, unique_keys=True)
+    except (msgspec.MsgspecError, MalformedError, UnicodeDecodeError, RecursionError) as reason:
         raise MalformedError(f"an audit entry cannot be read: {reason}") from None
     return entry
 
 
 def head_bytes(head: AuditHead) -> bytes:
     """What is signed to vouch for the last entry of a chain."""
-    return b"comity audit head 1\n" + _ascii(_head_fields(head))
+    return b"comity audit head 1\n" + ascii_form(_head_fields(head))
 
 
 def checkpoint_bytes(head: AuditHead) -> bytes:
     """What is signed to vouch for the last entry that was pruned from the front of a chain."""
-    return b"comity audit checkpoint 1\n" + _ascii(_head_fields(head))
+    return b"comity audit checkpoint 1\n" + ascii_form(_head_fields(head))
 
 
 _encoder = msgspec.json.Encoder()
@@ -233,7 +236,7 @@ _decoder = msgspec.json.Decoder(AuditEntry)
 
 
 def _hash(fields: AuditDraft | AuditEntry, position: int, previous_hash: str | None) -> str:
-    form = {  # in sorted order, which the encoder keeps
+    form = {
         "audit_level": fields.audit_level,
         "bundle_id_hash": fields.bundle_id_hash,
         "bundle_version": fields.bundle_version,
@@ -250,11 +253,7 @@ def _hash(fields: AuditDraft | AuditEntry, position: int, previous_hash: str | N
         "session_id_hash": fields.session_id_hash,
         "verification_result": fields.verification_result,
     }
-    return sha256(_ascii(form)).hexdigest()
-
-
-def _ascii(form: dict[str, Any]) -> bytes:
-    return json.dumps(form, sort_keys=True, separators=(",", ":")).encode()
+    return sha256(ascii_form(form)).hexdigest()
 
 
 def _head_fields(head: AuditHead) -> dict[str, Any]:
@@ -266,10 +265,3 @@ def _refuse_surrogates(draft: AuditDraft) -> None:
         _encoder.encode(draft)
     except UnicodeEncodeError:
         raise InvalidError("an audit field holds half a surrogate pair; give whole characters") from None
-
-
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a field is repeated")
-    return fields

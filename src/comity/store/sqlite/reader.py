@@ -60,9 +60,7 @@ class SqliteReader:
         return reader
 
     def submit(
-        self,
-        operations: Sequence[Operation],  # noqa: ARG002 - the protocol's shape
-        audit: Sequence[AuditDraft] = (),  # noqa: ARG002 - the protocol's shape
+        self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
     ) -> asyncio.Future[tuple[Any, ...]]:
         raise StoreUnavailableError(f"{self.path} was opened for reading; open the store to write")
 

@@ -1,0 +1,1 @@
+"""How rows are measured, judged and told. It knows nothing of what they measure."""

@@ -1,0 +1,137 @@
+"""Durable advances of chains: sixty-four callers who share commits, beside one commit for each.
+
+All files lie in the same folder of a real disk, with the same tables, pragmas and checksums. The
+raw rate of the disk is measured too: where a sync is nearly free, sharing one gains little and the
+bar is only reported.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from bench.harness.bars import AtLeast, WhereBelow
+from bench.harness.callers import Ask, answers_per_second
+from bench.harness.machine import is_in_memory
+from bench.harness.measure import repeating
+from bench.harness.row import Contender, Row, Setting, UnavailableError, Unit
+from comity.pipeline.clock import SystemClock
+from comity.store.operations import Advance, ChainKey, Tip
+from comity.store.protocol import Store
+from comity.store.sqlite import SqliteStore
+from comity.store.sqlite.connection import open_writer
+from comity.store.sqlite.schema import migrate
+
+CALLERS = 64
+SINGLE = "one transaction each"
+RAW = "raw fdatasync"
+BLOCK = bytes(4096)
+CHAINS = tuple(ChainKey("calls", f"{number:064x}", "f" * 64) for number in range(CALLERS))
+
+# Where the system has no fdatasync, fsync is what SQLite uses too.
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+@contextlib.contextmanager
+def open_advance(setting: Setting) -> Iterator[Sequence[Contender]]:
+    refuse_memory(setting.folder)
+    with (
+        asyncio.Runner() as runner,
+        _grouped(runner, setting.folder / "grouped.db") as callers,
+        _one_by_one(setting.folder / "single.db") as advance,
+        _appending(setting.folder / "raw") as append,
+    ):
+        yield [
+            Contender(
+                f"comity, {CALLERS} callers", lambda: runner.run(answers_per_second(callers, setting.seconds))
+            ),
+            repeating(SINGLE, advance, setting.seconds),
+            repeating(RAW, append, setting.seconds),
+        ]
+
+
+def refuse_memory(folder: Path) -> None:
+    if is_in_memory(folder):
+        raise UnavailableError("the build folder is kept in memory, where a sync costs nothing")
+
+
+def _hash(seq: int) -> bytes:
+    return seq.to_bytes(32, "big")
+
+
+@contextlib.contextmanager
+def _grouped(runner: asyncio.Runner, path: Path) -> Iterator[Sequence[Ask]]:
+    store = runner.run(SqliteStore.open(path, SystemClock()))
+    try:
+        yield [_caller(store, chain) for chain in CHAINS]
+    finally:
+        runner.run(store.close())
+
+
+def _caller(store: Store, chain: ChainKey) -> Ask:
+    tip = Tip()
+
+    async def ask() -> None:
+        nonlocal tip
+        (tip,) = await store.commit(
+            Advance(chain=chain, expected=tip, to=Tip(tip.seq + 1, _hash(tip.seq + 1)))
+        )
+
+    return ask
+
+
+@contextlib.contextmanager
+def _one_by_one(path: Path) -> Iterator[Callable[[], None]]:
+    connection = open_writer(path)
+    try:
+        migrate(connection, path)
+        for chain in CHAINS:
+            connection.execute(
+                "INSERT INTO chain (book, sender, receiver) VALUES (?, ?, ?)",
+                (chain.book, chain.sender, chain.receiver),
+            )
+        advances = 0
+
+        def advance() -> None:
+            nonlocal advances
+            chain, seq = CHAINS[advances % CALLERS], advances // CALLERS
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(
+                "UPDATE chain SET seq = ?, hash = ? "
+                "WHERE book = ? AND sender = ? AND receiver = ? AND seq = ? AND hash = ?",
+                (seq + 1, _hash(seq + 1), chain.book, chain.sender, chain.receiver, seq, _hash(seq)),
+            )
+            if connection.changes() != 1:
+                raise ValueError(f"the chain is not at {seq}")
+            connection.execute("COMMIT")
+            advances += 1
+
+        yield advance
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def _appending(path: Path) -> Iterator[Callable[[], None]]:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def append() -> None:
+        os.write(file, BLOCK)
+        _sync(file)
+
+    try:
+        yield append
+    finally:
+        os.close(file)
+
+
+ROWS = (
+    Row(
+        name="chain-advance",
+        title="durable advances of chains",
+        unit=Unit.RATE,
+        open=open_advance,
+        bars=(AtLeast(8, of=SINGLE, where=WhereBelow(RAW, 5000)),),
+    ),
+)

@@ -1,0 +1,5 @@
+"""`python -m comity` is `comity`."""
+
+from comity.cli import main
+
+main()

@@ -1,0 +1,119 @@
+"""The table of commands, and the one place where every failure becomes a sentence and an exit code.
+
+The table knows each command's name, line of help and module. Listing, completing and mistyping a name
+import no module; running a command, or asking for its own help, imports its one.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+import comity
+from comity.cli.failures import finish, report
+from comity.cli.help import examples, paragraphs, records, section, usage
+
+PROGRAM = "comity"
+
+
+class Announced(NamedTuple):
+    name: str
+    module: str
+    help: str
+    chapter: str
+
+
+COMMANDS = (
+    Announced("up", "comity.cli.up", "Start a node; the first start sets everything up", "Run a node"),
+    Announced("doctor", "comity.cli.doctor", "Check this machine and say what to do", "Run a node"),
+    Announced("id", "comity.cli.identity", "Show, make or export the identity of a node", "Look inside"),
+    Announced(
+        "audit", "comity.cli.audit", "Verify, follow or adopt the record of what happened", "Look inside"
+    ),
+    Announced("config", "comity.cli.settings", "Show each setting and where it came from", "Look inside"),
+    Announced(
+        "version", "comity.cli.version", "Show the version of Comity and what it runs on", "Look inside"
+    ),
+)
+
+_ABOUT = (
+    "One node through which AI agents of different owners find each other, agree on what they can do "
+    "together, prove who said what, and share directly."
+)
+_EXAMPLES = """
+comity up  start a node and print its address
+comity up --port 0 --json  any free port, one ready line for programs
+comity doctor  find out what is wrong and what to do
+comity audit verify  prove that the record is whole
+"""
+_NEXT = """
+`comity COMMAND --help` explains a command and shows examples. Settings come from config.toml in the data
+folder, from COMITY_* variables and from flags, the later over the earlier; `comity config show` prints them.
+"""
+
+
+class LazyGroup(TyperGroup):
+    """Holds a line of help for each command; the command itself is loaded when its name is resolved."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for entry in COMMANDS:
+            self.commands[entry.name] = TyperCommand(entry.name, short_help=entry.help, rich_markup_mode=None)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, announced, rest = super().resolve_command(ctx, args)
+        return name, announced and load_command(str(name)), rest
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        chapters: dict[str, list[tuple[str, str]]] = {}
+        for entry in COMMANDS:
+            chapters.setdefault(entry.chapter, []).append((entry.name, entry.help))
+        _, options = records(self, ctx)
+        column = max(len(name) for name, _ in options) + 4
+        parts = [paragraphs(f"Comity {comity.__version__}. {_ABOUT}"), usage(self, ctx)]
+        parts += [section(chapter, rows, column) for chapter, rows in chapters.items()]
+        parts += [section("Options", options, column), examples(_EXAMPLES), paragraphs(_NEXT)]
+        formatter.write("\n\n".join(parts) + "\n")
+
+
+def load_command(name: str) -> Any:
+    module = next(entry.module for entry in COMMANDS if entry.name == name)
+    return typer.main.get_command(importlib.import_module(module).app)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; what went wrong is said on stderr, never as a traceback."""
+    as_json = "--json" in arguments
+    try:
+        code = _root().main(args=list(arguments or ["--help"]), prog_name=PROGRAM, standalone_mode=False)
+        return finish(code if isinstance(code, int) else 0)
+    except Exception as failure:  # noqa: BLE001 - this is the place that catches everything
+        return report(failure, as_json=as_json)
+
+
+def _root() -> Any:
+    app = typer.Typer(
+        cls=LazyGroup,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    app.callback()(_everywhere)
+    return typer.main.get_command(app)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"{PROGRAM} {comity.__version__}\n")
+        raise typer.Exit
+
+
+def _everywhere(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,311 @@
+"""`comity audit`: the record of what happened, for those who want proof.
+
+Verifying and looking never write, and work while a node runs. Adopting writes, and needs the node to be
+stopped: it is for an operator who put back an older database on purpose, and says so in the record.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import msgspec
+import typer
+
+from comity.cli.colour import colour_wanted, paint
+from comity.cli.failures import FAILED, say
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, passphrase_for, settings_of
+from comity.cli.screen import print_json, print_line, print_table
+from comity.config import Settings
+from comity.core.errors import ConfigError, NotFoundError, StoreCorruptError
+from comity.core.guard.audit import AuditDraft, AuditEntry, decode, timestamp
+from comity.core.identity.keys import SigningKey
+from comity.keys.identity import load_identity, stored_vacant_id
+from comity.pipeline.clock import SystemClock
+from comity.store.audit_log import AuditReport, chains, tail, verify_chain
+from comity.store.audit_trail import AuditTrail, HeadFile, log_of
+from comity.store.protocol import Store
+from comity.store.sqlite import SqliteStore
+
+app = new_app("Verify, follow or adopt the audit record: hash-linked entries under a signed head.")
+
+ADOPTED = "AUDIT_ADOPTED"
+PROGRESS_FROM = 20_000
+POLL_SECONDS = 0.5
+
+Chain = Annotated[
+    str | None, typer.Option("--chain", metavar="NAME", help="Only this chain; else all of them.")
+]
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity audit verify  every chain, from its beginning to its signed head
+    comity audit verify --chain main  one chain
+    comity audit verify --json  for programs; exit code 1 when a chain is bad
+    """,
+)
+def verify(chain: Chain = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Prove that nothing in the record was changed, cut or put in. A node may be running meanwhile."""
+    settings = _recording(settings_of(data, config).settings)
+    with _progress(wanted=sys.stderr.isatty() and not as_json) as seen:
+        reports = asyncio.run(_verify(settings, chain, seen))
+    bad = [report for report in reports if not report.ok]
+    if as_json:
+        print_json({"ok": not bad, "chains": [msgspec.to_builtins(report) for report in reports]})
+    elif reports:
+        print_table(
+            ("chain", "entries", "verdict", "first fault"),
+            [
+                (
+                    report.chain,
+                    f"{report.entries:,}",
+                    ("sound", "green") if report.ok else ("BAD", "bold red"),
+                    "" if report.ok else str(report.message),
+                )
+                for report in reports
+            ],
+        )
+    else:
+        print_line("No chain has been written yet.")
+    if bad:
+        if not as_json:
+            say("audit", _what_to_do(bad), as_json=False)
+        raise typer.Exit(FAILED)
+
+
+@app.command(
+    name="tail",
+    cls=HelpfulCommand,
+    epilog="""
+    comity audit tail  the last 20 entries
+    comity audit tail -n 100 --chain main  more of them, of one chain
+    comity audit tail --follow --json  one JSON object per line, as they come
+    """,
+)
+def tail_command(
+    count: Annotated[
+        int, typer.Option("-n", "--count", metavar="COUNT", min=0, help="How many entries.")
+    ] = 20,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on as entries come; Ctrl-C ends.")
+    ] = False,
+    chain: Chain = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Show the last entries, oldest first. A node may be running meanwhile."""
+    settings = _recording(settings_of(data, config).settings)
+    coloured = colour_wanted()
+
+    def show(name: str, entry: AuditEntry) -> None:
+        if as_json:
+            print_json({"chain": name, **msgspec.to_builtins(entry)})
+        else:
+            print_line(_entry_line(name, entry, coloured=coloured))
+
+    asyncio.run(_tail(settings, chain, count, show, follow=follow))
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity audit adopt  asks first
+    comity audit adopt --yes --passphrase-file pass.txt  with nobody there to ask
+    """,
+)
+def adopt(
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Take the record as it is now, after you restored an older database on purpose.
+
+    Stop the node first. The heads that are kept outside the database are moved to where the record ends,
+    and an entry AUDIT_ADOPTED says so. What is missing stays missing, and an altered entry stays bad.
+    """
+    settings = _recording(settings_of(data, config).settings)
+    if not settings.database.is_file():
+        raise NotFoundError(f"there is no database at {settings.database}; put the backup there first")
+    confirm(
+        "Entries after the end of the record, if there were any, are given up. Adopt it as it is?", yes=yes
+    )
+    key = load_identity(settings.data, passphrase=passphrase_for(settings.data, passphrase_file))
+    adopted = asyncio.run(_adopt(settings, key))
+    if as_json:
+        print_json({"adopted": adopted})
+    else:
+        for name, position in adopted.items():
+            print_line(f"chain {name} goes on from entry {position:,}")
+
+
+async def _verify(
+    settings: Settings, only: str | None, seen: Callable[[int, int], None]
+) -> list[AuditReport]:
+    public = stored_vacant_id(settings.data).public
+    async with _reading(settings.database) as store:
+        names = _chosen(await _chain_names(store, settings.audit_heads), only)
+        total = sum([await store.end(log_of(name)) for name in names])
+        watched = cast("Store", _Watched(store, lambda read: seen(read, total)))
+        return [await _verified(watched, name, public, settings.audit_heads) for name in names]
+
+
+async def _verified(store: Store, chain: str, public: bytes, heads: Path) -> AuditReport:
+    try:
+        return await verify_chain(store, chain, public, heads)
+    except StoreCorruptError as damage:
+        return AuditReport(chain=chain, ok=False, entries=0, message=damage.message)
+
+
+async def _tail(
+    settings: Settings, only: str | None, count: int, show: Callable[[str, AuditEntry], None], *, follow: bool
+) -> None:
+    async with _reading(settings.database) as store:
+        recent: list[tuple[str, AuditEntry]] = []
+        reached: dict[str, int] = {}
+        names = await chains(store)
+        for name in _chosen(names, only) if names or not follow else []:
+            reached[name] = await store.end(log_of(name))
+            recent += [(name, entry) async for entry in tail(store, name, count)]
+        recent.sort(key=lambda each: each[1].created_at)
+        for name, entry in recent[len(recent) - min(count, len(recent)) :]:
+            show(name, entry)
+        for name, entry in recent:
+            reached[name] = max(reached[name], entry.chain_position)
+        while follow:
+            await asyncio.sleep(POLL_SECONDS)
+            for name in [only] if only else await chains(store):
+                for record in await store.read(log_of(name), after=reached.get(name, 0)):
+                    show(name, decode(record.data))
+                    reached[name] = record.position
+
+
+async def _adopt(settings: Settings, key: SigningKey) -> dict[str, int]:
+    async with _reading(settings.database) as store:
+        names = await _chain_names(store, settings.audit_heads)
+    if not names:
+        raise NotFoundError(f"{settings.database} holds no audit chain; there is nothing to adopt")
+    heads: dict[str, HeadFile] = {}
+    adopted = {}
+    try:
+        for name in names:  # all of them are locked before any of them is moved
+            heads[name] = HeadFile(settings.audit_heads / f"{name}.head")
+        for name in names:
+            adopted[name] = await _adopt_chain(settings, AuditTrail(name, key, heads.pop(name)))
+    finally:
+        for head in heads.values():
+            head.close()
+    return adopted
+
+
+async def _adopt_chain(settings: Settings, trail: AuditTrail) -> int:
+    """Hand the trail, and its lock, to a store that takes the database as it is."""
+    clock = SystemClock()
+    try:
+        store = await SqliteStore.open(settings.database, clock, trail, adopt=True)
+    except BaseException:
+        trail.close()
+        raise
+    try:
+        await store.commit(audit=[AuditDraft(verification_result=ADOPTED, created_at=timestamp(clock.now()))])
+        return await store.end(trail.log)
+    finally:
+        await store.close()
+
+
+class _Watched:
+    """The part of a store that verifying reads, telling somebody how far it has come."""
+
+    def __init__(self, store: Store, tell: Callable[[int], None]) -> None:
+        self.get = store.get
+        self.end = store.end
+        self._store = store
+        self._tell = tell
+        self._read = 0
+
+    async def read(self, log: str, after: int = 0, limit: int = 1000) -> Any:
+        records = await self._store.read(log, after=after, limit=limit)
+        self._read += len(records)
+        self._tell(self._read)
+        return records
+
+
+@asynccontextmanager
+async def _reading(database: Path) -> AsyncIterator[Store]:
+    store = await SqliteStore.open_for_reading(database, SystemClock())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _chain_names(store: Store, heads: Path) -> list[str]:
+    """Those in the database and those that only a head outside remembers."""
+    return sorted({*await chains(store), *_heads_in(heads)})
+
+
+def _heads_in(folder: Path) -> list[str]:
+    return [path.stem for path in folder.glob("*.head")]
+
+
+def _chosen(names: list[str], only: str | None) -> list[str]:
+    if only is None:
+        return names
+    if only not in names:
+        raise NotFoundError(f"there is no chain {only!r}; there is {', '.join(names) or 'none yet'}")
+    return [only]
+
+
+def _recording(settings: Settings) -> Settings:
+    if settings.store.engine == "memory":
+        raise ConfigError("store.engine memory keeps no record on disk; use sqlite to have one")
+    return settings
+
+
+def _what_to_do(bad: list[AuditReport]) -> str:
+    names = ", ".join(report.chain for report in bad)
+    return (
+        f"the record is not whole ({names}); keep a copy of the data folder and find out who could write to it. "
+        "If you restored a backup on purpose, stop the node and run `comity audit adopt`"
+    )
+
+
+def _entry_line(chain: str, entry: AuditEntry, *, coloured: bool) -> str:
+    moment = entry.created_at[:19].replace("T", " ")
+    result = entry.verification_result.ljust(18)
+    failed = entry.failed_step is not None
+    detail = f"failed at {entry.failed_step}" if failed else ", ".join(entry.checks_passed)
+    return "  ".join(
+        (
+            paint(moment, "dim", wanted=coloured),
+            f"{chain} {entry.chain_position:>6}",
+            paint(result, "red" if failed else "green", wanted=coloured),
+            f"{entry.duration_ms:>6.0f} ms",
+            detail,
+        )
+    ).rstrip()
+
+
+@contextmanager
+def _progress(*, wanted: bool) -> Any:
+    """A bar on stderr for a long record; a short one is done before a bar would be read."""
+    if not wanted:
+        yield lambda _read, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("verifying", total=None, visible=False)
+
+        def seen(read: int, total: int) -> None:
+            bar.update(task, completed=read, total=total, visible=total >= PROGRESS_FROM)
+
+        yield seen

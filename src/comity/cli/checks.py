@@ -1,0 +1,225 @@
+"""What `comity doctor` looks at. Each check answers with one finding and never raises.
+
+Nothing is made, changed or mended here: a finding says what to do.
+"""
+
+import asyncio
+import contextlib
+import errno
+import http.client
+import importlib.util
+import json
+import os
+import shlex
+import shutil
+import socket
+import ssl
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from comity.config import DEFAULT, Loaded, Settings
+from comity.core.errors import ComityError, KeyRefusedError
+
+Mark = Literal["ok", "warn", "fail"]
+
+RELEASED = datetime(2026, 1, 1, tzinfo=UTC)
+PYTHON = (3, 11)
+DISK_LOW = 1024**3
+DISK_EMPTY = 64 * 1024**2
+FUTURE_SECONDS = 300
+PROBE_SECONDS = 2.0
+EXTRAS = {
+    "p2p": (("webrtc", "aiortc"), "direct links between peers"),
+    "postgres": (("asyncpg",), "several machines on one database"),
+    "nats": (("nats",), "several machines on one bus"),
+    "otel": (("opentelemetry.sdk",), "traces"),
+    "keyring": (("keyring",), "the key in the keyring of the operating system"),
+}
+
+
+class Finding(NamedTuple):
+    check: str
+    mark: Mark
+    finding: str
+    remedy: str = ""
+
+
+def findings(settings: Settings, sources: dict[str, str]) -> Iterator[Finding]:
+    """Every check but the one of the settings themselves, in the order in which one would ask."""
+    yield check_python()
+    yield check_clock(settings.database)
+    yield check_folder(settings.data)
+    yield check_disk(settings.data)
+    yield check_identity(settings.data)
+    yield check_token(settings.data)
+    yield check_database(settings)
+    yield check_port(settings, asked_for=sources.get("port", DEFAULT) != DEFAULT)
+    yield from check_extras()
+
+
+def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
+    shown = ".".join(map(str, version))
+    if version < PYTHON:
+        return Finding("python", "fail", f"{shown} is too old", "install Python 3.11 or newer")
+    return Finding("python", "ok", shown)
+
+
+def check_clock(
+    database: Path, now: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
+) -> Finding:
+    moment = now()
+    shown = datetime.fromtimestamp(moment, UTC).isoformat(sep=" ", timespec="seconds")
+    remedy = "set the clock, or let a time service do it"
+    if moment < RELEASED.timestamp():
+        return Finding("clock", "fail", f"{shown} is before this release was made", remedy)
+    with contextlib.suppress(OSError):
+        ahead = database.stat().st_mtime - moment
+        if ahead > FUTURE_SECONDS:
+            return Finding(
+                "clock", "warn", f"{shown}, and the database was written {ahead:,.0f} s later", remedy
+            )
+    first = monotonic()
+    if monotonic() < first:
+        return Finding("clock", "fail", "the monotonic clock runs backwards", "restart the machine")
+    return Finding("clock", "ok", shown)
+
+
+def check_folder(data: Path) -> Finding:
+    name = "data folder"
+    try:
+        status = data.stat()
+    except FileNotFoundError:
+        return _folder_to_be(data)
+    except OSError as reason:
+        return Finding(
+            name, "fail", f"{data}: {_cause(reason)}", "mend its permissions or name another folder"
+        )
+    if not stat.S_ISDIR(status.st_mode):
+        return Finding(name, "fail", f"{data} is not a folder", "move it away or name another folder")
+    if os.name != "posix":
+        return Finding(name, "ok", str(data))
+    quoted = shlex.quote(str(data))
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid():
+        return Finding(
+            name, "fail", f"{data} belongs to user {status.st_uid}", f"chown -R {os.geteuid()} {quoted}"
+        )
+    if mode & 0o022:
+        return Finding(name, "fail", f"{data} may be written by others ({mode:04o})", f"chmod 700 {quoted}")
+    if mode != 0o700:
+        return Finding(name, "warn", f"{data} has mode {mode:04o}, not 0700", f"chmod 700 {quoted}")
+    return Finding(name, "ok", f"{data} (0700, yours)")
+
+
+def check_disk(data: Path) -> Finding:
+    place = _nearest_existing(data)
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError as reason:
+        return Finding("disk", "fail", f"{place}: {_cause(reason)}", "look at the disk")
+    shown = f"{free / 1024**3:,.1f} GiB free" if free >= 1024**3 else f"{free / 1024**2:,.0f} MiB free"
+    if free < DISK_EMPTY:
+        return Finding("disk", "fail", shown, "free some space before a node runs here")
+    if free < DISK_LOW:
+        return Finding("disk", "warn", shown, "free some space soon")
+    return Finding("disk", "ok", shown)
+
+
+def check_identity(data: Path) -> Finding:
+    from comity.keys.identity import has_identity, load_identity, needs_passphrase, stored_vacant_id
+
+    try:
+        if not has_identity(data):
+            return Finding("identity", "ok", "not made yet; `comity up` makes it")
+        vacant_id = stored_vacant_id(data)
+        if needs_passphrase(data):
+            return Finding("identity", "ok", f"{vacant_id}, sealed with a passphrase")
+        load_identity(data)
+    except (ComityError, OSError) as refusal:
+        return _refused("identity", refusal)
+    return Finding("identity", "ok", f"{vacant_id}, file closed to others")
+
+
+def check_token(data: Path) -> Finding:
+    from comity.keys.tokens import TOKEN_FILE, read_token
+
+    path = data / TOKEN_FILE
+    try:
+        if not os.path.lexists(path):
+            return Finding("token", "ok", "not made yet; `comity up` makes it")
+        read_token(path)
+    except (KeyRefusedError, OSError) as refusal:
+        return _refused("token", refusal)
+    return Finding("token", "ok", "present, file closed to others")
+
+
+def check_database(settings: Settings) -> Finding:
+    from comity.pipeline.clock import SystemClock
+    from comity.store.sqlite import SqliteStore
+    from comity.store.sqlite.connection import load_checksums
+
+    if settings.store.engine == "memory":
+        return Finding("database", "warn", "store.engine is memory: nothing survives a restart", "use sqlite")
+    if not load_checksums():
+        return Finding(
+            "database", "warn", "this build of apsw has no page checksums", "install apsw from its wheel"
+        )
+
+    async def look() -> None:
+        store = await SqliteStore.open_for_reading(settings.database, SystemClock())
+        await store.close()
+
+    try:
+        size = settings.database.stat().st_size
+        asyncio.run(look())
+    except FileNotFoundError:
+        return Finding("database", "ok", "not made yet; `comity up` makes it")
+    except (ComityError, OSError) as refusal:
+        return _refused("database", refusal)
+    return Finding("database", "ok", f"whole, checksummed, {size / 1024**2:,.1f} MiB")
+
+
+def check_extras() -> Iterator[Finding]:
+    for extra, (modules, purpose) in EXTRAS.items():
+        found = [module for module in modules if _installed(module)]
+        if found:
+            yield Finding(f"extra {extra}", "ok", f"installed ({', '.join(found)})")
+        else:
+            yield Finding(f"extra {extra}", "ok", f"not installed; needed only for {purpose}")
+
+
+def _folder_to_be(data: Path) -> Finding:
+    place = _nearest_existing(data)
+    if not os.access(place, os.W_OK | os.X_OK):
+        return Finding(
+            "data folder", "fail", f"{data} cannot be made: {place} is not writable", "name another folder"
+        )
+    return Finding("data folder", "ok", f"{data} is not made yet; `comity up` makes it")
+
+
+def _nearest_existing(path: Path) -> Path:
+    return next((place for place in (path, *path.parents) if place.is_dir()), Path(path.anchor))
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _refused(check: str, refusal: ComityError | OSError) -> Finding:
+    """A refusal is already a fault and its remedy, with a semicolon or a full stop between."""
+    if isinstance(refusal, OSError):
+        return Finding(check, "fail", f"{refusal.filename}: {_cause(refusal)}", "mend its permissions")
+    fault, _, remedy = refusal.message.partition("; ")
+    return Finding(check, "fail", fault, remedy)
+
+
+def _cause(reason: OSError) -> str:
+    return (reason.strerror or type(reason).__name__).lower()

@@ -1,0 +1,78 @@
+"""`comity doctor`: what is wrong here, and what to do."""
+
+from typing import Any
+
+import typer
+
+from comity.cli.checks import Finding, findings
+from comity.cli.failures import FAILED
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, settings_of
+from comity.cli.screen import Cell, print_json, print_line, print_table
+from comity.config import DEFAULT, Loaded, load_settings
+from comity.core.errors import ConfigError
+
+app = new_app()
+
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity doctor  check everything that a node here needs
+    comity doctor --data /srv/node  for another data folder
+    comity doctor --json  for programs; exit code 1 when a check fails
+    """,
+)
+def doctor(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Check this machine: settings, folder, keys, database, disk, clock, port, extras.
+
+    Nothing is changed. Each finding is ok, warn or fail, with what to do.
+    """
+    loaded, found = _settings(data, config)
+    if loaded is not None:
+        found += findings(loaded.settings, loaded.sources)
+    failed = sum(finding.mark == "fail" for finding in found)
+    warned = sum(finding.mark == "warn" for finding in found)
+    if as_json:
+        print_json({"ok": not failed, "checks": [finding._asdict() for finding in found]})
+    else:
+        print_table(("", "check", "finding"), [_row(finding) for finding in found])
+        print_line()
+        print_line(_verdict(failed, warned))
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _settings(data: str | None, config: str | None) -> tuple[Loaded | None, list[Finding]]:
+    """The settings; when they cannot be used, at least the data folder is looked at without them."""
+    try:
+        loaded = settings_of(data, config)
+    except ConfigError as refusal:
+        fault, _, remedy = refusal.message.partition("; ")
+        finding = Finding("settings", "fail", fault, remedy)
+        return _without_settings(data), [finding]
+    where = f"from {loaded.file}" if loaded.file else "no file, none needed"
+    changed = sum(source != DEFAULT for source in loaded.sources.values())
+    return loaded, [Finding("settings", "ok", f"valid, {changed} not default, {where}")]
+
+
+def _without_settings(data: str | None) -> Loaded | None:
+    try:
+        return load_settings({"data": data}, {})
+    except ConfigError:
+        return None
+
+
+def _row(finding: Finding) -> tuple[Cell, ...]:
+    text = f"{finding.finding}. To do: {finding.remedy}" if finding.remedy else finding.finding
+    return (finding.mark, _STYLES[finding.mark]), finding.check, text
+
+
+def _verdict(failed: int, warned: int) -> str:
+    if failed:
+        return f"{failed} {'check' if failed == 1 else 'checks'} failed; a node may not run well before that is mended."
+    if warned:
+        return f"{warned} {'warning' if warned == 1 else 'warnings'}; a node can run."
+    return "Everything is ready for a node."

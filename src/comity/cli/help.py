@@ -1,0 +1,133 @@
+"""How help looks: what it is for, how it is called, its options, examples.
+
+The same for every command, and drawn without a table library, because help must appear at once.
+"""
+
+import inspect
+import shutil
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from comity.cli.colour import colour_wanted, paint
+
+_WIDEST = 100
+_NARROWEST = 40
+_COLUMN = 26
+
+# typer keeps the types of its contexts and formatters private, hence Any
+
+
+class HelpfulCommand(TyperCommand):
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(command_help(self, ctx))
+
+
+class HelpfulGroup(TyperGroup):
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(command_help(self, ctx))
+
+
+def new_app(help_text: str | None = None) -> typer.Typer:
+    """A command's own Typer; a group when it has a help text of its own."""
+    app = typer.Typer(
+        cls=HelpfulGroup,
+        rich_markup_mode=None,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    if help_text is not None:
+        app.callback(help=help_text)(_only_groups_commands)
+    return app
+
+
+def _only_groups_commands() -> None:
+    pass
+
+
+def command_help(command: Any, ctx: Any) -> str:
+    parts = [paragraphs(command.help or ""), usage(command, ctx)]
+    arguments, options = records(command, ctx)
+    if isinstance(command, TyperGroup):
+        rows = [
+            (name, command.commands[name].get_short_help_str(limit=200))
+            for name in command.list_commands(ctx)
+        ]
+        parts.append(section("Commands", rows))
+    parts += [section("Arguments", arguments), section("Options", options), examples(command.epilog or "")]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def usage(command: Any, ctx: Any) -> str:
+    call = " ".join((ctx.command_path, *command.collect_usage_pieces(ctx)))
+    return f"{paint('Usage:', 'bold', wanted=colour_wanted())} {call}"
+
+
+def paragraphs(text: str) -> str:
+    blocks = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(textwrap.fill(" ".join(block.split()), width()) for block in blocks)
+
+
+def section(title: str, rows: Sequence[tuple[str, str]], column: int | None = None) -> str:
+    """Names and what they mean; sections that share a `column` stand in line."""
+    if not rows:
+        return ""
+    coloured = colour_wanted()
+    column = column or min(_COLUMN, max(len(name) for name, _ in rows)) + 4
+    lines = [paint(title, "bold", wanted=coloured)]
+    for name, text in rows:
+        wrapped = textwrap.wrap(text, max(20, width() - column)) or [""]
+        label = f"  {name}".ljust(column)
+        shown = paint(name, "cyan", wanted=coloured)
+        if len(label) > column:
+            lines.append(f"  {shown}")
+            lines += [" " * column + line for line in wrapped]
+        else:
+            lines.append(f"  {shown}{label[2 + len(name) :]}{wrapped[0]}".rstrip())
+            lines += [" " * column + line for line in wrapped[1:]]
+    return "\n".join(lines)
+
+
+def examples(text: str) -> str:
+    """One example per line: the call, two spaces, what it does."""
+    lines = [line for line in inspect.cleandoc(text).splitlines() if line]
+    if not lines:
+        return ""
+    coloured = colour_wanted()
+    calls = [(call.strip(), note.strip()) for call, _, note in (line.partition("  ") for line in lines)]
+    column = max(len(call) for call, _ in calls)
+    narrow = column + 4 + max(len(note) for _, note in calls) > width()
+    shown = [paint("Examples", "bold", wanted=coloured)]
+    for call, note in calls:
+        remark = paint(note, "dim", wanted=coloured)
+        if narrow and note:
+            shown += [f"  {call}", f"      {remark}"]
+        else:
+            shown.append(f"  {call}{' ' * (column - len(call) + 2)}{remark}".rstrip())
+    return "\n".join(shown)
+
+
+def width() -> int:
+    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns))
+
+
+def records(command: Any, ctx: Any) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    arguments: list[tuple[str, str]] = []
+    options: list[tuple[str, str]] = []
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is not None:
+            name, text = record
+            kept = arguments if param.param_type_name == "argument" else options
+            kept.append((_long_first(name), " ".join(text.split())))
+    return arguments, options
+
+
+def _long_first(names: str) -> str:
+    """`-h, --help` in one order, whatever order the library's set has."""
+    first, comma, second = names.partition(", ")
+    return f"{second}, {first}" if comma and second.startswith("--") else names

@@ -1,0 +1,217 @@
+"""`comity id`: who this node is.
+
+A secret leaves the data folder only on purpose: into a new file of mode 0600, or to stdout when that is
+asked for by name.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import (
+    Config,
+    Data,
+    Json,
+    PassphraseFile,
+    Yes,
+    ask_new_passphrase,
+    confirm,
+    passphrase_for,
+    read_passphrase,
+    settings_of,
+)
+from comity.cli.screen import print_fields, print_json, print_line
+from comity.core.errors import ConfigError, KeyRefusedError, NotFoundError
+from comity.core.identity.keys import SigningKey, VacantId
+from comity.keys.files import IdentityFile, KeptHere, KeptInKeyring, KeptSealed, read_identity
+from comity.keys.identity import create_identity, export_identity, has_identity, identity_path, load_identity
+from comity.keys.sealing import SealingCost, seal
+
+app = new_app(
+    "Show, make or export the identity of a node: an Ed25519 key, and the id that is its public half."
+)
+
+_KEPT = {
+    KeptHere: "in this file, open to its owner only",
+    KeptSealed: "in this file, sealed with a passphrase",
+    KeptInKeyring: "in the keyring of the operating system",
+}
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity id show  the identity of your own data folder
+    comity id show --data /srv/node  of another one
+    comity id show --json  for programs
+    """,
+)
+def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Show the id of this node, in each of its forms, and where its key lives."""
+    folder = settings_of(data, config).settings.data
+    _refuse_missing(folder)
+    path = identity_path(folder)
+    file = read_identity(path)
+    _print_identity(VacantId.from_hex(file.public), path, file.secret, as_json=as_json)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity id new  make one in your own data folder
+    comity id new --passphrase  sealed; the passphrase is asked for
+    comity id new --data /srv/node --passphrase-file pass.txt  sealed, with nobody there to ask
+    """,
+)
+def new(
+    data: Data = None,
+    config: Config = None,
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Seal the key with a passphrase, which is asked for.")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
+    keyring: Annotated[
+        bool, typer.Option("--keyring", help="Keep the key in the keyring of the operating system.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a new identity in a data folder that has none. One that exists is never overwritten.
+
+    `comity up` does this by itself at the first start; this is for those who want a passphrase or the
+    keyring, or the id before the node runs.
+    """
+    folder = settings_of(data, config).settings.data
+    path = identity_path(folder)
+    if has_identity(folder):
+        raise KeyRefusedError(
+            f"{path} exists and is never overwritten; move it away or name another data folder"
+        )
+    if sum((passphrase, passphrase_file is not None, keyring)) > 1:
+        raise ConfigError("--passphrase, --passphrase-file and --keyring exclude each other; choose one")
+    words = (
+        read_passphrase(passphrase_file) if passphrase_file else ask_new_passphrase() if passphrase else None
+    )
+    key = create_identity(folder, passphrase=words, in_keyring=keyring)
+    _print_identity(key.vacant_id, path, read_identity(path).secret, as_json=as_json)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity id export  the public card, to hand to others
+    comity id export --secret --to backup.json  the key itself, into a new file of mode 0600
+    comity id export --secret --to backup.json --passphrase-file pass.txt  the same, sealed
+    """,
+)
+def export(
+    data: Data = None,
+    config: Config = None,
+    secret: Annotated[bool, typer.Option("--secret", help="Export the key itself, not only its id.")] = False,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="FILE", help="The new file to write. Needed for a secret.")
+    ] = None,
+    stdout: Annotated[
+        bool, typer.Option("--stdout", help="Print the secret instead of writing a file.")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Export the public card of this node, or its secret key.
+
+    The exported key is a file like identity.json: put into an empty data folder under that name, it is
+    the same node again. A passphrase opens the identity if it is sealed, and seals the copy.
+    """
+    folder = settings_of(data, config).settings.data
+    _refuse_missing(folder)
+    if secret:
+        _export_secret(folder, to, passphrase_file, stdout=stdout, yes=yes, as_json=as_json)
+        return
+    if stdout or yes or passphrase_file is not None:
+        raise ConfigError(
+            "--stdout, --yes and --passphrase-file belong to a secret; add --secret or leave them out"
+        )
+    vacant_id = VacantId.from_hex(read_identity(identity_path(folder)).public)
+    card = _card(vacant_id)
+    if to is None:
+        print_json(card)
+        return
+    _write_card(Path(to).expanduser(), card)
+    if as_json:
+        print_json({"exported": "public", "file": to})
+    else:
+        print_line(f"the public card of {vacant_id} is in {to}")
+
+
+def _export_secret(
+    folder: Path, to: str | None, passphrase_file: str | None, *, stdout: bool, yes: bool, as_json: bool
+) -> None:
+    if (to is None) == (not stdout):
+        raise ConfigError("a secret goes either into a new file or to stdout; give --to FILE or --stdout")
+    passphrase = passphrase_for(folder, passphrase_file)
+    sealed = "" if passphrase else " It will not be sealed."
+    confirm(f"Whoever has the exported key is this node.{sealed} Export it?", yes=yes)
+    opens = passphrase if isinstance(read_identity(identity_path(folder)).secret, KeptSealed) else None
+    key = load_identity(folder, passphrase=opens)
+    if to is None:
+        print_line(_identity_json(key, passphrase))
+        return
+    export_identity(key, Path(to).expanduser(), passphrase=passphrase)
+    if as_json:
+        print_json({"exported": "secret", "file": to, "sealed": passphrase is not None})
+    else:
+        print_line(f"the secret key of {key.vacant_id} is in {to}; keep it where nobody else can read it")
+
+
+def _identity_json(key: SigningKey, passphrase: str | None) -> str:
+    secret: KeptHere | KeptSealed
+    if passphrase is None:
+        secret = KeptHere(seed=key.seed.hex())
+    else:
+        secret = KeptSealed(sealed=seal(key.seed, passphrase, SealingCost()))
+    return msgspec.json.encode(IdentityFile(public=key.vacant_id.hex(), secret=secret)).decode()
+
+
+def _card(vacant_id: VacantId) -> dict[str, str]:
+    return {
+        "vacant_id": vacant_id.hex(),
+        "short": vacant_id.short(),
+        "did_key": vacant_id.did_key(),
+        "key_type": "Ed25519",
+    }
+
+
+def _write_card(path: Path, card: dict[str, str]) -> None:
+    try:
+        with path.open("xb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
+    except FileExistsError:
+        raise ConfigError(f"{path} exists and is never overwritten; name another file") from None
+
+
+def _print_identity(
+    vacant_id: VacantId, path: Path, secret: KeptHere | KeptSealed | KeptInKeyring, *, as_json: bool
+) -> None:
+    if as_json:
+        kept = str(type(secret).__struct_config__.tag)
+        print_json({**_card(vacant_id), "key_file": str(path), "kept": kept})
+        return
+    print_fields(
+        (
+            ("vacant id", vacant_id.hex()),
+            ("short", vacant_id.short()),
+            ("did:key", vacant_id.did_key()),
+            ("key file", str(path)),
+            ("key kept", _KEPT[type(secret)]),
+        )
+    )
+
+
+def _refuse_missing(folder: Path) -> None:
+    if not has_identity(folder):
+        raise NotFoundError(
+            f"there is no identity in {folder}; make one with `comity id new`, or `comity up` does it at the first start"
+        )

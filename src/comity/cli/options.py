@@ -1,0 +1,88 @@
+"""The options that several commands share, and how they become settings and secrets."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from comity.config import Loaded, load_settings
+from comity.core.errors import ConfigError, KeyRefusedError
+
+Json = Annotated[bool, typer.Option("--json", help="Print plain JSON, for programs.")]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data", metavar="DIR", help="The data folder. Also COMITY_DATA; else under your own data folder."
+    ),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The settings file. Also COMITY_CONFIG; else config.toml in the data folder, if there is one.",
+    ),
+]
+PassphraseFile = Annotated[
+    str | None,
+    typer.Option(
+        "--passphrase-file",
+        metavar="FILE",
+        help="A file of yours, closed to others, whose first line is the passphrase; - reads standard input.",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+
+
+def settings_of(data: str | None, config: str | None, **flags: Any) -> Loaded:
+    return load_settings({"data": data, "config": config, **flags})
+
+
+def read_passphrase(file: str) -> str:
+    from comity.keys.private import read_private
+
+    if file == "-":
+        text = sys.stdin.readline()
+    else:
+        try:
+            text = read_private(Path(file).expanduser()).decode("utf-8").partition("\n")[0]
+        except UnicodeDecodeError:
+            raise KeyRefusedError(
+                f"{file} is not UTF-8 text; write the passphrase into its first line"
+            ) from None
+    passphrase = text.rstrip("\r\n")
+    if not passphrase:
+        raise KeyRefusedError(f"the first line of {file} is empty; write the passphrase there")
+    return passphrase
+
+
+def ask_new_passphrase() -> str:
+    _refuse_without_terminal("a passphrase is asked for", "--passphrase-file FILE")
+    return str(typer.prompt("New passphrase", hide_input=True, confirmation_prompt="Once more", err=True))
+
+
+def passphrase_for(data: Path, file: str | None) -> str | None:
+    """What opens the identity of that folder; None when it is not sealed."""
+    from comity.keys.identity import identity_path, needs_passphrase
+
+    if file is not None:
+        return read_passphrase(file)
+    if not needs_passphrase(data):
+        return None
+    _refuse_without_terminal(f"{identity_path(data)} is sealed with a passphrase", "--passphrase-file FILE")
+    return str(typer.prompt("Passphrase", hide_input=True, err=True))
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Go on only when the person says so; with no person there, only with --yes."""
+    if yes:
+        return
+    _refuse_without_terminal("this needs a confirmation", "--yes")
+    if not typer.confirm(question, err=True):
+        raise typer.Abort
+
+
+def _refuse_without_terminal(fault: str, remedy: str) -> None:
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{fault} and there is no terminal to ask in; use {remedy}")

@@ -1,0 +1,64 @@
+"""What is printed on success: JSON for programs, tables on a terminal, plain columns in a pipe.
+
+In a pipe nothing is cut, wrapped or coloured.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from comity.cli.colour import colour_wanted, paint
+
+Cell = str | tuple[str, str]
+"""A text, or a text and its style on a terminal."""
+
+
+def print_json(value: Any) -> None:
+    """One line. It leaves at once: somebody may be waiting for it."""
+    sys.stdout.write(json.dumps(value, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+def print_line(text: str = "") -> None:
+    sys.stdout.write(text + "\n")
+
+
+def print_fields(pairs: Iterable[tuple[str, str]], *, indent: str = "") -> None:
+    pairs = list(pairs)
+    coloured = colour_wanted()
+    column = max(len(name) for name, _ in pairs) + 2
+    for name, value in pairs:
+        label = paint(name, "bold", wanted=coloured) + " " * (column - len(name))
+        print_line(f"{indent}{label}{value}".rstrip())
+
+
+def print_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Columns under titles. Numbers, and what else should stand right, come already padded."""
+    if sys.stdout.isatty():
+        _print_rich(titles, rows)
+        return
+    plain = [list(titles), *([_text(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in plain) for column in range(len(titles))]
+    for row in plain:
+        print_line("  ".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip())
+
+
+def _print_rich(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(
+            *(Text(cell) if isinstance(cell, str) else Text(cell[0], style=cell[1]) for cell in row)
+        )
+    Console(highlight=False).print(table)
+
+
+def _text(cell: Cell) -> str:
+    return cell if isinstance(cell, str) else cell[0]

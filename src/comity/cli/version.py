@@ -1,0 +1,33 @@
+"""`comity version`: what to write into a report."""
+
+import platform
+
+import apsw
+
+import comity
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Json
+from comity.cli.screen import print_fields, print_json
+
+app = new_app()
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity version  for people
+    comity version --json  for programs
+    """,
+)
+def version(as_json: Json = False) -> None:
+    """Show the version of Comity and what it runs on."""
+    facts = {
+        "comity": comity.__version__,
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+        "platform": platform.platform(),
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        print_fields(facts.items())

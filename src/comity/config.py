@@ -1,0 +1,496 @@
+"""One settings object: TOML file < environment < flags.
+
+- A value is converted where it comes in, and a refusal names that place: the variable, the flag, or the
+  key and its file. A name that we do not know is refused with the nearest one that we do.
+- Every effective value remembers where it came from.
+- `Settings` refuses contradictions itself, so one that is built in code is as safe as one that is read:
+  nothing listens to other machines without TLS, nothing in production forgets or tells too much.
+- An empty variable counts as unset. A relative path in the file starts at the file's folder, elsewhere at
+  the working folder.
+"""
+
+import difflib
+import ipaddress
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn
+
+from msgspec import Struct
+from msgspec.structs import fields
+
+from comity.core.errors import ConfigError
+
+Environment = Literal["production", "prod", "staging", "development", "test"]
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+Engine = Literal["sqlite", "memory"]
+AuditLevel = Literal["minimal", "standard", "full", "diagnostic"]
+
+DEFAULT_PORT = 8420
+CONFIG_FILE = "config.toml"
+CONFIG_VARIABLE = "COMITY_CONFIG"
+DEFAULT = "default"
+
+_PREFIX = "COMITY_"
+_PLAIN_ENVIRONMENT = "ENVIRONMENT"  # read when COMITY_ENVIRONMENT is not set
+_OTHER_VARIABLES = frozenset(
+    (CONFIG_VARIABLE, "COMITY_DEBUG", "COMITY_VECTORS", "COMITY_SIM_SEEDS", "COMITY_TORTURE_ROUNDS")
+)
+_PRODUCTION = frozenset(("production", "prod", "staging"))
+_FILE_LIMIT = 1024 * 1024
+_SHOWN_LIMIT = 60
+
+
+class TlsSettings(Struct, frozen=True, kw_only=True):
+    cert: Path | None = None
+    key: Path | None = None
+
+
+class StoreSettings(Struct, frozen=True, kw_only=True):
+    engine: Engine = "sqlite"
+
+
+class HttpSettings(Struct, frozen=True, kw_only=True):
+    body_limit: int = 1_048_576
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    public: bool = False
+    shutdown_seconds: float = 10.0
+
+
+class AuditSettings(Struct, frozen=True, kw_only=True):
+    """`retention_days` 0 keeps every entry."""
+
+    level: AuditLevel = "standard"
+    retention_days: int = 0
+
+
+class RateSettings(Struct, frozen=True, kw_only=True):
+    requests: int = 600
+    per_seconds: float = 60.0
+
+
+class VaultSettings(Struct, frozen=True, kw_only=True):
+    plaintext: bool = False
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    environment: Environment = "development"
+    log_level: LogLevel = "info"
+    log_json: bool = False
+    tls: TlsSettings = TlsSettings()
+    store: StoreSettings = StoreSettings()
+    http: HttpSettings = HttpSettings()
+    audit: AuditSettings = AuditSettings()
+    rate: RateSettings = RateSettings()
+    vault: VaultSettings = VaultSettings()
+
+    @property
+    def production(self) -> bool:
+        """Staging counts: it holds the same data and the same dangers."""
+        return self.environment in _PRODUCTION
+
+    @property
+    def database(self) -> Path:
+        return self.data / "comity.db"
+
+    @property
+    def audit_heads(self) -> Path:
+        """Where the heads of the audit chains are kept, outside the database."""
+        return self.data / "audit"
+
+    def __post_init__(self) -> None:
+        tls = self.tls
+        if (tls.cert is None) != (tls.key is None):
+            given, missing = ("tls.cert", "tls.key") if tls.key is None else ("tls.key", "tls.cert")
+            raise ConfigError(f"{given} is set without {missing}; set both or neither")
+        if not is_loopback(self.host) and (tls.cert is None or not self.http.public):
+            raise ConfigError(
+                f"host {self.host} can be reached from other machines; set tls.cert, tls.key and "
+                "http.public = true, or use 127.0.0.1"
+            )
+        if self.production and self.audit.level == "diagnostic":
+            raise ConfigError(
+                f"audit.level diagnostic stores parts of messages and is refused in {self.environment}; use full"
+            )
+        if self.production and self.store.engine == "memory":
+            raise ConfigError(
+                f"store.engine memory forgets everything at a restart and is refused in {self.environment}; use sqlite"
+            )
+        if self.vault.plaintext and self.environment != "development":
+            raise ConfigError(
+                f"vault.plaintext is for development and is refused in {self.environment}; set it to false"
+            )
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """`sources` says for each dotted key: "default", the file, the variable or the flag."""
+
+    settings: Settings
+    sources: dict[str, str]
+    file: Path | None
+
+
+def load_settings(
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    home: Path | None = None,
+    platform: str = sys.platform,
+) -> Loaded:
+    """Read every source. A flag is named by its dotted key (`config` names the file); None is not given."""
+    environ = os.environ if environ is None else environ
+    _refuse_unknown_variables(environ)
+    reading = _Reading(home)
+
+    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    chosen_file = given.pop("config", None)
+    from_flags = _from_flags(given, reading)
+    from_environment = _from_environment(environ, reading)
+
+    file, explicit = _find_file(chosen_file, environ, {**from_environment, **from_flags}, reading, platform)
+    from_file = _from_file(file, reading, required=explicit)
+    if "data" in from_file and not explicit:
+        raise ConfigError(
+            f"data in {file} would move the folder that this file lies in; name the folder with --data or COMITY_DATA"
+        )
+
+    found = {**from_file, **from_environment, **from_flags}
+    if "data" not in found:
+        found["data"] = _Found(default_data_folder(environ, reading.home, platform), DEFAULT)
+    settings = _build({key: value for key, (value, _) in found.items()})
+    _refuse_missing_files(settings)
+    sources = {key: found[key].source if key in found else DEFAULT for key in _KINDS}
+    return Loaded(settings=settings, sources=sources, file=file if explicit or from_file else None)
+
+
+def default_data_folder(environ: Mapping[str, str], home: Callable[[], Path], platform: str) -> Path:
+    """Where the user's programs keep their data, by the custom of each system."""
+    if platform == "win32":
+        local = environ.get("LOCALAPPDATA")
+        return (Path(local) if local else home() / "AppData" / "Local") / "comity"
+    if platform == "darwin":
+        return home() / "Library" / "Application Support" / "comity"
+    shared = environ.get("XDG_DATA_HOME", "")
+    # the convention says to ignore a path that is not absolute
+    return (Path(shared) if shared.startswith("/") else home() / ".local" / "share") / "comity"
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """Every effective value by its dotted key."""
+    values = {}
+    for key in _KINDS:
+        section, _, name = key.rpartition(".")
+        values[key] = getattr(getattr(settings, section) if section else settings, name)
+    return values
+
+
+class _Found(NamedTuple):
+    value: Any
+    source: str
+
+
+class _Reading:
+    """The user's home folder, looked up only when a path needs it."""
+
+    def __init__(self, home: Path | None) -> None:
+        self._home = home
+
+    def home(self) -> Path:
+        try:
+            return self._home or Path.home()
+        except RuntimeError:
+            raise ConfigError(
+                "there is no home folder here; name the data folder with --data or COMITY_DATA"
+            ) from None
+
+    def path(self, raw: object, start: Path) -> Path:
+        text = str(raw) if isinstance(raw, str | Path) else ""
+        if not text or "\0" in text:
+            raise ValueError
+        if text == "~" or text.startswith(("~/", "~\\")):
+            return self.home() / text[2:]
+        return Path(os.path.abspath(start / text))  # noqa: PTH100 - Path.absolute() keeps `..`
+
+
+class _Kind(NamedTuple):
+    """What a value must be, in words; how text becomes one; which values fit. Both raise ValueError."""
+
+    wanted: str
+    read: Callable[[str], Any]
+    take: Callable[[Any], Any]
+    is_path: bool = False
+
+
+def _whole(low: int, high: int) -> _Kind:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,18}", text):
+            raise ValueError
+        return int(text)
+
+    def take(value: Any) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise ValueError
+        return value
+
+    return _Kind(f"a whole number from {low} to {high}", read, take)
+
+
+def _number(low: float, high: float) -> _Kind:
+    def read(text: str) -> float:
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
+            raise ValueError
+        return float(text)
+
+    def take(value: Any) -> float:
+        if type(value) not in {int, float} or not low <= value <= high:
+            raise ValueError
+        return float(value)
+
+    return _Kind(f"a number from {low:g} to {high:g}", read, take)
+
+
+def _yes_no() -> _Kind:
+    def read(text: str) -> bool:
+        if text.lower() in {"true", "yes", "on", "1"}:
+            return True
+        if text.lower() in {"false", "no", "off", "0"}:
+            return False
+        raise ValueError
+
+    def take(value: Any) -> bool:
+        if type(value) is not bool:
+            raise ValueError
+        return value
+
+    return _Kind("true or false", read, take)
+
+
+def _one_of(*names: str) -> _Kind:
+    def take(value: Any) -> str:
+        if not isinstance(value, str) or value.lower() not in names:
+            raise ValueError
+        return value.lower()
+
+    return _Kind(f"{', '.join(names[:-1])} or {names[-1]}", str, take)
+
+
+def _text(wanted: str, pattern: str) -> _Kind:
+    def take(value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise ValueError
+        return value
+
+    return _Kind(wanted, str, take)
+
+
+def _list_of(item: _Kind) -> _Kind:
+    def read(text: str) -> list[str]:
+        return [part.strip() for part in text.split(",")]
+
+    def take(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple):
+            raise ValueError  # noqa: TRY004 - one refusal for all that does not fit
+        return tuple(item.take(part) for part in value)
+
+    return _Kind(f"a list (in a variable: separated by commas), each {item.wanted}", read, take)
+
+
+_PATH = _Kind("a path", str, lambda value: value, is_path=True)
+_HOST = r"[A-Za-z0-9._%-]{1,253}|[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9._-]+)?"
+_NAMED_HOST = r"[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]"
+
+_KINDS: dict[str, _Kind] = {
+    "host": _text("an address or a host name such as 127.0.0.1", _HOST),
+    "port": _whole(0, 65_535),
+    "data": _PATH,
+    "environment": _one_of("production", "prod", "staging", "development", "test"),
+    "log_level": _one_of("debug", "info", "warning", "error", "critical"),
+    "log_json": _yes_no(),
+    "tls.cert": _PATH,
+    "tls.key": _PATH,
+    "store.engine": _one_of("sqlite", "memory"),
+    "http.body_limit": _whole(1024, 1_073_741_824),
+    "http.allowed_hosts": _list_of(_text("a host name without a port, such as node.example", _NAMED_HOST)),
+    "http.allowed_origins": _list_of(
+        _text("an origin such as https://app.example", f"https?://({_NAMED_HOST})(:[0-9]{{1,5}})?")
+    ),
+    "http.public": _yes_no(),
+    "http.shutdown_seconds": _number(0, 600),
+    "audit.level": _one_of("minimal", "standard", "full", "diagnostic"),
+    "audit.retention_days": _whole(0, 36_500),
+    "rate.requests": _whole(1, 1_000_000_000),
+    "rate.per_seconds": _number(0.001, 86_400),
+    "vault.plaintext": _yes_no(),
+}
+_SECTIONS = {
+    field.name: field.type
+    for field in fields(Settings)
+    if isinstance(field.type, type) and issubclass(field.type, Struct)
+}
+_VARIABLES = {_PREFIX + key.replace(".", "_").upper(): key for key in _KINDS}
+
+
+def flag_of(key: str) -> str:
+    return "--" + key.replace(".", "-").replace("_", "-")
+
+
+def _taken(key: str, raw: Any, place: str, source: str, reading: _Reading, start: Path) -> _Found:
+    kind = _KINDS[key]
+    try:
+        return _Found(reading.path(raw, start) if kind.is_path else kind.take(raw), source)
+    except ValueError:
+        _refuse_value(place, kind, raw)
+
+
+def _from_text(key: str, text: str, source: str, reading: _Reading) -> _Found:
+    kind = _KINDS[key]
+    try:
+        value = kind.read(text.strip())
+    except ValueError:
+        _refuse_value(source, kind, text)
+    return _taken(key, value, source, source, reading, Path.cwd())
+
+
+def _from_flags(flags: Mapping[str, Any], reading: _Reading) -> dict[str, _Found]:
+    found = {}
+    for key, raw in flags.items():
+        flag = flag_of(key)
+        if key not in _KINDS:
+            _refuse_name(
+                f"the flag {flag} is unknown", flag, {flag_of(known): flag_of(known) for known in _KINDS}
+            )
+        if isinstance(raw, str):
+            found[key] = _from_text(key, raw, flag, reading)
+        else:
+            found[key] = _taken(key, raw, flag, flag, reading, Path.cwd())
+    return found
+
+
+def _from_environment(environ: Mapping[str, str], reading: _Reading) -> dict[str, _Found]:
+    named = {key: variable for variable, key in _VARIABLES.items() if environ.get(variable)}
+    if "environment" not in named and environ.get(_PLAIN_ENVIRONMENT):
+        named["environment"] = _PLAIN_ENVIRONMENT
+    return {key: _from_text(key, environ[variable], variable, reading) for key, variable in named.items()}
+
+
+def _from_file(file: Path, reading: _Reading, *, required: bool) -> dict[str, _Found]:
+    found = {}
+    for key, raw in _dotted(_read_toml(file, required=required), file):
+        if key not in _KINDS:
+            known = {name.rpartition(".")[2]: name for name in _KINDS} | {name: name for name in _KINDS}
+            _refuse_name(f"{file}: the setting {key} is unknown", key, known)
+        found[key] = _taken(key, raw, f"{key} in {file}", str(file), reading, file.parent)
+    return found
+
+
+def _dotted(document: Mapping[str, Any], file: Path) -> Iterator[tuple[str, Any]]:
+    for name, value in document.items():
+        if name in _SECTIONS:
+            if not isinstance(value, dict):
+                raise ConfigError(f"{name} in {file} must be a section that begins with [{name}]")
+            for inner, held in value.items():
+                yield f"{name}.{inner}", held
+        elif isinstance(value, dict) and name not in _KINDS:
+            sections = {section: f"[{section}]" for section in _SECTIONS}
+            _refuse_name(f"{file}: the section [{name}] is unknown", name, sections)
+        else:
+            yield name, value
+
+
+def _read_toml(file: Path, *, required: bool) -> dict[str, Any]:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_FILE_LIMIT + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        if not required:
+            return {}
+        raise ConfigError(
+            f"the settings file {file} does not exist; name the right one or leave it out"
+        ) from None
+    except OSError as reason:
+        cause = (reason.strerror or type(reason).__name__).lower()
+        raise ConfigError(f"the settings file {file} cannot be read: {cause}; mend its permissions") from None
+    if len(data) > _FILE_LIMIT:
+        raise ConfigError(
+            f"the settings file {file} is larger than {_FILE_LIMIT:,} bytes; name the right one"
+        )
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ConfigError(f"the settings file {file} is not UTF-8 text; save it as UTF-8") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as reason:
+        raise ConfigError(
+            f"the settings file {file} is not valid TOML: {reason or 'nested too deep'}"
+        ) from None
+
+
+def _find_file(
+    flag: Any,
+    environ: Mapping[str, str],
+    found: Mapping[str, _Found],
+    reading: _Reading,
+    platform: str,
+) -> tuple[Path, bool]:
+    """The settings file, and whether somebody named it."""
+    for named, source in ((flag, "--config"), (environ.get(CONFIG_VARIABLE), CONFIG_VARIABLE)):
+        if named:
+            try:
+                return reading.path(named, Path.cwd()), True
+            except ValueError:
+                _refuse_value(source, _PATH, named)
+    data = found["data"].value if "data" in found else default_data_folder(environ, reading.home, platform)
+    return data / CONFIG_FILE, False
+
+
+def _build(values: Mapping[str, Any]) -> Settings:
+    top: dict[str, Any] = {key: value for key, value in values.items() if "." not in key}
+    for section, kind in _SECTIONS.items():
+        named = f"{section}."
+        top[section] = kind(
+            **{key.removeprefix(named): value for key, value in values.items() if key.startswith(named)}
+        )
+    return Settings(**top)
+
+
+def _refuse_missing_files(settings: Settings) -> None:
+    for key, path in (("tls.cert", settings.tls.cert), ("tls.key", settings.tls.key)):
+        if path is not None and not (os.access(path, os.R_OK) and path.is_file()):
+            raise ConfigError(f"{key} names {path}, which is not a file that can be read; name the right one")
+
+
+def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    known = {*_VARIABLES, *_OTHER_VARIABLES}
+    for name in sorted(environ):
+        if name.startswith(_PREFIX) and name not in known:
+            _refuse_name(
+                f"the variable {name} is unknown", name, {variable: variable for variable in sorted(known)}
+            )
+
+
+def _refuse_name(fault: str, name: str, known: Mapping[str, str]) -> NoReturn:
+    """`known` leads from what may have been meant to how it is written."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    remedy = f"did you mean {known[near[0]]}?" if near else "`comity config show` lists all that exist"
+    raise ConfigError(f"{fault}; {remedy}")
+
+
+def _refuse_value(place: str, kind: _Kind, raw: object) -> NoReturn:
+    shown = repr(raw)
+    if len(shown) > _SHOWN_LIMIT:
+        shown = shown[:_SHOWN_LIMIT] + "…"
+    raise ConfigError(f"{place} must be {kind.wanted}, not {shown}") from None

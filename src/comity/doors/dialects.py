@@ -1,0 +1,61 @@
+"""The one table that says how each error looks on a wire. The nearest class in its line decides."""
+
+from comity.core.errors import (
+    ComityError,
+    ConfigError,
+    ConflictError,
+    DeadlineError,
+    ForbiddenError,
+    InvalidError,
+    KeyRefusedError,
+    MalformedError,
+    NotFoundError,
+    OverloadedError,
+    RateLimitedError,
+    RetryLaterError,
+    StoreError,
+    StoreFullError,
+    TooLargeError,
+    UnauthenticatedError,
+)
+from comity.core.wire import jsonrpc
+
+_INTERNAL = (500, jsonrpc.INTERNAL_ERROR)
+
+_SPOKEN: dict[type[ComityError], tuple[int, int]] = {
+    ComityError: _INTERNAL,
+    MalformedError: (400, jsonrpc.PARSE_ERROR),
+    InvalidError: (400, jsonrpc.INVALID_PARAMS),
+    TooLargeError: (413, jsonrpc.INVALID_REQUEST),
+    UnauthenticatedError: (401, jsonrpc.INVALID_REQUEST),
+    ForbiddenError: (403, jsonrpc.INVALID_REQUEST),
+    NotFoundError: (404, jsonrpc.INVALID_PARAMS),
+    ConflictError: (409, jsonrpc.INVALID_REQUEST),
+    RetryLaterError: (503, jsonrpc.INTERNAL_ERROR),
+    RateLimitedError: (429, jsonrpc.INVALID_REQUEST),
+    OverloadedError: (503, jsonrpc.INTERNAL_ERROR),
+    DeadlineError: (504, jsonrpc.INTERNAL_ERROR),
+    ConfigError: _INTERNAL,
+    KeyRefusedError: _INTERNAL,
+    StoreError: (503, jsonrpc.INTERNAL_ERROR),
+    StoreFullError: (507, jsonrpc.INTERNAL_ERROR),
+}
+
+
+def http_status(error: ComityError) -> int:
+    return _spoken(error)[0]
+
+
+def rpc_code(error: ComityError) -> int:
+    return _spoken(error)[1]
+
+
+def sentence_for_strangers(error: ComityError) -> str:
+    """Errors of ours keep their words; what happened inside stays inside."""
+    if http_status(error) in (500, 507) or isinstance(error, StoreError):
+        return "this node cannot serve the request right now; its log says why"
+    return error.message
+
+
+def _spoken(error: ComityError) -> tuple[int, int]:
+    return next((_SPOKEN[kind] for kind in type(error).__mro__ if kind in _SPOKEN), _INTERNAL)

@@ -1,0 +1,167 @@
+"""The HTTP application: routes, and the guard in front of them.
+
+Public without a token are only the paths listed here and those that a room opens by naming them.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from comity.core.errors import ComityError, InvalidError
+from comity.core.wire import strict_json
+from comity.doors.http.asgi import (
+    App,
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    answer_error,
+    answer_json,
+    header,
+    read_body,
+)
+from comity.doors.http.entry import Entry
+from comity.doors.http.guard import Guard, peer_of
+from comity.doors.http.status_page import assets, page
+from comity.pipeline.metrics import CONTENT_TYPE, Metrics
+from comity.pipeline.room import Arrival, Room
+from comity.pipeline.walk import Walk
+
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
+_PUBLIC_PREFIXES = ("/enter/", "/assets/")
+_PAGE_POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class Readiness(NamedTuple):
+    ready: bool
+    reason: str = ""
+
+
+class HttpDoor:
+    def __init__(
+        self,
+        *,
+        walk: Walk,
+        entry: Entry,
+        metrics: Metrics,
+        ping: Room,
+        readiness: Callable[[], Awaitable[Readiness]],
+        status: Callable[[], Awaitable[dict[str, Any]]],
+        body_limit: int,
+        hosts: Collection[str] = (),
+        origins: Collection[str] = (),
+        routes: Sequence[BaseRoute] = (),
+        public: Collection[str] = (),
+    ) -> None:
+        """`routes` are those of further doors; `public` names the paths that need no token."""
+        self._entry = entry
+        self._metrics = metrics
+        self._readiness = readiness
+        self._status = status
+        open_paths = PUBLIC_PATHS | frozenset(public)
+        application = Starlette(
+            routes=[
+                Route("/", self._page),
+                Route("/enter/{ticket}", self._enter),
+                Route("/healthz", _healthz),
+                Route("/readyz", self._readyz),
+                Route("/metrics", self._show_metrics),
+                Route("/v1/status", self._show_status),
+                Route("/v1/ping", RoomRoute(ping, walk, body_limit)),
+                *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
+                *routes,
+            ],
+            exception_handlers={HTTPException: _no_such_page},
+        )
+        self.app: App = Guard(
+            application,
+            entry,
+            is_public=lambda path: path in open_paths or path.startswith(_PUBLIC_PREFIXES),
+            body_limit=body_limit,
+            hosts=hosts,
+            origins=origins,
+            refused=lambda code: walk.count_refusal("http", code),
+        )
+
+    async def _readyz(self, _request: Request) -> Response:
+        readiness = await self._readiness()
+        answer = {"ready": readiness.ready, **({"reason": readiness.reason} if readiness.reason else {})}
+        return _json(answer, 200 if readiness.ready else 503)
+
+    async def _show_metrics(self, _request: Request) -> Response:
+        return Response(self._metrics.exposition(), headers={"content-type": CONTENT_TYPE})
+
+    async def _show_status(self, _request: Request) -> Response:
+        return _json(await self._status())
+
+    async def _page(self, _request: Request) -> Response:
+        return Response(
+            page(await self._status()),
+            headers={
+                "content-type": "text/html; charset=utf-8",
+                "content-security-policy": _PAGE_POLICY,
+                "referrer-policy": "no-referrer",
+                "cache-control": "no-store",
+            },
+        )
+
+    async def _enter(self, request: Request) -> Response:
+        cookie = self._entry.redeem(request.path_params["ticket"])
+        if cookie is None:
+            raise HTTPException(403, "this link was used or has expired; restart the node for a new one")
+        return RedirectResponse("/", 303, {"set-cookie": cookie, "referrer-policy": "no-referrer"})
+
+
+class RoomRoute:
+    """A room for the owner behind a POST: JSON in, the walk, JSON out. Raw ASGI: no layer in between."""
+
+    def __init__(self, room: Room, walk: Walk, body_limit: int) -> None:
+        self._room = room
+        self._walk = walk
+        self._body_limit = body_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await answer_json(
+                send, {"detail": "use POST", "code": "method_not_allowed"}, 405, [(b"allow", b"POST")]
+            )
+            return
+        try:
+            reply = await self._take(scope, receive)
+        except ComityError as refusal:
+            await answer_error(send, refusal)
+        except Disconnected:
+            return
+        else:
+            await answer_json(send, reply)
+
+    async def _take(self, scope: Scope, receive: Receive) -> Any:
+        body = await read_body(scope, receive, self._body_limit)
+        kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
+        if body and kind != "application/json" and not kind.endswith("+json"):
+            raise InvalidError("the body must be JSON; send it with Content-Type: application/json")
+        message = strict_json.loads(body) if body else {}
+        arrival = Arrival(door="http", peer=peer_of(scope), body=message, owner=True)  # the guard let it pass
+        return await self._walk.take(self._room, arrival)
+
+
+async def _healthz(_request: Request) -> Response:
+    return _json({"ok": True})
+
+
+async def _no_such_page(_request: Request, refusal: Exception) -> Response:
+    assert isinstance(refusal, HTTPException)
+    sentences = {404: "there is nothing at this path", 405: "this path does not answer that method"}
+    codes = {404: "not_found", 405: "method_not_allowed", 403: "forbidden"}
+    detail = sentences.get(refusal.status_code, refusal.detail)
+    answer = {"detail": detail, "code": codes.get(refusal.status_code, "invalid")}
+    return _json(answer, refusal.status_code, refusal.headers)
+
+
+def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
+    return Response(strict_json.dumps(value), status, headers, "application/json")

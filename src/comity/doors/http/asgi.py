@@ -1,0 +1,81 @@
+"""ASGI in small: reading a body under a limit, answering in JSON. No framework in between."""
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from comity.core.errors import ComityError, MalformedError, RetryLaterError, TooLargeError
+from comity.core.wire import strict_json
+from comity.doors.dialects import http_status, sentence_for_strangers
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+
+
+class Disconnected(Exception):  # noqa: N818 - an end, not a failure
+    """The client went away before it had said everything."""
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The value of a header; None when it is absent. One that comes twice is refused."""
+    found = [value for key, value in scope["headers"] if key == name]
+    if len(found) > 1:
+        raise MalformedError(f"the header {name.decode()} comes {len(found)} times; send it once")
+    return found[0].decode("latin-1") if found else None
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """The whole body, refused as soon as it is known to be too large."""
+    announced = header(scope, b"content-length")
+    if announced is not None and announced.isdecimal() and int(announced) > limit:
+        raise TooLargeError("the body", limit)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise TooLargeError("the body", limit)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def answer(
+    send: Send, status: int, body: bytes, content_type: bytes = JSON, headers: Headers = ()
+) -> None:
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", content_type),
+                (b"content-length", str(len(body)).encode()),
+                (b"x-content-type-options", b"nosniff"),
+                *headers,
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def answer_json(send: Send, value: Any, status: int = 200, headers: Headers = ()) -> None:
+    await answer(send, status, strict_json.dumps(value), JSON, headers)
+
+
+async def answer_error(send: Send, error: ComityError, headers: Headers = ()) -> None:
+    extra = list(headers)
+    if isinstance(error, RetryLaterError):
+        extra.append((b"retry-after", str(max(1, round(error.retry_after))).encode()))
+    if isinstance(error, TooLargeError):  # the rest of the body is still on its way
+        extra.append((b"connection", b"close"))
+    refusal = {"detail": sentence_for_strangers(error), "code": error.code}
+    await answer_json(send, refusal, http_status(error), extra)

@@ -1,0 +1,63 @@
+"""Who may come in over HTTP: programs by bearer token, browsers by a one-time link and a cookie.
+
+A link works once. It leaves a cookie that scripts cannot read and other sites cannot send; the
+cookie is as good as the token until it expires or the node stops.
+"""
+
+import secrets
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+
+from comity.core.clock import Clock
+from comity.doors.http.asgi import Scope, header
+
+COOKIE = "comity"
+LINK_SECONDS = 24 * 3600
+SESSION_SECONDS = 12 * 3600
+SESSION_LIMIT = 100
+
+
+class Entry:
+    def __init__(self, knows_token: Callable[[str], bool], clock: Clock, *, secure: bool) -> None:
+        self._knows_token = knows_token
+        self._clock = clock
+        self._secure = secure
+        self._links: dict[str, float] = {}
+        self._sessions: dict[str, float] = {}
+
+    def new_link(self) -> str:
+        """The path of a link that opens the door once."""
+        ticket = secrets.token_urlsafe(24)
+        self._links[ticket] = self._clock.monotonic() + LINK_SECONDS
+        return f"/enter/{ticket}"
+
+    def redeem(self, ticket: str) -> str | None:
+        """The Set-Cookie value for a link that was not used yet."""
+        now = self._clock.monotonic()
+        if self._links.pop(ticket, 0.0) <= now:
+            return None
+        session = secrets.token_urlsafe(32)
+        if len(self._sessions) >= SESSION_LIMIT:
+            self._sessions.pop(next(iter(self._sessions)))
+        self._sessions[session] = now + SESSION_SECONDS
+        secure = "; Secure" if self._secure else ""
+        return f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS}{secure}"
+
+    def token_of(self, scope: Scope) -> str | None:
+        """The bearer token a request came with."""
+        kind, _, token = (header(scope, b"authorization") or "").partition(" ")
+        return token.strip() if kind.lower() == "bearer" and token.strip() else None
+
+    def admits(self, scope: Scope) -> bool:
+        token = self.token_of(scope)
+        if token is not None:
+            return self._knows_token(token)
+        return self._sessions.get(_session_of(scope), 0.0) > self._clock.monotonic()
+
+
+def _session_of(scope: Scope) -> str:
+    try:
+        found = SimpleCookie(header(scope, b"cookie") or "").get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""

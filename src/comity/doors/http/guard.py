@@ -1,0 +1,105 @@
+"""The guard in front of every HTTP route: Host, Origin, size, and who may pass.
+
+- Host must be a name of this node: a page that rebinds its own name to us stops here.
+- Origin, where a browser sends one, must be ours or allowed by a setting.
+- A body that announces itself as too large is refused before any of it is read.
+- What is not public needs the token or the cookie of a browser that was let in.
+"""
+
+import ipaddress
+from collections.abc import Callable, Collection
+
+from comity.core.errors import (
+    ComityError,
+    ForbiddenError,
+    MalformedError,
+    TooLargeError,
+    UnauthenticatedError,
+)
+from comity.doors.http.asgi import App, Receive, Scope, Send, answer_error, header
+from comity.doors.http.entry import Entry
+
+_CHALLENGE = (b"www-authenticate", b'Bearer realm="comity"')
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+class Guard:
+    def __init__(
+        self,
+        app: App,
+        entry: Entry,
+        *,
+        is_public: Callable[[str], bool],
+        body_limit: int,
+        hosts: Collection[str] = (),
+        origins: Collection[str] = (),
+        refused: Callable[[str], None] = lambda _code: None,
+    ) -> None:
+        """`refused` is told the code of each refusal, so that it can be counted."""
+        self._app = app
+        self._entry = entry
+        self._is_public = is_public
+        self._body_limit = body_limit
+        self._hosts = _LOOPBACK_NAMES | {host.lower() for host in hosts}
+        self._refused = refused
+        self._origins = {origin.lower().rstrip("/") for origin in origins}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        try:
+            self._check(scope)
+        except ComityError as refusal:
+            self._refused(refusal.code)
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+                return
+            await answer_error(
+                send, refusal, [_CHALLENGE] if isinstance(refusal, UnauthenticatedError) else ()
+            )
+            return
+        await self._app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        host = header(scope, b"host")
+        if host is None or _without_port(host) not in self._hosts:
+            raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
+        self._check_origin(scope, host)
+        announced = header(scope, b"content-length")
+        if announced is not None and announced.isdecimal() and int(announced) > self._body_limit:
+            raise TooLargeError("the body", self._body_limit)
+        if not self._is_public(scope["path"]) and not self._entry.admits(scope):
+            raise UnauthenticatedError(
+                "this needs the node's token (Authorization: Bearer …, see the file `token` in the data "
+                "folder) or the one-time link that `comity up` prints"
+            )
+
+    def _check_origin(self, scope: Scope, host: str) -> None:
+        origin = header(scope, b"origin")
+        if origin is None:
+            return
+        scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
+        if origin.lower() != f"{scheme}://{host.lower()}" and origin.lower() not in self._origins:
+            raise ForbiddenError("pages of this Origin may not use the node; add it to http.allowed_origins")
+
+
+def peer_of(scope: Scope) -> str:
+    """The address limits are counted by: IPv6 callers by their network, they have a whole one each."""
+    address = (scope.get("client") or ("unknown",))[0]
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return str(address)
+    if ip.version == 6 and not ip.is_loopback:
+        return str(ipaddress.ip_network((ip, 64), strict=False))
+    return str(ip)
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.lower().rpartition(":")
+    if host.endswith("]") or not colon:
+        return host.lower()
+    if not port.isdecimal():
+        raise MalformedError("the Host header is not a name and a port")
+    return name

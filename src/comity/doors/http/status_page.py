@@ -1,0 +1,34 @@
+"""The first page: what this node is, how it is doing, what to do next.
+
+The page is whole when it arrives; its script only keeps the figures fresh.
+"""
+
+from collections.abc import Awaitable, Callable
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+_FOLDER = files("comity.doors.http") / "assets"
+_KINDS = {"status.css": "text/css; charset=utf-8", "status.js": "text/javascript; charset=utf-8"}
+
+Asset = Callable[[Request], Awaitable[Response]]
+
+
+def page(status: dict[str, Any]) -> str:
+    template = Template((_FOLDER / "status.html").read_text("utf-8"))
+    return template.substitute({key: escape(str(value)) for key, value in status.items()})
+
+
+def assets() -> dict[str, Asset]:
+    return {name: _asset((_FOLDER / name).read_bytes(), kind) for name, kind in _KINDS.items()}
+
+
+def _asset(content: bytes, kind: str) -> Asset:
+    async def serve(_request: Request) -> Response:
+        return Response(content, headers={"content-type": kind, "cache-control": "max-age=300"})
+
+    return serve

@@ -1,0 +1,80 @@
+"""Seeds in the keyring of the operating system, for those who have one.
+
+- It needs the extra `keyring` and a keyring that is really there. Without a desktop session there is
+  usually none, and the library then offers a stand-in that only fails: that is said before anything
+  is stored, never after.
+- An entry is named by the public key, so two data folders never share one by accident, and what comes
+  back is checked against that name.
+"""
+
+import importlib
+from typing import Any
+
+from comity.core.errors import ComityError, KeyRefusedError
+from comity.core.identity.keys import SigningKey, VacantId
+
+SERVICE = "comity"
+
+_ELSEWHERE = "keep the identity in a key file instead, with a passphrase if others use this machine"
+
+
+def refuse_unusable() -> None:
+    """Return when seeds can be kept in a keyring here; otherwise say why not."""
+    _usable()
+
+
+def store(key: SigningKey) -> None:
+    """Put the seed into the keyring and read it back: a keyring that forgets at once is none."""
+    keyring = _usable()
+    entry = key.vacant_id.hex()
+    try:
+        keyring.set_password(SERVICE, entry, key.seed.hex())
+    except Exception as reason:  # noqa: BLE001 - backends raise what their system raises
+        raise KeyRefusedError(f"the keyring did not take the seed ({_kind(reason)}); {_ELSEWHERE}") from None
+    load(key.vacant_id)
+
+
+def load(vacant_id: VacantId) -> SigningKey:
+    keyring = _usable()
+    try:
+        text = keyring.get_password(SERVICE, vacant_id.hex())
+    except Exception as reason:  # noqa: BLE001 - as above
+        raise KeyRefusedError(
+            f"the keyring could not be read ({_kind(reason)}); unlock it and try again"
+        ) from None
+    if text is None:
+        raise KeyRefusedError(
+            f"the keyring holds no seed of {vacant_id}; restore it from an exported key file"
+        )
+    try:
+        key = SigningKey.from_seed(bytes.fromhex(text))
+    except (ComityError, TypeError, ValueError):
+        key = None
+    if key is None or key.vacant_id != vacant_id:
+        raise KeyRefusedError(
+            f"what the keyring holds for {vacant_id} is not its seed; restore it from an exported key file"
+        )
+    return key
+
+
+def _usable() -> Any:
+    try:
+        keyring = importlib.import_module("keyring")
+    except ImportError:
+        raise KeyRefusedError(
+            f"the extra comity[keyring] is not installed; install it, or {_ELSEWHERE}"
+        ) from None
+    try:
+        backend = keyring.get_keyring()
+        usable = backend.priority > 0
+    except Exception as reason:  # noqa: BLE001 - as above
+        raise KeyRefusedError(f"no keyring can be chosen here ({_kind(reason)}); {_ELSEWHERE}") from None
+    if not usable:
+        raise KeyRefusedError(
+            f"no keyring is running here, as is usual without a desktop session; start one, or {_ELSEWHERE}"
+        )
+    return backend
+
+
+def _kind(reason: Exception) -> str:
+    return type(reason).__name__

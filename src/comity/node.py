@@ -1,0 +1,235 @@
+"""The node: the one place where it is all put together. It wires, it decides nothing.
+
+Starting goes from the inside out (folder, keys, store, walk, doors), stopping from the outside in;
+what was started is stopped even when a later step fails.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from comity import __version__
+from comity.config import Settings, is_loopback
+from comity.core.clock import Clock
+from comity.core.errors import ComityError
+from comity.core.guard.audit import AuditDraft, timestamp
+from comity.core.guard.rate import RateLimiter
+from comity.core.identity.keys import SigningKey, VacantId
+from comity.doors.http.app import HttpDoor, Readiness
+from comity.doors.http.entry import Entry
+from comity.doors.http.server import HttpServer, PortTakenError
+from comity.keys.identity import create_identity, has_identity, load_identity
+from comity.keys.private import ensure_private_folder
+from comity.keys.tokens import TOKEN_FILE, load_or_create_token, same_token
+from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
+from comity.pipeline.clock import SystemClock
+from comity.pipeline.housekeeping import keep_house
+from comity.pipeline.metrics import Metrics
+from comity.pipeline.ping import PingRoom
+from comity.pipeline.walk import Walk
+from comity.store.audit_log import prune
+from comity.store.audit_trail import AuditTrail, log_of, open_head_file
+from comity.store.claim import FolderClaim, RunningNode
+from comity.store.memory import MemoryStore
+from comity.store.protocol import Store
+from comity.store.sqlite import SqliteStore
+from comity.store.vault import Vault
+
+DATABASE_FILE = "comity.db"
+HEADS_FOLDER = "audit"
+MAIN_CHAIN = "main"
+
+_REFUSALS_EVERY = 60.0
+_PRUNE_EVERY = 3600.0
+_DAY = 86_400.0
+
+
+class Node:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        passphrase: str | None = None,
+        may_move_port: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """`may_move_port`: a taken port is replaced by a free one, and `notices` says so."""
+        self.settings = settings
+        self.notices: list[str] = []
+        self.url = ""
+        self.entry_link = ""
+        self._chain = MAIN_CHAIN
+        self._passphrase = passphrase
+        self._may_move_port = may_move_port
+        self._clock: Clock = clock or SystemClock()
+        self._started_at = self._clock.monotonic()
+        self._stopping = asyncio.Event()
+        self._opened = contextlib.AsyncExitStack()
+
+    @property
+    def vacant_id(self) -> VacantId:
+        return self._key.vacant_id
+
+    async def start(self) -> None:
+        try:
+            await self._open_rooms()
+            await self._open_doors()
+        except BaseException:
+            await self._opened.aclose()
+            raise
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        await self._opened.aclose()
+
+    async def wait_stopped(self) -> None:
+        """Until somebody asks us to stop: SIGTERM, SIGINT, or `ask_to_stop`."""
+        loop = asyncio.get_running_loop()
+        for asked in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError):  # Windows has Ctrl-C only
+                loop.add_signal_handler(asked, self.ask_to_stop)
+        await self._stopping.wait()
+
+    def ask_to_stop(self) -> None:
+        self._stopping.set()
+
+    async def _open_rooms(self) -> None:
+        data = self.settings.data
+        await asyncio.to_thread(ensure_private_folder, data)
+        self._claim = FolderClaim(data)
+        self._opened.callback(self._claim.release)
+        self._key = await asyncio.to_thread(self._identity)
+        self._token = load_or_create_token(data / TOKEN_FILE)
+        keys = load_or_create_vault_keys(data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
+        vault = self.settings.vault
+        self.vault = Vault(keys, environment=self.settings.environment, plaintext=vault.plaintext)
+        self.store = await self._open_store(data)
+        self._opened.push_async_callback(self.store.close)
+        self._metrics = Metrics(__version__, lambda: self._clock.monotonic() - self._started_at)
+        rate = self.settings.rate
+        limiter = RateLimiter(rate.requests, rate.per_seconds)
+        self.walk = Walk(
+            self.store,
+            self._clock,
+            limit_of=lambda peer: None if is_loopback(peer) else limiter,
+            audit_level=self.settings.audit.level,
+            observe=self._metrics.observe,
+        )
+        self._opened.callback(self.walk.flush)
+        await self._note("NODE_STARTED")
+        housekeeping = asyncio.create_task(
+            keep_house(self._clock, [(_REFUSALS_EVERY, self._write_refusals), (_PRUNE_EVERY, self._forget)])
+        )
+        self._opened.callback(housekeeping.cancel)
+        self._opened.push_async_callback(self._note, "NODE_STOPPED")
+
+    def _identity(self) -> SigningKey:
+        data = self.settings.data
+        if has_identity(data):
+            return load_identity(data, passphrase=self._passphrase)
+        return create_identity(data, passphrase=self._passphrase)
+
+    async def _open_store(self, data: Path) -> Store:
+        if self.settings.store.engine == "memory":
+            return MemoryStore(self._clock, trail=AuditTrail(self._chain, self._key))
+        self._chain, head_file = open_head_file(data / HEADS_FOLDER, MAIN_CHAIN)
+        return await SqliteStore.open(
+            data / DATABASE_FILE, self._clock, AuditTrail(self._chain, self._key, head_file)
+        )
+
+    async def _open_doors(self) -> None:
+        settings = self.settings
+        server = self._listen()
+        self.url = server.url
+        entry = Entry(
+            lambda token: same_token(token, self._token), self._clock, secure=settings.tls.cert is not None
+        )
+        door = HttpDoor(
+            walk=self.walk,
+            entry=entry,
+            metrics=self._metrics,
+            ping=PingRoom(),
+            readiness=self._readiness,
+            status=self.status,
+            body_limit=settings.http.body_limit,
+            hosts=(settings.host, *settings.http.allowed_hosts),
+            origins=settings.http.allowed_origins,
+        )
+        self._opened.push_async_callback(server.stop)
+        await server.start(door.app, shutdown_seconds=settings.http.shutdown_seconds)
+        self.entry_link = self.url + entry.new_link()
+        self._claim.announce(RunningNode(pid=os.getpid(), url=self.url, vacant_id=self.vacant_id.hex()))
+
+    def _listen(self) -> HttpServer:
+        settings = self.settings
+        tls = {"cert": settings.tls.cert, "key": settings.tls.key}
+        try:
+            return HttpServer(settings.host, settings.port, **tls)
+        except PortTakenError:
+            if not self._may_move_port:
+                raise
+        server = HttpServer(settings.host, 0, **tls)
+        self.notices.append(
+            f"port {settings.port} was taken; listening on {server.url.rpartition(':')[2]} instead"
+        )
+        return server
+
+    async def status(self) -> dict[str, Any]:
+        """What the first page shows."""
+        readiness = await self._readiness()
+        return {
+            "ready": readiness.ready,
+            "state": "ready" if readiness.ready else readiness.reason,
+            "vacant_id": self.vacant_id.hex(),
+            "short": self.vacant_id.short(),
+            "did_key": self.vacant_id.did_key(),
+            "url": self.url,
+            "data": str(self.settings.data),
+            "environment": self.settings.environment,
+            "version": __version__,
+            "uptime": _duration(self._clock.monotonic() - self._started_at),
+            "calls": self._metrics.calls,
+            "audit_entries": await self.store.end(log_of(self._chain)) if readiness.ready else "unknown",
+            "store": self.settings.store.engine,
+            "encryption": "encrypted" if self.vault.encrypts else "plaintext",
+        }
+
+    async def _readiness(self) -> Readiness:
+        if self._stopping.is_set():
+            return Readiness(False, "stopping")
+        try:
+            await self.store.end(log_of(self._chain))
+        except ComityError:
+            return Readiness(False, "the store does not answer; run comity doctor")
+        return Readiness(True)
+
+    async def _note(self, event: str) -> None:
+        await self.store.commit(audit=[self._draft(event)])
+
+    def _draft(self, event: str) -> AuditDraft:
+        return AuditDraft(
+            verification_result=event,
+            audit_level=self.settings.audit.level,
+            created_at=timestamp(self._clock.now()),
+        )
+
+    async def _write_refusals(self) -> None:
+        self.walk.flush()
+
+    async def _forget(self) -> None:
+        days = self.settings.audit.retention_days
+        if days:
+            before = timestamp(self._clock.now() - days * _DAY)
+            await prune(self.store, self._chain, self._key, before=before, pruned=self._draft("AUDIT_PRUNED"))
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"

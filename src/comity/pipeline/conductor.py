@@ -1,0 +1,131 @@
+"""The conductor: runs one machine on one link under asyncio.
+
+Events reach the machine one at a time, in the order in which they happened. The next message is
+taken from the link only when the one before has been dealt with, so a fast peer is held back by
+the link and not by memory. A peer that does not take what it is sent is given up after
+`send_seconds`. When the link is lost or closed, timers and questions still open are dropped.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from comity.core.clock import Clock
+from comity.core.errors import ComityError
+from comity.core.machine import (
+    Answered,
+    Ask,
+    CancelTimer,
+    Close,
+    Effect,
+    Event,
+    LinkLost,
+    Machine,
+    Received,
+    Refused,
+    Send,
+    SetTimer,
+    Started,
+    TimerFired,
+)
+from comity.links.protocol import LinkClosed, PeerLink
+
+SEND_SECONDS = 30.0
+
+Answer = Callable[[Any], Awaitable[Any]]
+
+
+class Conductor:
+    def __init__(
+        self,
+        machine: Machine,
+        link: PeerLink,
+        clock: Clock,
+        answer: Answer,
+        *,
+        send_seconds: float = SEND_SECONDS,
+    ) -> None:
+        """`answer` does what a machine asks for; a ComityError it raises goes back to the machine."""
+        self._machine = machine
+        self._link = link
+        self._clock = clock
+        self._answer = answer
+        self._send_seconds = send_seconds
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._dealt_with = asyncio.Event()
+        self._timers: dict[str, asyncio.Task[None]] = {}
+        self._questions: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> str:
+        """Until the link is gone. Returns the reason."""
+        reader = asyncio.create_task(self._read())
+        try:
+            self._events.put_nowait(Started())
+            while True:
+                event = await self._events.get()
+                for effect in self._machine.receive(event, self._clock.monotonic()):
+                    if isinstance(effect, Close):
+                        await self._link.close(effect.reason)
+                        return effect.reason
+                    await self._perform(effect)
+                if isinstance(event, Received):
+                    self._dealt_with.set()
+                if isinstance(event, LinkLost):
+                    return event.reason
+        finally:
+            running = [reader, *self._timers.values(), *self._questions]
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                self._dealt_with.clear()
+                self._events.put_nowait(Received(await self._link.receive()))
+                await self._dealt_with.wait()
+        except LinkClosed as closed:
+            self._events.put_nowait(LinkLost(closed.reason))
+
+    async def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Send(message):
+                await self._send(message)
+            case SetTimer(name, at):
+                self._cancel_timer(name)
+                self._timers[name] = asyncio.create_task(self._fire(name, at))
+            case CancelTimer(name):
+                self._cancel_timer(name)
+            case Ask(tag, request):
+                question = asyncio.create_task(self._put_question(tag, request))
+                self._questions.add(question)
+                question.add_done_callback(self._questions.discard)
+            case _:
+                raise TypeError(f"no conductor knows how to {type(effect).__name__}")
+
+    async def _send(self, message: bytes) -> None:
+        try:
+            async with asyncio.timeout(self._send_seconds):
+                await self._link.send(message)
+        except TimeoutError:
+            reason = f"the peer took nothing for {self._send_seconds:g} seconds"
+            await self._link.close(reason)
+            self._events.put_nowait(LinkLost(reason))
+        except LinkClosed as closed:
+            self._events.put_nowait(LinkLost(closed.reason))
+
+    async def _fire(self, name: str, at: float) -> None:
+        await self._clock.sleep(max(0.0, at - self._clock.monotonic()))
+        del self._timers[name]
+        self._events.put_nowait(TimerFired(name))
+
+    def _cancel_timer(self, name: str) -> None:
+        if timer := self._timers.pop(name, None):
+            timer.cancel()
+
+    async def _put_question(self, tag: str, request: Any) -> None:
+        try:
+            event: Event = Answered(tag, await self._answer(request))
+        except ComityError as error:
+            event = Refused(tag, error)
+        self._events.put_nowait(event)

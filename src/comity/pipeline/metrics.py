@@ -1,0 +1,42 @@
+"""What the node counts about itself, in the form that Prometheus reads."""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Metrics:
+    def __init__(self, version: str, uptime: Callable[[], float]) -> None:
+        self._registry = CollectorRegistry()
+        self._calls = Counter(
+            "comity_calls", "Messages that took the walk.", ["room", "outcome"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "comity_call_seconds",
+            "Seconds from the door to the reply.",
+            ["room"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        Gauge(
+            "comity_build", "Always 1; the release is a label.", ["version"], registry=self._registry
+        ).labels(version).set(1)
+        Gauge(
+            "comity_uptime_seconds", "Seconds since the node started.", registry=self._registry
+        ).set_function(uptime)
+        self._total = 0
+
+    def observe(self, room: str, outcome: str, seconds: float) -> None:
+        self._total += 1
+        self._calls.labels(room, outcome).inc()
+        self._seconds.labels(room).observe(seconds)
+
+    @property
+    def calls(self) -> int:
+        return self._total
+
+    def exposition(self) -> bytes:
+        return generate_latest(self._registry)

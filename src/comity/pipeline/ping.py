@@ -1,0 +1,38 @@
+"""The smallest room: says who you are to this node. It proves the walk end to end."""
+
+from typing import Any
+
+from comity.core.errors import InvalidError, UnauthenticatedError
+from comity.pipeline.room import Admission, Arrival, Call, Principal, Sealed
+from comity.store.operations import Operation
+
+NONCE_LIMIT = 256
+
+
+class PingRoom:
+    name = "ping"
+    deadline = 5.0
+
+    def identify(self, arrival: Arrival) -> Principal:
+        if not arrival.owner:
+            raise UnauthenticatedError(
+                "a ping needs this node's token; it is in the file `token` of the data folder"
+            )
+        return Principal("local", "owner")
+
+    async def admit(self, call: Call) -> Admission:
+        nonce = call.arrival.body.get("nonce", "") if isinstance(call.arrival.body, dict) else None
+        if not isinstance(nonce, str) or len(nonce) > NONCE_LIMIT:
+            raise InvalidError(
+                f'a ping is {{"nonce": text of at most {NONCE_LIMIT} characters}}; the nonce may be left out'
+            )
+        return Admission(checks=("schema",))
+
+    async def handle(self, call: Call) -> dict[str, Any]:
+        return {"pong": call.arrival.body.get("nonce", ""), "principal": call.principal.kind, "at": call.at}
+
+    async def seal(self, call: Call, result: dict[str, Any]) -> Sealed:
+        return Sealed(reply=result)
+
+    async def give_back(self, call: Call) -> tuple[Operation, ...]:
+        return ()

@@ -1,0 +1,167 @@
+"""The walk: rate, who?, admit, handle, seal. Every message takes it, through whichever door it came.
+
+- Nothing stored is read for a stranger before the rate limit and the proof.
+- Admission is durable before the work begins; the reply leaves only after its own commit.
+- A state change and its audit entry are one transaction, and are waited for. A call that changes
+  nothing is audited through the same group commit without waiting for it.
+- Work that fails or takes too long gives its admission back, and the caller hears why.
+- What goes wrong inside is told to the log; the caller gets a code and a sentence.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from comity.core.clock import Clock
+from comity.core.errors import ComityError, DeadlineError, RateLimitedError
+from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.guard.rate import RateLimiter
+from comity.pipeline.refusals import RefusalTally
+from comity.pipeline.room import Arrival, Call, Principal, Room
+from comity.store.operations import Operation
+from comity.store.protocol import Store
+
+log = logging.getLogger("comity.walk")
+
+GiveBack = Callable[[Call], Awaitable[Sequence[Operation]]]
+Observe = Callable[[str, str, float], None]
+"""Told of each call: the room, the outcome's code, the seconds it took."""
+
+
+class Walk:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        limit_of: Callable[[str], RateLimiter | None],
+        audit_level: AuditLevel = "standard",
+        observe: Observe = lambda _room, _outcome, _seconds: None,
+    ) -> None:
+        """`limit_of` names the limiter for a peer's address, None for one without a limit."""
+        self._store = store
+        self._clock = clock
+        self._limit_of = limit_of
+        self._level = audit_level
+        self._observe = observe
+        self._refusals = RefusalTally(audit_level)
+
+    async def take(self, room: Room, arrival: Arrival) -> Any:
+        """From the door to the reply. Raises the ComityError that the door then speaks."""
+        began = self._clock.monotonic()
+        outcome = "ok"
+        try:
+            call = self._let_in(room, arrival)
+            return await self._carry_out(room, call, began)
+        except ComityError as refusal:
+            outcome = refusal.code
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        except Exception as fault:
+            outcome = "internal"
+            log.exception("%s failed", room.name)
+            raise ComityError(f"{room.name} failed on our side; the log of this node says why") from fault
+        finally:
+            self._observe(room.name, outcome, self._clock.monotonic() - began)
+
+    def count_refusal(self, room: str, code: str) -> None:
+        """Of a stranger, before anything was known of him."""
+        self._note(self._refusals.count(room, code, self._clock.now()))
+
+    def flush(self) -> None:
+        """Write down the refusals counted so far."""
+        self._note(self._refusals.close_minute(self._clock.now(), anyway=True))
+
+    def _let_in(self, room: Room, arrival: Arrival) -> Call:
+        now = self._clock.now()
+        try:
+            limiter = self._limit_of(arrival.peer)
+            wait = limiter.take(arrival.peer, self._clock.monotonic()) if limiter else 0.0
+            if wait:
+                raise RateLimitedError(f"too many requests; try again in {wait:.1f} seconds", wait)
+            principal = room.identify(arrival)
+        except ComityError as refusal:
+            self.count_refusal(room.name, refusal.code)
+            raise
+        return Call(arrival=arrival, principal=principal, at=now)
+
+    async def _carry_out(self, room: Room, call: Call, began: float) -> Any:
+        undo: GiveBack | None = None
+        try:
+            admission = await room.admit(call)
+            if admission.operations:
+                entry = self._draft(room, call, "ADMITTED", began, admission.checks)
+                await self._store.commit(*admission.operations, audit=[entry])
+                undo = room.give_back
+            result = await self._in_time(room, call)
+            sealed = await room.seal(call, result)
+            entry = self._draft(room, call, "OK", began, admission.checks, sealed.audit)
+            if sealed.operations:
+                await self._store.commit(*sealed.operations, audit=[entry])
+            else:
+                self._note([entry])
+        except BaseException as failure:
+            entry = self._draft(room, call, "FAILED", began, (), {"failed_step": _code_of(failure)})
+            if undo is None:
+                self._note([entry])
+            else:
+                await asyncio.shield(self._undo(call, entry, undo))
+            raise
+        return sealed.reply
+
+    async def _in_time(self, room: Room, call: Call) -> Any:
+        try:
+            async with asyncio.timeout(room.deadline):
+                return await room.handle(call)
+        except TimeoutError:
+            raise DeadlineError(
+                f"{room.name} took longer than {room.deadline:g} seconds; try again later"
+            ) from None
+
+    async def _undo(self, call: Call, entry: AuditDraft, undo: GiveBack) -> None:
+        try:
+            await self._store.commit(*await undo(call), audit=[entry])
+        except ComityError as reason:  # the caller hears of the first failure, not of this one
+            log.error("a failed call could not give its admission back: %s", reason)  # noqa: TRY400 - a sentence, no fault of ours
+
+    def _draft(
+        self,
+        room: Room,
+        call: Call,
+        outcome: str,
+        began: float,
+        checks: Sequence[str],
+        extra: Any = (),
+    ) -> AuditDraft:
+        fields: dict[str, Any] = {
+            "verification_result": f"{room.name.upper()}_{outcome}",
+            "checks_passed": ("rate", "identity", *checks),
+            "issuer_hash": privacy_hash(_named(call.principal)),
+            "duration_ms": round((self._clock.monotonic() - began) * 1000, 3),
+            "audit_level": self._level,
+            "created_at": timestamp(self._clock.now()),
+        }
+        return AuditDraft(**{**fields, **dict(extra)})
+
+    def _note(self, drafts: Sequence[AuditDraft]) -> None:
+        """Audit without waiting; a failure to do so is for the log, not for the caller."""
+        if drafts:
+            self._store.submit((), drafts).add_done_callback(_report)
+
+
+def _code_of(failure: BaseException) -> str:
+    if isinstance(failure, asyncio.CancelledError):
+        return "cancelled"
+    return failure.code if isinstance(failure, ComityError) else "internal"
+
+
+def _named(principal: Principal) -> str:
+    return f"{principal.kind}:{principal.id}"
+
+
+def _report(written: asyncio.Future[tuple[Any, ...]]) -> None:
+    if not written.cancelled() and (failure := written.exception()) is not None:
+        log.error("an audit entry could not be written: %s", failure)

@@ -1,0 +1,82 @@
+"""One node per data folder: a locked file that says where the node is.
+
+The lock belongs to the process and falls with it, however it ends. Who finds the file unlocked
+knows that what it says is history.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.errors import StoreUnavailableError
+
+try:
+    import fcntl
+except ImportError:  # Windows: an open file cannot be locked this way; the port is then the only witness
+    fcntl = None  # type: ignore[assignment]
+
+CLAIM_FILE = "node.json"
+
+
+class RunningNode(Struct, frozen=True, kw_only=True):
+    pid: int
+    url: str
+    vacant_id: str
+
+
+class FolderClaim:
+    def __init__(self, folder: Path) -> None:
+        """Take the folder, or say who has it."""
+        self._path = folder / CLAIM_FILE
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as reason:
+            raise StoreUnavailableError(
+                f"{self._path} cannot be written ({reason.strerror}); check the folder's permissions"
+            ) from None
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                other = _read(self._file)
+                os.close(self._file)
+                where = f" at {other.url} (process {other.pid})" if other else ""
+                raise StoreUnavailableError(
+                    f"a node is already running on {folder}{where}; use it, stop it, or choose another --data"
+                ) from None
+
+    def announce(self, node: RunningNode) -> None:
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, msgspec.json.encode(node), 0)
+
+    def release(self) -> None:
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, 0)
+            os.close(self._file)
+
+
+def running_node(folder: Path) -> RunningNode | None:
+    """The node that holds the folder now, once it has said where it is."""
+    try:
+        file = os.open(folder / CLAIM_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if fcntl is None:
+            return _read(file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return _read(file)
+        return None
+    finally:
+        os.close(file)
+
+
+def _read(file: int) -> RunningNode | None:
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        return msgspec.json.decode(os.pread(file, 4096, 0), type=RunningNode)
+    return None

@@ -1,0 +1,32 @@
+"""Every carrier of peer links, as a function that joins two ends."""
+
+import pytest
+
+from comity.links.loopback import loopback_pair
+from comity.testing.links import Faults, simulated_pair
+
+LIMIT = 1000
+ROOM = 4
+
+
+def _loopback(clock, randomness):
+    return loopback_pair(capacity=ROOM, max_message_bytes=LIMIT)
+
+
+def _simulated(clock, randomness):
+    at_once = Faults(min_delay=0, max_delay=0)
+    return simulated_pair(
+        clock=clock, randomness=randomness, faults=at_once, capacity=ROOM, max_message_bytes=LIMIT
+    )
+
+
+CARRIERS = {"loopback": _loopback, "simulated": _simulated}
+
+
+@pytest.fixture(params=CARRIERS)
+async def pair(request, virtual_clock, randomness):
+    """Two ends that take messages of at most 1,000 bytes, and few of them before somebody reads."""
+    left, right = CARRIERS[request.param](virtual_clock, randomness)
+    yield left, right
+    await left.close()
+    await right.close()
