@@ -272,3 +272,5 @@ def test_a_name_that_no_system_accepts_is_told(tmp_path):
             read_private(tmp_path / name)
         with pytest.raises(KeyRefusedError, match="cannot be written"):
             create_private(tmp_path / name, b"hidden")
+        with pytest.raises(KeyRefusedError, match="cannot be written"):
+            read_or_create_private(tmp_path / name, lambda: b"hidden")

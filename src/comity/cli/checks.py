@@ -6,14 +6,11 @@ Nothing is made, changed or mended here: a finding says what to do.
 import asyncio
 import contextlib
 import errno
-import http.client
 import importlib.util
-import json
 import os
 import shlex
 import shutil
 import socket
-import ssl
 import stat
 import sys
 import time
@@ -22,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from comity.config import DEFAULT, Loaded, Settings
+from comity.config import DEFAULT, Settings
 from comity.core.errors import ComityError, KeyRefusedError
 
 Mark = Literal["ok", "warn", "fail"]
@@ -32,7 +29,6 @@ PYTHON = (3, 11)
 DISK_LOW = 1024**3
 DISK_EMPTY = 64 * 1024**2
 FUTURE_SECONDS = 300
-PROBE_SECONDS = 2.0
 EXTRAS = {
     "p2p": (("webrtc", "aiortc"), "direct links between peers"),
     "postgres": (("asyncpg",), "several machines on one database"),
@@ -182,6 +178,33 @@ def check_database(settings: Settings) -> Finding:
     except (ComityError, OSError) as refusal:
         return _refused("database", refusal)
     return Finding("database", "ok", f"whole, checksummed, {size / 1024**2:,.1f} MiB")
+
+
+def check_port(settings: Settings, *, asked_for: bool) -> Finding:
+    from comity.store.claim import running_node
+
+    running = running_node(settings.data)
+    if running is not None:
+        return Finding("port", "ok", f"the node of this folder is at {running.url} (process {running.pid})")
+    where = f"{settings.port} on {settings.host}"
+    if settings.port == 0:
+        return Finding("port", "ok", "any free one")
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((settings.host, settings.port))
+    except OSError as reason:
+        if reason.errno != errno.EADDRINUSE:
+            return Finding("port", "fail", f"{where}: {_cause(reason)}", "choose another host or port")
+        if asked_for:
+            return Finding(
+                "port", "fail", f"{where} is taken by another program", "stop it or choose another port"
+            )
+        return Finding(
+            "port", "warn", f"{where} is taken by another program", "nothing; a free one will be used"
+        )
+    return Finding("port", "ok", f"{where} is free")
 
 
 def check_extras() -> Iterator[Finding]:

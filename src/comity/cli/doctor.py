@@ -1,7 +1,5 @@
 """`comity doctor`: what is wrong here, and what to do."""
 
-from typing import Any
-
 import typer
 
 from comity.cli.checks import Finding, findings

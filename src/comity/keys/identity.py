@@ -1,5 +1,6 @@
 """The identity of a data folder: made once, opened at every start, copied out on purpose."""
 
+import os
 import secrets
 from pathlib import Path
 
@@ -28,8 +29,7 @@ def identity_path(data_dir: Path) -> Path:
 
 def has_identity(data_dir: Path) -> bool:
     """Whether there is something by that name, sound or not: what is there is never replaced."""
-    path = identity_path(data_dir)
-    return path.exists() or path.is_symlink()
+    return os.path.lexists(identity_path(data_dir))
 
 
 def create_identity(

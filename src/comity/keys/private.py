@@ -9,6 +9,7 @@
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import shlex
@@ -62,7 +63,7 @@ def read_private(path: Path) -> bytes:
     except FileNotFoundError:
         raise KeyRefusedError(f"{path} does not exist; create it or name the right folder") from None
     except (OSError, ValueError) as reason:
-        if path.is_symlink():
+        if isinstance(reason, OSError) and reason.errno in (errno.ELOOP, errno.EMLINK):
             raise KeyRefusedError(f"{path} is a symbolic link; put the file itself there") from None
         raise KeyRefusedError(f"{path} cannot be opened: {_cause(reason)}") from None
     try:
@@ -103,11 +104,11 @@ def create_private(path: Path, data: bytes) -> None:
 
 def read_or_create_private(path: Path, make: Callable[[], bytes]) -> bytes:
     """The content of a secret file, made first when it is missing. Of two who start together, one makes it."""
-    if not path.exists():
+    if not os.path.lexists(path):
         try:
             create_private(path, make())
         except KeyRefusedError:
-            if not path.exists():
+            if not os.path.lexists(path):
                 raise
     return read_private(path)
 
