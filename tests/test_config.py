@@ -211,6 +211,17 @@ def test_a_file_that_is_not_text_is_refused(load, tmp_path):
     assert "cannot be read" in refusal(load, {"config": tmp_path})
 
 
+def test_a_data_folder_that_may_not_be_read_is_refused_by_its_name(load, data_with_file, monkeypatch):
+    def closed(path, *_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    flags = data_with_file("port = 1")
+    monkeypatch.setattr("pathlib.Path.open", closed)
+    message = refusal(load, flags)
+    assert f"the data folder {flags['data']} cannot be read: permission denied" in message
+    assert "the settings file" in refusal(load, {"config": f"{flags['data']}/config.toml"})
+
+
 @pytest.mark.parametrize(
     ("variable", "nearest"),
     [

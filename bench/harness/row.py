@@ -17,7 +17,10 @@ from bench.harness.bars import Bar
 
 
 class Unit(Enum):
+    """Work that never waits is counted by processor time: what others do on the machine stays out of it."""
+
     RATE = "per second"
+    PROCESSOR_RATE = "per second of processor time"
     TIME = "seconds"
 
 

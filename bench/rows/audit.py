@@ -18,7 +18,6 @@ from bench.harness.row import Contender, Row, Setting, Unit
 from bench.rows.chain import CALLERS, SINGLE, refuse_memory
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.core.identity.keys import SigningKey
-from comity.pipeline.clock import SystemClock
 from comity.store.audit_log import verify_chain
 from comity.store.audit_trail import HEADS, AuditTrail, HeadFile, log_of
 from comity.store.operations import Put
@@ -26,6 +25,7 @@ from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore, reads, writes
 from comity.store.sqlite.connection import open_reader, open_writer
 from comity.store.sqlite.schema import migrate
+from comity.system_clock import SystemClock
 
 CHAIN = "main"
 KEY = SigningKey.from_seed(bytes(range(32)))

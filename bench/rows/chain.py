@@ -16,12 +16,12 @@ from bench.harness.callers import Ask, answers_per_second
 from bench.harness.machine import is_in_memory
 from bench.harness.measure import repeating
 from bench.harness.row import Contender, Row, Setting, UnavailableError, Unit
-from comity.pipeline.clock import SystemClock
 from comity.store.operations import Advance, ChainKey, Tip
 from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore
 from comity.store.sqlite.connection import open_writer
 from comity.store.sqlite.schema import migrate
+from comity.system_clock import SystemClock
 
 CALLERS = 64
 SINGLE = "one transaction each"

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from bench.harness.measure import repeating
+from bench.harness.measure import computing
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.rows.messages import CARRIER, SIGNED_FIELDS
 from comity.core.wire import canonical, strict_json
@@ -64,16 +64,21 @@ def _agreeing(seconds: float, works: dict[str, Callable[[], object]]) -> Sequenc
     answers = [work() for work in works.values()]
     if any(answer != answers[0] for answer in answers):
         raise ValueError(f"{', '.join(works)} do not give the same answer")
-    return [repeating(name, work, seconds) for name, work in works.items()]
+    return [computing(name, work, seconds) for name, work in works.items()]
 
 
 ROWS = (
-    Row(name="json-read", title="strict JSON read, 1.2 KB", unit=Unit.RATE, open=open_read),
+    Row(name="json-read", title="strict JSON read, 1.2 KB", unit=Unit.PROCESSOR_RATE, open=open_read),
     Row(
         name="json-read-signed",
         title="the same where a repeated key must be noticed",
-        unit=Unit.RATE,
+        unit=Unit.PROCESSOR_RATE,
         open=open_read_signed,
     ),
-    Row(name="canonical", title="the form that is signed, 0.8 KB", unit=Unit.RATE, open=open_canonical),
+    Row(
+        name="canonical",
+        title="the form that is signed, 0.8 KB",
+        unit=Unit.PROCESSOR_RATE,
+        open=open_canonical,
+    ),
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from bench.harness.measure import repeating
+from bench.harness.measure import computing
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.rows.messages import tool_calls
 from comity.core.wire.jsonrpc import Request
@@ -32,7 +32,7 @@ def open_requests(setting: Setting) -> Iterator[Sequence[Contender]]:
         raise ValueError("the stream did not give back what was put into it")
 
     def contender(name: str, read: Callable[[], Iterator[Any]]) -> Contender:
-        return repeating(name, lambda: deque(read(), maxlen=0), setting.seconds, each=MESSAGES)
+        return computing(name, lambda: deque(read(), maxlen=0), setting.seconds, each=MESSAGES)
 
     yield [
         contender("comity RpcStream", lambda: _received(chunks)),
@@ -51,7 +51,7 @@ ROWS = (
     Row(
         name="rpc-stream",
         title="JSON-RPC requests of 160 bytes read off a stream of lines",
-        unit=Unit.RATE,
+        unit=Unit.PROCESSOR_RATE,
         open=open_requests,
     ),
 )

@@ -12,7 +12,7 @@ from nacl.bindings import crypto_sign, crypto_sign_open
 from nacl.signing import SigningKey as NaclSigningKey
 
 from bench.harness.bars import AtLeast
-from bench.harness.measure import repeating
+from bench.harness.measure import computing
 from bench.harness.row import Contender, Row, Setting, Unit
 from comity.core.identity.keys import SigningKey, verify
 
@@ -31,9 +31,9 @@ def open_verify(setting: Setting) -> Iterator[Sequence[Contender]]:
     if not verify(public, MESSAGE, signature):
         raise ValueError("our own signature does not verify")
     yield [
-        repeating("comity verify", lambda: verify(public, MESSAGE, signature), setting.seconds),
-        repeating(RAW, lambda: crypto_sign_open(signature + MESSAGE, public), setting.seconds),
-        repeating("PyNaCl VerifyKey", lambda: nacl_key.verify(MESSAGE, signature), setting.seconds),
+        computing("comity verify", lambda: verify(public, MESSAGE, signature), setting.seconds),
+        computing(RAW, lambda: crypto_sign_open(signature + MESSAGE, public), setting.seconds),
+        computing("PyNaCl VerifyKey", lambda: nacl_key.verify(MESSAGE, signature), setting.seconds),
     ]
 
 
@@ -43,24 +43,24 @@ def open_sign(setting: Setting) -> Iterator[Sequence[Contender]]:
     nacl_key = NaclSigningKey(SEED)
     secret = SEED + key.vacant_id.public
     yield [
-        repeating("comity sign", lambda: key.sign(MESSAGE), setting.seconds),
-        repeating(RAW, lambda: crypto_sign(MESSAGE, secret)[:64], setting.seconds),
-        repeating("PyNaCl SigningKey", lambda: nacl_key.sign(MESSAGE), setting.seconds),
+        computing("comity sign", lambda: key.sign(MESSAGE), setting.seconds),
+        computing(RAW, lambda: crypto_sign(MESSAGE, secret)[:64], setting.seconds),
+        computing("PyNaCl SigningKey", lambda: nacl_key.sign(MESSAGE), setting.seconds),
     ]
 
 
 ROWS = (
     Row(
         name="verify",
-        title="Ed25519 signatures verified, one core",
-        unit=Unit.RATE,
+        title="Ed25519 signatures verified",
+        unit=Unit.PROCESSOR_RATE,
         open=open_verify,
         bars=(AtLeast(0.9, of=RAW),),
     ),
     Row(
         name="sign",
-        title="Ed25519 signatures made, one core",
-        unit=Unit.RATE,
+        title="Ed25519 signatures made",
+        unit=Unit.PROCESSOR_RATE,
         open=open_sign,
         bars=(AtLeast(0.9, of=RAW),),
     ),

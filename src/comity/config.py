@@ -424,7 +424,13 @@ def _read_toml(file: Path, *, required: bool) -> dict[str, Any]:
         ) from None
     except OSError as reason:
         cause = (reason.strerror or type(reason).__name__).lower()
-        raise ConfigError(f"the settings file {file} cannot be read: {cause}; mend its permissions") from None
+        if required:
+            raise ConfigError(
+                f"the settings file {file} cannot be read: {cause}; mend its permissions"
+            ) from None
+        raise ConfigError(
+            f"the data folder {file.parent} cannot be read: {cause}; run as its owner or name another with --data"
+        ) from None
     if len(data) > _FILE_LIMIT:
         raise ConfigError(
             f"the settings file {file} is larger than {_FILE_LIMIT:,} bytes; name the right one"

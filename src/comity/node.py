@@ -6,6 +6,7 @@ what was started is stopped even when a later step fails.
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 from pathlib import Path
@@ -25,7 +26,6 @@ from comity.keys.identity import create_identity, has_identity, load_identity
 from comity.keys.private import ensure_private_folder
 from comity.keys.tokens import TOKEN_FILE, load_or_create_token, same_token
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
-from comity.pipeline.clock import SystemClock
 from comity.pipeline.housekeeping import keep_house
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
@@ -37,6 +37,9 @@ from comity.store.memory import MemoryStore
 from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore
 from comity.store.vault import Vault
+from comity.system_clock import SystemClock
+
+log = logging.getLogger("comity.node")
 
 DATABASE_FILE = "comity.db"
 HEADS_FOLDER = "audit"
@@ -67,6 +70,8 @@ class Node:
         self._clock: Clock = clock or SystemClock()
         self._started_at = self._clock.monotonic()
         self._stopping = asyncio.Event()
+        self._closing = asyncio.Lock()
+        self._heeded: list[signal.Signals] = []
         self._opened = contextlib.AsyncExitStack()
 
     @property
@@ -78,12 +83,21 @@ class Node:
             await self._open_rooms()
             await self._open_doors()
         except BaseException:
-            await self._opened.aclose()
+            try:
+                await self._opened.aclose()
+            except Exception:  # the caller hears of the first failure, not of this one
+                log.exception("what had been started could not be stopped in order")
             raise
 
     async def stop(self) -> None:
+        """Whoever asks second waits for the first to be done."""
         self._stopping.set()
-        await self._opened.aclose()
+        async with self._closing:
+            try:
+                await self._opened.aclose()
+            finally:  # until now a second signal must not cut the stopping short
+                while self._heeded:
+                    asyncio.get_running_loop().remove_signal_handler(self._heeded.pop())
 
     async def wait_stopped(self) -> None:
         """Until somebody asks us to stop: SIGTERM, SIGINT, or `ask_to_stop`."""
@@ -91,6 +105,7 @@ class Node:
         for asked in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows has Ctrl-C only
                 loop.add_signal_handler(asked, self.ask_to_stop)
+                self._heeded.append(asked)
         await self._stopping.wait()
 
     def ask_to_stop(self) -> None:
@@ -109,8 +124,7 @@ class Node:
         self.store = await self._open_store(data)
         self._opened.push_async_callback(self.store.close)
         self._metrics = Metrics(__version__, lambda: self._clock.monotonic() - self._started_at)
-        rate = self.settings.rate
-        limiter = RateLimiter(rate.requests, rate.per_seconds)
+        limiter = self._new_limiter()
         self.walk = Walk(
             self.store,
             self._clock,
@@ -118,13 +132,13 @@ class Node:
             audit_level=self.settings.audit.level,
             observe=self._metrics.observe,
         )
-        self._opened.callback(self.walk.flush)
         await self._note("NODE_STARTED")
+        self._opened.push_async_callback(self._note, "NODE_STOPPED")
+        self._opened.callback(self.walk.flush)
         housekeeping = asyncio.create_task(
             keep_house(self._clock, [(_REFUSALS_EVERY, self._write_refusals), (_PRUNE_EVERY, self._forget)])
         )
-        self._opened.callback(housekeeping.cancel)
-        self._opened.push_async_callback(self._note, "NODE_STOPPED")
+        self._opened.push_async_callback(_end, housekeeping)
 
     def _identity(self) -> SigningKey:
         data = self.settings.data
@@ -143,10 +157,15 @@ class Node:
     async def _open_doors(self) -> None:
         settings = self.settings
         server = self._listen()
+        self._opened.push_async_callback(server.stop)
         self.url = server.url
         entry = Entry(
-            lambda token: same_token(token, self._token), self._clock, secure=settings.tls.cert is not None
+            lambda token: same_token(token, self._token),
+            self._clock,
+            port=server.port,
+            secure=settings.tls.cert is not None,
         )
+        limiter = self._new_limiter()
         door = HttpDoor(
             walk=self.walk,
             entry=entry,
@@ -157,25 +176,30 @@ class Node:
             body_limit=settings.http.body_limit,
             hosts=(settings.host, *settings.http.allowed_hosts),
             origins=settings.http.allowed_origins,
+            wait_of=lambda peer: 0.0 if is_loopback(peer) else limiter.take(peer, self._clock.monotonic()),
         )
-        self._opened.push_async_callback(server.stop)
-        await server.start(door.app, shutdown_seconds=settings.http.shutdown_seconds)
+        await server.start(
+            door.app,
+            shutdown_seconds=settings.http.shutdown_seconds,
+            refused=lambda code: self.walk.count_refusal("http", code),
+        )
         self.entry_link = self.url + entry.new_link()
         self._claim.announce(RunningNode(pid=os.getpid(), url=self.url, vacant_id=self.vacant_id.hex()))
 
     def _listen(self) -> HttpServer:
         settings = self.settings
-        tls = {"cert": settings.tls.cert, "key": settings.tls.key}
+        cert, key = settings.tls.cert, settings.tls.key
         try:
-            return HttpServer(settings.host, settings.port, **tls)
+            return HttpServer(settings.host, settings.port, cert=cert, key=key)
         except PortTakenError:
             if not self._may_move_port:
                 raise
-        server = HttpServer(settings.host, 0, **tls)
-        self.notices.append(
-            f"port {settings.port} was taken; listening on {server.url.rpartition(':')[2]} instead"
-        )
+        server = HttpServer(settings.host, 0, cert=cert, key=key)
+        self.notices.append(f"port {settings.port} was taken; listening on {server.port} instead")
         return server
+
+    def _new_limiter(self) -> RateLimiter:
+        return RateLimiter(self.settings.rate.requests, self.settings.rate.per_seconds)
 
     async def status(self) -> dict[str, Any]:
         """What the first page shows."""
@@ -217,13 +241,18 @@ class Node:
         )
 
     async def _write_refusals(self) -> None:
-        self.walk.flush()
+        self.walk.close_minute()
 
     async def _forget(self) -> None:
         days = self.settings.audit.retention_days
         if days:
             before = timestamp(self._clock.now() - days * _DAY)
             await prune(self.store, self._chain, self._key, before=before, pruned=self._draft("AUDIT_PRUNED"))
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def _duration(seconds: float) -> str:

@@ -110,14 +110,17 @@ class TestReplies:
         assert await store.tip(CHAIN) == Tip()
         await store.commit(step(1))
 
-    async def test_pruning_spares_the_newest_and_the_young(self, store):
+    async def test_pruning_bounds_the_window_by_number_and_by_age_and_spares_the_newest(self, store):
         for seq in range(1, 11):
             await store.commit(KeepReply(chain=CHAIN, seq=seq, digest=b"d", reply=b"r", at=float(seq)))
-        assert await store.commit(PruneReplies(chain=CHAIN, keep=4, before=5.0)) == (4,)
-        kept = [seq for seq in range(1, 11) if await store.reply(CHAIN, seq)]
-        assert kept == [5, 6, 7, 8, 9, 10]
-        assert await store.commit(PruneReplies(chain=CHAIN, keep=4, before=99.0)) == (2,)
-        assert await store.commit(PruneReplies(chain=CHAIN, keep=4, before=99.0)) == (0,)
+        assert await store.commit(PruneReplies(chain=CHAIN, keep=6, before=0.0)) == (4,)
+        assert [seq for seq in range(1, 11) if await store.reply(CHAIN, seq)] == [5, 6, 7, 8, 9, 10]
+        assert await store.commit(PruneReplies(chain=CHAIN, keep=6, before=7.0)) == (2,)
+        assert [seq for seq in range(1, 11) if await store.reply(CHAIN, seq)] == [7, 8, 9, 10]
+        assert await store.commit(PruneReplies(chain=CHAIN, keep=1, before=99.0)) == (3,)
+        assert await store.commit(PruneReplies(chain=CHAIN, keep=0, before=99.0)) == (0,)
+        assert await store.reply(CHAIN, 10)
+        assert await store.commit(PruneReplies(chain=BACK, keep=1, before=99.0)) == (0,)
 
 
 class TestValues:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 import comity
 from comity.cli.failures import finish, report
-from comity.cli.help import examples, paragraphs, records, section, usage
+from comity.cli.help import HelpfulGroup, examples, paragraphs, records, section, usage
 
 PROGRAM = "comity"
 
@@ -55,7 +55,7 @@ folder, from COMITY_* variables and from flags, the later over the earlier; `com
 """
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(HelpfulGroup):
     """Holds a line of help for each command; the command itself is loaded when its name is resolved."""
 
     def __init__(self, **attributes: Any) -> None:

@@ -6,8 +6,8 @@ stopped: it is for an operator who put back an older database on purpose, and sa
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -18,17 +18,17 @@ from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, passphrase_for, settings_of
-from comity.cli.screen import print_json, print_line, print_table
+from comity.cli.screen import Cell, print_json, print_line, print_table
 from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError, StoreCorruptError
 from comity.core.guard.audit import AuditDraft, AuditEntry, decode, timestamp
 from comity.core.identity.keys import SigningKey
 from comity.keys.identity import load_identity, stored_vacant_id
-from comity.pipeline.clock import SystemClock
 from comity.store.audit_log import AuditReport, chains, tail, verify_chain
-from comity.store.audit_trail import AuditTrail, HeadFile, log_of
+from comity.store.audit_trail import AuditTrail, HeadFile, log_of, read_head_file
 from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore
+from comity.system_clock import SystemClock
 
 app = new_app("Verify, follow or adopt the audit record: hash-linked entries under a signed head.")
 
@@ -57,21 +57,8 @@ def verify(chain: Chain = None, data: Data = None, config: Config = None, as_jso
     bad = [report for report in reports if not report.ok]
     if as_json:
         print_json({"ok": not bad, "chains": [msgspec.to_builtins(report) for report in reports]})
-    elif reports:
-        print_table(
-            ("chain", "entries", "verdict", "first fault"),
-            [
-                (
-                    report.chain,
-                    f"{report.entries:,}",
-                    ("sound", "green") if report.ok else ("BAD", "bold red"),
-                    "" if report.ok else str(report.message),
-                )
-                for report in reports
-            ],
-        )
     else:
-        print_line("No chain has been written yet.")
+        _print_reports(reports)
     if bad:
         if not as_json:
             say("audit", _what_to_do(bad), as_json=False)
@@ -89,8 +76,11 @@ def verify(chain: Chain = None, data: Data = None, config: Config = None, as_jso
 )
 def tail_command(
     count: Annotated[
-        int, typer.Option("-n", "--count", metavar="COUNT", min=0, help="How many entries.")
-    ] = 20,
+        str,
+        typer.Option(
+            "-n", "--count", metavar="COUNT", show_default=False, help="How many entries; 20 if not set."
+        ),
+    ] = "20",
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on as entries come; Ctrl-C ends.")
     ] = False,
@@ -101,6 +91,7 @@ def tail_command(
 ) -> None:
     """Show the last entries, oldest first. A node may be running meanwhile."""
     settings = _recording(settings_of(data, config).settings)
+    wanted = _whole_number("-n", count)
     coloured = colour_wanted()
 
     def show(name: str, entry: AuditEntry) -> None:
@@ -109,7 +100,7 @@ def tail_command(
         else:
             print_line(_entry_line(name, entry, coloured=coloured))
 
-    asyncio.run(_tail(settings, chain, count, show, follow=follow))
+    asyncio.run(_tail(settings, chain, wanted, show, follow=follow))
 
 
 @app.command(
@@ -149,8 +140,8 @@ def adopt(
 async def _verify(
     settings: Settings, only: str | None, seen: Callable[[int, int], None]
 ) -> list[AuditReport]:
-    public = stored_vacant_id(settings.data).public
     async with _reading(settings.database) as store:
+        public = stored_vacant_id(settings.data).public
         names = _chosen(await _chain_names(store, settings.audit_heads), only)
         total = sum([await store.end(log_of(name)) for name in names])
         watched = cast("Store", _Watched(store, lambda read: seen(read, total)))
@@ -159,6 +150,10 @@ async def _verify(
 
 async def _verified(store: Store, chain: str, public: bytes, heads: Path) -> AuditReport:
     try:
+        if await store.end(log_of(chain)) == 0:
+            outside = read_head_file(heads / f"{chain}.head", public)
+            if outside is None or outside.position == 0:  # claimed by a process that never wrote
+                return AuditReport(chain=chain, ok=True, entries=0)
         return await verify_chain(store, chain, public, heads)
     except StoreCorruptError as damage:
         return AuditReport(chain=chain, ok=False, entries=0, message=damage.message)
@@ -263,10 +258,32 @@ def _chosen(names: list[str], only: str | None) -> list[str]:
     return [only]
 
 
+def _whole_number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise ConfigError(f"{name} must be a whole number from 0 to 999999999, not {text[:60]!r}")
+    return int(text)
+
+
 def _recording(settings: Settings) -> Settings:
     if settings.store.engine == "memory":
         raise ConfigError("store.engine memory keeps no record on disk; use sqlite to have one")
     return settings
+
+
+def _print_reports(reports: list[AuditReport]) -> None:
+    if not reports:
+        print_line("No chain has been written yet.")
+        return
+    rows: list[list[Cell]] = [
+        [each.chain, f"{each.entries:,}", ("sound", "green") if each.ok else ("BAD", "bold red")]
+        for each in reports
+    ]
+    if all(each.ok for each in reports):
+        print_table(("chain", "entries", "verdict"), rows)
+        return
+    for row, each in zip(rows, reports, strict=True):
+        row.append(each.message or "")
+    print_table(("chain", "sound entries", "verdict", "first fault"), rows)
 
 
 def _what_to_do(bad: list[AuditReport]) -> str:
@@ -294,18 +311,24 @@ def _entry_line(chain: str, entry: AuditEntry, *, coloured: bool) -> str:
 
 
 @contextmanager
-def _progress(*, wanted: bool) -> Any:
+def _progress(*, wanted: bool) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr for a long record; a short one is done before a bar would be read."""
-    if not wanted:
-        yield lambda _read, _total: None
-        return
+    with ExitStack() as shown:
+        moves: list[Callable[[int, int], None]] = []
+
+        def seen(read: int, total: int) -> None:
+            if wanted and total >= PROGRESS_FROM:
+                if not moves:
+                    moves.append(_bar(shown))
+                moves[0](read, total)
+
+        yield seen
+
+
+def _bar(shown: ExitStack) -> Callable[[int, int], None]:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("verifying", total=None, visible=False)
-
-        def seen(read: int, total: int) -> None:
-            bar.update(task, completed=read, total=total, visible=total >= PROGRESS_FROM)
-
-        yield seen
+    bar = shown.enter_context(Progress(console=Console(stderr=True), transient=True))
+    task = bar.add_task("verifying", total=None)
+    return lambda read, total: bar.update(task, completed=read, total=total)

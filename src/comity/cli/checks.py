@@ -127,10 +127,10 @@ def check_disk(data: Path) -> Finding:
 
 
 def check_identity(data: Path) -> Finding:
-    from comity.keys.identity import has_identity, load_identity, needs_passphrase, stored_vacant_id
+    from comity.keys.identity import identity_path, load_identity, needs_passphrase, stored_vacant_id
 
     try:
-        if not has_identity(data):
+        if _missing(identity_path(data)):
             return Finding("identity", "ok", "not made yet; `comity up` makes it")
         vacant_id = stored_vacant_id(data)
         if needs_passphrase(data):
@@ -146,7 +146,7 @@ def check_token(data: Path) -> Finding:
 
     path = data / TOKEN_FILE
     try:
-        if not os.path.lexists(path):
+        if _missing(path):
             return Finding("token", "ok", "not made yet; `comity up` makes it")
         read_token(path)
     except (KeyRefusedError, OSError) as refusal:
@@ -155,9 +155,9 @@ def check_token(data: Path) -> Finding:
 
 
 def check_database(settings: Settings) -> Finding:
-    from comity.pipeline.clock import SystemClock
     from comity.store.sqlite import SqliteStore
     from comity.store.sqlite.connection import load_checksums
+    from comity.system_clock import SystemClock
 
     if settings.store.engine == "memory":
         return Finding("database", "warn", "store.engine is memory: nothing survives a restart", "use sqlite")
@@ -226,7 +226,16 @@ def _folder_to_be(data: Path) -> Finding:
 
 
 def _nearest_existing(path: Path) -> Path:
-    return next((place for place in (path, *path.parents) if place.is_dir()), Path(path.anchor))
+    return next((place for place in (path, *path.parents) if os.path.isdir(place)), Path(path.anchor))  # noqa: PTH112 - never raises
+
+
+def _missing(path: Path) -> bool:
+    """Whether there is nothing by that name; a folder that may not be looked into is another matter."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    return False
 
 
 def _installed(module: str) -> bool:
@@ -237,11 +246,10 @@ def _installed(module: str) -> bool:
 
 
 def _refused(check: str, refusal: ComityError | OSError) -> Finding:
-    """A refusal is already a fault and its remedy, with a semicolon or a full stop between."""
+    """A refusal of ours says itself what to do."""
     if isinstance(refusal, OSError):
         return Finding(check, "fail", f"{refusal.filename}: {_cause(refusal)}", "mend its permissions")
-    fault, _, remedy = refusal.message.partition("; ")
-    return Finding(check, "fail", fault, remedy)
+    return Finding(check, "fail", refusal.message)
 
 
 def _cause(reason: OSError) -> str:

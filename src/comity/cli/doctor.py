@@ -1,5 +1,7 @@
 """`comity doctor`: what is wrong here, and what to do."""
 
+import os
+
 import typer
 
 from comity.cli.checks import Finding, findings
@@ -48,17 +50,21 @@ def _settings(data: str | None, config: str | None) -> tuple[Loaded | None, list
     try:
         loaded = settings_of(data, config)
     except ConfigError as refusal:
-        fault, _, remedy = refusal.message.partition("; ")
-        finding = Finding("settings", "fail", fault, remedy)
-        return _without_settings(data), [finding]
+        return _without_settings(data), [Finding("settings", "fail", refusal.message)]
     where = f"from {loaded.file}" if loaded.file else "no file, none needed"
     changed = sum(source != DEFAULT for source in loaded.sources.values())
     return loaded, [Finding("settings", "ok", f"valid, {changed} not default, {where}")]
 
 
 def _without_settings(data: str | None) -> Loaded | None:
+    """Only the data folder is taken from what is set, the rest is as if nothing were."""
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "COMITY_DATA" or not (name.startswith("COMITY_") or name == "ENVIRONMENT")
+    }
     try:
-        return load_settings({"data": data}, {})
+        return load_settings({"data": data, "config": os.devnull}, environ)
     except ConfigError:
         return None
 

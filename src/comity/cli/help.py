@@ -17,18 +17,45 @@ from comity.cli.colour import colour_wanted, paint
 _WIDEST = 100
 _NARROWEST = 40
 _COLUMN = 26
+_INDENT = 6
+_READABLE = 24
 
 # typer keeps the types of its contexts and formatters private, hence Any
 
 
+class AsTyped:
+    """An option's text as it was typed: text or a plain flag, checked by rules and in words of our own.
+
+    The library would load a validation framework for it, which takes longer than all the rest.
+    """
+
+    def coerce(self, value: Any, **_: Any) -> Any:
+        return value
+
+
 class HelpfulCommand(TyperCommand):
+    def get_params(self, ctx: Any) -> Any:
+        return take_as_typed(super().get_params(ctx))
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(command_help(self, ctx))
 
 
 class HelpfulGroup(TyperGroup):
+    def get_params(self, ctx: Any) -> Any:
+        return take_as_typed(super().get_params(ctx))
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(command_help(self, ctx))
+
+
+def take_as_typed(params: list[Any]) -> list[Any]:
+    for param in params:
+        param._runtime_param = _AS_TYPED  # noqa: SLF001 - there is no public way; without it all works, slower
+    return params
+
+
+_AS_TYPED = AsTyped()
 
 
 def new_app(help_text: str | None = None) -> typer.Typer:
@@ -78,9 +105,11 @@ def section(title: str, rows: Sequence[tuple[str, str]], column: int | None = No
         return ""
     coloured = colour_wanted()
     column = column or min(_COLUMN, max(len(name) for name, _ in rows)) + 4
+    if width() - column < _READABLE:
+        column = _INDENT
     lines = [paint(title, "bold", wanted=coloured)]
     for name, text in rows:
-        wrapped = textwrap.wrap(text, max(20, width() - column)) or [""]
+        wrapped = textwrap.wrap(text, width() - column) or [""]
         label = f"  {name}".ljust(column)
         shown = paint(name, "cyan", wanted=coloured)
         if len(label) > column:
@@ -103,10 +132,12 @@ def examples(text: str) -> str:
     narrow = column + 4 + max(len(note) for _, note in calls) > width()
     shown = [paint("Examples", "bold", wanted=coloured)]
     for call, note in calls:
-        remark = paint(note, "dim", wanted=coloured)
         if narrow and note:
-            shown += [f"  {call}", f"      {remark}"]
+            wrapped = textwrap.wrap(note, width() - _INDENT)
+            shown.append(f"  {call}")
+            shown += [" " * _INDENT + paint(line, "dim", wanted=coloured) for line in wrapped]
         else:
+            remark = paint(note, "dim", wanted=coloured)
             shown.append(f"  {call}{' ' * (column - len(call) + 2)}{remark}".rstrip())
     return "\n".join(shown)
 
@@ -123,11 +154,5 @@ def records(command: Any, ctx: Any) -> tuple[list[tuple[str, str]], list[tuple[s
         if record is not None:
             name, text = record
             kept = arguments if param.param_type_name == "argument" else options
-            kept.append((_long_first(name), " ".join(text.split())))
+            kept.append((name, " ".join(text.split())))
     return arguments, options
-
-
-def _long_first(names: str) -> str:
-    """`-h, --help` in one order, whatever order the library's set has."""
-    first, comma, second = names.partition(", ")
-    return f"{second}, {first}" if comma and second.startswith("--") else names

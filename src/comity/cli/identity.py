@@ -24,7 +24,7 @@ from comity.cli.options import (
     settings_of,
 )
 from comity.cli.screen import print_fields, print_json, print_line
-from comity.core.errors import ConfigError, KeyRefusedError, NotFoundError
+from comity.core.errors import ConfigError, ConflictError, KeyRefusedError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.files import IdentityFile, KeptHere, KeptInKeyring, KeptSealed, read_identity
 from comity.keys.identity import create_identity, export_identity, has_identity, identity_path, load_identity
@@ -189,7 +189,7 @@ def _write_card(path: Path, card: dict[str, str]) -> None:
         with path.open("xb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
     except FileExistsError:
-        raise ConfigError(f"{path} exists and is never overwritten; name another file") from None
+        raise ConflictError(f"{path} exists and is never overwritten; name another file") from None
 
 
 def _print_identity(

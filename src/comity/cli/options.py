@@ -1,13 +1,16 @@
 """The options that several commands share, and how they become settings and secrets."""
 
+import getpass
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from comity.config import Loaded, load_settings
 from comity.core.errors import ConfigError, KeyRefusedError
+
+if TYPE_CHECKING:
+    from comity.config import Loaded
 
 Json = Annotated[bool, typer.Option("--json", help="Print plain JSON, for programs.")]
 Data = Annotated[
@@ -35,7 +38,9 @@ PassphraseFile = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
-def settings_of(data: str | None, config: str | None, **flags: Any) -> Loaded:
+def settings_of(data: str | None, config: str | None, **flags: Any) -> "Loaded":
+    from comity.config import load_settings
+
     return load_settings({"data": data, "config": config, **flags})
 
 
@@ -59,7 +64,10 @@ def read_passphrase(file: str) -> str:
 
 def ask_new_passphrase() -> str:
     _refuse_without_terminal("a passphrase is asked for", "--passphrase-file FILE")
-    return str(typer.prompt("New passphrase", hide_input=True, confirmation_prompt="Once more", err=True))
+    passphrase = getpass.getpass("New passphrase: ")
+    if getpass.getpass("Once more: ") != passphrase:
+        raise ConfigError("the two passphrases differ; start again")
+    return passphrase
 
 
 def passphrase_for(data: Path, file: str | None) -> str | None:
@@ -71,7 +79,7 @@ def passphrase_for(data: Path, file: str | None) -> str | None:
     if not needs_passphrase(data):
         return None
     _refuse_without_terminal(f"{identity_path(data)} is sealed with a passphrase", "--passphrase-file FILE")
-    return str(typer.prompt("Passphrase", hide_input=True, err=True))
+    return getpass.getpass("Passphrase: ")
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -79,7 +87,9 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     _refuse_without_terminal("this needs a confirmation", "--yes")
-    if not typer.confirm(question, err=True):
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise typer.Abort
 
 

@@ -19,6 +19,12 @@ from comity.core.errors import (
     UnauthenticatedError,
 )
 from comity.core.wire import jsonrpc
+from comity.pipeline.envelopes.refusals import (
+    BehaviourError,
+    MisdirectedError,
+    VacantAsleepError,
+    VacantGoneError,
+)
 
 _INTERNAL = (500, jsonrpc.INTERNAL_ERROR)
 
@@ -39,6 +45,10 @@ _SPOKEN: dict[type[ComityError], tuple[int, int]] = {
     KeyRefusedError: _INTERNAL,
     StoreError: (503, jsonrpc.INTERNAL_ERROR),
     StoreFullError: (507, jsonrpc.INTERNAL_ERROR),
+    MisdirectedError: (421, -32052),
+    VacantGoneError: (410, -32054),
+    VacantAsleepError: (423, -32054),
+    BehaviourError: (500, jsonrpc.INTERNAL_ERROR),
 }
 
 
@@ -52,6 +62,8 @@ def rpc_code(error: ComityError) -> int:
 
 def sentence_for_strangers(error: ComityError) -> str:
     """Errors of ours keep their words; what happened inside stays inside."""
+    if isinstance(error, BehaviourError):
+        return error.message
     if http_status(error) in (500, 507) or isinstance(error, StoreError):
         return "this node cannot serve the request right now; its log says why"
     return error.message

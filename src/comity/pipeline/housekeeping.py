@@ -23,3 +23,5 @@ async def keep_house(clock: Clock, chores: list[tuple[float, Chore]]) -> None:
                     await chore()
                 except ComityError as reason:
                     log.warning("housekeeping is put off: %s", reason)
+                except Exception:
+                    log.exception("housekeeping failed and is put off")

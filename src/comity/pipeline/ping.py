@@ -3,13 +3,12 @@
 from typing import Any
 
 from comity.core.errors import InvalidError, UnauthenticatedError
-from comity.pipeline.room import Admission, Arrival, Call, Principal, Sealed
-from comity.store.operations import Operation
+from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal
 
 NONCE_LIMIT = 256
 
 
-class PingRoom:
+class PingRoom(PlainRoom):
     name = "ping"
     deadline = 5.0
 
@@ -30,9 +29,3 @@ class PingRoom:
 
     async def handle(self, call: Call) -> dict[str, Any]:
         return {"pong": call.arrival.body.get("nonce", ""), "principal": call.principal.kind, "at": call.at}
-
-    async def seal(self, call: Call, result: dict[str, Any]) -> Sealed:
-        return Sealed(reply=result)
-
-    async def give_back(self, call: Call) -> tuple[Operation, ...]:
-        return ()

@@ -1,11 +1,12 @@
 """What a room is to the walk, and what passes between them."""
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from comity.store.operations import Operation
+from comity.store.operations import Operation, StoreConflict
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
@@ -20,10 +21,13 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
 
 class Principal(Struct, frozen=True):
-    """Who a message is from, once that is proven. `kind` says how: local, vacant, vcp, anonymous."""
+    """Who a message is from, once that is proven. `kind` says how: local, vacant, vcp, anonymous;
+    `evidence` is what proved it, for the room's own further steps.
+    """
 
     kind: str
     id: str
+    evidence: Any = None
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -32,19 +36,22 @@ class Call(Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Admission(Struct, frozen=True, kw_only=True):
-    """State that changes before the work is done. Empty for a room that keeps none."""
-
-    operations: tuple[Operation, ...] = ()
-    checks: tuple[str, ...] = ()
-
-
 class Sealed(Struct, frozen=True, kw_only=True):
     """The answer, with the state that changes together with it and what the audit entry adds."""
 
     reply: Any
     operations: tuple[Operation, ...] = ()
     audit: Mapping[str, Any] = {}
+
+
+class Admission(Struct, frozen=True, kw_only=True):
+    """State that changes before the work is done, and which further checks were passed.
+    `answered` is an answer that was given before: then no work is done.
+    """
+
+    operations: tuple[Operation, ...] = ()
+    checks: tuple[str, ...] = ()
+    answered: Sealed | None = None
 
 
 class Room(Protocol):
@@ -62,6 +69,10 @@ class Room(Protocol):
         """Who is it? No stored state is read for this."""
         ...
 
+    def turn(self, call: Call) -> AbstractAsyncContextManager[None]:
+        """Held from admission to the last commit: where calls must wait for each other."""
+        ...
+
     async def admit(self, call: Call) -> Admission: ...
 
     async def handle(self, call: Call) -> Any: ...
@@ -71,3 +82,26 @@ class Room(Protocol):
     async def give_back(self, call: Call) -> tuple[Operation, ...]:
         """Undo the admission of a call whose work failed."""
         ...
+
+    async def overtaken(self, call: Call, conflict: StoreConflict) -> Sealed:
+        """Another process moved the state between admission and seal: the answer to give instead."""
+        ...
+
+
+class PlainRoom:
+    """The steps of a room that keeps no state before its work and makes nobody wait."""
+
+    def turn(self, call: Call) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    async def admit(self, call: Call) -> Admission:
+        return Admission()
+
+    async def seal(self, call: Call, result: Any) -> Sealed:
+        return Sealed(reply=result)
+
+    async def give_back(self, call: Call) -> tuple[Operation, ...]:
+        return ()
+
+    async def overtaken(self, call: Call, conflict: StoreConflict) -> Sealed:
+        raise conflict

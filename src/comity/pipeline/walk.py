@@ -18,8 +18,8 @@ from comity.core.errors import ComityError, DeadlineError, RateLimitedError
 from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
 from comity.core.guard.rate import RateLimiter
 from comity.pipeline.refusals import RefusalTally
-from comity.pipeline.room import Arrival, Call, Principal, Room
-from comity.store.operations import Operation
+from comity.pipeline.room import Admission, Arrival, Call, Principal, Room, Sealed
+from comity.store.operations import Operation, StoreConflict
 from comity.store.protocol import Store
 
 log = logging.getLogger("comity.walk")
@@ -37,13 +37,17 @@ class Walk:
         *,
         limit_of: Callable[[str], RateLimiter | None],
         audit_level: AuditLevel = "standard",
+        audited: bool = True,
         observe: Observe = lambda _room, _outcome, _seconds: None,
     ) -> None:
-        """`limit_of` names the limiter for a peer's address, None for one without a limit."""
+        """`limit_of` names the limiter for a peer's address, None for one without a limit. `audited` is
+        False only where the walk is embedded in another program, on a store without a trail.
+        """
         self._store = store
         self._clock = clock
         self._limit_of = limit_of
         self._level = audit_level
+        self._audited = audited
         self._observe = observe
         self._refusals = RefusalTally(audit_level)
 
@@ -71,6 +75,10 @@ class Walk:
         """Of a stranger, before anything was known of him."""
         self._note(self._refusals.count(room, code, self._clock.now()))
 
+    def close_minute(self) -> None:
+        """Write down the refusals of a minute that is over."""
+        self._note(self._refusals.close_minute(self._clock.now()))
+
     def flush(self) -> None:
         """Write down the refusals counted so far."""
         self._note(self._refusals.close_minute(self._clock.now(), anyway=True))
@@ -90,27 +98,36 @@ class Walk:
 
     async def _carry_out(self, room: Room, call: Call, began: float) -> Any:
         undo: GiveBack | None = None
-        try:
-            admission = await room.admit(call)
-            if admission.operations:
-                entry = self._draft(room, call, "ADMITTED", began, admission.checks)
-                await self._store.commit(*admission.operations, audit=[entry])
-                undo = room.give_back
-            result = await self._in_time(room, call)
-            sealed = await room.seal(call, result)
-            entry = self._draft(room, call, "OK", began, admission.checks, sealed.audit)
-            if sealed.operations:
-                await self._store.commit(*sealed.operations, audit=[entry])
-            else:
-                self._note([entry])
-        except BaseException as failure:
-            entry = self._draft(room, call, "FAILED", began, (), {"failed_step": _code_of(failure)})
-            if undo is None:
-                self._note([entry])
-            else:
-                await asyncio.shield(self._undo(call, entry, undo))
-            raise
+        async with room.turn(call):
+            try:
+                admission = await room.admit(call)
+                if admission.operations:
+                    entry = self._draft(room, call, "ADMITTED", began, admission.checks)
+                    await self._store.commit(*admission.operations, audit=self._kept(entry))
+                    undo = room.give_back
+                sealed = admission.answered or await room.seal(call, await self._in_time(room, call))
+                sealed = await self._commit(room, call, began, admission, sealed)
+            except BaseException as failure:
+                entry = self._draft(room, call, "FAILED", began, (), {"failed_step": _code_of(failure)})
+                if undo is None:
+                    self._note([entry])
+                else:
+                    await asyncio.shield(self._undo(call, entry, undo))
+                raise
         return sealed.reply
+
+    async def _commit(
+        self, room: Room, call: Call, began: float, admission: Admission, sealed: Sealed
+    ) -> Sealed:
+        entry = self._draft(room, call, "OK", began, admission.checks, sealed.audit)
+        if not sealed.operations:
+            self._note([entry])
+            return sealed
+        try:
+            await self._store.commit(*sealed.operations, audit=self._kept(entry))
+        except StoreConflict as conflict:
+            return await room.overtaken(call, conflict)
+        return sealed
 
     async def _in_time(self, room: Room, call: Call) -> Any:
         try:
@@ -123,7 +140,7 @@ class Walk:
 
     async def _undo(self, call: Call, entry: AuditDraft, undo: GiveBack) -> None:
         try:
-            await self._store.commit(*await undo(call), audit=[entry])
+            await self._store.commit(*await undo(call), audit=self._kept(entry))
         except ComityError as reason:  # the caller hears of the first failure, not of this one
             log.error("a failed call could not give its admission back: %s", reason)  # noqa: TRY400 - a sentence, no fault of ours
 
@@ -146,9 +163,12 @@ class Walk:
         }
         return AuditDraft(**{**fields, **dict(extra)})
 
+    def _kept(self, entry: AuditDraft) -> list[AuditDraft]:
+        return [entry] if self._audited else []
+
     def _note(self, drafts: Sequence[AuditDraft]) -> None:
         """Audit without waiting; a failure to do so is for the log, not for the caller."""
-        if drafts:
+        if drafts and self._audited:
             self._store.submit((), drafts).add_done_callback(_report)
 
 

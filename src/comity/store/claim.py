@@ -6,6 +6,7 @@ knows that what it says is history.
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ except ImportError:  # Windows: an open file cannot be locked this way; the port
     fcntl = None  # type: ignore[assignment]
 
 CLAIM_FILE = "node.json"
+_LOOKERS_SECONDS = 1.0
 
 
 class RunningNode(Struct, frozen=True, kw_only=True):
@@ -37,25 +39,31 @@ class FolderClaim:
             raise StoreUnavailableError(
                 f"{self._path} cannot be written ({reason.strerror}); check the folder's permissions"
             ) from None
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                other = _read(self._file)
-                os.close(self._file)
-                where = f" at {other.url} (process {other.pid})" if other else ""
-                raise StoreUnavailableError(
-                    f"a node is already running on {folder}{where}; use it, stop it, or choose another --data"
-                ) from None
+        try:
+            _lock(self._file)
+        except BlockingIOError:
+            other = _read(self._file)
+            os.close(self._file)
+            where = f" at {other.url} (process {other.pid})" if other else ""
+            raise StoreUnavailableError(
+                f"a node is already running on {folder}{where}; use it, stop it, or choose another --data"
+            ) from None
+        except OSError as reason:
+            os.close(self._file)
+            raise StoreUnavailableError(
+                f"{self._path} cannot be locked ({reason.strerror}); choose a --data folder on a local disk"
+            ) from None
 
     def announce(self, node: RunningNode) -> None:
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, msgspec.json.encode(node), 0)
 
     def release(self) -> None:
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._file, 0)
-            os.close(self._file)
+        file, self._file = self._file, -1  # a number that was closed may already be somebody else's file
+        if file >= 0:
+            with contextlib.suppress(OSError):
+                os.ftruncate(file, 0)
+            os.close(file)
 
 
 def running_node(folder: Path) -> RunningNode | None:
@@ -65,15 +73,29 @@ def running_node(folder: Path) -> RunningNode | None:
     except OSError:
         return None
     try:
-        if fcntl is None:
-            return _read(file)
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return _read(file)
-        return None
+        if fcntl is not None:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return None  # nobody holds it: what it says is history
+        return _read(file)
     finally:
         os.close(file)
+
+
+def _lock(file: int) -> None:
+    """Whoever only looks shares the lock for a moment: wait for it to pass, not for another node."""
+    patience = time.monotonic() + _LOOKERS_SECONDS
+    while fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # refused as well: it is a node
+            fcntl.flock(file, fcntl.LOCK_UN)
+            if time.monotonic() > patience:
+                raise
+            time.sleep(0.001)
+        else:
+            return
 
 
 def _read(file: int) -> RunningNode | None:

@@ -270,7 +270,11 @@ def _drop_reply(disk: MemoryDisk, journal: _Journal, op: DropReply, _now: float)
 
 def _prune_replies(disk: MemoryDisk, journal: _Journal, op: PruneReplies, _now: float) -> int:
     seqs = sorted((seq for chain, seq in disk.replies if chain == op.chain), reverse=True)
-    old = [seq for seq in seqs[op.keep :] if disk.replies[op.chain, seq].at < op.before]
+    old = [
+        seq
+        for rank, seq in enumerate(seqs)
+        if rank and (rank >= op.keep or disk.replies[op.chain, seq].at < op.before)
+    ]
     for seq in old:
         journal.delete(disk.replies, (op.chain, seq))
     return len(old)

@@ -95,7 +95,9 @@ class DropReply(Operation, frozen=True, kw_only=True):
 
 
 class PruneReplies(Operation, frozen=True, kw_only=True):
-    """Forget answers that are both beyond the newest `keep` of the chain and before `before`."""
+    """Forget the answers beyond the newest `keep` of the chain, and those from before `before`; the
+    newest one always stays. Result: how many were forgotten.
+    """
 
     chain: ChainKey
     keep: int

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from bench.harness.bars import AtLeast, Verdict
-from bench.harness.measure import Measured, Missed, measure, per_second, repeating
+from bench.harness.measure import Measured, Missed, computing, measure, per_second, repeating
 from bench.harness.row import Contender, Row, UnavailableError, Unit
 from tests.bench.harness.rows import Diary, fake_row
 
@@ -45,7 +45,7 @@ def test_the_first_round_warms_up_and_does_not_count(tmp_path):
     assert figures.of("b").values == (4.0, 5.0, 6.0)
 
 
-@pytest.mark.parametrize(("unit", "ratio"), [(Unit.RATE, 2.0), (Unit.TIME, 0.5)])
+@pytest.mark.parametrize(("unit", "ratio"), [(Unit.RATE, 2.0), (Unit.PROCESSOR_RATE, 2.0), (Unit.TIME, 0.5)])
 def test_the_unit_of_the_row_decides_what_better_means(tmp_path, unit, ratio):
     row = fake_row(Diary(), [4.0], [2.0], unit=unit)
 
@@ -92,7 +92,7 @@ def test_a_row_that_cannot_be_measured_here_says_why_and_is_not_broken(tmp_path)
     assert (result.reason, result.fault) == ("no disk", None)
 
 
-@pytest.mark.parametrize("names", ["a", "aa", ""])
+@pytest.mark.parametrize("names", ["", "a", "aa", "aba"])
 def test_a_row_needs_a_baseline_and_names_that_differ(tmp_path, names):
     assert missed(opening(*(Contender(name, lambda: 1.0) for name in names)), tmp_path).fault == "ValueError"
 
@@ -164,11 +164,20 @@ def test_one_call_may_stand_for_many():
     assert per_second(watch.work, 1.0, each=10, timer=watch) == pytest.approx(20)
 
 
-def test_a_contender_can_be_made_of_work_to_repeat():
+@pytest.mark.parametrize("made_of", [repeating, computing])
+def test_a_contender_can_be_made_of_work_to_repeat(made_of):
     done = []
 
-    contender = repeating("adds", lambda: done.append(1), 0.001, each=3)
+    contender = made_of("adds", lambda: done.append(1), 0.001, each=3)
 
     assert contender.name == "adds"
     assert contender.turn() > 0
     assert done
+
+
+def test_computing_is_counted_by_processor_time(monkeypatch):
+    watch = Stopwatch(0.25)
+    monkeypatch.setattr("bench.harness.measure.thread_time", watch)
+
+    assert computing("adds", watch.work, 2.0).turn() == pytest.approx(4)
+    assert watch.looks > 0

@@ -25,10 +25,12 @@ MACHINE = Machine(
 )
 
 
-@pytest.fixture
-def results(tmp_path):
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    data = tmp_path_factory.mktemp("data")
+
     def result(*figures, **named):
-        return measure(fake_row(Diary(), *figures, **named), rounds=2, seconds=0.01, data=tmp_path)
+        return measure(fake_row(Diary(), *figures, **named), rounds=2, seconds=0.01, data=data)
 
     rates = result(
         [1.0, 2000.0, 4000.0],
@@ -46,7 +48,7 @@ def results(tmp_path):
     return [rates, times, left_out, broken]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def text(results):
     return report.as_plain_text(results, MACHINE)
 

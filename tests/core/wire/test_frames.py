@@ -126,6 +126,8 @@ def test_oversize_is_told_as_soon_as_it_is_certain_and_nothing_of_it_is_kept():
     assert decoder.feed(b"x" * 50) == []
     assert decoder.held == 0
     assert decoder.feed(b"x" * 51 + b"{}\n") == [line(b"{}")]
+    assert decoder.feed(b"x" * 100 + b"\r") == []
+    assert decoder.feed(b"\r") == [Oversize(100, framed=False)]
 
 
 @pytest.mark.parametrize("limit", [1, 4, 8, 16, 40])
@@ -186,14 +188,17 @@ def test_a_garbage_line_that_begins_like_a_header_is_a_line():
         b"Content-Length: 40\r\nX: " + b"y" * HEADER_LIMIT + b"\r\nZ: 1\r\n\r\n",
         b"Content-Length: 40\r\n" + b"X-Header: y\r\n" * 2000 + b"\r\n",
         b"Content-Type: " + b"y" * 3 * HEADER_LIMIT + b"\r\nContent-Length: 40\r\n\r\n",
+        b"Content-Length: 40\r\nX: " + b"y" * HEADER_LIMIT + b"\r\n\r\n",
+        b"Content-Type: " + b"y" * 3 * HEADER_LIMIT + b"\r\n\r\n",
         b"Content-Length: 40\r\nX: " + b"y" * (HEADER_LIMIT - 22) + b"\r\n\r\n",
     ],
 )
 def test_a_header_block_has_a_limit_of_its_own(block):
-    events = decoded(block + PING + b"\n", limit=10 * HEADER_LIMIT)
-    assert [type(event) for event in events] == [BadHeader, Message]
-    assert f"{HEADER_LIMIT} bytes" in events[0].reason
-    assert events[1] == line(PING)
+    for after in (PING, b"X: 1"):
+        events = decoded(block + after + b"\n", limit=10 * HEADER_LIMIT)
+        assert [type(event) for event in events] == [BadHeader, Message]
+        assert f"{HEADER_LIMIT} bytes" in events[0].reason
+        assert events[1] == line(after)
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
@@ -207,6 +212,8 @@ def test_a_frame_that_is_not_whole_at_the_end_is_told():
     assert decoded(b"Content-Length: 40\r\n\r\n{") == [Truncated("the stream ended after 1 of 40 bytes")]
     assert decoded(b"Content-Length: 40\r\nX") == [Truncated("the stream ended inside a header block")]
     assert decoded(b"Content-Length: 40") == [Truncated("the stream ended inside a header block")]
+    bad = decoded(b"Content-Length: 40\r\nX: " + b"y" * 2 * HEADER_LIMIT)
+    assert [type(event) for event in bad] == [BadHeader]
     assert decoded(b"Content-Length: 101\r\n\r\n{") == [Oversize(100, framed=True)]
     assert decoded(b"") == []
 

@@ -280,6 +280,7 @@ def test_lone_surrogates_are_kept_for_those_who_ask():
     value = loads(data, lone_surrogates=True)
     assert value == {"\ud800": ["\udc00x", "😀", 12345678901234567890123]}
     assert loads(dumps(value), lone_surrogates=True) == value
+    assert loads(b'"\\uDFFF"', lone_surrogates=True) == "\udfff"
     with pytest.raises(MalformedError):
         loads(b'{"\\ud800":1,"\\ud800":2}', lone_surrogates=True, unique_keys=True)
     with pytest.raises(MalformedError):

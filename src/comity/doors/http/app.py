@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from comity.core.errors import ComityError, InvalidError
 from comity.core.wire import strict_json
+from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.http.asgi import (
     App,
     Disconnected,
@@ -37,6 +38,9 @@ _PUBLIC_PREFIXES = ("/enter/", "/assets/")
 _PAGE_POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
+_NO_SNIFFING = {"x-content-type-options": "nosniff"}
+
+
 class Readiness(NamedTuple):
     ready: bool
     reason: str = ""
@@ -55,10 +59,13 @@ class HttpDoor:
         body_limit: int,
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
+        wait_of: Callable[[str], float] = lambda _peer: 0.0,
         routes: Sequence[BaseRoute] = (),
         public: Collection[str] = (),
     ) -> None:
-        """`routes` are those of further doors; `public` names the paths that need no token."""
+        """`routes` are those of further doors; `public` names the paths that need no token; `wait_of` is
+        the guard's.
+        """
         self._entry = entry
         self._metrics = metrics
         self._readiness = readiness
@@ -76,7 +83,7 @@ class HttpDoor:
                 *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
                 *routes,
             ],
-            exception_handlers={HTTPException: _no_such_page},
+            exception_handlers={HTTPException: _no_such_page, ComityError: _refusal},
         )
         self.app: App = Guard(
             application,
@@ -85,6 +92,7 @@ class HttpDoor:
             body_limit=body_limit,
             hosts=hosts,
             origins=origins,
+            wait_of=wait_of,
             refused=lambda code: walk.count_refusal("http", code),
         )
 
@@ -94,7 +102,7 @@ class HttpDoor:
         return _json(answer, 200 if readiness.ready else 503)
 
     async def _show_metrics(self, _request: Request) -> Response:
-        return Response(self._metrics.exposition(), headers={"content-type": CONTENT_TYPE})
+        return Response(self._metrics.exposition(), headers={"content-type": CONTENT_TYPE, **_NO_SNIFFING})
 
     async def _show_status(self, _request: Request) -> Response:
         return _json(await self._status())
@@ -107,10 +115,13 @@ class HttpDoor:
                 "content-security-policy": _PAGE_POLICY,
                 "referrer-policy": "no-referrer",
                 "cache-control": "no-store",
+                **_NO_SNIFFING,
             },
         )
 
     async def _enter(self, request: Request) -> Response:
+        if request.method != "GET":  # a look at the head does not use the link up
+            raise HTTPException(405, headers={"Allow": "GET"})
         cookie = self._entry.redeem(request.path_params["ticket"])
         if cookie is None:
             raise HTTPException(403, "this link was used or has expired; restart the node for a new one")
@@ -150,6 +161,12 @@ class RoomRoute:
         return await self._walk.take(self._room, arrival)
 
 
+async def _refusal(_request: Request, refusal: Exception) -> Response:
+    assert isinstance(refusal, ComityError)
+    answer = {"detail": sentence_for_strangers(refusal), "code": refusal.code}
+    return _json(answer, http_status(refusal))
+
+
 async def _healthz(_request: Request) -> Response:
     return _json({"ok": True})
 
@@ -164,4 +181,4 @@ async def _no_such_page(_request: Request, refusal: Exception) -> Response:
 
 
 def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
-    return Response(strict_json.dumps(value), status, headers, "application/json")
+    return Response(strict_json.dumps(value), status, {**(headers or {}), **_NO_SNIFFING}, "application/json")

@@ -1,5 +1,6 @@
 """ASGI in small: reading a body under a limit, answering in JSON. No framework in between."""
 
+import math
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
@@ -15,6 +16,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"
+_LENGTH_DIGITS = 18  # more are a number that no limit allows
 
 
 class Disconnected(Exception):  # noqa: N818 - an end, not a failure
@@ -29,11 +31,16 @@ def header(scope: Scope, name: bytes) -> str | None:
     return found[0].decode("latin-1") if found else None
 
 
+def refuse_announced(scope: Scope, limit: int) -> None:
+    """Refuse a body that says itself that it is too large."""
+    announced = header(scope, b"content-length") or ""
+    if announced.isdecimal() and (len(announced) > _LENGTH_DIGITS or int(announced) > limit):
+        raise TooLargeError("the body", limit)
+
+
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole body, refused as soon as it is known to be too large."""
-    announced = header(scope, b"content-length")
-    if announced is not None and announced.isdecimal() and int(announced) > limit:
-        raise TooLargeError("the body", limit)
+    refuse_announced(scope, limit)
     parts: list[bytes] = []
     size = 0
     while True:
@@ -74,8 +81,6 @@ async def answer_json(send: Send, value: Any, status: int = 200, headers: Header
 async def answer_error(send: Send, error: ComityError, headers: Headers = ()) -> None:
     extra = list(headers)
     if isinstance(error, RetryLaterError):
-        extra.append((b"retry-after", str(max(1, round(error.retry_after))).encode()))
-    if isinstance(error, TooLargeError):  # the rest of the body is still on its way
-        extra.append((b"connection", b"close"))
+        extra.append((b"retry-after", str(max(1, math.ceil(error.retry_after))).encode()))
     refusal = {"detail": sentence_for_strangers(error), "code": error.code}
     await answer_json(send, refusal, http_status(error), extra)

@@ -6,7 +6,6 @@ cookie is as good as the token until it expires or the node stops.
 
 import secrets
 from collections.abc import Callable
-from http.cookies import CookieError, SimpleCookie
 
 from comity.core.clock import Clock
 from comity.doors.http.asgi import Scope, header
@@ -18,8 +17,10 @@ SESSION_LIMIT = 100
 
 
 class Entry:
-    def __init__(self, knows_token: Callable[[str], bool], clock: Clock, *, secure: bool) -> None:
+    def __init__(self, knows_token: Callable[[str], bool], clock: Clock, *, port: int, secure: bool) -> None:
+        """`port` is part of the cookie's name: a browser keeps one set of cookies for all ports of a host."""
         self._knows_token = knows_token
+        self._cookie = f"{COOKIE}-{port}"
         self._clock = clock
         self._secure = secure
         self._links: dict[str, float] = {}
@@ -27,8 +28,10 @@ class Entry:
 
     def new_link(self) -> str:
         """The path of a link that opens the door once."""
+        now = self._clock.monotonic()
+        self._links = {ticket: until for ticket, until in self._links.items() if until > now}
         ticket = secrets.token_urlsafe(24)
-        self._links[ticket] = self._clock.monotonic() + LINK_SECONDS
+        self._links[ticket] = now + LINK_SECONDS
         return f"/enter/{ticket}"
 
     def redeem(self, ticket: str) -> str | None:
@@ -41,7 +44,8 @@ class Entry:
             self._sessions.pop(next(iter(self._sessions)))
         self._sessions[session] = now + SESSION_SECONDS
         secure = "; Secure" if self._secure else ""
-        return f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS}{secure}"
+        attributes = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS}{secure}"
+        return f"{self._cookie}={session}; {attributes}"
 
     def token_of(self, scope: Scope) -> str | None:
         """The bearer token a request came with."""
@@ -52,12 +56,9 @@ class Entry:
         token = self.token_of(scope)
         if token is not None:
             return self._knows_token(token)
-        return self._sessions.get(_session_of(scope), 0.0) > self._clock.monotonic()
+        return self._sessions.get(self._session_of(scope), 0.0) > self._clock.monotonic()
 
-
-def _session_of(scope: Scope) -> str:
-    try:
-        found = SimpleCookie(header(scope, b"cookie") or "").get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+    def _session_of(self, scope: Scope) -> str:
+        """Among the cookies of everything else that this host serves, some in no form at all."""
+        cookies = (cookie.strip().partition("=") for cookie in (header(scope, b"cookie") or "").split(";"))
+        return next((value for name, _, value in cookies if name == self._cookie), "")

@@ -1,5 +1,6 @@
-"""The guard in front of every HTTP route: Host, Origin, size, and who may pass.
+"""The guard in front of every HTTP route: rate, Host, Origin, size, and who may pass.
 
+- A peer beyond its budget is told when to come again; nothing else is looked at.
 - Host must be a name of this node: a page that rebinds its own name to us stops here.
 - Origin, where a browser sends one, must be ours or allowed by a setting.
 - A body that announces itself as too large is refused before any of it is read.
@@ -13,10 +14,10 @@ from comity.core.errors import (
     ComityError,
     ForbiddenError,
     MalformedError,
-    TooLargeError,
+    RateLimitedError,
     UnauthenticatedError,
 )
-from comity.doors.http.asgi import App, Receive, Scope, Send, answer_error, header
+from comity.doors.http.asgi import App, Receive, Scope, Send, answer_error, header, refuse_announced
 from comity.doors.http.entry import Entry
 
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="comity"')
@@ -33,14 +34,18 @@ class Guard:
         body_limit: int,
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
+        wait_of: Callable[[str], float] = lambda _peer: 0.0,
         refused: Callable[[str], None] = lambda _code: None,
     ) -> None:
-        """`refused` is told the code of each refusal, so that it can be counted."""
+        """`wait_of` takes one request off a peer's budget and says how long it has to wait, 0.0 for not
+        at all; `refused` is told the code of each refusal, so that it can be counted.
+        """
         self._app = app
         self._entry = entry
         self._is_public = is_public
         self._body_limit = body_limit
-        self._hosts = _LOOPBACK_NAMES | {host.lower() for host in hosts}
+        self._hosts = _LOOPBACK_NAMES | {_as_in_url(host) for host in hosts}
+        self._wait_of = wait_of
         self._refused = refused
         self._origins = {origin.lower().rstrip("/") for origin in origins}
 
@@ -62,13 +67,14 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _check(self, scope: Scope) -> None:
+        wait = self._wait_of(peer_of(scope))
+        if wait:
+            raise RateLimitedError(f"too many requests; try again in {wait:.1f} seconds", wait)
         host = header(scope, b"host")
         if host is None or _without_port(host) not in self._hosts:
             raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
         self._check_origin(scope, host)
-        announced = header(scope, b"content-length")
-        if announced is not None and announced.isdecimal() and int(announced) > self._body_limit:
-            raise TooLargeError("the body", self._body_limit)
+        refuse_announced(scope, self._body_limit)
         if not self._is_public(scope["path"]) and not self._entry.admits(scope):
             raise UnauthenticatedError(
                 "this needs the node's token (Authorization: Bearer …, see the file `token` in the data "
@@ -91,9 +97,15 @@ def peer_of(scope: Scope) -> str:
         ip = ipaddress.ip_address(address)
     except ValueError:
         return str(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        ip = ip.ipv4_mapped or ip
     if ip.version == 6 and not ip.is_loopback:
         return str(ipaddress.ip_network((ip, 64), strict=False))
     return str(ip)
+
+
+def _as_in_url(host: str) -> str:
+    return f"[{host.lower()}]" if ":" in host and not host.startswith("[") else host.lower()
 
 
 def _without_port(host: str) -> str:

@@ -8,73 +8,102 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable
+from email.utils import formatdate
 from pathlib import Path
 
 import uvicorn
+from uvicorn.server import ServerState
 
 from comity.core.errors import ConfigError
 from comity.doors.http.asgi import App
+from comity.doors.http.connection import HttpConnection, Limits
+
+try:
+    import resource
+except ImportError:  # Windows knows no such limit
+    resource = None  # type: ignore[assignment]
 
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75
-HEADER_LIMIT = 64 * 1024
+CANCEL_SECONDS = 5.0
 
-
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are the node's affair."""
-        yield
+_LOOK_SECONDS = 0.005
+_CONNECTIONS = 10_000
+_OTHER_FILES = 224
 
 
 class HttpServer:
-    def __init__(self, host: str, port: int, *, cert: Path | None, key: Path | None) -> None:
+    def __init__(
+        self, host: str, port: int, *, cert: Path | None, key: Path | None, limits: Limits | None = None
+    ) -> None:
         self._socket = _bind(host, port)
         self._cert = cert
         self._key = key
+        self._limits = limits or Limits(connections=_room_for_connections())
         bound = self._socket.getsockname()
         scheme = "https" if cert else "http"
         shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         self.url = f"{scheme}://{shown}:{bound[1]}"
-        self._server: _Server | None = None
-        self._task: asyncio.Task[None] | None = None
+        self.port: int = bound[1]
+        self._state = ServerState()
+        self._listening: asyncio.Server | None = None
+        self._clockwork: asyncio.TimerHandle | None = None
+        self._shutdown_seconds = 0.0
 
-    async def start(self, app: App, *, shutdown_seconds: float) -> None:
+    async def start(
+        self, app: App, *, shutdown_seconds: float, refused: Callable[[str], None] = lambda _code: None
+    ) -> None:
+        """`refused` is told the code of what is refused before the application sees it."""
         config = uvicorn.Config(
-            app,  # type: ignore[arg-type]  # the same shape, spelled in our own names
-            http="httptools",
+            app,
+            http=HttpConnection,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
-            server_header=False,
-            proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=max(1, round(shutdown_seconds)),
-            ssl_certfile=self._cert,
-            ssl_keyfile=self._key,
+            proxy_headers=False,
         )
-        try:
-            config.load()
-        except (OSError, ssl.SSLError) as reason:
-            raise ConfigError(
-                f"the TLS certificate or key cannot be used ({reason}); check tls.cert and tls.key"
-            ) from None
-        self._server = _Server(config)
-        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))
-        while not self._server.started:
-            if self._task.done():
-                self._task.result()
-            await asyncio.sleep(0.001)
+        config.load()
+        self._shutdown_seconds = shutdown_seconds
+        self._tell_date()
+        tls = _tls(self._cert, self._key)
+        self._listening = await asyncio.get_running_loop().create_server(
+            lambda: HttpConnection(config, self._state, self._limits, refused),
+            sock=self._socket,
+            backlog=BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=self._limits.patience if tls else None,
+        )
 
     async def stop(self) -> None:
-        """Stop listening, let what is under way finish within the time given at the start."""
-        if self._server is None or self._task is None:
-            self._socket.close()
-            return
-        self._server.should_exit = True
-        await self._task
+        """Stop listening; what is under way may finish within the time given at the start, then it is ended."""
+        if self._clockwork is not None:
+            self._clockwork.cancel()
+        if self._listening is not None:
+            self._listening.close()
+            await self._finish()
+        self._socket.close()
+
+    async def _finish(self) -> None:
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._shutdown_seconds):
+                while self._state.connections or self._state.tasks:  # noqa: ASYNC110 - both belong to uvicorn, which tells nobody
+                    await asyncio.sleep(_LOOK_SECONDS)
+        for task in self._state.tasks:
+            task.cancel()
+        if self._state.tasks:
+            await asyncio.wait(self._state.tasks, timeout=CANCEL_SECONDS)
+        for connection in list(self._state.connections):
+            connection.transport.abort()
+
+    def _tell_date(self) -> None:
+        """Every answer carries the date; it is spelled once a second."""
+        self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        self._clockwork = asyncio.get_running_loop().call_later(1.0, self._tell_date)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -90,6 +119,29 @@ def _bind(host: str, port: int) -> socket.socket:
         listening.close()
         raise _refusal(host, port, reason) from None
     return listening
+
+
+def _tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if cert is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        # an answer for a locked key, so that OpenSSL does not ask the terminal and keep the node waiting
+        context.load_cert_chain(cert, key, password="")
+    except OSError as reason:  # also ssl.SSLError
+        raise ConfigError(
+            f"the TLS certificate or key cannot be used ({reason.strerror or reason}); check tls.cert and tls.key"
+        ) from None
+    return context
+
+
+def _room_for_connections() -> int:
+    """As many as there may be open files, with some left for the store and for us."""
+    if resource is not None:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY:
+            return max(1, min(_CONNECTIONS, soft - _OTHER_FILES))
+    return _CONNECTIONS
 
 
 class PortTakenError(ConfigError):

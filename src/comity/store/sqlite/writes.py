@@ -9,7 +9,6 @@ from comity.store.operations import (
     Acquire,
     Advance,
     Append,
-    ChainKey,
     Delete,
     DeleteBlob,
     DeleteDocument,
@@ -73,35 +72,39 @@ def _advance(connection: apsw.Connection, op: Advance, _now: float) -> Tip:
     return op.to
 
 
-def _chain_number(connection: apsw.Connection, chain: ChainKey) -> int:
-    key = (chain.book, chain.sender, chain.receiver)
-    connection.execute(
-        "INSERT INTO chain (book, sender, receiver) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", key
-    )
-    return int(
-        connection.execute("SELECT id FROM chain WHERE book = ? AND sender = ? AND receiver = ?", key).get
-    )
-
-
 def _keep_reply(connection: apsw.Connection, op: KeepReply, _now: float) -> None:
-    connection.execute(
-        "INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?, ?)",
-        (_chain_number(connection, op.chain), op.seq, op.digest, op.reply, op.at),
+    chain = (op.chain.book, op.chain.sender, op.chain.receiver)
+    insert = (
+        "INSERT OR REPLACE INTO reply SELECT id, ?, ?, ?, ? FROM chain "
+        "WHERE book = ? AND sender = ? AND receiver = ?"
     )
+    values = (op.seq, op.digest, op.reply, op.at, *chain)
+    connection.execute(insert, values)
+    if connection.changes() == 0:  # the first thing ever kept of this chain
+        connection.execute("INSERT INTO chain (book, sender, receiver) VALUES (?, ?, ?)", chain)
+        connection.execute(insert, values)
 
 
 def _drop_reply(connection: apsw.Connection, op: DropReply, _now: float) -> bool:
-    number = _chain_number(connection, op.chain)
-    connection.execute("DELETE FROM reply WHERE chain = ? AND seq = ?", (number, op.seq))
+    connection.execute(
+        "DELETE FROM reply WHERE seq = ? AND chain = "
+        "(SELECT id FROM chain WHERE book = ? AND sender = ? AND receiver = ?)",
+        (op.seq, op.chain.book, op.chain.sender, op.chain.receiver),
+    )
     return connection.changes() > 0
 
 
 def _prune_replies(connection: apsw.Connection, op: PruneReplies, _now: float) -> int:
-    number = _chain_number(connection, op.chain)
+    number = connection.execute(
+        "SELECT id FROM chain WHERE book = ? AND sender = ? AND receiver = ?",
+        (op.chain.book, op.chain.sender, op.chain.receiver),
+    ).get
+    newest = "(SELECT seq FROM reply WHERE chain = ?1 ORDER BY seq DESC LIMIT 1)"
+    first_beyond = "(SELECT seq FROM reply WHERE chain = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)"
     connection.execute(
-        "DELETE FROM reply WHERE chain = ? AND at < ? AND seq <= "
-        "(SELECT seq FROM reply WHERE chain = ? ORDER BY seq DESC LIMIT 1 OFFSET ?)",
-        (number, op.before, number, op.keep),
+        f"DELETE FROM reply WHERE chain = ?1 AND seq < {newest} "  # noqa: S608 - both parts are ours
+        f"AND (at < ?3 OR seq <= ifnull({first_beyond}, 0))",
+        (number, op.keep, op.before),
     )
     return connection.changes()
 

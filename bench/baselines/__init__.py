@@ -1,0 +1,1 @@
+"""Programs that are measured beside ours and run in processes of their own."""

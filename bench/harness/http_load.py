@@ -1,0 +1,102 @@
+"""One request, sent again and again over a few connections that stay open.
+
+The client does as little as it can for each answer, because it shares the machine with the server:
+no futures, no parsing beyond the length of the body, the next request in the callback of the answer.
+Any answer but 200 ends the measurement, and is told.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import cast
+from urllib.parse import urlsplit
+
+CONNECTIONS = 16
+
+_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.IGNORECASE)
+_SHOWN_BYTES = 300
+
+
+def request_bytes(
+    method: str, url: str, *, headers: Sequence[tuple[str, str]] = (), body: bytes = b""
+) -> bytes:
+    target = urlsplit(url)
+    lines = [f"{method} {target.path or '/'} HTTP/1.1", f"Host: {target.netloc}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    if body:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def requests_per_second(
+    url: str, request: bytes, seconds: float, *, connections: int = CONNECTIONS
+) -> float:
+    """Answers per second over all connections, which are open before time starts to count."""
+    callers = [_Caller(request) for _ in range(connections)]
+    try:
+        for caller in callers:
+            await caller.connect(url)
+        start = perf_counter()
+        for caller in callers:
+            caller.ask_until(start + seconds)
+        await asyncio.gather(*(caller.finished for caller in callers))
+        return sum(caller.answers for caller in callers) / (perf_counter() - start)
+    finally:
+        for caller in callers:
+            caller.close()
+
+
+class _Caller(asyncio.Protocol):
+    def __init__(self, request: bytes) -> None:
+        self.answers = 0
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._request = request
+        self._deadline = 0.0
+        self._received = b""
+        self._transport: asyncio.Transport | None = None
+        self._write: Callable[[bytes], None] = lambda _data: None
+
+    async def connect(self, url: str) -> None:
+        target = urlsplit(url)
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: self, target.hostname or "127.0.0.1", target.port or 80)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._write = self._transport.write
+
+    def ask_until(self, deadline: float) -> None:
+        self._deadline = deadline
+        self._write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self._received = received = self._received + data if self._received else data
+        head = received.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        length = _LENGTH.search(received, 0, head)
+        if length is None or not received.startswith(b"HTTP/1.1 200 "):
+            self._fail(f"an answer of another kind came: {received[:_SHOWN_BYTES]!r}")
+            return
+        if len(received) < head + 4 + int(length[1]):
+            return
+        self._received = b""
+        self.answers += 1
+        if perf_counter() < self._deadline:
+            self._write(self._request)
+        elif not self.finished.done():
+            self.finished.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(f"the connection was lost: {exc or 'the server closed it'}")
+
+    def close(self) -> None:
+        self.finished.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail(self, why: str) -> None:
+        with contextlib.suppress(asyncio.InvalidStateError):
+            self.finished.set_exception(ConnectionError(why))

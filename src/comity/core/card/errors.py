@@ -1,0 +1,61 @@
+"""What a directory and a life cycle refuse, in the contract's own names.
+
+As with envelopes, each name also stands in a line of ours, by which the doors know how to speak it.
+"""
+
+from comity.core import errors
+from comity.core.envelope.errors import CoreError
+
+
+class InvalidEventError(CoreError, errors.ConflictError):
+    """The life cycle has no such step from where it stands."""
+
+    code = "invalid_event"
+
+
+class RegistryError(CoreError):
+    code = "registry"
+
+
+class RegistryWriteError(RegistryError, errors.InvalidError):
+    code = "registry_write"
+
+
+class SignatureRejected(RegistryWriteError, errors.UnauthenticatedError):  # noqa: N818 - the contract's name
+    code = "signature_rejected"
+
+
+class SequenceMonotonicityError(RegistryWriteError, errors.ConflictError):
+    """An actor's events are numbered without gaps, and this is not the next one."""
+
+    code = "sequence_monotonicity"
+
+
+class FreshnessError(RegistryWriteError):
+    code = "freshness"
+
+
+class IdempotencyConflict(RegistryWriteError, errors.ConflictError):  # noqa: N818 - the contract's name
+    """The key was used before, for something else."""
+
+    code = "idempotency_conflict"
+
+
+class AppendOnlyViolation(RegistryWriteError, errors.ConflictError):  # noqa: N818 - the contract's name
+    """What is registered is never taken back or rewritten."""
+
+    code = "append_only_violation"
+
+
+class VisibilityViolation(RegistryError, errors.ForbiddenError):  # noqa: N818 - the contract's name
+    """The card is there, and not for this reader."""
+
+    code = "visibility_violation"
+
+
+class NotFoundError(RegistryError, errors.NotFoundError):
+    code = "registry_not_found"
+
+
+class ReputationError(CoreError, errors.InvalidError):
+    code = "reputation"

@@ -1,0 +1,1 @@
+"""Signed envelopes: what is signed, how it travels, and the chain that makes replay visible."""

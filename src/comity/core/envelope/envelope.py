@@ -1,0 +1,161 @@
+"""The envelope: who says what to whom, as which link of their chain, under which signature.
+
+- The signing payload is the sorted form of seven members (envelope 1.2); the signature is not among
+  them. The hash of that payload names the envelope in its chain.
+- Two dialects sign one member differently: `selfeval` always signs `payload.selfEval`, `seed` never
+  does (envelope 1.3). Payload, hash and reply belong to the dialect of the signature.
+- Payload and hash are worked out once for each envelope: an envelope does not change.
+"""
+
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, Literal, Self, get_args
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
+
+from comity.core.envelope import timestamp as moments
+from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError
+from comity.core.envelope.message import A2AMessage, SelfEval
+from comity.core.errors import MalformedError
+from comity.core.identity.keys import SigningKey, VacantId, verify
+from comity.core.wire.canonical import envelope_form
+
+Dialect = Literal["seed", "selfeval"]
+
+DIALECTS: tuple[str, ...] = get_args(Dialect)
+
+HASH_BYTES = 32
+EMPTY_PREV_HASH = bytes(HASH_BYTES)
+LAST_SEQUENCE_NO = 2**63 - 1
+
+
+def digest(data: bytes) -> bytes:
+    """The contract's one hash: BLAKE2b of 32 bytes, without key, salt or person."""
+    return blake2b(data, digest_size=HASH_BYTES).digest()
+
+
+class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
+    from_vacant_id: VacantId
+    to_vacant_id: VacantId
+    payload: A2AMessage
+    sequence_no: int
+    timestamp: datetime
+    prev_envelope_hash: bytes = EMPTY_PREV_HASH
+    idempotency_key: str = ""
+    caller_signature: bytes = b""
+    dialect: Dialect = "seed"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.from_vacant_id, VacantId) or not isinstance(self.to_vacant_id, VacantId):
+            raise EnvelopeFormatError("from_vacant_id and to_vacant_id must each be a VacantId")
+        if not isinstance(self.payload, A2AMessage):
+            raise EnvelopeFormatError("payload must be an A2AMessage")
+        if type(self.sequence_no) is not int or not 1 <= self.sequence_no <= LAST_SEQUENCE_NO:
+            raise EnvelopeFormatError(f"sequence_no must be an integer from 1 to {LAST_SEQUENCE_NO}")
+        if type(self.prev_envelope_hash) is not bytes or len(self.prev_envelope_hash) != HASH_BYTES:
+            raise EnvelopeFormatError(f"prev_envelope_hash must be exactly {HASH_BYTES} bytes")
+        if not isinstance(self.idempotency_key, str):
+            raise EnvelopeFormatError("idempotency_key must be a string; leave it out or send an empty one")
+        if type(self.caller_signature) is not bytes:
+            raise EnvelopeFormatError("caller_signature must be bytes; empty means unsigned")
+        _check_dialect(self.dialect, self.payload)
+        if not isinstance(self.timestamp, datetime):
+            raise EnvelopeFormatError("timestamp must be a datetime; without an offset it is taken as UTC")
+        force_setattr(self, "timestamp", moments.utc(self.timestamp))
+
+    def signing_dict(self) -> dict[str, Any]:
+        """The seven members that are signed."""
+        message = self.payload
+        payload: dict[str, Any] = {
+            "contextId": message.context_id,
+            "messageId": message.message_id,
+            "parts": [{"text": part.text, "type": "text"} for part in message.parts],
+            "role": message.role,
+        }
+        if self.dialect == "selfeval":
+            payload["selfEval"] = _signed_self_eval(message.self_eval)
+        return {
+            "from": self.from_vacant_id.public.hex(),
+            "idem": self.idempotency_key,
+            "payload": payload,
+            "prev": self.prev_envelope_hash.hex(),
+            "seq": self.sequence_no,
+            "to": self.to_vacant_id.public.hex(),
+            "ts": moments.utc_iso(self.timestamp),
+        }
+
+    def signing_payload(self) -> bytes:
+        """The bytes that are signed."""
+        form: bytes | None = self.__dict__.get("form")
+        if form is None:
+            try:
+                form = self.__dict__["form"] = envelope_form(self.signing_dict())
+            except MalformedError as reason:
+                raise EnvelopeFormatError(f"the envelope cannot be signed: {reason.message}") from None
+        return form
+
+    def compute_hash(self) -> bytes:
+        """What the next envelope of the chain names as its `prev_envelope_hash`."""
+        hashed: bytes | None = self.__dict__.get("hash")
+        if hashed is None:
+            hashed = self.__dict__["hash"] = digest(self.signing_payload())
+        return hashed
+
+    def signed(self, key: SigningKey) -> Self:
+        envelope = replace(self, caller_signature=key.sign(self.signing_payload()))
+        # The signature is not part of what is signed: whatever was worked out stays true.
+        envelope.__dict__.update(self.__dict__)
+        return envelope
+
+    def verify(self, public: bytes | VacantId | None = None) -> bool:
+        """Whether the owner of `public` signed this; the claimed sender when none is given."""
+        signer = self.from_vacant_id if public is None else public
+        key = signer.public if isinstance(signer, VacantId) else signer
+        return verify(key, self.signing_payload(), self.caller_signature)
+
+    def verify_or_raise(self, public: bytes | VacantId | None = None) -> None:
+        if not self.verify(public):
+            raise EnvelopeSignatureError(
+                f"envelope signature did not verify for sender {self.from_vacant_id.short()}"
+            )
+
+
+def signed_envelope(
+    *,
+    from_vid: VacantId,
+    to_vid: VacantId,
+    payload: A2AMessage,
+    sequence_no: int,
+    prev_envelope_hash: bytes,
+    idempotency_key: str,
+    timestamp: datetime,
+    signing_key: SigningKey,
+    dialect: Dialect = "seed",
+) -> VacantEnvelope:
+    """A new envelope under the signature of `signing_key`."""
+    return VacantEnvelope(
+        from_vacant_id=from_vid,
+        to_vacant_id=to_vid,
+        payload=payload,
+        sequence_no=sequence_no,
+        timestamp=timestamp,
+        prev_envelope_hash=prev_envelope_hash,
+        idempotency_key=idempotency_key,
+        dialect=dialect,
+    ).signed(signing_key)
+
+
+def _check_dialect(dialect: Dialect, payload: A2AMessage) -> None:
+    if dialect not in DIALECTS:
+        raise EnvelopeFormatError("dialect must be 'seed' or 'selfeval'")
+    if dialect == "seed" and payload.self_eval is not None:
+        raise EnvelopeFormatError(
+            "the dialect 'seed' does not sign self_eval; use the dialect 'selfeval' or leave it out"
+        )
+
+
+def _signed_self_eval(judged: SelfEval | None) -> dict[str, float] | None:
+    if judged is None:
+        return None
+    return {name: getattr(judged, name) for name in judged.__struct_fields__}

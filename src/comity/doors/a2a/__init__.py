@@ -1,0 +1,1 @@
+"""A2A and the envelope's own dialect over HTTP."""

@@ -1,0 +1,78 @@
+"""`POST /a2a/message/send`: one signed envelope in, one signed reply out (envelope 3, ruling 7).
+
+Errors are an HTTP status and `{"detail": sentence}`; a refusal by the chain also carries the signed
+statement of where the pair stands.
+"""
+
+from comity.core.errors import ComityError, MalformedError, RetryLaterError, TooLargeError
+from comity.core.wire import strict_json
+from comity.doors.dialects import http_status, sentence_for_strangers
+from comity.doors.http.asgi import (
+    JSON,
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    answer,
+    answer_json,
+    header,
+    read_body,
+)
+from comity.doors.http.guard import peer_of
+from comity.pipeline.envelopes.refusals import OutOfChainError
+from comity.pipeline.room import Arrival, Room
+from comity.pipeline.walk import Walk
+
+BODY_LIMIT = 1_048_576
+_CONTENT_TYPES = frozenset({"application/json", "application/a2a+json"})
+
+
+class MessageSend:
+    """Raw ASGI: every call of every peer comes through here."""
+
+    def __init__(self, room: Room, walk: Walk, body_limit: int = BODY_LIMIT) -> None:
+        self._room = room
+        self._walk = walk
+        self._body_limit = body_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await answer_json(send, {"detail": "use POST"}, 405, [(b"allow", b"POST")])
+            return
+        given = header(scope, b"content-type")
+        if given is None or given.partition(";")[0].strip().lower() not in _CONTENT_TYPES:
+            detail = f"unsupported content-type {given!r}; expected application/json"
+            await answer_json(send, {"detail": detail}, 415)
+            return
+        try:
+            body = await read_body(scope, receive, self._body_limit)
+            request = strict_json.loads(body, unique_keys=True)
+            arrival = Arrival(door="a2a", peer=peer_of(scope), body=request)
+            message: bytes = await self._walk.take(self._room, arrival)
+        except Disconnected:
+            return
+        except ComityError as refusal:
+            await _refuse(send, refusal)
+            return
+        await answer(
+            send,
+            200,
+            b'{"jsonrpc":"2.0","id":%b,"result":{"message":%b}}'
+            % (strict_json.dumps(request.get("id")), message),
+            JSON,
+        )
+
+
+async def _refuse(send: Send, refusal: ComityError) -> None:
+    if isinstance(refusal, OutOfChainError):
+        await answer_json(send, refusal.body(), 409)
+        return
+    headers = []
+    if isinstance(refusal, RetryLaterError):
+        headers.append((b"retry-after", str(max(1, round(refusal.retry_after))).encode()))
+    if isinstance(refusal, TooLargeError):
+        headers.append((b"connection", b"close"))
+    detail = sentence_for_strangers(refusal)
+    if isinstance(refusal, MalformedError):
+        detail = f"the body is not valid JSON: {detail}"
+    await answer_json(send, {"detail": detail}, http_status(refusal), headers)

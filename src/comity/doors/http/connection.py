@@ -1,0 +1,205 @@
+"""One HTTP connection, and what a peer may do with it before anybody knows who it is.
+
+- A head (request line and headers) is refused as soon as it is too large or has too many headers.
+- A head must be complete within `patience` of its first byte, the first one of the connection itself.
+- A body must keep coming: at least `BODY_BYTES` in each `patience`, unless we hold the peer back.
+- What we send must be taken within `patience`.
+- Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed.
+- One connection too many is told so and closed.
+
+A refusal is JSON like every other one. While the answer to an earlier request is under way there is
+no place for it: the connection then ends after that answer.
+"""
+
+import asyncio
+import enum
+from collections.abc import Callable
+from typing import NamedTuple
+
+import httptools
+import uvicorn
+from msgspec import Struct
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from comity.core.wire import strict_json
+
+BODY_BYTES = 4096
+DISCARD_LIMIT = 1024 * 1024
+_LOOKS_PER_PATIENCE = 4
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """`patience` is in seconds."""
+
+    connections: int = 800
+    head_bytes: int = 64 * 1024
+    headers: int = 256
+    patience: float = 20.0
+
+
+class _Phase(enum.Enum):
+    IDLE = enum.auto()
+    HEAD = enum.auto()
+    BODY = enum.auto()
+
+
+class _Refusal(NamedTuple):
+    status: int
+    code: str
+    detail: str
+
+
+_MALFORMED = _Refusal(400, "malformed", "this is not an HTTP/1.1 request; check its first line and headers")
+_TOO_SLOW = _Refusal(408, "deadline", "the request took too long to arrive; send it again without a pause")
+_CROWDED = _Refusal(503, "overloaded", "too many connections are open; try again in a moment")
+
+
+class _HeadRefused(Exception):  # noqa: N818 - stops the parser, is seen nowhere else
+    pass
+
+
+class HttpConnection(HttpToolsProtocol):
+    def __init__(
+        self, config: uvicorn.Config, state: ServerState, limits: Limits, refused: Callable[[str], None]
+    ) -> None:
+        """`refused` is told the code of each refusal, so that it can be counted."""
+        super().__init__(config, state, {})
+        self._limits = limits
+        self._count = refused
+        self._phase = _Phase.HEAD
+        self._since = self.loop.time()
+        self._bytes = 0  # of this head, or of this body since `_since`
+        self._chunk = 0
+        self._begun = 0
+        self._discarded = 0
+        self._refused = False
+        self._stalled_since: float | None = None
+        self._closing_since: float | None = None
+        self._watch: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look_later()
+        if len(self.connections) > self._limits.connections:
+            self._refuse(_CROWDED)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        if self._refused:
+            return
+        only_head = self._phase is not _Phase.BODY
+        if self._phase is _Phase.IDLE:
+            self._enter(_Phase.HEAD)
+        begun, self._chunk = self._begun, len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.cycle.keep_alive = False  # the peer may go on in another protocol, we do not
+        except httptools.HttpParserError as fault:
+            self._refuse(self._too_large if isinstance(fault.__context__, _HeadRefused) else _MALFORMED)
+        if self._phase is _Phase.HEAD:
+            # where in a chunk the head of a later request began is not known: it counts from the next chunk on
+            self._bytes += len(data) if only_head and self._begun - begun < 2 else 1
+            if self._bytes > self._limits.head_bytes:
+                self._refuse(self._too_large)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._begun += 1
+        if self._phase is not _Phase.HEAD:
+            self._enter(_Phase.HEAD)
+
+    def on_headers_complete(self) -> None:
+        if len(self.headers) > self._limits.headers or self._head_too_large():
+            raise _HeadRefused
+        super().on_headers_complete()
+        self._discarded = 0
+        self._enter(_Phase.BODY)
+
+    def on_body(self, body: bytes) -> None:
+        self._bytes += len(body)
+        if self.cycle.response_complete:
+            self._discarded += len(body)
+            if self._discarded > DISCARD_LIMIT:
+                self.transport.close()
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._enter(_Phase.IDLE)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stalled_since = None
+
+    @property
+    def _too_large(self) -> _Refusal:
+        return _Refusal(
+            431,
+            "too_large",
+            f"the request line and headers exceed {self._limits.head_bytes:,} bytes or "
+            f"{self._limits.headers} headers; send fewer",
+        )
+
+    def _head_too_large(self) -> bool:
+        limit = self._limits.head_bytes
+        if self._bytes + self._chunk <= limit:
+            return False
+        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > limit
+
+    def _enter(self, phase: _Phase) -> None:
+        self._phase = phase
+        self._since = self.loop.time()
+        self._bytes = 0
+
+    def _refuse(self, refusal: _Refusal) -> None:
+        if self._refused:
+            return
+        self._refused = True
+        self._count(refusal.code)
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if answering and self._phase is not _Phase.BODY:
+            self.cycle.keep_alive = False
+            return
+        if not answering or not (self.cycle.response_started or self.pipeline):
+            body = strict_json.dumps({"detail": refusal.detail, "code": refusal.code})
+            self.transport.write(
+                STATUS_LINE[refusal.status] + b"content-type: application/json\r\n"
+                b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
+            )
+        self.transport.close()
+
+    def _look_later(self) -> None:
+        self._watch = self.loop.call_later(self._limits.patience / _LOOKS_PER_PATIENCE, self._look)
+
+    def _look(self) -> None:
+        """Now and then: has the peer kept us waiting for too long?"""
+        self._look_later()
+        now = self.loop.time()
+        late = now - self._limits.patience
+        if self.transport.is_closing():
+            self._closing_since = self._closing_since or now
+        if min(self._stalled_since or now, self._closing_since or now) <= late:
+            self.transport.abort()
+        elif self.flow.read_paused:
+            self._since = now
+        elif self._since <= late:
+            self._lose_patience(now)
+
+    def _lose_patience(self, now: float) -> None:
+        if self._phase is _Phase.BODY and self._bytes >= BODY_BYTES:
+            self._since, self._bytes = now, 0
+        elif self._phase is _Phase.BODY or self._bytes:
+            self._refuse(_TOO_SLOW)
+        elif self._phase is _Phase.HEAD:  # it was opened and never used
+            self.transport.close()

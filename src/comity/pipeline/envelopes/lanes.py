@@ -1,0 +1,149 @@
+"""One lane per directed pair: calls of a pair are dealt with one after the other, in the order of
+their numbers; calls of different pairs do not wait for each other.
+
+Envelopes that were sent one after the other may arrive the other way round. Who is ahead of his
+turn waits a moment for the one before him; if that one does not come, the chain rule has its say.
+What is waiting is bounded, for each lane and in all.
+"""
+
+import asyncio
+import contextlib
+import heapq
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
+
+from comity.core.envelope.chain import PairKey, ReplayState
+from comity.core.errors import OverloadedError
+
+WAITING_PER_LANE = 128
+WAITING_IN_ALL = 4096
+IDLE_LANES = 16_384
+GRACE_SECONDS = 0.2
+
+
+class Standing:
+    """Where both directions of a pair stand: what we accepted, and what we replied."""
+
+    __slots__ = ("accepted", "replied")
+
+    def __init__(self, accepted: ReplayState, replied: ReplayState) -> None:
+        self.accepted = accepted
+        self.replied = replied
+
+
+Load = Callable[[PairKey], Awaitable[Standing]]
+
+
+class Lane:
+    def __init__(self) -> None:
+        self.standing: Standing | None = None
+        self.next: Standing | None = None
+        self.waiting = 0
+        self._busy = False
+        self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._moved = asyncio.Event()
+        self._order = count()
+
+    @property
+    def idle(self) -> bool:
+        return not self._busy and not self.waiting
+
+    async def enter(self, number: int) -> None:
+        """Until nobody with a smaller number is before us."""
+        if not self._busy:
+            self._busy = True
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._queue, (number, next(self._order), turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was our turn already: pass it on
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        while self._queue:
+            _, _, turn = heapq.heappop(self._queue)
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._busy = False
+
+    def move(self) -> None:
+        """The pair has advanced to `next`."""
+        self.standing, self.next = self.next, None
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    async def wait_for_a_move(self, seconds: float) -> None:
+        moved = self._moved
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await moved.wait()
+
+
+class Lanes:
+    def __init__(self, load: Load, *, sole_writer: bool) -> None:
+        """`load` reads where a pair stands. `sole_writer`: no other process moves it, so it is read once."""
+        self._load = load
+        self._sole_writer = sole_writer
+        self._lanes: OrderedDict[PairKey, Lane] = OrderedDict()
+        self._waiting = 0
+
+    @contextlib.asynccontextmanager
+    async def turn(self, pair: PairKey, number: int) -> AsyncIterator[Lane]:
+        lane = self._lane(pair)
+        if lane.waiting >= WAITING_PER_LANE or self._waiting >= WAITING_IN_ALL:
+            raise OverloadedError("too many calls are waiting for this agent; try again in a moment")
+        lane.waiting += 1
+        self._waiting += 1
+        try:
+            await self._enter_in_order(lane, pair, number)
+        finally:
+            lane.waiting -= 1
+            self._waiting -= 1
+        try:
+            yield lane
+            if lane.next is not None:
+                lane.move()
+        except BaseException:
+            lane.standing = lane.next = None  # what the store holds is read again
+            raise
+        finally:
+            lane.leave()
+
+    async def _enter_in_order(self, lane: Lane, pair: PairKey, number: int) -> None:
+        loop = asyncio.get_running_loop()
+        patience = loop.time() + GRACE_SECONDS
+        while True:
+            await lane.enter(number)
+            try:
+                if lane.standing is None or not self._sole_writer:
+                    lane.standing = await self._load(pair)
+            except BaseException:
+                lane.leave()
+                raise
+            ahead = number > lane.standing.accepted.last_sequence_no + 1
+            if not ahead or loop.time() >= patience:
+                return
+            lane.leave()
+            await lane.wait_for_a_move(patience - loop.time())
+
+    def _lane(self, pair: PairKey) -> Lane:
+        lane = self._lanes.get(pair)
+        if lane is None:
+            lane = self._lanes[pair] = Lane()
+            self._forget_idle()
+        else:
+            self._lanes.move_to_end(pair)
+        return lane
+
+    def _forget_idle(self) -> None:
+        if len(self._lanes) > IDLE_LANES:
+            oldest = next(iter(self._lanes))
+            if self._lanes[oldest].idle:
+                del self._lanes[oldest]
+            else:
+                self._lanes.move_to_end(oldest)

@@ -1,0 +1,260 @@
+"""The room where signed envelopes are answered.
+
+The order of checks is the contract's (envelope 3): carrier, format, addressee, state, signature,
+chain. The acceptance of a request, the reply to it and both chains advance in one commit, after
+the work is done: a crash before it leaves the pair as it was, and the same bytes run again; after
+it, the same bytes get the stored reply. Work that fails changes nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from comity.core.clock import Clock
+from comity.core.envelope.carrier import METHOD, from_a2a_jsonrpc, to_a2a_message
+from comity.core.envelope.chain import PairKey, check_chain, check_freshness
+from comity.core.envelope.dialects import recognise, spoken_in
+from comity.core.envelope.envelope import VacantEnvelope, signed_envelope
+from comity.core.envelope.errors import (
+    ChainForkError,
+    EnvelopeFormatError,
+    EnvelopeSignatureError,
+    ReplayDetectedError,
+)
+from comity.core.envelope.message import A2AMessage
+from comity.core.envelope.replies import reply_key
+from comity.core.envelope.statement import TipStatement
+from comity.core.errors import RateLimitedError
+from comity.core.guard.rate import RateLimiter
+from comity.core.identity.keys import SigningKey
+from comity.core.wire import strict_json
+from comity.pipeline.envelopes.lanes import Lane, Lanes, Standing
+from comity.pipeline.envelopes.refusals import (
+    BehaviourError,
+    MisdirectedError,
+    OutOfChainError,
+    VacantAsleepError,
+    VacantGoneError,
+)
+from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal, Sealed
+from comity.store.operations import Advance, KeepReply, Operation, PruneReplies, StoreConflict
+from comity.store.protocol import Store
+from comity.store.replay import chain_of, state_of, tip_of
+
+log = logging.getLogger("comity.envelopes")
+
+Behaviour = Callable[[VacantEnvelope], Awaitable[A2AMessage]]
+StateProvider = Callable[[], str]
+
+DEADLINE_SECONDS = 60.0
+KEPT_REPLIES = 64
+KEPT_SECONDS = 24 * 3600.0
+
+_GONE = frozenset({"SUNK", "ARCHIVED"})
+_CALLABLE = frozenset({"LOCAL", "ACTIVE"})
+
+
+class _Visit:
+    """An envelope that verified, and the lane it is dealt with in."""
+
+    __slots__ = ("envelope", "lane")
+
+    def __init__(self, envelope: VacantEnvelope) -> None:
+        self.envelope = envelope
+        self.lane: Lane | None = None
+
+    @property
+    def standing(self) -> Standing:
+        assert self.lane is not None
+        assert self.lane.standing is not None, "a lane is read before its first turn"
+        return self.lane.standing
+
+
+class EnvelopeRoom(PlainRoom):
+    name = "envelope"
+
+    def __init__(
+        self,
+        *,
+        key: SigningKey,
+        behaviour: Behaviour,
+        state_provider: StateProvider,
+        store: Store,
+        clock: Clock,
+        deadline: float = DEADLINE_SECONDS,
+        freshness: float | None = None,
+        new_pairs_of: Callable[[str], RateLimiter | None] = lambda _peer: None,
+        sole_writer: bool = False,
+    ) -> None:
+        """`freshness` is how many seconds a timestamp may be off, None for any number.
+        `new_pairs_of` names the limit on new pairs for an address. `sole_writer` says that no other
+        process serves from this store.
+        """
+        self.deadline = deadline
+        self._key = key
+        self._self = key.vacant_id
+        self._behaviour = behaviour
+        self._state = state_provider
+        self._store = store
+        self._clock = clock
+        self._freshness = freshness
+        self._new_pairs_of = new_pairs_of
+        self._lanes = Lanes(self._load, sole_writer=sole_writer)
+
+    def identify(self, arrival: Arrival) -> Principal:
+        envelope = self._read(arrival.body)
+        if envelope.to_vacant_id != self._self:
+            raise MisdirectedError(
+                f"envelope addressed to {envelope.to_vacant_id.short()}; this server is {self._self.short()}"
+            )
+        state = str(self._state())
+        if state in _GONE:
+            raise VacantGoneError(f"vacant is {state}; calls permanently rejected")
+        if state not in _CALLABLE:
+            raise VacantAsleepError(f"vacant is {state}; not accepting calls")
+        verified = recognise(envelope)
+        if verified is None:
+            raise EnvelopeSignatureError(
+                f"envelope signature did not verify for sender {envelope.from_vacant_id.short()}"
+            )
+        if self._freshness is not None:
+            check_freshness(verified, now=self._now(), window=self._freshness)
+        return Principal("vacant", verified.from_vacant_id.hex(), _Visit(verified))
+
+    def _read(self, body: Any) -> VacantEnvelope:
+        if not isinstance(body, dict):
+            raise EnvelopeFormatError("the body must be one JSON object, the JSON-RPC request")
+        if body.get("jsonrpc") != "2.0":
+            raise EnvelopeFormatError(f"jsonrpc field must be '2.0'; got {_shown(body.get('jsonrpc'))}")
+        if body.get("method") != METHOD:
+            raise EnvelopeFormatError(f"method must be {METHOD!r}; got {_shown(body.get('method'))}")
+        return from_a2a_jsonrpc(body)
+
+    @asynccontextmanager
+    async def turn(self, call: Call) -> AsyncIterator[None]:
+        visit: _Visit = call.principal.evidence
+        envelope = visit.envelope
+        async with self._lanes.turn(PairKey.of(envelope), envelope.sequence_no) as visit.lane:
+            yield
+
+    async def admit(self, call: Call) -> Admission:
+        visit: _Visit = call.principal.evidence
+        envelope, standing = visit.envelope, visit.standing
+        try:
+            check_chain(standing.accepted, envelope)
+        except (ReplayDetectedError, ChainForkError) as refusal:
+            return Admission(answered=await self._answer_again(envelope, standing, refusal))
+        if standing.accepted.last_sequence_no == 0:
+            self._limit_new_pairs(call.arrival.peer)
+        return Admission(checks=("signature", "chain"))
+
+    async def handle(self, call: Call) -> A2AMessage:
+        try:
+            message: object = await self._behaviour(call.principal.evidence.envelope)
+        except asyncio.CancelledError:
+            raise
+        except Exception as fault:
+            log.exception("the agent failed on an envelope of %s", call.principal.id[:12])
+            raise BehaviourError(
+                "the agent failed on this message; the chain is where it was, so the same number can be used again"
+            ) from fault
+        if not isinstance(message, A2AMessage):  # the agent is somebody else's code
+            log.error("the agent returned %s instead of an A2AMessage", type(message).__name__)
+            raise BehaviourError("the agent gave no message; the chain is where it was")
+        return message
+
+    async def seal(self, call: Call, result: A2AMessage) -> Sealed:
+        visit: _Visit = call.principal.evidence
+        request, standing = visit.envelope, visit.standing
+        reply = signed_envelope(
+            from_vid=self._self,
+            to_vid=request.from_vacant_id,
+            payload=spoken_in(request.dialect, result),
+            sequence_no=standing.replied.last_sequence_no + 1,
+            prev_envelope_hash=standing.replied.chain_tip,
+            idempotency_key=reply_key(request),
+            timestamp=self._now(),
+            signing_key=self._key,
+            dialect=request.dialect,
+        )
+        message = strict_json.dumps(to_a2a_message(reply))
+        following = Standing(check_chain(standing.accepted, request), check_chain(standing.replied, reply))
+        assert visit.lane is not None
+        visit.lane.next = following
+        return Sealed(
+            reply=message,
+            operations=self._advance(request, message, standing, following),
+            audit={
+                "request_id_hash": f"blake2b:{request.compute_hash().hex()}",
+                "content_hash": f"blake2b:{reply.compute_hash().hex()}",
+            },
+        )
+
+    async def overtaken(self, call: Call, conflict: StoreConflict) -> Sealed:
+        """Another process accepted an envelope of this pair while we worked on ours."""
+        visit: _Visit = call.principal.evidence
+        envelope = visit.envelope
+        standing = await self._load(PairKey.of(envelope))
+        assert visit.lane is not None
+        visit.lane.standing, visit.lane.next = standing, None
+        try:
+            check_chain(standing.accepted, envelope)
+        except (ReplayDetectedError, ChainForkError) as refusal:
+            return await self._answer_again(envelope, standing, refusal)
+        raise conflict
+
+    def _advance(
+        self, request: VacantEnvelope, message: bytes, standing: Standing, following: Standing
+    ) -> tuple[Operation, ...]:
+        calls = chain_of(PairKey.of(request))
+        replies = chain_of(PairKey(self._self, request.from_vacant_id))
+        now = self._clock.now()
+        operations: list[Operation] = [
+            Advance(chain=calls, expected=tip_of(standing.accepted), to=tip_of(following.accepted)),
+            Advance(chain=replies, expected=tip_of(standing.replied), to=tip_of(following.replied)),
+            KeepReply(
+                chain=calls, seq=request.sequence_no, digest=request.compute_hash(), reply=message, at=now
+            ),
+        ]
+        if request.sequence_no % KEPT_REPLIES == 0:
+            operations.append(PruneReplies(chain=calls, keep=KEPT_REPLIES, before=now - KEPT_SECONDS))
+        return tuple(operations)
+
+    async def _answer_again(
+        self, envelope: VacantEnvelope, standing: Standing, refusal: ReplayDetectedError | ChainForkError
+    ) -> Sealed:
+        """The stored reply for the very same envelope; the refusal, with the way back, for any other."""
+        pair = PairKey.of(envelope)
+        if envelope.sequence_no <= standing.accepted.last_sequence_no:
+            kept = await self._store.reply(chain_of(pair), envelope.sequence_no)
+            if kept is not None and kept.reply is not None and kept.digest == envelope.compute_hash():
+                return Sealed(
+                    reply=kept.reply, audit={"request_id_hash": f"blake2b:{envelope.compute_hash().hex()}"}
+                )
+        statement = TipStatement.of(pair, standing.accepted, now=self._now()).signed(self._key)
+        raise OutOfChainError(refusal.message, pair, standing.accepted, statement) from refusal
+
+    def _limit_new_pairs(self, peer: str) -> None:
+        limiter = self._new_pairs_of(peer)
+        wait = limiter.take(peer, self._clock.monotonic()) if limiter else 0.0
+        if wait:
+            raise RateLimitedError(f"too many new callers from {peer}; try again in {wait:.0f} seconds", wait)
+
+    async def _load(self, pair: PairKey) -> Standing:
+        accepted, replied = await asyncio.gather(
+            self._store.tip(chain_of(pair)),
+            self._store.tip(chain_of(PairKey(pair.to_vid, pair.from_vid))),
+        )
+        return Standing(state_of(accepted), state_of(replied))
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now(), UTC)
+
+
+def _shown(value: Any) -> str:
+    """As the reference prints it, and never longer than a line."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -1,0 +1,278 @@
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import comity as package
+from comity.cli.app import COMMANDS, load_command
+
+HEAVY = ("rich", "msgspec", "nacl", "apsw", "starlette", "uvicorn", "orjson", "asyncio", "pydantic")
+LOOK_AT_MODULES = """
+import sys
+from comity.cli.app import run
+code = run(sys.argv[1:])
+sys.stderr.write(" ".join(sorted(sys.modules)))
+sys.exit(code)
+"""
+
+
+def modules_after(program, *arguments):
+    outcome = program(*arguments, python=[sys.executable, "-c", LOOK_AT_MODULES])
+    assert outcome.code == 0, outcome.err
+    return set(outcome.err.split())
+
+
+def test_help_loads_no_room_and_no_heavy_library(program):
+    loaded = modules_after(program, "--help")
+    assert not loaded & set(HEAVY)
+    ours = {name for name in loaded if name.startswith("comity.")}
+    assert ours == {
+        "comity.cli",
+        "comity.cli.app",
+        "comity.cli.colour",
+        "comity.cli.failures",
+        "comity.cli.help",
+        "comity.core",
+        "comity.core.errors",
+    }
+
+
+def test_a_command_loads_its_own_module_and_no_other_command(program):
+    loaded = modules_after(program, "version", "--help")
+    assert "comity.cli.version" in loaded
+    for entry in COMMANDS:
+        assert entry.name == "version" or entry.module not in loaded
+    assert not loaded & {"rich", "msgspec", "pydantic"}
+
+
+def test_no_command_loads_a_validation_framework(program, identity):
+    assert "pydantic" not in modules_after(program, "id", "show")
+
+
+def test_help_appears_within_its_budget(environ, tmp_path):
+    """At most 1.5 times an empty typer application, best of several so that a busy machine can show it."""
+    empty = tmp_path / "empty.py"
+    empty.write_text(
+        "import typer\napp = typer.Typer()\n@app.command()\ndef one(): ...\n@app.command()\ndef two(): ...\napp()\n"
+    )
+
+    def seconds(*command):
+        start = time.perf_counter()
+        subprocess.run(command, env=environ, stdout=subprocess.DEVNULL, check=True)
+        return time.perf_counter() - start
+
+    rounds = [
+        (seconds(sys.executable, "-m", "comity", "--help"), seconds(sys.executable, str(empty), "--help"))
+        for _ in range(5)
+    ]
+    ours, theirs = min(a for a, _ in rounds), min(b for _, b in rounds)
+    assert ours <= 1.5 * theirs
+
+
+def test_help_names_every_command_with_its_line(comity):
+    outcome = comity("--help")
+    assert outcome.code == 0
+    for entry in COMMANDS:
+        assert any(
+            line.split()[:1] == [entry.name] and entry.help in line for line in outcome.out.splitlines()
+        )
+    assert "Examples" in outcome.out
+    assert "\x1b" not in outcome.out
+    assert max(len(line) for line in outcome.out.splitlines()) <= 100
+
+
+def test_no_command_at_all_shows_the_help(comity):
+    assert comity() == comity("--help")
+
+
+@pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
+def test_each_command_is_what_the_table_says(entry):
+    command = load_command(entry.name)
+    assert command.help
+    members = getattr(command, "commands", {"": command})
+    for member in members.values():
+        assert member.help
+        assert member.epilog, "every command shows examples"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "up",
+        "doctor",
+        "version",
+        "id show",
+        "id new",
+        "id export",
+        "audit verify",
+        "audit tail",
+        "audit adopt",
+        "config show",
+    ],
+)
+def test_every_command_explains_itself_with_examples_and_takes_json(comity, path):
+    outcome = comity(*path.split(), "--help")
+    assert outcome.code == 0
+    assert f"Usage: comity {path} [OPTIONS]" in outcome.out
+    assert f"\n  comity {path}" in outcome.out
+    assert "--json" in outcome.out
+    assert outcome.err == ""
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "120"])
+def test_help_fits_the_terminal(comity, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    for path in ("--help", "up --help", "id export --help"):
+        lines = comity(*path.split()).out.splitlines()
+        calls = [line for line in lines if line.startswith(("  comity", "Usage"))]
+        assert max(len(line) for line in lines if line not in calls) <= int(columns)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["vesion"], "no such command 'vesion'. Did you mean 'version'?"),
+        (["id", "shwo"], "no such command 'shwo'. Did you mean 'show'?"),
+        (["zzz"], "no such command 'zzz'; `comity --help` shows how it is called"),
+        (["id"], "missing command; `comity id --help` shows how it is called"),
+        (["version", "--jsn"], "no such option: --jsn"),
+        (["version", "extra"], "unexpected extra argument"),
+        (["id", "show", "--data"], "requires an argument"),
+        (["audit", "tail", "-n", "many"], "-n must be a whole number from 0 to 999999999, not 'many'"),
+        (["audit", "tail", "-n", "-1"], "not '-1'"),
+        (["up", "--prot", "1"], "no such option: --prot"),
+        (["up", "--port", "abc"], "--port must be a whole number from 0 to 65535, not 'abc'"),
+        (["up", "--host", "0.0.0.0"], "host 0.0.0.0 can be reached from other machines"),
+        (["up", "--tls-cert", "x.pem"], "tls.cert is set without tls.key"),
+        (["up", "--config", "nowhere.toml"], "nowhere.toml does not exist"),
+    ],
+)
+def test_a_wrong_call_gets_one_sentence_and_exit_code_2(comity, arguments, words):
+    outcome = comity(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.startswith("error: ")
+    assert outcome.err.count("\n") == 1
+    assert words in outcome.err
+
+
+def test_with_json_a_failure_is_a_json_line_on_stderr_and_stdout_stays_empty(comity):
+    for arguments, code, exit_code in (
+        (["id", "show", "--json"], "not_found", 1),
+        (["up", "--port", "abc", "--json"], "config", 2),
+        (["version", "--jso", "--json"], "usage", 2),
+    ):
+        outcome = comity(*arguments)
+        assert (outcome.code, outcome.out) == (exit_code, "")
+        error = json.loads(outcome.err)["error"]
+        assert error["code"] == code
+        assert error["message"]
+
+
+def test_an_unknown_variable_is_refused_by_every_command_that_reads_settings(comity, monkeypatch):
+    monkeypatch.setenv("COMITY_PRT", "1")
+    for path in ("id show", "config show", "audit verify", "up"):
+        outcome = comity(*path.split())
+        assert outcome.code == 2
+        assert "did you mean COMITY_PORT?" in outcome.err
+
+
+def test_what_nobody_foresaw_is_one_line_and_debug_shows_the_traceback(comity, monkeypatch):
+    def broken(*_):
+        raise TypeError("a bug\nin two lines")
+
+    monkeypatch.setattr("comity.config.load_settings", broken)
+    outcome = comity("id", "show")
+    assert outcome.code == 1
+    assert outcome.err.count("\n") == 1
+    assert "TypeError: a bug in two lines" in outcome.err
+    assert "COMITY_DEBUG=1" in outcome.err
+    monkeypatch.setenv("COMITY_DEBUG", "1")
+    assert "Traceback" in comity("id", "show").err
+
+
+def test_ctrl_c_ends_with_130_and_no_traceback(comity, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("comity.config.load_settings", interrupted)
+    assert comity("id", "show") == (130, "", "stopped\n")
+
+
+def test_the_version_flag_and_command_agree(comity):
+    assert comity("--version").out == f"comity {package.__version__}\n"
+    assert json.loads(comity("version", "--json").out)["comity"] == package.__version__
+    assert comity("version").out.startswith(f"comity    {package.__version__}\n")
+
+
+def complete(program, line, shell="bash"):
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    others = {"_TYPER_COMPLETE_ARGS": line}
+    outcome = program(env={**words, **others, "_COMITY_COMPLETE": f"complete_{shell}"})
+    assert outcome.code == 0, outcome.err
+    return outcome.out.split("\n")
+
+
+def test_the_shell_completes_commands_options_and_members(program):
+    assert complete(program, "comity ")[: len(COMMANDS)] == [entry.name for entry in COMMANDS]
+    assert complete(program, "comity do") == ["doctor", ""]
+    assert complete(program, "comity id ") == ["show", "new", "export", ""]
+    assert complete(program, "comity audit verify --js") == ["--json", ""]
+
+
+def test_the_shell_completes_names_with_their_help_and_loads_no_command(program):
+    assert any("Check this machine" in line for line in complete(program, "comity do", shell="zsh"))
+    look = LOOK_AT_MODULES.replace(
+        "code =", "import atexit; atexit.register(lambda: sys.stderr.write(' '.join(sys.modules))); code ="
+    )
+    outcome = program(
+        python=[sys.executable, "-c", look],
+        env={"_COMITY_COMPLETE": "complete_bash", "COMP_WORDS": "comity ", "COMP_CWORD": "1"},
+    )
+    assert not {entry.module for entry in COMMANDS} & set(outcome.err.split())
+
+
+def test_completion_can_be_shown_and_installed(program, tmp_path):
+    known_shell = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    shown = program("--show-completion", "bash", env=known_shell)
+    assert shown.code == 0
+    assert "_COMITY_COMPLETE=complete_bash" in shown.out
+    installed = program("--install-completion", "bash", env=known_shell)
+    assert installed.code == 0
+    assert (tmp_path / ".bash_completions" / "comity.sh").read_text().strip() == shown.out.strip()
+
+
+def test_a_reader_that_goes_away_is_no_traceback(environ):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    finished = subprocess.run(
+        [sys.executable, "-m", "comity", "config", "show", "--json"],
+        env=environ,
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(write_end)
+    assert finished.returncode != 0
+    assert "Traceback" not in finished.stderr
+    assert "Exception ignored" not in finished.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")  # noqa: PTH110
+def test_a_full_disk_under_stdout_is_a_failure_and_one_sentence(environ):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        finished = subprocess.run(
+            [sys.executable, "-m", "comity", "version"],
+            env=environ,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("error: ")
+    assert finished.stderr.count("\n") == 1

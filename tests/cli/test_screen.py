@@ -1,0 +1,96 @@
+import contextlib
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from comity.cli.screen import print_fields, print_json, print_table
+
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def test_json_is_one_line(capsys):
+    print_json({"a": [1, "ü\udc80"]})
+    assert capsys.readouterr().out == '{"a":[1,"\\u00fc\\udc80"]}\n'
+
+
+def test_in_a_pipe_columns_stand_in_line_and_nothing_is_cut(capsys):
+    print_table(("a", "long title"), [("x" * 200, ("styled", "green")), ("y", "")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["a" + " " * 201 + "long title", "x" * 200 + "  styled", "y"]
+
+
+def test_fields_stand_in_line(capsys):
+    print_fields([("a", "1"), ("long", "2"), ("", "3")], indent=" ")
+    assert capsys.readouterr().out == " a     1\n long  2\n       3\n"
+
+
+def at_terminal(environ, columns, *arguments):
+    """What a person sees at a terminal of that width."""
+    pty = pytest.importorskip("pty", reason="there are no pseudo terminals here")
+    import fcntl
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    with subprocess.Popen(
+        [sys.executable, "-m", "comity", *arguments],
+        env={**environ, "TERM": "xterm-256color"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ):
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # how Linux says that the other side is gone
+            while part := os.read(ours, 65_536):
+                seen += part
+    os.close(ours)
+    return seen.decode()
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", ["--help", "doctor", "config show"])
+def test_at_a_terminal_there_is_colour_and_every_line_fits(environ, command, columns):
+    seen = at_terminal(environ, columns, *command.split())
+    assert ANSI.search(seen)
+    lines = [ANSI.sub("", line).rstrip() for line in seen.splitlines()]
+    too_wide = [line for line in lines if len(line) > columns and " would be read." not in line]
+    assert too_wide == []
+
+
+def test_a_long_path_is_folded_and_never_cut(environ, tmp_path):
+    folder = tmp_path / ("x" * 90) / "data"
+    seen = ANSI.sub("", at_terminal({**environ, "COMITY_DATA": str(folder)}, 80, "doctor"))
+    assert seen.count("x") >= 90
+    assert "…" not in seen
+
+
+def test_who_sets_no_color_gets_none(environ):
+    assert not ANSI.search(at_terminal({**environ, "NO_COLOR": "1"}, 80, "--help"))
+
+
+def test_a_question_at_a_terminal_is_asked_on_it(environ, record, data):
+    record(1)
+    import pty
+
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "comity", "audit", "adopt"],
+        env=environ,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as asking:
+        os.close(theirs)
+        os.write(ours, b"n\n")
+        out, err = asking.communicate(timeout=20)
+    os.close(ours)
+    assert asking.returncode == 1
+    assert out == ""
+    assert "Adopt it as it is?" in err
+    assert "stopped before anything was done" in err

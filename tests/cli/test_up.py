@@ -1,0 +1,238 @@
+"""`comity up` as a person or a service manager sees it: in a process of its own."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import urllib.request
+
+import apsw
+import pytest
+
+from comity.config import DEFAULT_PORT
+from comity.keys.identity import create_identity
+from comity.keys.sealing import SealingCost
+from comity.store.sqlite.connection import CHECKSUMMED_VFS, load_checksums
+
+COMITY = [sys.executable, "-m", "comity"]
+DEADLINE = 20
+
+
+@pytest.fixture
+def start(environ):
+    """Start nodes; whatever a test leaves running is stopped."""
+    started = []
+
+    def start(*arguments, **more):
+        node = subprocess.Popen(
+            [*COMITY, "up", *map(str, arguments)],
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )
+        started.append(node)
+        return node
+
+    yield start
+    for node in started:
+        if node.poll() is None:
+            node.kill()
+        node.communicate()
+
+
+@pytest.fixture
+def refused(comity, monkeypatch):
+    """A start that is expected to fail needs no process of its own."""
+    monkeypatch.setattr("comity.cli.up.write_logs", lambda *_, **__: None)
+
+    def start(*arguments):
+        outcome = comity("up", *arguments)
+        assert outcome.out == ""
+        assert outcome.err.startswith("error: ")
+        assert outcome.err.count("\n") == 1
+        return outcome.code, outcome.err
+
+    return start
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        return answer.status, answer.read()
+
+
+def stop(node, asked=signal.SIGTERM):
+    node.send_signal(asked)
+    out, err = node.communicate(timeout=DEADLINE)
+    return node.returncode, out, err
+
+
+def test_a_first_start_sets_everything_up_and_a_second_on_the_same_folder_is_refused(start, program, data):
+    node = start("--port", "0", "--json")
+    line = node.stdout.readline()
+    ready = json.loads(line)
+    assert set(ready) == {"ready", "url", "vacant_id", "data"}
+    assert ready["ready"] is True
+    assert ready["data"] == str(data)
+    assert line.startswith('{"ready":true,')
+    assert ready["url"].startswith("http://127.0.0.1:")
+    assert get(f"{ready['url']}/healthz")[0] == 200
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    for secret in ("identity.json", "token"):
+        assert stat.S_IMODE((data / secret).stat().st_mode) == 0o600
+
+    shown = program("id", "show", "--json")
+    assert json.loads(shown.out)["vacant_id"] == ready["vacant_id"]
+    assert program("audit", "verify").code == 0
+    assert "NODE_STARTED" in program("audit", "tail").out
+    assert f"the node of this folder is at {ready['url']}" in program("doctor").out
+
+    second = program("up", "--port", "0", "--json")
+    assert (second.code, second.out) == (1, "")
+    assert ready["url"] in json.loads(second.err)["error"]["message"]
+    adopt = program("audit", "adopt", "--yes")
+    assert adopt.code == 1
+    assert "in use by another process" in adopt.err
+
+    assert stop(node) == (0, "", "")
+    assert program("audit", "verify").code == 0
+
+
+def test_a_stop_right_after_the_ready_line_is_a_clean_one(start):
+    node = start("--port", "0", "--json")
+    assert node.stdout.readline()
+    assert stop(node) == (0, "", "")
+
+
+def test_people_get_address_identity_folder_link_and_next_steps(start, data):
+    node = start("--port", "0", "--data", data)
+    lines = []
+    while "Ctrl-C" not in (line := node.stdout.readline()):
+        assert line, node.stderr.read()
+        lines.append(line)
+    text = "".join(lines)
+    address = next(line.split()[-1] for line in lines if line.split()[:1] == ["address"])
+    link = next(line.split()[-1] for line in lines if line.split()[:1] == ["browser"])
+    assert address.startswith("http://127.0.0.1:")
+    assert link.startswith(f"{address}/enter/")
+    assert "vacant:" in text
+    assert str(data) in text
+    assert f"comity id show --data {data}" in text
+    assert "\x1b" not in text
+    assert stop(node, signal.SIGINT) == (0, "Stopped.\n", "")
+
+
+def test_a_taken_default_port_moves_and_says_so(start):
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # taken by somebody else: just as well
+            held.enter_context(socket.create_server(("127.0.0.1", DEFAULT_PORT)))
+        node = start()
+        lines = [node.stdout.readline() for _ in range(4)]
+        assert any(line.startswith(f"note: port {DEFAULT_PORT} was taken") for line in lines)
+        assert get(lines[3].split()[-1] + "/healthz")[0] == 200
+        assert stop(node)[0] == 0
+
+
+def test_a_taken_port_that_was_asked_for_is_refused(refused, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        code, words = refused("--port", port)
+        assert code == 2
+        assert f"port {port} on 127.0.0.1 is taken" in words
+        monkeypatch.setenv("COMITY_PORT", str(port))
+        assert refused() == (code, words)
+
+
+def test_a_folder_that_cannot_be_used_is_refused(refused, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    code, words = refused("--data", file)
+    assert code == 1
+    assert f"{file} is not a folder" in words
+    assert file.read_text() == "mine"
+
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    code, words = refused("--data", shared)
+    assert code == 1
+    assert "chmod 700" in words
+    assert list(shared.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_without_permission_is_refused(refused, tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o000)
+    code, _ = refused("--data", closed)
+    closed.chmod(0o700)
+    assert code != 0
+
+
+def by_a_newer_release(database):
+    load_checksums()
+    connection = apsw.Connection(str(database), vfs=CHECKSUMMED_VFS)
+    connection.pragma("user_version", 99)
+    connection.close()
+
+
+def with_flipped_bytes(database):
+    sound = database.read_bytes()
+    database.write_bytes(sound[:20_000] + b"\xaa" * 100 + sound[20_100:])
+
+
+def cut_in_half(database):
+    sound = database.read_bytes()
+    database.write_bytes(sound[: len(sound) // 2])
+
+
+def of_another_kind(database):
+    database.write_bytes(b"not a database, but long enough to look like one" * 50)
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        (by_a_newer_release, "was written by a newer release (schema 99"),
+        (with_flipped_bytes, "is damaged"),
+        (cut_in_half, "is damaged"),
+        (of_another_kind, "is damaged"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_refused_and_left_as_it_is(refused, record, data, written, words):
+    record(5)
+    written(data / "comity.db")
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    code, said = refused("--port", "0")
+    assert code == 1
+    assert words in said
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_sealed_identity_needs_its_passphrase(start, refused, data, tmp_path, monkeypatch):
+    create_identity(data, passphrase="correct horse", cost=SealingCost(passes=1, memory=8 * 1024))
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    code, words = refused("--port", "0")
+    assert code == 2
+    assert "use --passphrase-file FILE" in words
+    secret = tmp_path / "pass.txt"
+    secret.write_text("correct horse\n")
+    secret.chmod(0o600)
+    node = start("--port", "0", "--json", "--passphrase-file", secret)
+    assert json.loads(node.stdout.readline())["ready"]
+    assert stop(node)[0] == 0
+
+
+def test_a_passphrase_for_an_identity_that_is_not_sealed_is_refused(refused, identity, tmp_path):
+    secret = tmp_path / "pass.txt"
+    secret.write_text("anything\n")
+    secret.chmod(0o600)
+    code, words = refused("--port", "0", "--passphrase-file", secret)
+    assert code == 1
+    assert "is not sealed with a passphrase" in words
