@@ -19,7 +19,7 @@ STOP_SECONDS = 15.0
 @contextlib.contextmanager
 def serving(command: Sequence[str], said: Path) -> Iterator[str]:
     """The server's address, for as long as the context is open; `said` takes what it says on stderr."""
-    environment = {name: value for name, value in os.environ.items() }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COMITY_")}
     with (
         said.open("wb") as errors,
         subprocess.Popen(

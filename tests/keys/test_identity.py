@@ -5,7 +5,7 @@ import pytest
 
 from comity.core.errors import ConfigError, KeyRefusedError
 from comity.core.identity.keys import SigningKey
-from comity.keys import identity
+from comity.keys.files import open_identity, read_identity
 from comity.keys.identity import (
     create_identity,
     export_identity,
@@ -42,6 +42,7 @@ def test_no_two_identities_are_alike():
 
 def test_an_identity_is_sealed_when_a_passphrase_is_given(folder):
     key = create_identity(folder, passphrase="open", cost=CHEAP)
+    assert read_identity(folder / "identity.json").secret.sealed.cost == CHEAP
     assert needs_passphrase(folder)
     assert stored_vacant_id(folder) == key.vacant_id
     assert load_identity(folder, passphrase="open").seed == key.seed
@@ -88,7 +89,8 @@ def test_no_identity_is_put_where_others_may_write(folder):
 def test_an_exported_identity_is_the_same_one(folder, tmp_path):
     key = create_identity(folder)
     export_identity(key, tmp_path / "copy.json", passphrase="travel", cost=CHEAP)
-    assert identity.open_identity(tmp_path / "copy.json", passphrase="travel").seed == key.seed
+    assert open_identity(tmp_path / "copy.json", passphrase="travel").seed == key.seed
+    assert read_identity(tmp_path / "copy.json").secret.sealed.cost == CHEAP
     with pytest.raises(KeyRefusedError, match="never overwritten"):
         export_identity(key, tmp_path / "copy.json")
 

@@ -2,6 +2,7 @@ import errno
 import os
 import stat
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from comity.keys.private import (
     read_or_create_private,
     read_private,
 )
+
+OPEN_FILES = Path("/proc/self/fd")
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="mode bits are a matter of POSIX")
 
@@ -96,13 +99,14 @@ class TestCreating:
         real = os.fsync
 
         def fsync(opened):
-            kind = "folder" if stat.S_ISDIR(os.fstat(opened).st_mode) else "file"
-            seen.append((kind, path.exists()))
+            status = os.fstat(opened)
+            seen.append("folder" if stat.S_ISDIR(status.st_mode) else f"file of {status.st_size}")
+            seen.append(path.exists())
             real(opened)
 
         monkeypatch.setattr(os, "fsync", fsync)
         create_private(path, b"hidden")
-        assert seen == [("file", False), ("folder", True)]
+        assert seen == ["file of 6", False, "folder", True]
 
     def test_a_disk_that_is_full_leaves_nothing(self, tmp_path, monkeypatch):
         def fsync(_opened):
@@ -174,14 +178,39 @@ class TestReading:
 
     def test_refuses_a_link(self, tmp_path, secret):
         (tmp_path / "link").symlink_to(secret)
-        with pytest.raises(KeyRefusedError, match="symbolic link"):
+        with pytest.raises(KeyRefusedError, match="put the file itself there"):
             read_private(tmp_path / "link")
 
     def test_refuses_a_path_through_a_file(self, secret):
         with pytest.raises(KeyRefusedError, match="not a directory"):
             read_private(secret / "more")
 
+    def test_tells_when_the_disk_does_not_answer(self, secret, monkeypatch):
+        def fstat(_opened):
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fstat", fstat)
+            with pytest.raises(KeyRefusedError, match="cannot be read: input/output error"):
+                read_private(secret)
+
+    @pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="open files are counted in /proc")
+    def test_leaves_no_file_open(self, tmp_path, secret):
+        def count():
+            return len(list(OPEN_FILES.iterdir()))
+
+        before = count()
+        for number in range(5):
+            create_private(tmp_path / f"secret{number}", b"hidden")
+            read_private(secret)
+            for bad in (tmp_path, tmp_path / "missing"):
+                with pytest.raises(KeyRefusedError):
+                    read_private(bad)
+        assert count() == before
+
     def test_refuses_what_is_too_large(self, tmp_path):
+        create_private(tmp_path / "just", bytes(SECRET_LIMIT))
+        assert len(read_private(tmp_path / "just")) == SECRET_LIMIT
         create_private(tmp_path / "large", bytes(SECRET_LIMIT + 1))
         with pytest.raises(KeyRefusedError, match="65,536 bytes"):
             read_private(tmp_path / "large")

@@ -68,6 +68,11 @@ def test_a_cost_without_bounds_is_refused(passes, memory):
         SealingCost(passes=passes, memory=memory)
 
 
+@pytest.mark.parametrize(("passes", "memory"), [(1, 8192), (16, 2**30)])
+def test_the_bounds_themselves_are_allowed(passes, memory):
+    assert SealingCost(passes=passes, memory=memory).passes == passes
+
+
 def test_memory_that_is_not_there_is_told(monkeypatch):
     from nacl.exceptions import RuntimeError as FailedInC
     from nacl.pwhash import argon2id

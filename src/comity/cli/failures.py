@@ -33,7 +33,7 @@ def report(failure: Exception, *, as_json: bool) -> int:
 def finish(exit_code: int) -> int:
     """Everything printed must have arrived before success is claimed."""
     if exit_code == INTERRUPTED:
-        pass
+        sys.stderr.write("stopped\n")
     sys.stdout.flush()
     return exit_code
 

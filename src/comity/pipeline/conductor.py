@@ -3,10 +3,13 @@
 Events reach the machine one at a time, in the order in which they happened. The next message is
 taken from the link only when the one before has been dealt with, so a fast peer is held back by
 the link and not by memory. A peer that does not take what it is sent is given up after
-`send_seconds`. When the link is lost or closed, timers and questions still open are dropped.
+`send_seconds`. A timer that is moved or cancelled does not fire, even if its time was up already.
+However the run ends, the link is closed, and timers and questions still open are dropped.
 """
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -30,7 +33,11 @@ from comity.core.machine import (
 )
 from comity.links.protocol import LinkClosed, PeerLink
 
+log = logging.getLogger("comity.conductor")
+
 SEND_SECONDS = 30.0
+
+_FAULT = "something failed on our side"
 
 Answer = Callable[[Any], Awaitable[Any]]
 
@@ -45,7 +52,9 @@ class Conductor:
         *,
         send_seconds: float = SEND_SECONDS,
     ) -> None:
-        """`answer` does what a machine asks for; a ComityError it raises goes back to the machine."""
+        """`answer` does what a machine asks for; a ComityError it raises goes back to the machine, and so
+        does a plain one in place of anything else.
+        """
         self._machine = machine
         self._link = link
         self._clock = clock
@@ -54,29 +63,40 @@ class Conductor:
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._dealt_with = asyncio.Event()
         self._timers: dict[str, asyncio.Task[None]] = {}
+        self._fired: dict[str, TimerFired] = {}
         self._questions: set[asyncio.Task[None]] = set()
 
     async def run(self) -> str:
-        """Until the link is gone. Returns the reason."""
+        """Until the link is gone. Returns the reason; raises what the machine raises."""
         reader = asyncio.create_task(self._read())
+        reason = _FAULT
         try:
-            self._events.put_nowait(Started())
-            while True:
-                event = await self._events.get()
-                for effect in self._machine.receive(event, self._clock.monotonic()):
-                    if isinstance(effect, Close):
-                        await self._link.close(effect.reason)
-                        return effect.reason
-                    await self._perform(effect)
-                if isinstance(event, Received):
-                    self._dealt_with.set()
-                if isinstance(event, LinkLost):
-                    return event.reason
+            reason = await self._conduct()
+        except asyncio.CancelledError:
+            reason = "this side stops"
+            raise
         finally:
             running = [reader, *self._timers.values(), *self._questions]
             for task in running:
                 task.cancel()
+            await self._close(reason)
             await asyncio.gather(*running, return_exceptions=True)
+        return reason
+
+    async def _conduct(self) -> str:
+        self._events.put_nowait(Started())
+        while True:
+            event = await self._events.get()
+            if isinstance(event, TimerFired) and self._fired.get(event.name) is not event:
+                continue
+            for effect in self._machine.receive(event, self._clock.monotonic()):
+                if isinstance(effect, Close):
+                    return effect.reason
+                await self._perform(effect)
+            if isinstance(event, Received):
+                self._dealt_with.set()
+            if isinstance(event, LinkLost):
+                return event.reason
 
     async def _read(self) -> None:
         try:
@@ -86,6 +106,11 @@ class Conductor:
                 await self._dealt_with.wait()
         except LinkClosed as closed:
             self._events.put_nowait(LinkLost(closed.reason))
+        except ComityError as fault:
+            self._events.put_nowait(LinkLost(fault.message))
+        except Exception:
+            log.exception("the link to %s failed", self._link.peer)
+            self._events.put_nowait(LinkLost(_FAULT))
 
     async def _perform(self, effect: Effect) -> None:
         match effect:
@@ -109,17 +134,25 @@ class Conductor:
                 await self._link.send(message)
         except TimeoutError:
             reason = f"the peer took nothing for {self._send_seconds:g} seconds"
-            await self._link.close(reason)
+            await self._close(reason)
             self._events.put_nowait(LinkLost(reason))
         except LinkClosed as closed:
             self._events.put_nowait(LinkLost(closed.reason))
 
+    async def _close(self, reason: str) -> None:
+        """A link that does not even close is left to itself."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._send_seconds):
+                await self._link.close(reason)
+
     async def _fire(self, name: str, at: float) -> None:
         await self._clock.sleep(max(0.0, at - self._clock.monotonic()))
         del self._timers[name]
-        self._events.put_nowait(TimerFired(name))
+        self._fired[name] = event = TimerFired(name)
+        self._events.put_nowait(event)
 
     def _cancel_timer(self, name: str) -> None:
+        self._fired.pop(name, None)
         if timer := self._timers.pop(name, None):
             timer.cancel()
 
@@ -128,4 +161,7 @@ class Conductor:
             event: Event = Answered(tag, await self._answer(request))
         except ComityError as error:
             event = Refused(tag, error)
+        except Exception:
+            log.exception("a question of the machine failed")
+            event = Refused(tag, ComityError(_FAULT))
         self._events.put_nowait(event)

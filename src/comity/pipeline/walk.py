@@ -4,11 +4,13 @@
 - Admission is durable before the work begins; the reply leaves only after its own commit.
 - A state change and its audit entry are one transaction, and are waited for. A call that changes
   nothing is audited through the same group commit without waiting for it.
-- Work that fails or takes too long gives its admission back, and the caller hears why.
+- Work that fails, takes too long or is cancelled gives its admission back, and the caller hears why.
+- A commit that was begun is seen through, whoever cancels meanwhile: its outcome says what to do next.
 - What goes wrong inside is told to the log; the caller gets a code and a sentence.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -87,7 +89,7 @@ class Walk:
         now = self._clock.now()
         try:
             limiter = self._limit_of(arrival.peer)
-            wait = limiter.take(arrival.peer, self._clock.monotonic()) if limiter else 0.0
+            wait = limiter.take(arrival.peer, self._clock.monotonic()) if limiter is not None else 0.0
             if wait:
                 raise RateLimitedError(f"too many requests; try again in {wait:.1f} seconds", wait)
             principal = room.identify(arrival)
@@ -98,42 +100,62 @@ class Walk:
 
     async def _carry_out(self, room: Room, call: Call, began: float) -> Any:
         undo: GiveBack | None = None
+        cancelled = False
         async with room.turn(call):
             try:
                 admission = await room.admit(call)
                 if admission.operations:
                     entry = self._draft(room, call, "ADMITTED", began, admission.checks)
-                    await self._store.commit(*admission.operations, audit=self._kept(entry))
+                    cancelled = await self._durably(admission.operations, entry)
                     undo = room.give_back
+                    if cancelled:
+                        raise asyncio.CancelledError  # noqa: TRY301 - as if it had come just now
                 sealed = admission.answered or await room.seal(call, await self._in_time(room, call))
-                sealed = await self._commit(room, call, began, admission, sealed)
+                sealed, cancelled = await self._commit(room, call, began, admission, sealed)
             except BaseException as failure:
                 entry = self._draft(room, call, "FAILED", began, (), {"failed_step": _code_of(failure)})
                 if undo is None:
                     self._note([entry])
                 else:
-                    await asyncio.shield(self._undo(call, entry, undo))
+                    await _to_the_end(asyncio.ensure_future(self._undo(call, entry, undo)))
                 raise
+        if cancelled:
+            raise asyncio.CancelledError
         return sealed.reply
 
     async def _commit(
         self, room: Room, call: Call, began: float, admission: Admission, sealed: Sealed
-    ) -> Sealed:
+    ) -> tuple[Sealed, bool]:
+        """The answer to give, and whether we were cancelled once it was stored."""
         entry = self._draft(room, call, "OK", began, admission.checks, sealed.audit)
-        if not sealed.operations:
-            self._note([entry])
-            return sealed
+        if sealed.operations:
+            try:
+                return sealed, await self._durably(sealed.operations, entry)
+            except StoreConflict as conflict:
+                sealed = await room.overtaken(call, conflict)
+                entry = self._draft(room, call, "OK", began, admission.checks, sealed.audit)
+        self._note([entry])
+        return sealed, False
+
+    async def _durably(self, operations: Sequence[Operation], entry: AuditDraft) -> bool:
+        """Commit. True when it is done and we were cancelled meanwhile."""
+        written = self._store.submit(operations, self._kept(entry))
         try:
-            await self._store.commit(*sealed.operations, audit=self._kept(entry))
-        except StoreConflict as conflict:
-            return await room.overtaken(call, conflict)
-        return sealed
+            await asyncio.shield(written)
+        except asyncio.CancelledError:
+            await _to_the_end(written)
+            if written.exception() is not None:
+                raise
+            return True
+        return False
 
     async def _in_time(self, room: Room, call: Call) -> Any:
         try:
-            async with asyncio.timeout(room.deadline):
+            async with asyncio.timeout(room.deadline) as limit:
                 return await room.handle(call)
         except TimeoutError:
+            if not limit.expired():  # the work's own, and its fault
+                raise
             raise DeadlineError(
                 f"{room.name} took longer than {room.deadline:g} seconds; try again later"
             ) from None
@@ -141,8 +163,9 @@ class Walk:
     async def _undo(self, call: Call, entry: AuditDraft, undo: GiveBack) -> None:
         try:
             await self._store.commit(*await undo(call), audit=self._kept(entry))
-        except ComityError as reason:  # the caller hears of the first failure, not of this one
-            log.error("a failed call could not give its admission back: %s", reason)  # noqa: TRY400 - a sentence, no fault of ours
+        except Exception:  # the caller hears of the first failure, not of this one
+            log.exception("a failed call could not give its admission back")
+            self._note([entry])
 
     def _draft(
         self,
@@ -170,6 +193,13 @@ class Walk:
         """Audit without waiting; a failure to do so is for the log, not for the caller."""
         if drafts and self._audited:
             self._store.submit((), drafts).add_done_callback(_report)
+
+
+async def _to_the_end(future: asyncio.Future[Any]) -> None:
+    """Wait until it is done, whoever cancels us meanwhile. Its outcome is not looked at."""
+    while not future.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
 
 
 def _code_of(failure: BaseException) -> str:

@@ -17,7 +17,7 @@ class RegistryError(CoreError):
     code = "registry"
 
 
-class RegistryWriteError(RegistryError, errors.InvalidError):
+class RegistryWriteError(RegistryError):
     code = "registry_write"
 
 
@@ -31,7 +31,9 @@ class SequenceMonotonicityError(RegistryWriteError, errors.ConflictError):
     code = "sequence_monotonicity"
 
 
-class FreshnessError(RegistryWriteError):
+class FreshnessError(RegistryWriteError, errors.InvalidError):
+    """The event is too old, or from too far ahead."""
+
     code = "freshness"
 
 

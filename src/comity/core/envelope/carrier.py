@@ -14,12 +14,10 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
 
-from comity.core.envelope import timestamp
+from comity.core.envelope import members, timestamp
 from comity.core.envelope.envelope import LAST_SEQUENCE_NO, VacantEnvelope
 from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.envelope.message import A2AMessage, A2APart, Role, SelfEval
-from comity.core.errors import MalformedError
-from comity.core.identity.keys import KEY_BYTES, VacantId
 
 METADATA_KEY: Final = "urn:vacant:v1"
 METHOD: Final = "message/send"
@@ -143,14 +141,14 @@ def _envelope(message: _Message) -> VacantEnvelope:
     )
     try:
         envelope = VacantEnvelope(
-            from_vacant_id=_vacant_id(metadata.from_vacant_id, "from_vacant_id"),
-            to_vacant_id=_vacant_id(metadata.to_vacant_id, "to_vacant_id"),
+            from_vacant_id=members.vacant_id(metadata.from_vacant_id, "from_vacant_id"),
+            to_vacant_id=members.vacant_id(metadata.to_vacant_id, "to_vacant_id"),
             payload=payload,
             sequence_no=metadata.sequence_no,
             timestamp=timestamp.read(metadata.timestamp),
-            prev_envelope_hash=_hex(metadata.prev_envelope_hash, "prev_envelope_hash"),
+            prev_envelope_hash=members.hex_bytes(metadata.prev_envelope_hash, "prev_envelope_hash"),
             idempotency_key=metadata.idempotency_key,
-            caller_signature=_hex(metadata.caller_signature, "caller_signature"),
+            caller_signature=members.hex_bytes(metadata.caller_signature, "caller_signature"),
             dialect="seed" if judged is UNSET else "selfeval",
         )
     except EnvelopeFormatError as reason:
@@ -160,30 +158,11 @@ def _envelope(message: _Message) -> VacantEnvelope:
     return envelope
 
 
-def _vacant_id(text: str, member: str) -> VacantId:
-    try:
-        return VacantId.from_hex(text)
-    except MalformedError:
-        raise EnvelopeFormatError(f"{member} must be {2 * KEY_BYTES} hexadecimal digits") from None
-
-
-def _hex(text: str, member: str) -> bytes:
-    try:
-        data = bytes.fromhex(text)
-    except ValueError:
-        data = None
-    # fromhex overlooks spaces; the contract does not have them
-    if data is None or len(text) != 2 * len(data):
-        raise EnvelopeFormatError(f"{member} must be a string of hexadecimal digits")
-    return data
-
-
 def _fault(error: ValidationError) -> EnvelopeFormatError:
     """The contract's words for what msgspec found."""
     missing = _MISSING.match(str(error))
     if missing is not None:
         return EnvelopeFormatError(f"missing field: '{missing[1]}'")
-    what, _, where = str(error).partition(" - at `$")
+    what, at, where = str(error).partition(" - at ")
     room = "metadata" if ".metadata" in where else "message"
-    member = where.rstrip("`").rpartition(f"{METADATA_KEY}.")[2]
-    return EnvelopeFormatError(f"invalid {room}: {what[:_LONGEST_FAULT]}, at {member}")
+    return EnvelopeFormatError(f"invalid {room}: {what[:_LONGEST_FAULT]}{at}{where}")

@@ -14,6 +14,7 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
+from comity.core.envelope import members
 from comity.core.envelope import timestamp as moments
 from comity.core.envelope.chain import PairKey, ReplayState
 from comity.core.envelope.envelope import HASH_BYTES, LAST_SEQUENCE_NO
@@ -23,11 +24,19 @@ from comity.core.envelope.errors import (
     EnvelopeSignatureError,
     ReplayDetectedError,
 )
-from comity.core.errors import MalformedError
 from comity.core.identity.keys import SigningKey, VacantId, verify
 from comity.core.wire.canonical import envelope_form
 
 _HEADING = b"comity chain tip 1\n"
+
+
+class _Statement(Struct):
+    from_vacant_id: str
+    to_vacant_id: str
+    sequence_no: int
+    chain_tip: str
+    timestamp: str
+    signature: str
 
 
 class TipStatement(Struct, frozen=True, kw_only=True):
@@ -58,19 +67,18 @@ class TipStatement(Struct, frozen=True, kw_only=True):
     @classmethod
     def from_json(cls, value: Any) -> Self:
         """Read what `to_json` gave; EnvelopeFormatError for anything else."""
+        wire = members.shaped(value, _Statement, "statement")
         try:
             return cls(
-                from_vacant_id=VacantId.from_hex(value["from_vacant_id"]),
-                to_vacant_id=VacantId.from_hex(value["to_vacant_id"]),
-                sequence_no=value["sequence_no"],
-                chain_tip=bytes.fromhex(value["chain_tip"]),
-                timestamp=moments.read(value["timestamp"]),
-                signature=bytes.fromhex(value["signature"]),
+                from_vacant_id=members.vacant_id(wire.from_vacant_id, "from_vacant_id"),
+                to_vacant_id=members.vacant_id(wire.to_vacant_id, "to_vacant_id"),
+                sequence_no=wire.sequence_no,
+                chain_tip=members.hex_bytes(wire.chain_tip, "chain_tip"),
+                timestamp=moments.read(wire.timestamp),
+                signature=members.hex_bytes(wire.signature, "signature"),
             )
-        except KeyError as missing:
-            raise EnvelopeFormatError(f"invalid statement: missing field: {missing}") from None
-        except (EnvelopeFormatError, MalformedError, TypeError, ValueError) as reason:
-            raise EnvelopeFormatError(f"invalid statement: {reason}") from None
+        except EnvelopeFormatError as reason:
+            raise EnvelopeFormatError(f"invalid statement: {reason.message}") from None
 
     def to_json(self) -> dict[str, Any]:
         return {**self._signed_members(), "signature": self.signature.hex()}

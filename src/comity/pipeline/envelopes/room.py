@@ -239,7 +239,7 @@ class EnvelopeRoom(PlainRoom):
 
     def _limit_new_pairs(self, peer: str) -> None:
         limiter = self._new_pairs_of(peer)
-        wait = limiter.take(peer, self._clock.monotonic()) if limiter else 0.0
+        wait = limiter.take(peer, self._clock.monotonic()) if limiter is not None else 0.0
         if wait:
             raise RateLimitedError(f"too many new callers from {peer}; try again in {wait:.0f} seconds", wait)
 

@@ -1,0 +1,119 @@
+r"""The capability card, called halo on the wire: what a vacant offers, on what, and where (envelope 1.5).
+
+The signing payload is five byte strings joined by 0x1F, which is not escaped: a text or an endpoint that
+holds 0x1F can be read as other fields under the same signature. Codec and signature stay as the contract
+has them; whoever publishes, lists or calls asks `refuse_control_characters` first.
+"""
+
+from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
+
+from comity.core.envelope.envelope import digest
+from comity.core.envelope.errors import EnvelopeFormatError
+from comity.core.errors import MalformedError
+from comity.core.identity.keys import SigningKey, VacantId, verify
+from comity.core.wire.canonical import envelope_form
+
+HALO_VERSION = 1
+SEPARATOR = b"\x1f"
+
+_LARGEST_HALO_VERSION = 2**64 - 1
+_LEGAL_IN_TEXT = "\n\t"
+
+
+class SubstrateSpec(Struct, frozen=True):
+    """What a vacant may think with, in its order of preference, and any JSON that goes with it.
+
+    `allowed_substrates` may be given as a list; it is kept as a tuple.
+    """
+
+    allowed_substrates: tuple[str, ...] = ()
+    policy: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        names: Any = self.allowed_substrates
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise EnvelopeFormatError("allowed_substrates must be a list of strings")
+        if not all(name.strip() for name in names):
+            raise EnvelopeFormatError("a name in allowed_substrates is blank; take it out")
+        if not isinstance(self.policy, dict):
+            raise EnvelopeFormatError("policy must be a JSON object")
+        force_setattr(self, "allowed_substrates", tuple(names))
+
+    def as_json(self) -> dict[str, Any]:
+        return {"allowed_substrates": list(self.allowed_substrates), "policy": self.policy}
+
+    def canonical_bytes(self) -> bytes:
+        try:
+            return envelope_form(self.as_json())
+        except (MalformedError, TypeError) as reason:
+            raise EnvelopeFormatError(f"substrate_spec cannot be signed: {reason}") from None
+
+
+class CapabilityCard(Struct, frozen=True, kw_only=True):
+    vacant_id: VacantId
+    capability_text: str
+    substrate_spec: SubstrateSpec = SubstrateSpec()
+    halo_version: int = HALO_VERSION
+    endpoint: str | None = None
+    signature: bytes = b""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.vacant_id, VacantId) or not isinstance(self.substrate_spec, SubstrateSpec):
+            raise EnvelopeFormatError("vacant_id must be a VacantId and substrate_spec a SubstrateSpec")
+        if not isinstance(self.capability_text, str):
+            raise EnvelopeFormatError("capability_text must be a string")
+        if self.endpoint is not None and not isinstance(self.endpoint, str):
+            raise EnvelopeFormatError("endpoint must be a string or null")
+        if type(self.halo_version) is not int or not 1 <= self.halo_version <= _LARGEST_HALO_VERSION:
+            raise EnvelopeFormatError(f"halo_version must be an integer from 1 to {_LARGEST_HALO_VERSION}")
+        if type(self.signature) is not bytes:
+            raise EnvelopeFormatError("signature must be bytes; empty means unsigned")
+
+    def signing_payload(self) -> bytes:
+        """The bytes that are signed. An endpoint of null and an empty one sign alike."""
+        try:
+            text, endpoint = self.capability_text.encode(), (self.endpoint or "").encode()
+        except UnicodeEncodeError:
+            raise EnvelopeFormatError(
+                "capability_text or endpoint holds half a surrogate pair; give whole characters"
+            ) from None
+        return SEPARATOR.join(
+            (
+                self.vacant_id.public,
+                text,
+                self.substrate_spec.canonical_bytes(),
+                self.halo_version.to_bytes(8, "big"),
+                endpoint,
+            )
+        )
+
+    def card_hash(self) -> bytes:
+        """The name of this card in a registry."""
+        return digest(self.signing_payload())
+
+    def signed(self, key: SigningKey) -> Self:
+        return replace(self, signature=key.sign(self.signing_payload()))
+
+    def verify(self) -> bool:
+        """Whether the vacant itself signed this card."""
+        return verify(self.vacant_id.public, self.signing_payload(), self.signature)
+
+
+def refuse_control_characters(card: CapabilityCard) -> None:
+    """Refuse a card that could be read as another one, or that would act on a reader's terminal.
+
+    Line feed and tab are legal in the text; no control character is in the endpoint.
+    """
+    for name, value, legal in (
+        ("capability_text", card.capability_text, _LEGAL_IN_TEXT),
+        ("endpoint", card.endpoint or "", ""),
+    ):
+        for character in value:
+            if character < " " and character not in legal:
+                raise EnvelopeFormatError(
+                    f"{name} of the card of {card.vacant_id.short()} holds the control character "
+                    f"0x{ord(character):02X}; take it out and sign the card again"
+                )

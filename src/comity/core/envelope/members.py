@@ -1,0 +1,41 @@
+"""Members of a JSON object whose kind msgspec cannot tell: ids and bytes in hex. A fault names the member."""
+
+from typing import Any, TypeVar
+
+from msgspec import ValidationError, convert
+
+from comity.core.envelope.errors import EnvelopeFormatError
+from comity.core.errors import MalformedError
+from comity.core.identity.keys import KEY_BYTES, VacantId
+
+_Shape = TypeVar("_Shape")
+
+# A fault may quote what a stranger sent.
+_LONGEST_FAULT = 200
+
+
+def vacant_id(text: str, member: str) -> VacantId:
+    try:
+        return VacantId.from_hex(text)
+    except MalformedError:
+        raise EnvelopeFormatError(f"{member} must be {2 * KEY_BYTES} hexadecimal digits") from None
+
+
+def hex_bytes(text: str, member: str) -> bytes:
+    try:
+        data = bytes.fromhex(text)
+    except ValueError:
+        data = None
+    # fromhex overlooks spaces; the contract does not have them
+    if data is None or len(text) != 2 * len(data):
+        raise EnvelopeFormatError(f"{member} must be a string of hexadecimal digits")
+    return data
+
+
+def shaped(value: Any, shape: type[_Shape], what: str) -> _Shape:
+    """The value as a Struct of that shape."""
+    try:
+        return convert(value, shape)
+    except ValidationError as error:
+        fault, at, place = str(error).partition(" - at ")
+        raise EnvelopeFormatError(f"invalid {what}: {fault[:_LONGEST_FAULT]}{at}{place}") from None

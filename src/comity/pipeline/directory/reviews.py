@@ -1,0 +1,128 @@
+"""Reviews, and the oracle that speaks from them.
+
+- A review counts when both parties are in the directory and the reviewer's state lets it review.
+- The review, the pair's history, the target's posteriors and the audit entry are one transaction.
+- Reviewers of one target may come at the same time: who loses the race is counted after the winner.
+- An agent nothing was recorded of scores 0: a fresh key is no better choice than one that is known,
+  so nobody gains by minting keys. `start_reputation` is how an agent becomes known before its first
+  review, with what stands behind it.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from comity.core.card.lifecycle import can_review
+from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.identity.keys import VacantId
+from comity.core.reputation.errors import ReviewRefusedError
+from comity.core.reputation.posterior import Reputation
+from comity.core.reputation.review import PairHistory, Review, admit_review, apply_review
+from comity.core.reputation.score import REPAIRED, UNKNOWN_SCORE, ReputationRules, score
+from comity.pipeline.directory.records import CardRecord, read_record
+from comity.store.operations import Append, Put, StoreConflict, Versioned
+from comity.store.protocol import Store
+
+REVIEW_LOG = "directory.reviews"
+
+_REPUTATIONS = "directory.reputation"
+_PAIRS = "directory.review_pair"
+_ATTEMPTS = 16
+
+_read_reputation = msgspec.json.Decoder(Reputation).decode
+_read_history = msgspec.json.Decoder(PairHistory).decode
+
+
+async def record_review(*, store: Store, review: Review, audit_level: AuditLevel = "standard") -> Reputation:
+    """Count the review, durably, and return the target's new reputation. `review.at` is now."""
+    reviewer = await _party(store, review.reviewer, "the reviewer")
+    target = await _party(store, review.target, "the target")
+    if reviewer.vacant_id == target.vacant_id:
+        raise ReviewRefusedError("nobody reviews itself; let somebody else judge")
+    if not can_review(reviewer.runtime_state):
+        raise ReviewRefusedError(f"the reviewer is {reviewer.runtime_state}, and may not review in that state")
+    same_family = reviewer.base_model_family is not None and (
+        reviewer.base_model_family == target.base_model_family
+    )
+    pair = f"{reviewer.vacant_id}/{target.vacant_id}"
+    entry = _entry("REVIEW_RECORDED", reviewer.vacant_id, review.at, audit_level)
+    for attempt in range(1, _ATTEMPTS + 1):
+        held_pair = await store.get(_PAIRS, pair)
+        held = await store.get(_REPUTATIONS, target.vacant_id)
+        of_reviewer = await reputation_of(store, reviewer.vacant_id)
+        history = admit_review(_read_history(held_pair.value) if held_pair else PairHistory(), review.at)
+        moved = apply_review(
+            _read_reputation(held.value) if held else Reputation(),
+            review,
+            nth=history.count,
+            same_family=same_family,
+            reviewer=of_reviewer,
+        )
+        try:
+            await store.commit(
+                Append(log=REVIEW_LOG, data=msgspec.json.encode(review)),
+                Put(space=_PAIRS, key=pair, value=msgspec.json.encode(history), expect=_version(held_pair)),
+                Put(
+                    space=_REPUTATIONS,
+                    key=target.vacant_id,
+                    value=msgspec.json.encode(moved),
+                    expect=_version(held),
+                ),
+                audit=[entry],
+            )
+        except StoreConflict:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return moved
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+async def start_reputation(
+    *, store: Store, vacant_id: str, initial: Reputation, at: float, audit_level: AuditLevel = "standard"
+) -> None:
+    """Let an agent be known before its first review. Refused (StoreConflict) for one that is known."""
+    record = await _party(store, vacant_id, "the agent")
+    await store.commit(
+        Put(space=_REPUTATIONS, key=record.vacant_id, value=msgspec.json.encode(initial), expect=0),
+        audit=[_entry("REPUTATION_STARTED", record.vacant_id, at, audit_level)],
+    )
+
+
+async def reputation_of(store: Store, vacant_id: str) -> Reputation | None:
+    held = await store.get(_REPUTATIONS, vacant_id.lower())
+    return _read_reputation(held.value) if held else None
+
+
+class ReputationOracle:
+    """Who is the better choice? Plugs into `call_capability(…, reputation_oracle=…)`."""
+
+    def __init__(self, store: Store, rules: ReputationRules = REPAIRED) -> None:
+        self._store = store
+        self._rules = rules
+
+    async def score(self, vacant_hex: str, dimensions: Sequence[str]) -> float:
+        held = await reputation_of(self._store, vacant_hex)
+        if held is None:
+            return UNKNOWN_SCORE
+        return score(held, dimensions, await self._store.end(REVIEW_LOG), self._rules)
+
+
+async def _party(store: Store, vacant_id: str, who: str) -> CardRecord:
+    record = await read_record(store, VacantId.from_hex(vacant_id))
+    if record is None:
+        raise ReviewRefusedError(f"{who} {vacant_id[:12]} is not in the directory; publish its card first")
+    return record
+
+
+def _entry(result: str, who: str, at: float, level: AuditLevel) -> AuditDraft:
+    return AuditDraft(
+        verification_result=result,
+        issuer_hash=privacy_hash(f"vacant:{who}"),
+        created_at=timestamp(at),
+        audit_level=level,
+    )
+
+
+def _version(held: Versioned | None) -> int:
+    return held.version if held else 0
