@@ -66,7 +66,7 @@ def test_without_any_source_every_value_is_a_default(load):
     assert loaded.settings.environment == "development"
     assert loaded.settings.store.engine == "sqlite"
     assert loaded.settings.http == HttpSettings(body_limit=1_048_576, shutdown_seconds=10)
-    assert loaded.settings.rate.requests == 600
+    assert loaded.settings.rate.requests == 6000
     assert loaded.settings.rate.per_seconds == 60
     assert set(loaded.sources.values()) == {DEFAULT}
     assert loaded.file is None

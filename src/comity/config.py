@@ -12,7 +12,6 @@
 import difflib
 import ipaddress
 import os
-import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 from msgspec import Struct
 from msgspec.structs import fields
 
+from comity.config_kinds import HOST, NAMED_HOST, PATH, Kind, list_of, number, one_of, text, whole, yes_no
 from comity.core.errors import ConfigError
 
 Environment = Literal["production", "prod", "staging", "development", "test"]
@@ -69,8 +69,37 @@ class AuditSettings(Struct, frozen=True, kw_only=True):
 
 
 class RateSettings(Struct, frozen=True, kw_only=True):
-    requests: int = 600
-    per_seconds: float = 60.0
+    """For each address that is not this machine's own. `new_pairs` is how many callers never heard of it
+    may bring in an hour.
+    """
+
+    requests: int = 6000
+    per_seconds: float = 60
+    new_pairs: int = 1000
+
+
+class AgentSettings(Struct, frozen=True, kw_only=True):
+    """`behaviour` empty: the node answers no calls. `freshness_seconds` 0: any timestamp is accepted."""
+
+    behaviour: str = ""
+    name: str = ""
+    capability: str = ""
+    deadline_seconds: float = 60
+    freshness_seconds: float = 0
+
+
+class DirectorySettings(Struct, frozen=True, kw_only=True):
+    """`serve`: others may publish and look up cards here. `url`: where this node publishes and looks."""
+
+    serve: bool = True
+    url: str = ""
+
+
+class DispatchSettings(Struct, frozen=True, kw_only=True):
+    """`allowed_hosts` may be called although their addresses are private."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    timeout_seconds: float = 60
 
 
 class VaultSettings(Struct, frozen=True, kw_only=True):
@@ -89,6 +118,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     http: HttpSettings = HttpSettings()
     audit: AuditSettings = AuditSettings()
     rate: RateSettings = RateSettings()
+    agent: AgentSettings = AgentSettings()
+    directory: DirectorySettings = DirectorySettings()
+    dispatch: DispatchSettings = DispatchSettings()
     vault: VaultSettings = VaultSettings()
 
     @property
@@ -227,115 +259,42 @@ class _Reading:
         return Path(os.path.abspath(start / text))  # noqa: PTH100 - Path.absolute() keeps `..`
 
 
-class _Kind(NamedTuple):
-    """What a value must be, in words; how text becomes one; which values fit. Both raise ValueError."""
-
-    wanted: str
-    read: Callable[[str], Any]
-    take: Callable[[Any], Any]
-    is_path: bool = False
-
-
-def _whole(low: int, high: int) -> _Kind:
-    def read(text: str) -> int:
-        if not re.fullmatch(r"-?[0-9]{1,18}", text):
-            raise ValueError
-        return int(text)
-
-    def take(value: Any) -> int:
-        if type(value) is not int or not low <= value <= high:
-            raise ValueError
-        return value
-
-    return _Kind(f"a whole number from {low} to {high}", read, take)
-
-
-def _number(low: float, high: float) -> _Kind:
-    def read(text: str) -> float:
-        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
-            raise ValueError
-        return float(text)
-
-    def take(value: Any) -> float:
-        if type(value) not in {int, float} or not low <= value <= high:
-            raise ValueError
-        return float(value)
-
-    return _Kind(f"a number from {low:g} to {high:g}", read, take)
-
-
-def _yes_no() -> _Kind:
-    def read(text: str) -> bool:
-        if text.lower() in {"true", "yes", "on", "1"}:
-            return True
-        if text.lower() in {"false", "no", "off", "0"}:
-            return False
-        raise ValueError
-
-    def take(value: Any) -> bool:
-        if type(value) is not bool:
-            raise ValueError
-        return value
-
-    return _Kind("true or false", read, take)
-
-
-def _one_of(*names: str) -> _Kind:
-    def take(value: Any) -> str:
-        if not isinstance(value, str) or value.lower() not in names:
-            raise ValueError
-        return value.lower()
-
-    return _Kind(f"{', '.join(names[:-1])} or {names[-1]}", str, take)
-
-
-def _text(wanted: str, pattern: str) -> _Kind:
-    def take(value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            raise ValueError
-        return value
-
-    return _Kind(wanted, str, take)
-
-
-def _list_of(item: _Kind) -> _Kind:
-    def read(text: str) -> list[str]:
-        return [part.strip() for part in text.split(",")]
-
-    def take(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple):
-            raise ValueError  # noqa: TRY004 - one refusal for all that does not fit
-        return tuple(item.take(part) for part in value)
-
-    return _Kind(f"a list (in a variable: separated by commas), each {item.wanted}", read, take)
-
-
-_PATH = _Kind("a path", str, lambda value: value, is_path=True)
-_HOST = r"[A-Za-z0-9._%-]{1,253}|[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9._-]+)?"
-_NAMED_HOST = r"[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]"
-
-_KINDS: dict[str, _Kind] = {
-    "host": _text("an address or a host name such as 127.0.0.1", _HOST),
-    "port": _whole(0, 65_535),
-    "data": _PATH,
-    "environment": _one_of("production", "prod", "staging", "development", "test"),
-    "log_level": _one_of("debug", "info", "warning", "error", "critical"),
-    "log_json": _yes_no(),
-    "tls.cert": _PATH,
-    "tls.key": _PATH,
-    "store.engine": _one_of("sqlite", "memory"),
-    "http.body_limit": _whole(1024, 1_073_741_824),
-    "http.allowed_hosts": _list_of(_text("a host name without a port, such as node.example", _NAMED_HOST)),
-    "http.allowed_origins": _list_of(
-        _text("an origin such as https://app.example", f"https?://({_NAMED_HOST})(:[0-9]{{1,5}})?")
+_KINDS: dict[str, Kind] = {
+    "host": text("an address or a host name such as 127.0.0.1", HOST),
+    "port": whole(0, 65_535),
+    "data": PATH,
+    "environment": one_of("production", "prod", "staging", "development", "test"),
+    "log_level": one_of("debug", "info", "warning", "error", "critical"),
+    "log_json": yes_no(),
+    "tls.cert": PATH,
+    "tls.key": PATH,
+    "store.engine": one_of("sqlite", "memory"),
+    "http.body_limit": whole(1024, 1_073_741_824),
+    "http.allowed_hosts": list_of(text("a host name without a port, such as node.example", NAMED_HOST)),
+    "http.allowed_origins": list_of(
+        text("an origin such as https://app.example", f"https?://({NAMED_HOST})(:[0-9]{{1,5}})?")
     ),
-    "http.public": _yes_no(),
-    "http.shutdown_seconds": _number(0, 600),
-    "audit.level": _one_of("minimal", "standard", "full", "diagnostic"),
-    "audit.retention_days": _whole(0, 36_500),
-    "rate.requests": _whole(1, 1_000_000_000),
-    "rate.per_seconds": _number(0.001, 86_400),
-    "vault.plaintext": _yes_no(),
+    "http.public": yes_no(),
+    "http.shutdown_seconds": number(0, 600),
+    "audit.level": one_of("minimal", "standard", "full", "diagnostic"),
+    "audit.retention_days": whole(0, 36_500),
+    "rate.requests": whole(1, 1_000_000_000),
+    "rate.per_seconds": number(0.001, 86_400),
+    "rate.new_pairs": whole(1, 1_000_000_000),
+    "agent.behaviour": text(
+        "echo, module:function, mcp:… or openai:…", r"|echo|[A-Za-z_][\w.]*:[\w.]+|(mcp|openai):.+"
+    ),
+    "agent.name": text("a name of at most 64 letters, digits, dots, dashes or spaces", r"[\w .-]{0,64}"),
+    "agent.capability": text(
+        "a text of at most 4,096 characters without control characters", r"[^\x00-\x08\x0b-\x1f]{0,4096}"
+    ),
+    "agent.deadline_seconds": number(0.001, 86_400),
+    "agent.freshness_seconds": number(0, 86_400 * 365),
+    "directory.serve": yes_no(),
+    "directory.url": text("an address such as https://directory.example", r"|https?://[^\s@]+"),
+    "dispatch.allowed_hosts": list_of(text("a host name or an address without a port", NAMED_HOST)),
+    "dispatch.timeout_seconds": number(0.001, 3600),
+    "vault.plaintext": yes_no(),
 }
 _SECTIONS = {
     field.name: field.type
@@ -458,7 +417,7 @@ def _find_file(
             try:
                 return reading.path(named, Path.cwd()), True
             except ValueError:
-                _refuse_value(source, _PATH, named)
+                _refuse_value(source, PATH, named)
     data = found["data"].value if "data" in found else default_data_folder(environ, reading.home, platform)
     return data / CONFIG_FILE, False
 
@@ -495,7 +454,7 @@ def _refuse_name(fault: str, name: str, known: Mapping[str, str]) -> NoReturn:
     raise ConfigError(f"{fault}; {remedy}")
 
 
-def _refuse_value(place: str, kind: _Kind, raw: object) -> NoReturn:
+def _refuse_value(place: str, kind: Kind, raw: object) -> NoReturn:
     shown = repr(raw)
     if len(shown) > _SHOWN_LIMIT:
         shown = shown[:_SHOWN_LIMIT] + "…"

@@ -201,6 +201,12 @@ def test_adopt_accepts_a_restored_backup_and_writes_it_down(comity, record, data
     assert json.loads(comity("audit", "adopt", "--yes", "--json").out) == {"adopted": {"main": 8}}
 
 
+def test_adopt_does_not_ask_when_there_is_nothing_to_adopt(comity, identity):
+    outcome = comity("audit", "adopt")
+    assert outcome.code == 1
+    assert "put the backup there first" in outcome.err
+
+
 def test_adopt_asks_first_and_needs_yes_where_nobody_can_answer(comity, record, monkeypatch):
     record(2)
     outcome = comity("audit", "adopt")

@@ -66,9 +66,10 @@ def test_show_for_people_names_every_form_and_the_place_of_the_key(comity, ident
 def test_an_identity_is_never_overwritten(comity, data):
     comity("id", "new")
     before = (data / "identity.json").read_bytes()
-    outcome = comity("id", "new")
-    assert outcome.code == 1
-    assert "exists and is never overwritten" in outcome.err
+    for flags in ([], ["--passphrase-file", "not even looked at"]):
+        outcome = comity("id", "new", *flags)
+        assert outcome.code == 1
+        assert "exists and is never overwritten" in outcome.err
     assert (data / "identity.json").read_bytes() == before
 
 

@@ -52,6 +52,11 @@ def refused(comity, monkeypatch):
     """A start that is expected to fail needs no process of its own."""
     monkeypatch.setattr("comity.cli.up.write_logs", lambda *_, **__: None)
 
+    async def at_once(_node):
+        """One that starts after all stops by itself, and is then seen to have started."""
+
+    monkeypatch.setattr("comity.node.Node.wait_stopped", at_once)
+
     def start(*arguments):
         outcome = comity("up", *arguments)
         assert outcome.out == ""
@@ -101,6 +106,8 @@ def test_a_first_start_sets_everything_up_and_a_second_on_the_same_folder_is_ref
     assert "in use by another process" in adopt.err
 
     assert stop(node) == (0, "", "")
+    last = json.loads(program("audit", "tail", "-n", "1", "--json").out)
+    assert last["verification_result"] == "NODE_STOPPED"
     assert program("audit", "verify").code == 0
 
 

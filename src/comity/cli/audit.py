@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import msgspec
 import typer
@@ -25,7 +25,7 @@ from comity.core.guard.audit import AuditDraft, AuditEntry, decode, timestamp
 from comity.core.identity.keys import SigningKey
 from comity.keys.identity import load_identity, stored_vacant_id
 from comity.store.audit_log import AuditReport, chains, tail, verify_chain
-from comity.store.audit_trail import AuditTrail, HeadFile, log_of, read_head_file
+from comity.store.audit_trail import AuditTrail, HeadFile, log_of
 from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore
 from comity.system_clock import SystemClock
@@ -144,17 +144,17 @@ async def _verify(
         public = stored_vacant_id(settings.data).public
         names = _chosen(await _chain_names(store, settings.audit_heads), only)
         total = sum([await store.end(log_of(name)) for name in names])
-        watched = cast("Store", _Watched(store, lambda read: seen(read, total)))
-        return [await _verified(watched, name, public, settings.audit_heads) for name in names]
+        return [
+            await _verified(store, name, public, settings.audit_heads, lambda entries: seen(entries, total))
+            for name in names
+        ]
 
 
-async def _verified(store: Store, chain: str, public: bytes, heads: Path) -> AuditReport:
+async def _verified(
+    store: Store, chain: str, public: bytes, heads: Path, seen: Callable[[int], None]
+) -> AuditReport:
     try:
-        if await store.end(log_of(chain)) == 0:
-            outside = read_head_file(heads / f"{chain}.head", public)
-            if outside is None or outside.position == 0:  # claimed by a process that never wrote
-                return AuditReport(chain=chain, ok=True, entries=0)
-        return await verify_chain(store, chain, public, heads)
+        return await verify_chain(store, chain, public, heads, seen)
     except StoreCorruptError as damage:
         return AuditReport(chain=chain, ok=False, entries=0, message=damage.message)
 
@@ -213,23 +213,6 @@ async def _adopt_chain(settings: Settings, trail: AuditTrail) -> int:
         return await store.end(trail.log)
     finally:
         await store.close()
-
-
-class _Watched:
-    """The part of a store that verifying reads, telling somebody how far it has come."""
-
-    def __init__(self, store: Store, tell: Callable[[int], None]) -> None:
-        self.get = store.get
-        self.end = store.end
-        self._store = store
-        self._tell = tell
-        self._read = 0
-
-    async def read(self, log: str, after: int = 0, limit: int = 1000) -> Any:
-        records = await self._store.read(log, after=after, limit=limit)
-        self._read += len(records)
-        self._tell(self._read)
-        return records
 
 
 @asynccontextmanager
@@ -316,11 +299,11 @@ def _progress(*, wanted: bool) -> Iterator[Callable[[int, int], None]]:
     with ExitStack() as shown:
         moves: list[Callable[[int, int], None]] = []
 
-        def seen(read: int, total: int) -> None:
+        def seen(entries: int, total: int) -> None:
             if wanted and total >= PROGRESS_FROM:
                 if not moves:
                     moves.append(_bar(shown))
-                moves[0](read, total)
+                moves[0](entries, total)
 
         yield seen
 
@@ -331,4 +314,4 @@ def _bar(shown: ExitStack) -> Callable[[int, int], None]:
 
     bar = shown.enter_context(Progress(console=Console(stderr=True), transient=True))
     task = bar.add_task("verifying", total=None)
-    return lambda read, total: bar.update(task, completed=read, total=total)
+    return lambda entries, total: bar.update(task, advance=entries, total=total)

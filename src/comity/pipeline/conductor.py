@@ -3,8 +3,10 @@
 Events reach the machine one at a time, in the order in which they happened. The next message is
 taken from the link only when the one before has been dealt with, so a fast peer is held back by
 the link and not by memory. A peer that does not take what it is sent is given up after
-`send_seconds`. A timer that is moved or cancelled does not fire, even if its time was up already.
-However the run ends, the link is closed, and timers and questions still open are dropped.
+`send_seconds`; so are two machines that flood each other, unasked, beyond what the link holds: such
+a protocol needs a window of its own. A timer that is moved or cancelled does not fire, even if its
+time was up already. However the run ends, the link is closed, and timers and questions still open
+are dropped.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""For the tests of this project and of its users: clocks, loops, chance and links that do as they are told.
+"""For the tests of this project and of its users: clocks, loops, chance and links that do as they are told, and
+nodes that clean up after themselves.
 
 Each name is loaded when it is first asked for. Only `comity.testing.fixtures` and running vectors need pytest.
 """
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from comity.testing.clock import EPOCH, VirtualClock
     from comity.testing.links import Faults, LinkCounts, SimulatedLink, simulated_pair
     from comity.testing.loop import DeadlockError, SimulatedClock, SimulatedLoop, run_simulated
+    from comity.testing.nodes import bearer, node_pair, running_node
     from comity.testing.randomness import Randomness, seeded
     from comity.testing.vectors import format_runner, known_keys, named_cases, vector_file, vectors_folder
 
@@ -23,10 +25,13 @@ __all__ = [
     "SimulatedLink",
     "SimulatedLoop",
     "VirtualClock",
+    "bearer",
     "format_runner",
     "known_keys",
     "named_cases",
+    "node_pair",
     "run_simulated",
+    "running_node",
     "seeded",
     "simulated_pair",
     "vector_file",
@@ -37,6 +42,7 @@ _ROOMS = {
     "clock": ("EPOCH", "VirtualClock"),
     "links": ("Faults", "LinkCounts", "SimulatedLink", "simulated_pair"),
     "loop": ("DeadlockError", "SimulatedClock", "SimulatedLoop", "run_simulated"),
+    "nodes": ("bearer", "node_pair", "running_node"),
     "randomness": ("Randomness", "seeded"),
     "vectors": ("format_runner", "known_keys", "named_cases", "vector_file", "vectors_folder"),
 }

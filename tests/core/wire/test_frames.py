@@ -212,8 +212,9 @@ def test_a_frame_that_is_not_whole_at_the_end_is_told():
     assert decoded(b"Content-Length: 40\r\n\r\n{") == [Truncated("the stream ended after 1 of 40 bytes")]
     assert decoded(b"Content-Length: 40\r\nX") == [Truncated("the stream ended inside a header block")]
     assert decoded(b"Content-Length: 40") == [Truncated("the stream ended inside a header block")]
-    bad = decoded(b"Content-Length: 40\r\nX: " + b"y" * 2 * HEADER_LIMIT)
-    assert [type(event) for event in bad] == [BadHeader]
+    for rest in (b"", b"\r\n", b"\r\nZ: 1"):
+        bad = decoded(b"Content-Length: 40\r\nX: " + b"y" * 2 * HEADER_LIMIT + rest)
+        assert [type(event) for event in bad] == [BadHeader]
     assert decoded(b"Content-Length: 101\r\n\r\n{") == [Oversize(100, framed=True)]
     assert decoded(b"") == []
 

@@ -52,7 +52,7 @@ class MessageSend:
         except Disconnected:
             return
         except ComityError as refusal:
-            await _refuse(send, refusal)
+            await refuse(send, refusal)
             return
         await answer(
             send,
@@ -63,7 +63,7 @@ class MessageSend:
         )
 
 
-async def _refuse(send: Send, refusal: ComityError) -> None:
+async def refuse(send: Send, refusal: ComityError) -> None:
     if isinstance(refusal, OutOfChainError):
         await answer_json(send, refusal.body(), 409)
         return

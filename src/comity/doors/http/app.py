@@ -36,8 +36,6 @@ from comity.pipeline.walk import Walk
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
 _PUBLIC_PREFIXES = ("/enter/", "/assets/")
 _PAGE_POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-
 _NO_SNIFFING = {"x-content-type-options": "nosniff"}
 
 

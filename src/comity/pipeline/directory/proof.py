@@ -11,8 +11,8 @@ be passed off as a proof, nor a proof as one of them), the canonical JSON of
     {"caller": <64 hex>, "host": <authority>, "method": "GET", "path": <path>, "ts_ms": <integer>}
 
 - bound to the *path*: a proof for one card opens no other;
-- bound to the *host*, as the reader wrote it (lower case, without the scheme's own port): a directory
-  that is shown a proof cannot take it to another one and read there in the reader's name;
+- bound to the *host*, as the Host header has it in lower case: a directory that is shown a proof
+  cannot take it to another one and read there in the reader's name;
 - limited in *time*: it holds for a minute to either side of the reader's clock. Within that minute
   it can be used again, for the same read only, by those who saw it: they saw the answer as well.
 
@@ -21,7 +21,6 @@ Nothing is stored for it, on either side. The parameters that page a reading are
 
 import re
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from comity.core.errors import InvalidError, MalformedError, UnauthenticatedError
 from comity.core.identity.keys import SigningKey, VacantId, verify
@@ -32,14 +31,12 @@ WINDOW_SECONDS = 60.0
 _HEADING = b"comity directory read 1\n"
 _SIGNATURE = re.compile("[0-9a-fA-F]{128}")
 _MILLISECONDS = re.compile("[0-9]{1,16}")
-_OWN_PORT = {"http": 80, "https": 443}
 
 
-def prove_reader(key: SigningKey, *, url: str, now: float) -> dict[str, str]:
-    """The query parameters that prove the owner of `key` to whoever serves `url`."""
-    where = urlsplit(url)
+def prove_reader(key: SigningKey, *, host: str, path: str, now: float) -> dict[str, str]:
+    """The query parameters that prove the owner of `key`; `host` is what the Host header will say."""
     ts_ms = int(now * 1000)
-    signature = key.sign(_signed_bytes(key.vacant_id, authority(url), where.path, ts_ms))
+    signature = key.sign(_signed_bytes(key.vacant_id, host.lower(), path, ts_ms))
     return {
         "caller": key.vacant_id.hex(),
         "caller_ts_ms": str(ts_ms),
@@ -72,13 +69,6 @@ def proven_reader(query: Mapping[str, str], *, host: str, path: str, now: float)
             f"the proof is not signed by {caller.short()} for this host, path and moment"
         )
     return caller
-
-
-def authority(url: str) -> str:
-    """Host and port of a URL as a client writes them into its Host header."""
-    where = urlsplit(url)
-    name = where.netloc.rpartition("@")[2].lower()
-    return name.removesuffix(f":{_OWN_PORT[where.scheme]}") if where.scheme in _OWN_PORT else name
 
 
 def _signed_bytes(caller: VacantId, host: str, path: str, ts_ms: int) -> bytes:

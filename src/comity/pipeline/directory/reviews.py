@@ -40,7 +40,9 @@ async def record_review(*, store: Store, review: Review, audit_level: AuditLevel
     if reviewer.vacant_id == target.vacant_id:
         raise ReviewRefusedError("nobody reviews itself; let somebody else judge")
     if not can_review(reviewer.runtime_state):
-        raise ReviewRefusedError(f"the reviewer is {reviewer.runtime_state}, and may not review in that state")
+        raise ReviewRefusedError(
+            f"the reviewer is {reviewer.runtime_state}, and may not review in that state"
+        )
     same_family = reviewer.base_model_family is not None and (
         reviewer.base_model_family == target.base_model_family
     )

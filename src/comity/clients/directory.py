@@ -1,0 +1,289 @@
+"""The client of a directory: publish a card, fetch one, search, read its events and its lineage.
+
+A directory is not trusted. A card counts only if its owner signed it, and a card that was asked for
+by id must be of that id; events are verified, each by its signature and together as a chain. What does
+not hold is refused when it was asked for, and left out when it is one of many matches.
+
+`aggregation_search` is the search function of `call_capability`. Given a key, the client publishes with
+it, and reads what is hidden from strangers as its owner (see `comity.pipeline.directory.proof`).
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Struct
+
+from comity.clients.refusals import NoAnswerError, UnusableAnswerError
+from comity.clients.urls import read_url
+from comity.core.card.card import CapabilityCard, refuse_control_characters
+from comity.core.card.codec import deserialize, serialize
+from comity.core.card.lifecycle import RuntimeState, Visibility
+from comity.core.card.register_event import register_event
+from comity.core.clock import Clock
+from comity.core.envelope.errors import EnvelopeSignatureError
+from comity.core.errors import (
+    ComityError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    MalformedError,
+    NotFoundError,
+    RetryLaterError,
+    UnauthenticatedError,
+)
+from comity.core.identity.keys import SigningKey, VacantId
+from comity.core.wire import strict_json
+from comity.pipeline.directory.events import DEFAULT_PAGE, LoggedEvent, check_events
+from comity.pipeline.directory.lineage import DEPTH, Direction, Lineage
+from comity.pipeline.directory.proof import prove_reader
+from comity.pipeline.directory.search import DEFAULT_LIMIT, HaloMatch
+
+log = logging.getLogger("comity.directory")
+
+_DETAIL_LIMIT = 500
+_REFUSALS: dict[int, type[ComityError]] = {
+    400: InvalidError,
+    401: UnauthenticatedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    422: InvalidError,
+}
+_LATER = frozenset({429, 502, 503, 504})
+
+Told = TypeVar("Told")
+
+
+class Answer(Protocol):
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class Http(Protocol):
+    """What carries our requests; the guarded client does."""
+
+    async def request(self, method: str, url: str, json: Any = None) -> Answer: ...
+
+
+class Published(Struct, frozen=True):
+    """What the directory says after a publication."""
+
+    vacant_id: str
+    visibility: Visibility
+    event_seq: int
+    capability_card_hash_hex: str
+
+
+class _ToldCard(Struct, frozen=True):
+    capability_card_blob_hex: str
+
+
+class _ToldMatch(Struct, frozen=True):
+    capability_card_blob_hex: str
+    declared_capabilities_json: str = "[]"
+    base_model_family: str | None = None
+    visibility: Visibility = Visibility.PUBLIC
+    score: float = 0.0
+
+
+class _ToldMatches(Struct, frozen=True):
+    matches: list[Any]
+
+
+class _ToldEvents(Struct, frozen=True):
+    events: list[LoggedEvent]
+    last_seq: int
+
+
+class DirectoryClient:
+    def __init__(self, http: Http, url: str, *, clock: Clock, key: SigningKey | None = None) -> None:
+        """`url` is where the directory is, without the paths of the contract."""
+        self._http = http
+        self._url = url.rstrip("/")
+        self._clock = clock
+        self._key = key
+
+    async def publish(
+        self,
+        card: CapabilityCard,
+        *,
+        runtime_state: RuntimeState = RuntimeState.ACTIVE,
+        visibility: Visibility = Visibility.PUBLIC,
+        base_model: str | None = None,
+        base_model_family: str | None = None,
+        owner_org: str | None = None,
+        declared_capabilities: Sequence[str] | None = None,
+        parent_id: VacantId | None = None,
+        version: str | int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Published:
+        """Register a signed card under this client's key. A lost answer is asked for again: the same
+        request has the same effect, once.
+        """
+        key = self._key
+        if key is None or key.vacant_id != card.vacant_id:
+            raise InvalidError("a card is published with the key of its vacant_id; give the client that key")
+        refuse_control_characters(card)
+        ts_ms = int(self._clock.now() * 1000)
+        event = register_event(
+            card,
+            visibility,
+            idempotency_key=idempotency_key or f"register:{card.vacant_id.hex()}:{ts_ms}",
+            ts_ms=ts_ms,
+            actor_seq=await self.last_event_seq(card.vacant_id) + 1,
+        ).signed(key)
+        asked = {
+            "capability_card_blob_hex": serialize(card).hex(),
+            "runtime_state": str(runtime_state),
+            "visibility": str(visibility),
+            "base_model": base_model,
+            "base_model_family": base_model_family,
+            "owner_org": owner_org,
+            "declared_capabilities": None if declared_capabilities is None else list(declared_capabilities),
+            "parent_id": None if parent_id is None else parent_id.hex(),
+            "version": version,
+            "event_ts_ms": ts_ms,
+            "event_actor_seq": event.actor_seq,
+            "event_idempotency_key": event.idempotency_key,
+            "event_signature_hex": event.signature.hex(),
+        }
+        try:
+            told = await self._ask("POST", "/v1/halo", json=asked)
+        except NoAnswerError:
+            told = await self._ask("POST", "/v1/halo", json=asked)
+        return _as(Published, told)
+
+    async def card(self, vacant_id: VacantId) -> CapabilityCard:
+        """The card of that id, verified."""
+        told = _as(_ToldCard, await self._read(f"/v1/capability_card/{vacant_id.hex()}"))
+        card = _verified_card(told.capability_card_blob_hex)
+        if card.vacant_id != vacant_id:
+            raise EnvelopeSignatureError(
+                f"the directory answered with the card of {card.vacant_id.short()} "
+                f"when asked for that of {vacant_id.short()}"
+            )
+        return card
+
+    async def search(
+        self, query: str | None = None, *, family: str | None = None, limit: int = DEFAULT_LIMIT
+    ) -> list[HaloMatch]:
+        """Verified matches in the directory's order."""
+        asked = {"capability": query, "family": family, "limit": str(limit)}
+        told = await self._ask("POST", "/v1/query_capability", asked)
+        matches = []
+        for found in _as(_ToldMatches, told).matches[:limit]:
+            try:
+                matches.append(_verified_match(_as(_ToldMatch, found)))
+            except ComityError as reason:
+                log.warning("a match of %s is left out: %s", self._url, reason)
+        return matches
+
+    async def aggregation_search(
+        self, *, query: str, include_local: bool = False, limit: int = DEFAULT_LIMIT
+    ) -> list[HaloMatch]:
+        """The search of `call_capability`. What is local to its node is not in a directory to be found."""
+        if include_local:
+            raise InvalidError("a directory holds no local cards for others; search with include_local=False")
+        return await self.search(query, limit=limit)
+
+    async def event_log(
+        self, vacant_id: VacantId, *, from_seq: int = 1, limit: int = DEFAULT_PAGE
+    ) -> list[LoggedEvent]:
+        """The events of that actor, verified; from the first on, the whole chain is."""
+        told = await self._events(vacant_id, from_seq, limit)
+        check_events(vacant_id, told.events)
+        return told.events
+
+    async def last_event_seq(self, vacant_id: VacantId) -> int:
+        """The number of the actor's last event, 0 for one the directory does not know."""
+        try:
+            return (await self._events(vacant_id, 1, 1)).last_seq
+        except NotFoundError:
+            return 0
+
+    async def lineage(
+        self, vacant_id: VacantId, *, direction: Direction = "ancestors", depth: int = DEPTH
+    ) -> Lineage:
+        """As the directory tells it: parents are not signed for."""
+        asked = {"direction": direction, "depth": str(depth)}
+        return _as(Lineage, await self._read(f"/v1/lineage/{vacant_id.hex()}", asked))
+
+    async def _events(self, vacant_id: VacantId, from_seq: int, limit: int) -> _ToldEvents:
+        asked = {"from_seq": str(from_seq), "limit": str(limit)}
+        return _as(_ToldEvents, await self._read(f"/v1/event_log/{vacant_id.hex()}", asked))
+
+    async def _read(self, path: str, query: Mapping[str, str | None] | None = None) -> Any:
+        proof: Mapping[str, str] = {}
+        if self._key is not None:
+            where = read_url(self._url + path)
+            proof = prove_reader(self._key, host=where.authority, path=where.target, now=self._clock.now())
+        return await self._ask("GET", path, {**(query or {}), **proof})
+
+    async def _ask(
+        self, method: str, path: str, query: Mapping[str, str | None] | None = None, json: Any = None
+    ) -> Any:
+        asked = urlencode({name: value for name, value in (query or {}).items() if value is not None})
+        answer = await self._http.request(method, self._url + path + (f"?{asked}" if asked else ""), json)
+        if answer.status != 200:
+            raise _refusal(answer)
+        return _read_json(answer.body)
+
+
+def _refusal(answer: Answer) -> ComityError:
+    try:
+        detail = _read_json(answer.body).get("detail", "")
+    except (UnusableAnswerError, AttributeError):
+        detail = ""
+    said = "".join(c if c.isprintable() else " " for c in str(detail)[:_DETAIL_LIMIT]).strip()
+    sentence = f"the directory refused with status {answer.status}" + (f": {said}" if said else "")
+    if answer.status in _LATER:
+        return RetryLaterError(sentence)
+    return _REFUSALS.get(answer.status, UnusableAnswerError)(sentence)
+
+
+def _verified_card(blob_hex: str) -> CapabilityCard:
+    try:
+        blob = bytes.fromhex(blob_hex)
+    except ValueError:
+        raise UnusableAnswerError("the directory's card is not written in hexadecimal digits") from None
+    card = deserialize(blob)
+    refuse_control_characters(card)
+    if not card.verify():
+        raise EnvelopeSignatureError(
+            f"the directory's card of {card.vacant_id.short()} is not signed by it; it is not used"
+        )
+    return card
+
+
+def _verified_match(told: _ToldMatch) -> HaloMatch:
+    card = _verified_card(told.capability_card_blob_hex)
+    return HaloMatch(
+        vacant_id=card.vacant_id.hex(),
+        capability_card_hash=card.card_hash(),
+        capability_card_sig=card.signature,
+        declared_capabilities_json=told.declared_capabilities_json,
+        base_model_family=told.base_model_family,
+        visibility=told.visibility,
+        score=told.score,
+        capability_card=card,
+    )
+
+
+def _as(kind: type[Told], value: Any) -> Told:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as reason:
+        raise UnusableAnswerError(f"the directory's answer cannot be read: {reason}") from None
+
+
+def _read_json(body: bytes) -> Any:
+    try:
+        return strict_json.loads(body)
+    except MalformedError as reason:
+        raise UnusableAnswerError(f"the directory's answer is not JSON: {reason.message}") from None

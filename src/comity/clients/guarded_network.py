@@ -1,0 +1,69 @@
+"""Where connections are made: the name is resolved, every address of it judged, and one of those dialled.
+
+Loaded with the first request, because the HTTP library is.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+import httpcore
+
+from comity.clients.addresses import AllowList, literal
+from comity.clients.refusals import TargetRefusedError, UnreachableError
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a host, as text."""
+
+_ADDRESSES_TRIED: Final = 4
+
+
+class GuardedNetwork(httpcore.AsyncNetworkBackend):
+    def __init__(self, allowed: AllowList, resolve: Resolve) -> None:
+        self._allowed = allowed
+        self._resolve = resolve
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's interface
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await self._checked_addresses(host, port)
+                share = None if timeout is None else timeout / len(addresses)
+                for address in addresses[:-1]:
+                    try:
+                        return await self._network.connect_tcp(address, port, share)
+                    except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                        continue
+                return await self._network.connect_tcp(addresses[-1], port, share)
+        except TimeoutError:
+            raise httpcore.ConnectTimeout from None
+
+    async def _checked_addresses(self, host: str, port: int) -> Sequence[str]:
+        found = [host] if literal(host) is not None else await self._resolve(host, port)
+        if not found:
+            raise UnreachableError(f"the name {host} has no address; check its spelling")
+        for text in found:
+            address = literal(text)
+            refusal = "an unreadable address" if address is None else self._allowed.refusal(host, address)
+            if refusal is not None:
+                raise TargetRefusedError(
+                    f"{host} is at {refusal}, which is not called unless the owner of this node allows it"
+                )
+        return found[:_ADDRESSES_TRIED]
+
+
+async def system_resolve(host: str, port: int) -> Sequence[str]:
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    except (OSError, UnicodeError):
+        raise UnreachableError(f"the name {host} cannot be resolved; check its spelling") from None
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))

@@ -1,0 +1,127 @@
+"""The directory over HTTP (envelope 4): publish, read a card, search, event log, lineage.
+
+All of it is public, that is, it needs no token of this node: a publication is proven by its signature,
+and reads are open, except for what is hidden (see `comity.pipeline.directory.proof`). The walk's rate
+limit stands in front of everything. Every refusal is a status and `{"detail": sentence}`.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.routing import BaseRoute, Route
+
+from comity.core.clock import Clock
+from comity.core.errors import ComityError, InvalidError, MalformedError
+from comity.core.wire import strict_json
+from comity.doors.http.asgi import (
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    answer_error,
+    answer_json,
+    header,
+    read_body,
+)
+from comity.doors.http.guard import peer_of
+from comity.pipeline.directory.publish import PublishRoom, read_publication
+from comity.pipeline.directory.reading import DirectoryReads, Question, ReadRoom
+from comity.pipeline.room import Arrival
+from comity.pipeline.walk import Walk
+from comity.store.protocol import Store
+
+PUBLISH_PATH = "/v1/halo"
+QUERY_PATH = "/v1/query_capability"
+CARD_PREFIX = "/v1/capability_card/"
+EVENT_LOG_PREFIX = "/v1/event_log/"
+LINEAGE_PREFIX = "/v1/lineage/"
+
+DIRECTORY_PUBLIC_PATHS = frozenset({PUBLISH_PATH, QUERY_PATH})
+DIRECTORY_PUBLIC_PREFIXES = (CARD_PREFIX, EVENT_LOG_PREFIX, LINEAGE_PREFIX)
+
+_BODY_LIMIT = 1_048_576
+_PARAMETERS = 32
+
+
+Take = Callable[[Scope, Receive], Awaitable[Any]]
+
+
+def directory_routes(
+    *, walk: Walk, store: Store, clock: Clock, body_limit: int = _BODY_LIMIT
+) -> list[BaseRoute]:
+    reads = DirectoryReads(store, clock)
+    return [
+        Route(PUBLISH_PATH, _Endpoint("POST", _publish(walk, PublishRoom(store), body_limit))),
+        Route(QUERY_PATH, _Endpoint("POST", _read(walk, reads.query))),
+        Route(CARD_PREFIX + "{vid}", _Endpoint("GET", _read(walk, reads.card))),
+        Route(EVENT_LOG_PREFIX + "{vid}", _Endpoint("GET", _read(walk, reads.event_log))),
+        Route(LINEAGE_PREFIX + "{vid}", _Endpoint("GET", _read(walk, reads.lineage))),
+    ]
+
+
+def is_directory_path(path: str) -> bool:
+    """Whether the path is one that needs no token."""
+    return path in DIRECTORY_PUBLIC_PATHS or path.startswith(DIRECTORY_PUBLIC_PREFIXES)
+
+
+class _Endpoint:
+    """One method, one answer in JSON. Raw ASGI, like every room's route."""
+
+    def __init__(self, method: str, take: Take) -> None:
+        self._method = method
+        self._take = take
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != self._method:
+            refusal = {"detail": f"use {self._method}", "code": "method_not_allowed"}
+            await answer_json(send, refusal, 405, [(b"allow", self._method.encode())])
+            return
+        try:
+            reply = await self._take(scope, receive)
+        except ComityError as refused:
+            await answer_error(send, refused)
+        except Disconnected:
+            return
+        else:
+            await answer_json(send, reply)
+
+
+def _publish(walk: Walk, room: PublishRoom, body_limit: int) -> Take:
+    async def take(scope: Scope, receive: Receive) -> Any:
+        body = await read_body(scope, receive, body_limit)
+        kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
+        if kind != "application/json" and not kind.endswith("+json"):
+            raise InvalidError("a publication is JSON; send it with Content-Type: application/json")
+        publication = read_publication(strict_json.loads(body, unique_keys=True))
+        return await walk.take(room, Arrival(door="directory", peer=peer_of(scope), body=publication))
+
+    return take
+
+
+def _read(walk: Walk, room: ReadRoom) -> Take:
+    async def take(scope: Scope, _receive: Receive) -> Any:
+        question = Question(
+            host=header(scope, b"host") or "",
+            path=scope["path"],
+            query=_query(scope["query_string"]),
+            subject=scope["path_params"].get("vid"),
+        )
+        return await walk.take(room, Arrival(door="directory", peer=peer_of(scope), body=question))
+
+    return take
+
+
+def _query(raw: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_PARAMETERS
+        )
+    except ValueError as reason:  # not ASCII, not UTF-8 behind the escapes, or too many
+        raise MalformedError(
+            f"the query is not up to {_PARAMETERS} parameters in UTF-8, percent-encoded"
+        ) from reason
+    query = dict(pairs)
+    if len(query) != len(pairs):
+        raise MalformedError("a query parameter comes twice; send each once")
+    return query

@@ -1,0 +1,138 @@
+"""Reading the directory: one room for each question that a stranger may ask.
+
+Nobody needs a proof to read; who offers one (see `proof`) is who it proves to be, and sees what is
+its own. Numbers outside their range are refused, and what a question does not know is left unread.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.clock import Clock
+from comity.core.errors import InvalidError
+from comity.core.identity.keys import VacantId
+from comity.pipeline.directory import lineage as family_tree
+from comity.pipeline.directory import search
+from comity.pipeline.directory.events import DEFAULT_PAGE, PAGE, event_log, log_of
+from comity.pipeline.directory.proof import proven_reader
+from comity.pipeline.directory.records import visible_record
+from comity.pipeline.room import Arrival, Call, PlainRoom, Principal
+from comity.store.protocol import Store
+
+_NUMBER = re.compile("[0-9]{1,18}")
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What a door makes of a request: `subject` is the id in the path, as it was written."""
+
+    host: str
+    path: str
+    query: Mapping[str, str] = {}
+    subject: str | None = None
+
+
+Answer = Callable[[Question, VacantId | None], Awaitable[dict[str, Any]]]
+
+
+class ReadRoom(PlainRoom):
+    """Takes a Question as the body of its arrival."""
+
+    deadline = 10.0
+
+    def __init__(self, name: str, answer: Answer, clock: Clock) -> None:
+        self.name = name
+        self._answer = answer
+        self._clock = clock
+
+    def identify(self, arrival: Arrival) -> Principal:
+        question: Question = arrival.body
+        reader = proven_reader(question.query, host=question.host, path=question.path, now=self._clock.now())
+        if reader is None:
+            return Principal("anonymous", arrival.peer)
+        return Principal("vacant", reader.hex(), reader)
+
+    async def handle(self, call: Call) -> dict[str, Any]:
+        return await self._answer(call.arrival.body, call.principal.evidence)
+
+
+class DirectoryReads:
+    """The four rooms over one store."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self.card = ReadRoom("directory_card", self._card, clock)
+        self.query = ReadRoom("directory_query", self._query, clock)
+        self.event_log = ReadRoom("directory_event_log", self._event_log, clock)
+        self.lineage = ReadRoom("directory_lineage", self._lineage, clock)
+
+    async def _card(self, question: Question, reader: VacantId | None) -> dict[str, Any]:
+        record = await visible_record(self._store, _subject(question), reader)
+        card = record.capability_card()
+        return {
+            "vacant_id": record.vacant_id,
+            "capability_text": card.capability_text,
+            "endpoint": card.endpoint,
+            "halo_version": card.halo_version,
+            "capability_card_blob_hex": record.card.encode().hex(),
+            "capability_card_hash_hex": record.card_hash,
+            "runtime_state": str(record.runtime_state),
+            "visibility": str(record.shown),
+            "base_model": record.base_model,
+            "base_model_family": record.base_model_family,
+            "owner_org": record.owner_org,
+            "declared_capabilities": list(record.declared_capabilities),
+            "parent_id": record.parent_id,
+            "version": record.version,
+            "event_seq": record.event_seq,
+        }
+
+    async def _query(self, question: Question, _reader: VacantId | None) -> dict[str, Any]:
+        matches = await search.search_capability(
+            store=self._store,
+            query=question.query.get("capability"),
+            family=question.query.get("family") or None,
+            limit=_number(question, "limit", search.DEFAULT_LIMIT, 1, search.LIMIT),
+        )
+        return {"matches": [search.match_as_json(match) for match in matches], "not_implemented_in_p4": []}
+
+    async def _event_log(self, question: Question, reader: VacantId | None) -> dict[str, Any]:
+        subject = _subject(question)
+        from_seq = _number(question, "from_seq", 1, 0, 10**18 - 1)
+        limit = _number(question, "limit", DEFAULT_PAGE, 1, PAGE)
+        await visible_record(self._store, subject, reader)
+        events = await event_log(self._store, subject, from_seq, limit)
+        return {
+            "vacant_id": subject.hex(),
+            "events": [msgspec.to_builtins(event) for event in events],
+            "last_seq": await self._store.end(log_of(subject)),
+        }
+
+    async def _lineage(self, question: Question, reader: VacantId | None) -> dict[str, Any]:
+        subject = _subject(question)
+        direction = question.query.get("direction", "ancestors")
+        depth = _number(question, "depth", family_tree.DEPTH, 1, family_tree.DEPTH)
+        start = await visible_record(self._store, subject, reader)
+        found = await family_tree.lineage(self._store, start, direction, depth)
+        return {
+            "vacant_id": subject.hex(),
+            "direction": direction,
+            "depth": depth,
+            "nodes": [msgspec.to_builtins(node) for node in found.nodes],
+            "truncated": found.truncated,
+        }
+
+
+def _subject(question: Question) -> VacantId:
+    return VacantId.from_hex(question.subject or "")
+
+
+def _number(question: Question, name: str, default: int, least: int, most: int) -> int:
+    text = question.query.get(name)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
+        raise InvalidError(f"{name} must be a number from {least} to {most}")
+    return int(text)

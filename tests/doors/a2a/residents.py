@@ -1,0 +1,25 @@
+"""A resident to be served."""
+
+from comity.core.card.behavior import BehaviorBundle
+from comity.core.card.card import CapabilityCard, SubstrateSpec
+from comity.core.card.lifecycle import RuntimeState
+from comity.core.card.logbook import Logbook
+from comity.core.card.resident import ResidentForm
+from tests.pipeline.envelopes.peers import SERVER
+
+
+def resident(**changed) -> ResidentForm:
+    card = CapabilityCard(
+        vacant_id=SERVER.vacant_id,
+        capability_text="says what it was told",
+        endpoint="http://127.0.0.1/a2a/message/send",
+    )
+    fields = {
+        "identity": SERVER.vacant_id,
+        "logbook": Logbook(),
+        "behavior_bundle": BehaviorBundle(),
+        "substrate_spec": SubstrateSpec(),
+        "runtime_state": RuntimeState.ACTIVE,
+        "capability_card": card.signed(SERVER),
+    }
+    return ResidentForm(**{**fields, **changed})

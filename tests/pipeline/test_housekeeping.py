@@ -1,0 +1,78 @@
+"""Chores: each in its own rhythm, none kept from its next time by a failure."""
+
+import asyncio
+
+import pytest
+
+from comity.core.errors import StoreFullError
+from comity.pipeline.housekeeping import keep_house
+from comity.testing import SimulatedClock
+from tests.pipeline.walking import simulated
+
+
+@simulated
+async def test_each_chore_is_done_in_its_own_rhythm():
+    clock = SimulatedClock()
+    done = []
+
+    def chore(name):
+        async def do():
+            done.append((name, round(clock.monotonic())))
+
+        return do
+
+    keeping = asyncio.create_task(keep_house(clock, [(60, chore("sweep")), (150, chore("air"))]))
+    await clock.sleep(301)
+    assert done == [
+        ("sweep", 60),
+        ("sweep", 120),
+        ("air", 150),
+        ("sweep", 180),
+        ("sweep", 240),
+        ("sweep", 300),
+        ("air", 300),
+    ]
+    keeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await keeping
+
+
+@pytest.mark.parametrize(
+    ("failure", "line"),
+    [
+        (StoreFullError("no space is left"), "housekeeping is put off: no space is left"),
+        (KeyError("bug"), "housekeeping failed and is put off"),
+    ],
+)
+@simulated
+async def test_a_chore_that_fails_is_tried_again_and_holds_up_no_other(failure, line, caplog):
+    clock = SimulatedClock()
+    done = []
+
+    async def fail():
+        done.append("tried")
+        raise failure
+
+    async def work():
+        done.append("worked")
+
+    keeping = asyncio.create_task(keep_house(clock, [(60, fail), (60, work)]))
+    await clock.sleep(121)
+    keeping.cancel()
+    assert done == ["tried", "worked"] * 2
+    assert [record.getMessage() for record in caplog.records] == [line] * 2
+
+
+@simulated
+async def test_a_chore_that_takes_long_is_not_made_up_for():
+    clock = SimulatedClock()
+    done = []
+
+    async def dawdle():
+        done.append(clock.monotonic())
+        await clock.sleep(200)
+
+    keeping = asyncio.create_task(keep_house(clock, [(60, dawdle)]))
+    await clock.sleep(600)
+    keeping.cancel()
+    assert [round(at) for at in done] == [60, 260, 460]

@@ -1,0 +1,376 @@
+"""The walk, step by step: what comes before what, what is stored, and what the caller hears."""
+
+import asyncio
+import logging
+
+import pytest
+
+from comity.core.errors import (
+    ComityError,
+    ConflictError,
+    DeadlineError,
+    InvalidError,
+    RateLimitedError,
+    StoreFullError,
+    UnauthenticatedError,
+)
+from comity.core.guard.audit import privacy_hash
+from comity.core.guard.rate import RateLimiter
+from comity.pipeline.room import Admission, Arrival, Sealed
+from comity.pipeline.walk import Walk
+from comity.store.operations import Put, StoreConflict
+from comity.testing import SimulatedClock
+from tests.pipeline.walking import ARRIVAL, House, Shop, Window, settle, simulated
+
+
+class UntouchedStore:
+    """Takes audit entries and nothing else: whoever reads fails."""
+
+    def __init__(self):
+        self.noted = []
+
+    def submit(self, operations, audit=()):
+        assert not operations
+        self.noted.extend(audit)
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(())
+        return done
+
+    def __getattr__(self, name):
+        raise AssertionError(f"{name} was asked of the store")
+
+
+@simulated
+async def test_each_step_comes_after_the_one_before():
+    class Limiter(RateLimiter):
+        def take(self, *args):
+            shop.steps.append("rate")
+            return super().take(*args)
+
+    limiter = Limiter(1, 1)
+    house = House(limit_of=lambda _peer: limiter)
+    shop = Shop()
+    assert await house.take(shop) == "goods"
+    assert shop.steps == ["rate", "identify", "turn", "admit", "handle", "seal", "turn over"]
+    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
+    assert await house.slot()
+    assert await house.sale()
+
+
+@pytest.mark.parametrize("refused_by", ["rate", "identity"])
+@simulated
+async def test_nothing_stored_is_read_for_a_refused_stranger(refused_by):
+    store = UntouchedStore()
+    limiter = RateLimiter(1, 60)
+    shop = Shop(identify=UnauthenticatedError("who are you?"))
+    walk = Walk(store, SimulatedClock(), limit_of=lambda _peer: limiter)
+    if refused_by == "rate":
+        limiter.take(ARRIVAL.peer, 0.0)
+    with pytest.raises(RateLimitedError if refused_by == "rate" else UnauthenticatedError):
+        await walk.take(shop, ARRIVAL)
+    assert shop.steps == ([] if refused_by == "rate" else ["identify"])
+    assert store.noted == []
+
+
+@simulated
+async def test_who_asks_too_often_hears_when_to_come_again_and_is_let_in_then():
+    limiter = RateLimiter(2, 60)
+    house = House(limit_of=lambda _peer: limiter)
+    for _ in range(2):
+        await house.take(Window())
+    with pytest.raises(RateLimitedError, match=r"try again in 30\.0 seconds") as refusal:
+        await house.take(Window())
+    assert refusal.value.retry_after == 30
+    await asyncio.sleep(refusal.value.retry_after)
+    assert await house.take(Window()) == "a look"
+
+
+@simulated
+async def test_one_peer_does_not_use_up_what_another_may_ask():
+    limiter = RateLimiter(1, 60)
+    house = House(limit_of=lambda peer: None if peer == "127.0.0.1" else limiter)
+    await house.take(Window())
+    with pytest.raises(RateLimitedError):
+        await house.take(Window())
+    await house.take(Window(), Arrival(door="test", peer="198.51.100.1", body={}))
+    for _ in range(5):
+        await house.take(Window(), Arrival(door="test", peer="127.0.0.1", body={}))
+
+
+@simulated
+async def test_a_state_change_and_its_audit_entry_are_one_transaction():
+    house = House()
+    await house.take(Shop())
+    spaces = [[operation.space for operation in operations] for operations, _ in house.store.written]
+    entries = [[draft.verification_result for draft in drafts] for _, drafts in house.store.written]
+    assert spaces == [["slot"], ["sale"]]
+    assert entries == [["SHOP_ADMITTED"], ["SHOP_OK"]]
+
+
+@simulated
+async def test_the_work_begins_only_when_the_admission_is_durable():
+    house = House()
+    shop = Shop()
+    house.store.held = True
+    call = house.begin(shop)
+    await settle()
+    assert shop.steps[-1] == "admit"
+    house.store.held = False
+    house.store.release()
+    assert await call == "goods"
+
+
+@simulated
+async def test_the_reply_leaves_only_after_its_own_commit():
+    house = House()
+
+    async def hold(_call):
+        house.store.held = True
+
+    call = house.begin(Shop(seal=hold))
+    await settle()
+    assert not call.done()
+    assert house.observed == []
+    house.store.release()
+    assert await call == "goods"
+
+
+@simulated
+async def test_a_call_that_changes_nothing_does_not_wait_for_its_audit_entry():
+    house = House()
+    house.store.held = True
+    assert await house.take(Window()) == "a look"
+    assert await house.store.results() == []
+    house.store.release()
+    await settle()
+    assert await house.store.results() == ["WINDOW_OK"]
+
+
+@simulated
+async def test_the_audit_entry_says_what_happened_and_not_who_by_name():
+    house = House(audit_level="full")
+
+    async def slowly(_call):
+        await asyncio.sleep(0.25)
+
+    sealed = Sealed(reply="goods", audit={"content_hash": "sha256:abc"})
+    await house.take(Shop(handle=slowly, sealed=sealed))
+    await settle()
+    entry = (await house.store.entries())[-1]
+    assert entry.verification_result == "SHOP_OK"
+    assert entry.checks_passed == ("rate", "identity", "stock")
+    assert entry.issuer_hash == privacy_hash("local:somebody")
+    assert entry.content_hash == "sha256:abc"
+    assert entry.audit_level == "full"
+    assert 250 <= entry.duration_ms < 251
+    assert entry.created_at.startswith("2026-01-01T00:00:00.25")
+
+
+@simulated
+async def test_an_answer_that_was_given_before_is_given_again_without_work():
+    house = House()
+    shop = Shop(admission=Admission(answered=Sealed(reply="the same as last time")))
+    assert await house.take(shop) == "the same as last time"
+    assert shop.steps == ["identify", "turn", "admit", "turn over"]
+    await settle()
+    assert await house.store.results() == ["SHOP_OK"]
+
+
+FAILURES = {
+    "a refusal": (InvalidError("no such goods"), InvalidError, "invalid"),
+    "a fault": (ZeroDivisionError("secret-path"), ComityError, "internal"),
+    "a timeout of its own": (TimeoutError("inner"), ComityError, "internal"),
+}
+
+
+@pytest.mark.parametrize("step", ["handle", "seal"])
+@pytest.mark.parametrize("failure", FAILURES)
+@simulated
+async def test_work_that_fails_gives_its_admission_back(step, failure):
+    raised, heard, code = FAILURES[failure]
+    house = House()
+    shop = Shop(**{step: raised})
+    with pytest.raises(heard) as refusal:
+        await house.take(shop)
+    assert refusal.value.code == code
+    assert shop.steps[-1] == "give back"
+    assert not await house.slot()
+    entries = await house.store.entries()
+    assert [entry.verification_result for entry in entries] == ["SHOP_ADMITTED", "SHOP_FAILED"]
+    assert entries[-1].failed_step == code
+    operations, drafts = house.store.written[-1]
+    assert len(operations) == len(drafts) == 1
+
+
+@simulated
+async def test_work_that_takes_too_long_is_ended_at_its_deadline_and_gives_its_admission_back():
+    house = House()
+    ended = []
+
+    async def forever(_call):
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append(house.clock.monotonic())
+
+    with pytest.raises(DeadlineError, match="shop took longer than 5 seconds; try again later"):
+        await house.take(Shop(handle=forever))
+    assert ended == [5.0]
+    assert not await house.slot()
+    assert (await house.store.entries())[-1].failed_step == "deadline"
+
+
+@pytest.mark.parametrize("step", ["identify", "admit", "handle", "seal"])
+@simulated
+async def test_a_fault_becomes_one_clean_error_and_a_line_in_the_log(step, caplog):
+    house = House()
+    with pytest.raises(ComityError) as refusal:
+        await house.take(Shop(**{step: KeyError("/home/somebody/comity.db")}))
+    assert type(refusal.value) is ComityError
+    assert refusal.value.message == "shop failed on our side; the log of this node says why"
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert caplog.records[0].name == "comity.walk"
+    assert "comity.db" in caplog.text
+
+
+@simulated
+async def test_a_refusal_in_the_admission_is_heard_and_leaves_one_entry():
+    house = House()
+    shop = Shop(admit=InvalidError("closed today"))
+    with pytest.raises(InvalidError, match="closed today"):
+        await house.take(shop)
+    await settle()
+    entries = await house.store.entries()
+    assert [(e.verification_result, e.failed_step) for e in entries] == [("SHOP_FAILED", "invalid")]
+    assert "give back" not in shop.steps
+
+
+@simulated
+async def test_a_conflict_in_the_admission_is_heard_and_there_is_nothing_to_give_back():
+    house = House()
+    await house.store.commit(Put(space="slot", key="1", value=b"somebody else's"))
+    shop = Shop()
+    with pytest.raises(ConflictError) as refusal:
+        await house.take(shop)
+    assert refusal.value.current.value == b"somebody else's"
+    await settle()
+    assert shop.steps == ["identify", "turn", "admit"]
+    assert await house.slot()
+    assert await house.store.results() == ["SHOP_FAILED"]
+
+
+@simulated
+async def test_who_is_overtaken_while_he_works_gives_the_answer_of_the_other():
+    house = House()
+    sealed = Sealed(reply="mine", operations=(Put(space="sale", key="1", value=b"mine", expect=0),))
+
+    async def meanwhile(_call):
+        await house.store.commit(Put(space="sale", key="1", value=b"other"))
+
+    shop = Shop(handle=meanwhile, sealed=sealed)
+    assert await house.take(shop) == "what the other one sold"
+    await settle()
+    assert "give back" not in shop.steps
+    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
+
+
+@simulated
+async def test_who_is_overtaken_and_has_no_answer_gives_his_admission_back():
+    house = House()
+    conflict = StoreConflict(Put(space="sale", key="1", value=b""), None)
+
+    async def overtake(_call):
+        house.store.refusals = [conflict]
+
+    shop = Shop(seal=overtake, overtaken=conflict)
+    with pytest.raises(ConflictError):
+        await house.take(shop)
+    assert not await house.slot()
+    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_FAILED"]
+
+
+@simulated
+async def test_a_store_that_is_full_when_the_answer_is_sealed_gets_the_admission_back():
+    house = House()
+
+    async def fill_up(_call):
+        house.store.refusals = [StoreFullError("no space is left for /data/comity.db")]
+
+    with pytest.raises(StoreFullError):
+        await house.take(Shop(seal=fill_up))
+    assert not await house.slot()
+    assert not await house.sale()
+    assert (await house.store.entries())[-1].failed_step == "store_full"
+
+
+@pytest.mark.parametrize("second", [StoreFullError("still full"), ValueError("a bug")])
+@simulated
+async def test_what_cannot_be_given_back_is_logged_and_does_not_hide_the_first_failure(second, caplog):
+    house = House()
+    with pytest.raises(InvalidError, match="the first"):
+        await house.take(Shop(**{"handle": InvalidError("the first"), "give back": second}))
+    assert [record.getMessage() for record in caplog.records] == [
+        "a failed call could not give its admission back"
+    ]
+    await settle()
+    assert await house.slot()  # as after a crash: the slot is pending, and the room finds it so
+    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_FAILED"]
+
+
+@simulated
+async def test_an_audit_entry_that_cannot_be_written_is_for_the_log_and_not_for_the_caller(caplog):
+    house = House()
+    house.store.refusals = [StoreFullError("no space is left")]
+    assert await house.take(Window()) == "a look"
+    await settle()
+    assert "an audit entry could not be written: no space is left" in caplog.text
+
+
+@simulated
+async def test_a_walk_without_a_trail_writes_state_and_no_entries():
+    house = House(audited=False)
+    await house.take(Shop())
+    await house.take(Window())
+    house.walk.count_refusal("http", "forbidden")
+    house.walk.flush()
+    assert [drafts for _, drafts in house.store.written] == [(), ()]
+
+
+@simulated
+async def test_calls_that_must_wait_for_each_other_do_so_until_the_last_commit():
+    house = House()
+    lock = asyncio.Lock()
+    first, second = Shop(handle=InvalidError("sold out")), Shop()
+    first.lock = second.lock = lock
+    house.store.held = True
+    calls = [house.begin(first), house.begin(second)]
+    for _ in range(2):  # the admission of the first, then its give-back
+        await settle()
+        assert second.steps == ["identify", "turn"]
+        house.store.release()
+    await settle()
+    assert second.steps == ["identify", "turn", "admit"]
+    house.store.held = False
+    house.store.release()
+    assert await asyncio.gather(*calls, return_exceptions=True) == [first.instead["handle"], "goods"]
+
+
+OUTCOMES = {
+    "ok": {},
+    "invalid": {"handle": InvalidError("no")},
+    "unauthenticated": {"identify": UnauthenticatedError("who?")},
+    "internal": {"handle": KeyError("bug")},
+    "deadline": {"handle": lambda _call: asyncio.sleep(60)},
+}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+@simulated
+async def test_each_call_is_observed_once_with_its_outcome(outcome):
+    house = House()
+    logging.disable(logging.CRITICAL)
+    try:
+        await asyncio.gather(house.take(Shop(**OUTCOMES[outcome])), return_exceptions=True)
+    finally:
+        logging.disable(logging.NOTSET)
+    assert house.observed == [("shop", outcome, 5.0 if outcome == "deadline" else 0.0)]
