@@ -261,4 +261,6 @@ def _duration(seconds: float) -> str:
     days, hours = divmod(hours, 24)
     if days:
         return f"{days} d {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -145,6 +145,8 @@ def test_a_name_can_exist(name):
     assert is_name(name)
 
 
-@pytest.mark.parametrize("name", ["", ".", "a..b", "-a", "a-", "a b", "ä", "a" * 64, ".".join(["a" * 49] * 6)])
+@pytest.mark.parametrize(
+    "name", ["", ".", "a..b", "-a", "a-", "a b", "ä", "a" * 64, ".".join(["a" * 49] * 6)]
+)
 def test_a_name_cannot_exist(name):
     assert not is_name(name)

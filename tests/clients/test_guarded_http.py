@@ -1,11 +1,11 @@
 """The client that goes out: it sends what it is given, to nobody whom it should not."""
 
 import asyncio
-import datetime
 import gc
 import ssl
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import httpcore
 import orjson
@@ -240,16 +240,14 @@ async def test_a_server_that_hangs_up_gives_no_answer(client):
 
 
 async def test_half_an_answer_is_no_answer(client):
-    async with serving(lambda _: reply(b"123456")[:-3]) as server:
+    async def cut_short(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply(b"123456")[:-3])
+        await writer.drain()
 
-        async def cut_short(reader, writer):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(reply(b"123456")[:-3])
-            await writer.drain()
-
-        async with serving(cut_short) as server:
-            with pytest.raises(NoAnswerError, match="broke"):
-                await client.request("GET", server.url())
+    async with serving(cut_short) as server:
+        with pytest.raises(NoAnswerError, match="broke"):
+            await client.request("GET", server.url())
 
 
 async def test_something_that_is_not_http_gives_no_answer(client):
@@ -384,15 +382,15 @@ def certificate(tmp_path_factory):
     """For a.example, signed by nobody but itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a.example")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("a.example")]), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -433,6 +431,26 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(server_tls):
 
 
 async def test_a_server_without_tls_is_told_from_one_that_is_away(client):
-    async with serving(lambda _: reply()) as server:
+    async def plain(reader, writer):
+        await reader.read(1)
+        writer.write(reply())
+        await writer.drain()
+
+    async with serving(plain) as server:
         with pytest.raises(UnreachableError, match="does not speak TLS"):
             await client.request("GET", server.url(scheme="https"))
+
+
+async def test_a_handshake_that_never_ends_leaves_no_connection_behind():
+    gone = asyncio.Event()
+
+    async def silent(reader, writer):
+        await reader.read()
+        gone.set()
+
+    http = GuardedHttp(allow_loopback=True, timeout=0.05)
+    async with serving(silent) as server:
+        with pytest.raises((UnreachableError, NoAnswerError)):
+            await http.request("GET", server.url(scheme="https"))
+        await gone.wait()
+    await http.aclose()

@@ -5,8 +5,9 @@ Loaded with the first request, because the HTTP library is.
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import httpcore
 
@@ -39,10 +40,10 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
                 share = None if timeout is None else timeout / len(addresses)
                 for address in addresses[:-1]:
                     try:
-                        return await self._network.connect_tcp(address, port, share)
+                        return _Stream(await self._network.connect_tcp(address, port, share))
                     except (httpcore.ConnectError, httpcore.ConnectTimeout):
                         continue
-                return await self._network.connect_tcp(addresses[-1], port, share)
+                return _Stream(await self._network.connect_tcp(addresses[-1], port, share))
         except TimeoutError:
             raise httpcore.ConnectTimeout from None
 
@@ -58,6 +59,37 @@ class GuardedNetwork(httpcore.AsyncNetworkBackend):
                     f"{host} is at {refusal}, which is not called unless the owner of this node allows it"
                 )
         return found[:_ADDRESSES_TRIED]
+
+
+class _Stream(httpcore.AsyncNetworkStream):
+    """The library leaves a connection open when it is cancelled in the middle of a TLS handshake."""
+
+    def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
+        self._inner = inner
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - same
+        return await self._inner.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - same
+        await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - same
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            return await self._inner.start_tls(ssl_context, server_hostname, timeout)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._inner.aclose())
+            raise
 
 
 async def system_resolve(host: str, port: int) -> Sequence[str]:

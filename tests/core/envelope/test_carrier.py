@@ -15,7 +15,7 @@ from comity.core.envelope.carrier import (
 )
 from comity.core.envelope.dialects import recognise
 from comity.core.envelope.errors import EnvelopeFormatError
-from comity.core.envelope.message import A2APart, SelfEval
+from comity.core.envelope.message import SelfEval
 from comity.core.wire.strict_json import dumps, loads
 from tests.core.envelope.samples import ALICE, BOB, envelopes, said, sent
 from tests.core.wire.json_values import values

@@ -88,10 +88,9 @@ class TestAStatement:
         tampered = copy.deepcopy(stated().to_json()) | {name: value}
         try:
             received = TipStatement.from_json(tampered)
-        except EnvelopeFormatError as refusal:
-            assert refusal.message.startswith("invalid statement: ")
-        else:
-            assert received == stated() or not received.verify()
+        except EnvelopeFormatError:
+            return
+        assert received == stated() or not received.verify()
 
     @given(values())
     def test_is_not_read_from_any_other_json(self, value):

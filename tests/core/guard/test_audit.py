@@ -157,6 +157,8 @@ class TestADraft:
     def test_says_that_there_is_no_bundle_unless_told(self):
         entry = link(draft(), position=1, previous_hash=None)
         assert entry.bundle_id_hash == entry.content_hash == entry.issuer_hash == "n/a"
+        assert entry.bundle_version == entry.manifest_signature == "n/a"
+        assert (entry.duration_ms, entry.checks_passed, entry.audit_level) == (0, (), "standard")
 
 
 class TestVerifying:
@@ -257,6 +259,7 @@ class TestVerifyingAPart:
     def test_without_the_entry_before_it_the_first_link_is_taken_as_it_is(self):
         entries = chain(9)
         assert verify(entries[4:], first_position=5) == (True, None)
+        assert verify(entries[1:], first_position=2) == (True, None)
         assert verify(entries[4:]) == (False, "audit entry 1: position is 5, expected 1")
 
     def test_without_the_entry_before_it_a_link_must_still_be_there(self):

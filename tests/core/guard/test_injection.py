@@ -117,6 +117,10 @@ class TestFinding:
         assert found[0].position == 2
         assert found[0].matched_text == chr(code)
 
+    def test_the_neighbours_of_forbidden_characters_are_not(self):
+        near = {neighbour for code in FORBIDDEN for neighbour in (code - 1, code, code + 1)} - {-1}
+        assert sorted(code for code in near if ids(chr(code))) == sorted(FORBIDDEN)
+
     @given(st.characters())
     def test_no_other_character_is_forbidden(self, character):
         assert (ids(character) != set()) == (ord(character) in FORBIDDEN)

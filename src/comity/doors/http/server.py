@@ -58,6 +58,7 @@ class HttpServer:
         config = uvicorn.Config(
             app,
             http=HttpConnection,
+            interface="asgi3",
             ws="none",
             lifespan="off",
             log_config=None,

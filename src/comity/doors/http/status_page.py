@@ -3,6 +3,7 @@
 The page is whole when it arrives; its script only keeps the figures fresh.
 """
 
+import shlex
 from collections.abc import Awaitable, Callable
 from html import escape
 from importlib.resources import files
@@ -20,7 +21,8 @@ Asset = Callable[[Request], Awaitable[Response]]
 
 def page(status: dict[str, Any]) -> str:
     template = Template((_FOLDER / "status.html").read_text("utf-8"))
-    return template.substitute({key: escape(str(value)) for key, value in status.items()})
+    shown = {**status, "token_file": shlex.quote(f"{status['data']}/token")}
+    return template.substitute({key: escape(str(value)) for key, value in shown.items()})
 
 
 def assets() -> dict[str, Asset]:
@@ -29,6 +31,13 @@ def assets() -> dict[str, Asset]:
 
 def _asset(content: bytes, kind: str) -> Asset:
     async def serve(_request: Request) -> Response:
-        return Response(content, headers={"content-type": kind, "cache-control": "max-age=300"})
+        return Response(
+            content,
+            headers={
+                "content-type": kind,
+                "cache-control": "max-age=300",
+                "x-content-type-options": "nosniff",
+            },
+        )
 
     return serve

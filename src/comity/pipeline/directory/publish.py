@@ -232,10 +232,9 @@ def republished(before: CardRecord | None, publication: SignedPublication, now: 
     if before is not None:
         if parent is not None and parent != before.parent_id:
             raise AppendOnlyViolation("parent_id is set with the first publication and never changes")
-        halo_version = before.capability_card().halo_version
-        if card.halo_version < halo_version:
+        if card.halo_version < before.halo_version:
             raise AppendOnlyViolation(
-                f"halo_version never goes down: {halo_version} is published, this is {card.halo_version}"
+                f"halo_version never goes down: {before.halo_version} is published, this is {card.halo_version}"
             )
         said = {name: getattr(before, name) if value is None else value for name, value in said.items()}
         declared = _declared_before(before, declared)
@@ -243,6 +242,7 @@ def republished(before: CardRecord | None, publication: SignedPublication, now: 
         vacant_id=card.vacant_id.hex(),
         card=serialize(card).decode(),
         card_hash=card.card_hash().hex(),
+        halo_version=card.halo_version,
         runtime_state=asked.runtime_state,
         visibility=asked.visibility,
         declared_capabilities=(card.capability_text,) if declared is None else declared,

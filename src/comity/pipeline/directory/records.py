@@ -35,6 +35,7 @@ class CardRecord(Struct, frozen=True, kw_only=True):
     vacant_id: str
     card: str
     card_hash: str
+    halo_version: int
     runtime_state: RuntimeState
     visibility: Visibility
     declared_capabilities: tuple[str, ...]

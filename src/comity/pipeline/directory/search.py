@@ -62,12 +62,12 @@ async def search_capability(
     words = searchable(query or "")
     if len(words.split()) > QUERY_WORDS:
         raise InvalidError(f"a query has at most {QUERY_WORDS} words; leave some out")
-    keys = [_ACTIVE] if not words.strip() or include_local else []
-    if family is not None:
-        keys.append(("family", family))
+    narrowed = [] if family is None else [("family", family)]
+    # A key leads to the documents where no word does; in FOUND everything is active.
+    keys = narrowed if narrowed or words.strip() else [_ACTIVE]
     found = await store.find(FOUND, words=words, keys=keys, limit=limit)
     if include_local and len(found) < limit:
-        found += await store.find(KEPT, words=words, keys=keys, limit=limit - len(found))
+        found += await store.find(KEPT, words=words, keys=[*narrowed, _ACTIVE], limit=limit - len(found))
     return [_match(document) for document in found]
 
 

@@ -1,17 +1,27 @@
 const FRESH_MS = 2000;
 const FIGURES = ["uptime", "calls", "audit_entries", "store", "encryption", "state"];
 
+function show(id, value) {
+  const place = document.getElementById(id);
+  // an unchanged text is left alone: a screen reader would read it out again
+  if (place.textContent !== String(value)) place.textContent = value;
+}
+
+function lamp(ready) {
+  document.getElementById("lamp").dataset.ready = ready ? "True" : "False";
+}
+
 async function refresh() {
-  const lamp = document.getElementById("lamp");
   try {
     const answer = await fetch("/v1/status", { cache: "no-store" });
-    if (!answer.ok) throw new Error(answer.status);
+    if (answer.status === 401) throw new Error("this page has expired; restart the node for a new link");
+    if (!answer.ok) throw new Error(`the node answers with status ${answer.status}`);
     const status = await answer.json();
-    for (const name of FIGURES) document.getElementById(name).textContent = status[name];
-    lamp.dataset.ready = status.ready ? "True" : "False";
-  } catch {
-    lamp.dataset.ready = "False";
-    document.getElementById("state").textContent = "not reachable";
+    for (const name of FIGURES) show(name, status[name]);
+    lamp(status.ready);
+  } catch (reason) {
+    show("state", reason instanceof TypeError ? "not reachable" : reason.message);
+    lamp(false);
   }
 }
 

@@ -1,0 +1,350 @@
+"""One call on one pair, from the first attempt to its reply or to a clear word on what became of it.
+
+An envelope is written down before it is sent and then sent again, byte for byte, for as long as its
+outcome is open: a target that keeps its replies answers all of them with the same one (ruling 9).
+
+| the target says                    | so the envelope was  | and we                                    |
+|------------------------------------|----------------------|-------------------------------------------|
+| a verified reply                   | accepted             | are done                                  |
+| nothing, or 502                    | maybe accepted       | send it again                             |
+| 503, 429, or cannot be reached     | not accepted by this | send it again                             |
+| 409, signed: this is the tip       | accepted             | send it again, for the stored reply       |
+| 409, signed: the tip is elsewhere  | not accepted         | go there (never back) and write a new one |
+| 409 without a statement we believe | not accepted by this | try the next place where it may stand     |
+| 500, 504                           | maybe accepted       | tell the caller                           |
+| any other refusal                  | not accepted by this | tell the caller                           |
+
+"By this" counts only as long as no earlier attempt may have been accepted. Peers of the reference
+release sign no statement and keep no replies; with them a lost reply cannot be had any more, and the
+next call finds the place where the pair goes on, proven by the signature on its reply.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from comity.clients.dispatch import DispatchResult
+from comity.clients.guarded_http import Answer
+from comity.clients.pair import Answered, Pair, positions_of, state_after, state_before
+from comity.clients.refusals import NoAnswerError, ReplyLostError, TargetRefusedError, UnreachableError
+from comity.clients.replies import advanced_by_reply, read_refusal, read_result, refusal_of, verified_reply
+from comity.clients.targets import dialect_of
+from comity.core.card.card import CapabilityCard
+from comity.core.clock import Clock
+from comity.core.envelope.carrier import to_a2a_jsonrpc
+from comity.core.envelope.chain import ReplayState
+from comity.core.envelope.envelope import Dialect, VacantEnvelope, signed_envelope
+from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError
+from comity.core.envelope.message import A2AMessage
+from comity.core.envelope.statement import TipStatement, resynchronised
+from comity.core.errors import ComityError, OverloadedError, RateLimitedError, RetryLaterError
+from comity.core.identity.keys import SigningKey
+from comity.core.wire import strict_json
+from comity.store.operations import StoreConflict
+
+_ENVELOPES: Final = 16
+_LONGEST_RETRY_AFTER: Final = 30.0
+_FIRST_LOOK: Final = 0.05
+_LONGEST_LOOK: Final = 1.0
+_OTHER: Final[dict[Dialect, Dialect]] = {"seed": "selfeval", "selfeval": "seed"}
+
+
+class Http(Protocol):
+    """What carries our requests; the guarded client does."""
+
+    async def request(
+        self, method: str, url: str, json: Any = None, headers: Any = None, *, body: bytes | None = None
+    ) -> Answer: ...
+
+
+class Retries(Struct, frozen=True, kw_only=True):
+    """How often one envelope is sent, and how long to wait in between: each time twice as long."""
+
+    attempts: int = 6
+    first_wait: float = 0.2
+    longest_wait: float = 5.0
+
+    def waits(self) -> Iterator[float]:
+        wait = self.first_wait
+        for _ in range(self.attempts - 1):
+            yield wait
+            wait = min(2 * wait, self.longest_wait)
+
+
+class _Again(Struct, frozen=True):
+    """Send the same bytes again. `maybe`: they may have been accepted; `accepted`: they were."""
+
+    failure: ComityError
+    wait: float = 0.0
+    maybe: bool = False
+    accepted: bool = False
+
+
+class _Elsewhere(Struct, frozen=True):
+    """The target does not stand where this envelope begins; `at` is where it says it stands."""
+
+    refusal: ComityError
+    at: ReplayState | None = None
+
+
+class _NotUnderstood(Struct, frozen=True):
+    """The signature did not verify over there, which is how a peer of the other dialect reads ours."""
+
+    refusal: ComityError
+
+
+_Verdict = DispatchResult | _Again | _Elsewhere | _NotUnderstood
+
+
+class Conversation:
+    def __init__(
+        self,
+        *,
+        pair: Pair,
+        http: Http,
+        clock: Clock,
+        key: SigningKey,
+        retries: Retries,
+        patience: float,
+        card: CapabilityCard,
+        endpoint: str,
+        payload: A2AMessage,
+        idempotency_key: str,
+        repeatable: bool,
+    ) -> None:
+        """`repeatable`: the caller knows the key and may call again under it."""
+        self._pair = pair
+        self._http = http
+        self._clock = clock
+        self._key = key
+        self._retries = retries
+        self._patience = patience
+        self._card = card
+        self._endpoint = endpoint
+        self._payload = payload
+        self._idempotency_key = idempotency_key
+        self._repeatable = repeatable
+        self._target = card.vacant_id.short()
+
+    async def hold(self) -> DispatchResult:
+        """The reply, or the error that says what became of the call."""
+        try:
+            first = await self._begin()
+            if isinstance(first, DispatchResult):
+                return first
+            return await self._go_on(*first)
+        except StoreConflict:
+            raise OverloadedError(
+                f"another process has taken over the calls to {self._target}. {self._remedy()}"
+            ) from None
+        finally:
+            await self._pair.leave()
+
+    async def _begin(self) -> DispatchResult | tuple[VacantEnvelope, list[ReplayState], bool]:
+        """Take the pair from whichever process has it, and write the first envelope down."""
+        look = _FIRST_LOOK
+        give_up = self._clock.monotonic() + self._patience
+        while True:
+            if not self._pair.known:
+                await self._pair.read()
+            if self._repeatable and (answered := self._answered_before()) is not None:
+                return answered
+            positions = positions_of(self._pair)
+            envelope = self._repeated()
+            repeated = envelope is not None
+            envelope = envelope or self._signed(positions.pop(0), self._dialect())
+            try:
+                await self._pair.sending(envelope, _body(envelope))
+            except StoreConflict:
+                if self._clock.monotonic() >= give_up:
+                    raise OverloadedError(
+                        f"another process is in the middle of a call to {self._target}; try again later"
+                    ) from None
+                await self._clock.sleep(look)
+                look = min(2 * look, _LONGEST_LOOK)
+            else:
+                return envelope, positions, repeated
+
+    async def _go_on(
+        self, envelope: VacantEnvelope, positions: list[ReplayState], repeated: bool
+    ) -> DispatchResult:
+        open_dialect = self._dialect_is_open()
+        for _ in range(_ENVELOPES):
+            verdict = await self._deliver(envelope, maybe=repeated)
+            if isinstance(verdict, DispatchResult):
+                return verdict
+            repeated = False
+            position, dialect, failure = state_before(envelope), envelope.dialect, verdict.refusal
+            if isinstance(verdict, _NotUnderstood):
+                if not open_dialect:
+                    break
+                open_dialect, dialect = False, _OTHER[dialect]
+            elif verdict.at is not None:
+                await self._pair.stands_at(verdict.at)
+                position, positions = verdict.at, []
+            elif positions:
+                position = positions.pop(0)
+            else:
+                break
+            envelope = self._signed(position, dialect)
+            await self._pair.sending(envelope, _body(envelope))
+        raise failure
+
+    async def _deliver(
+        self, envelope: VacantEnvelope, *, maybe: bool
+    ) -> DispatchResult | _Elsewhere | _NotUnderstood:
+        body = _body(envelope)
+        waits = self._retries.waits()
+        while True:
+            verdict = await self._attempt(envelope, body, maybe=maybe)
+            if not isinstance(verdict, _Again):
+                return verdict
+            maybe = maybe or verdict.maybe
+            wait = next(waits, None)
+            if wait is None:
+                break
+            await self._clock.sleep(max(wait, verdict.wait))
+            await self._pair.keep_away_others()
+        if verdict.accepted:
+            await self._pair.stands_at(state_after(envelope))
+            raise self._reply_lost("accepted the call, and its reply cannot be had any more")
+        if maybe:
+            raise NoAnswerError(
+                f"{self._target} gave no answer to {self._retries.attempts} attempts; the call may have been "
+                f"carried out. {self._remedy()}"
+            )
+        self._pair.was_not_accepted(envelope)
+        raise verdict.failure
+
+    async def _attempt(self, envelope: VacantEnvelope, body: bytes, *, maybe: bool) -> _Verdict:
+        try:
+            answer = await self._http.request("POST", self._endpoint, body=body)
+        except UnreachableError as failure:
+            return _Again(failure)
+        except NoAnswerError as failure:
+            return _Again(failure, maybe=True)
+        except TargetRefusedError:
+            if not maybe:
+                self._pair.was_not_accepted(envelope)
+            raise
+        if 200 <= answer.status < 300:
+            return await self._answered(answer, envelope, body)
+        refusal = refusal_of(answer)
+        if answer.status == 409:
+            return await self._conflict(answer, envelope, refusal, maybe=maybe)
+        if (again := _worth_another_try(answer, refusal)) is not None:
+            return again
+        # With 500 and 504 a peer of the reference release has used the number up, and ours has not.
+        if maybe or answer.status >= 500:
+            raise refusal
+        self._pair.was_not_accepted(envelope)
+        if answer.status == 401:
+            return _NotUnderstood(refusal)
+        raise refusal
+
+    async def _answered(self, answer: Answer, envelope: VacantEnvelope, body: bytes) -> DispatchResult:
+        reply = verified_reply(read_result(answer), request=envelope, card=self._card)
+        pair = self._pair
+        # built on a request whose reply never came: then that reply is missing from the chain of replies
+        lost = pair.record.replies_lost or state_before(envelope) != pair.accepted
+        replied = advanced_by_reply(pair.replied, reply, replies_lost=lost)
+        kept = Answered(body, answer.body) if self._repeatable else None
+        try:
+            await pair.was_answered(envelope, replied, kept)
+        except StoreConflict:
+            # Our lease ran out and another process took the pair over. It knows of this request, and the
+            # reply is proven.
+            pair.known = False
+        return DispatchResult(envelope, reply, self._card)
+
+    async def _conflict(
+        self, answer: Answer, envelope: VacantEnvelope, refusal: ComityError, *, maybe: bool
+    ) -> _Again | _Elsewhere:
+        told = self._told(answer)
+        if told is None:
+            if maybe:
+                raise self._reply_lost("has seen the call before and does not repeat its reply")
+            self._pair.was_not_accepted(envelope)
+            return _Elsewhere(refusal)
+        if told == state_after(envelope):
+            return _Again(refusal, maybe=True, accepted=True)
+        if told == state_before(envelope):
+            return _Again(refusal)  # it contradicts itself; perhaps another worker of it just moved
+        if maybe and told.last_sequence_no > envelope.sequence_no:
+            await self._pair.stands_at(told)
+            raise self._reply_lost("has gone on since the call, which may have been carried out")
+        return _Elsewhere(refusal, told)
+
+    def _told(self, answer: Answer) -> ReplayState | None:
+        """Where the target stands by its own signature. One that goes back is refused by raising."""
+        try:
+            statement = TipStatement.from_json(read_refusal(answer).get("statement"))
+            return resynchronised(self._pair.key, self._pair.accepted, statement)
+        except (EnvelopeFormatError, EnvelopeSignatureError):
+            return None
+
+    def _signed(self, position: ReplayState, dialect: Dialect) -> VacantEnvelope:
+        return signed_envelope(
+            from_vid=self._pair.key.from_vid,
+            to_vid=self._pair.key.to_vid,
+            payload=self._payload,
+            sequence_no=position.last_sequence_no + 1,
+            prev_envelope_hash=position.chain_tip,
+            idempotency_key=self._idempotency_key,
+            timestamp=datetime.fromtimestamp(self._clock.now(), UTC),
+            signing_key=self._key,
+            dialect=dialect,
+        )
+
+    def _answered_before(self) -> DispatchResult | None:
+        answered = self._pair.answered_request(self._idempotency_key, self._payload)
+        if answered is None:
+            return None
+        envelope, body = answered
+        return DispatchResult(envelope, verified_reply(body, request=envelope, card=self._card), self._card)
+
+    def _repeated(self) -> VacantEnvelope | None:
+        return self._pair.open_request(self._idempotency_key, self._payload) if self._repeatable else None
+
+    def _dialect(self) -> Dialect:
+        if (asked := dialect_of(self._card)) is not None:
+            return asked
+        if self._payload.self_eval is not None:
+            return "selfeval"
+        return self._pair.record.dialect or "seed"
+
+    def _dialect_is_open(self) -> bool:
+        known = dialect_of(self._card) or self._pair.record.dialect
+        return known is None and self._payload.self_eval is None
+
+    def _reply_lost(self, what: str) -> ReplyLostError:
+        return ReplyLostError(f"{self._target} {what}; the next call to it will go through")
+
+    def _remedy(self) -> str:
+        if self._repeatable:
+            return f"Call again under the key {self._idempotency_key} to get its reply"
+        return "Give the call an idempotency key to be able to repeat it safely"
+
+
+def _body(envelope: VacantEnvelope) -> bytes:
+    return strict_json.dumps(to_a2a_jsonrpc(envelope))
+
+
+def _worth_another_try(answer: Answer, refusal: ComityError) -> _Again | None:
+    wait = _retry_after(answer)
+    match answer.status:
+        case 429:
+            return _Again(RateLimitedError(refusal.message, wait), wait)
+        case 502:
+            return _Again(RetryLaterError(refusal.message), maybe=True)
+        case 503:
+            return _Again(OverloadedError(refusal.message, wait), wait)
+    return None
+
+
+def _retry_after(answer: Answer) -> float:
+    """Seconds; a date, or nonsense, counts as none."""
+    given = answer.headers.get("retry-after", "")
+    return min(float(given), _LONGEST_RETRY_AFTER) if given.isdecimal() and len(given) < 10 else 0.0

@@ -1,0 +1,115 @@
+"""Calls without a memory of their own: the caller says where the pair stands, and keeps what comes of it.
+
+The contract's two functions. For calls that go on after lost replies, restarts and crashes there is
+`comity.clients.dispatcher`.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from comity.clients.envelopes import build_envelope
+from comity.clients.guarded_http import TIMEOUT, GuardedHttp
+from comity.clients.replies import read_result, verified_reply
+from comity.clients.targets import (
+    AggregationSearch,
+    ReputationOracle,
+    callable_endpoint,
+    choose_target,
+    dialect_of,
+)
+from comity.core.card.card import CapabilityCard
+from comity.core.envelope.carrier import to_a2a_jsonrpc
+from comity.core.envelope.envelope import EMPTY_PREV_HASH, VacantEnvelope
+from comity.core.envelope.message import A2AMessage
+from comity.core.identity.keys import SigningKey, VacantId
+
+DispatchTransport = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Carries a JSON body to a URL and brings back the JSON object that answers it."""
+
+
+class DispatchResult(Struct, frozen=True):
+    request_envelope: VacantEnvelope
+    response_envelope: VacantEnvelope
+    target: CapabilityCard
+
+
+class Requester(Protocol):
+    """A resident form, or whatever else has an identity."""
+
+    @property
+    def identity(self) -> VacantId: ...
+
+
+class ResponseReplayStore(Protocol):
+    async def check_and_advance(self, env: VacantEnvelope, /) -> None: ...
+
+
+async def call_local(
+    *,
+    target_card: CapabilityCard,
+    requester: Requester | VacantId,
+    requester_signing_key: SigningKey,
+    payload: A2AMessage,
+    transport: DispatchTransport,
+    sequence_no: int = 1,
+    prev_envelope_hash: bytes = EMPTY_PREV_HASH,
+    caller_response_replay_store: ResponseReplayStore | None = None,
+) -> DispatchResult:
+    """Call the owner of a card that is at hand."""
+    endpoint = callable_endpoint(target_card)
+    request = build_envelope(
+        from_vid=requester if isinstance(requester, VacantId) else requester.identity,
+        to_vid=target_card.vacant_id,
+        payload=payload,
+        sequence_no=sequence_no,
+        prev_envelope_hash=prev_envelope_hash,
+        signing_key=requester_signing_key,
+        dialect=dialect_of(target_card) or "seed",
+    )
+    body = await transport(endpoint, to_a2a_jsonrpc(request))
+    reply = verified_reply(body, request=request, card=target_card)
+    if caller_response_replay_store is not None:
+        await caller_response_replay_store.check_and_advance(reply)
+    return DispatchResult(request, reply, target_card)
+
+
+async def call_capability(
+    query: str,
+    *,
+    requester: Requester | VacantId,
+    requester_signing_key: SigningKey,
+    payload: A2AMessage,
+    transport: DispatchTransport,
+    aggregation_search: AggregationSearch | None = None,
+    reputation_oracle: ReputationOracle | None = None,
+    sequence_no: int = 1,
+    prev_envelope_hash: bytes = EMPTY_PREV_HASH,
+    caller_response_replay_store: ResponseReplayStore | None = None,
+) -> DispatchResult:
+    """Find somebody who offers it, and call him directly: the directory is asked once and sees no call."""
+    return await call_local(
+        target_card=await choose_target(query, aggregation_search, reputation_oracle),
+        requester=requester,
+        requester_signing_key=requester_signing_key,
+        payload=payload,
+        transport=transport,
+        sequence_no=sequence_no,
+        prev_envelope_hash=prev_envelope_hash,
+        caller_response_replay_store=caller_response_replay_store,
+    )
+
+
+def make_httpx_transport(timeout: float = TIMEOUT, *, allow: Iterable[str] = ()) -> DispatchTransport:
+    """A transport over one pool of connections, which ends with the event loop.
+
+    Loopback may be called, since there is no node here that strangers could reach; other addresses that
+    are not public only if `allow` names them.
+    """
+    http = GuardedHttp(allow=allow, allow_loopback=True, timeout=timeout)
+
+    async def transport(url: str, body: dict[str, Any]) -> dict[str, Any]:
+        return read_result(await http.post_json(url, body))
+
+    return transport

@@ -1,0 +1,136 @@
+"""Calls with a memory: a caller that goes on where it was, after lost replies, restarts and crashes.
+
+Calls to one target queue up here, so that callers who do not know of each other never give two
+envelopes the same place in the chain; calls to different targets do not wait for each other.
+"""
+
+import contextlib
+from asyncio import Lock
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from typing import Final
+from uuid import uuid4
+
+from comity.clients.conversation import Conversation, Http, Retries
+from comity.clients.dispatch import DispatchResult
+from comity.clients.pair import Pair
+from comity.clients.targets import AggregationSearch, ReputationOracle, callable_endpoint, choose_target
+from comity.core.card.card import CapabilityCard
+from comity.core.clock import Clock
+from comity.core.envelope.chain import PairKey
+from comity.core.envelope.message import A2AMessage
+from comity.core.errors import InvalidError
+from comity.core.guard.audit import AuditLevel
+from comity.core.identity.keys import SigningKey, VacantId
+from comity.store.protocol import Store
+
+LEASE_SECONDS: Final = 120.0
+"""How long a crashed process keeps others from its pairs. Longer than a request may take."""
+
+_IDLE_PAIRS: Final = 1024
+
+
+class Dispatcher:
+    def __init__(
+        self,
+        store: Store,
+        key: SigningKey,
+        clock: Clock,
+        http: Http,
+        *,
+        retries: Retries | None = None,
+        holder: str | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+        audit_level: AuditLevel = "standard",
+    ) -> None:
+        """`holder` names this process among those that share the store and the key. One that comes back
+        under its old name need not wait for the lease that it left behind.
+        """
+        self._store = store
+        self._key = key
+        self._clock = clock
+        self._http = http
+        self._retries = retries or Retries()
+        self._holder = holder or uuid4().hex
+        self._lease_seconds = lease_seconds
+        self._audit_level: AuditLevel = audit_level
+        self._queues: OrderedDict[VacantId, _Queue] = OrderedDict()
+
+    async def call(
+        self, card: CapabilityCard, payload: A2AMessage, *, idempotency_key: str | None = None
+    ) -> DispatchResult:
+        """Call the owner of the card.
+
+        A call that is repeated under its `idempotency_key`, also after a crash of this process, is the
+        same call: as long as no other was made to the target since, it gets the reply that there was.
+        """
+        endpoint = callable_endpoint(card)
+        target = card.vacant_id
+        if target == self._key.vacant_id:
+            raise InvalidError("a vacant does not call itself; name another target")
+        async with self._turn(target) as pair:
+            conversation = Conversation(
+                pair=pair,
+                http=self._http,
+                clock=self._clock,
+                key=self._key,
+                retries=self._retries,
+                patience=2 * self._lease_seconds,
+                card=card,
+                endpoint=endpoint,
+                payload=payload,
+                idempotency_key=idempotency_key or str(uuid4()),
+                repeatable=bool(idempotency_key),
+            )
+            return await conversation.hold()
+
+    async def call_capability(
+        self,
+        query: str,
+        payload: A2AMessage,
+        *,
+        aggregation_search: AggregationSearch | None,
+        reputation_oracle: ReputationOracle | None = None,
+        idempotency_key: str | None = None,
+    ) -> DispatchResult:
+        """Find somebody who offers it, and call him directly."""
+        card = await choose_target(query, aggregation_search, reputation_oracle)
+        return await self.call(card, payload, idempotency_key=idempotency_key)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, target: VacantId) -> AsyncIterator[Pair]:
+        queue = self._queues.get(target)
+        if queue is None:
+            queue = self._queues[target] = _Queue(self._pair(target))
+        self._queues.move_to_end(target)
+        queue.callers += 1
+        try:
+            async with queue.turn:
+                yield queue.pair
+        finally:
+            queue.callers -= 1
+            self._forget_idle_queues()
+
+    def _pair(self, target: VacantId) -> Pair:
+        return Pair(
+            self._store,
+            self._clock,
+            PairKey(self._key.vacant_id, target),
+            holder=self._holder,
+            lease_seconds=self._lease_seconds,
+            audit_level=self._audit_level,
+        )
+
+    def _forget_idle_queues(self) -> None:
+        while len(self._queues) > _IDLE_PAIRS:
+            oldest = next(iter(self._queues))
+            if self._queues[oldest].callers:
+                return
+            del self._queues[oldest]
+
+
+class _Queue:
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.turn = Lock()
+        self.callers = 0

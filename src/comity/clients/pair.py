@@ -1,0 +1,240 @@
+"""What a caller must not forget about one target, and the transactions that change it.
+
+- The chain (self → target) of the book `call` stands at the last request that the target is known to
+  have accepted; the chain (target → self) at the last reply that was verified.
+- `sent` lists the requests beyond that point which the target may have accepted although no reply to
+  them came: each is written down before its first byte leaves. At most one of them is the target's tip.
+- Every transaction also sets the record of the pair at the version that was read, so of two processes
+  that work from the same picture only one gets through. A lease makes the other one wait for its turn
+  instead of finding out.
+"""
+
+import logging
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.core.clock import Clock
+from comity.core.envelope.carrier import from_a2a_jsonrpc
+from comity.core.envelope.chain import PairKey, ReplayState
+from comity.core.envelope.dialects import recognise
+from comity.core.envelope.envelope import Dialect, VacantEnvelope
+from comity.core.envelope.message import A2AMessage
+from comity.core.errors import ComityError, StoreCorruptError
+from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.wire import strict_json
+from comity.store.operations import Acquire, Advance, ChainKey, Operation, Put, Release, Tip
+from comity.store.protocol import Store
+
+CALL_BOOK: Final = "call"
+CALL_SPACE: Final = "calls"
+
+_SENT_LIMIT: Final = 8
+
+log = logging.getLogger("comity.calls")
+
+
+class Answered(Struct, frozen=True):
+    """The last call and its reply, as they were on the wire. Kept when its caller gave it a key."""
+
+    request: bytes
+    reply: bytes
+
+
+class PairRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`pending` is the newest of `sent`, as it was on the wire. `replies_lost`: the target has given
+    replies that we shall never see, so its next one need not follow the last one we know.
+    """
+
+    sent: tuple[Tip, ...] = ()
+    pending: bytes = b""
+    answered: Answered | None = None
+    replies_lost: bool = False
+    dialect: Dialect | None = None
+
+
+class Pair:
+    """One caller's place in both chains of a pair. Whoever uses it has it alone in this process."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        key: PairKey,
+        *,
+        holder: str,
+        lease_seconds: float,
+        audit_level: AuditLevel,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        caller, target = key.from_vid.hex(), key.to_vid.hex()
+        self._name = f"{caller}:{target}"
+        self._requests = ChainKey(CALL_BOOK, caller, target)
+        self._replies = ChainKey(CALL_BOOK, target, caller)
+        self._acquire = Acquire(name=f"call:{self._name}", holder=holder, ttl=lease_seconds)
+        self._audit_level = audit_level
+        self._version = 0
+        self._token: int | None = None
+        self._changed = False
+        self.known = False
+        self.key = key
+        self.record = PairRecord()
+        self.accepted = ReplayState()
+        self.replied = ReplayState()
+
+    async def read(self) -> None:
+        # The record first: whoever moves a chain also sets the record, so a stale picture is noticed.
+        held = await self._store.get(CALL_SPACE, self._name)
+        self._version = held.version if held else 0
+        try:
+            self.record = msgspec.msgpack.decode(held.value, type=PairRecord) if held else PairRecord()
+        except msgspec.MsgspecError:
+            raise self._corrupt() from None
+        self.accepted = _state(await self._store.tip(self._requests))
+        self.replied = _state(await self._store.tip(self._replies))
+        self._changed = False
+        self.known = True
+
+    async def sending(self, envelope: VacantEnvelope, body: bytes) -> None:
+        """Write down what is about to be sent, and keep other processes away until it is answered."""
+        tip = _tip(state_after(envelope))
+        sent = self.record.sent if tip in self.record.sent else (*self.record.sent, tip)[-_SENT_LIMIT:]
+        lease, *_ = await self._commit(
+            "CALL_SENT", replace(self.record, sent=sent, pending=body), self._acquire
+        )
+        self._token = lease.token
+
+    async def keep_away_others(self) -> None:
+        """For another while: the call takes longer."""
+        (lease,) = await self._store.commit(self._acquire)
+        self._token = lease.token
+
+    async def was_answered(
+        self, envelope: VacantEnvelope, replied: ReplayState, kept: Answered | None
+    ) -> None:
+        """The request was accepted, and the reply moved its own chain to `replied`: nothing is open now."""
+        accepted = state_after(envelope)
+        await self._commit(
+            "CALL_ANSWERED",
+            PairRecord(answered=kept, dialect=envelope.dialect),
+            _advance(self._requests, self.accepted, accepted),
+            _advance(self._replies, self.replied, replied),
+            *self._release(),
+        )
+        self._token = None
+        self.accepted, self.replied = accepted, replied
+
+    async def stands_at(self, state: ReplayState) -> None:
+        """The target proved what it has accepted. Where that is more than we knew, replies are lost."""
+        moved = state != self.accepted
+        lost = moved or self.record.replies_lost
+        record = PairRecord(replies_lost=lost, dialect=self.record.dialect)
+        await self._commit(
+            "CALL_RESYNCHRONISED",
+            record,
+            *([_advance(self._requests, self.accepted, state)] if moved else []),
+        )
+        self.accepted = state
+
+    def was_not_accepted(self, envelope: VacantEnvelope) -> None:
+        """Written down with the next transaction: until then the record only says too much."""
+        tip = _tip(state_after(envelope))
+        sent = tuple(other for other in self.record.sent if other != tip)
+        self.record = replace(self.record, sent=sent, pending=b"")
+        self._changed = True
+
+    async def leave(self) -> None:
+        """Let the next process have the pair. At worst its lease runs out by itself."""
+        if self._token is None:
+            return
+        try:
+            if self._changed:
+                await self._commit("CALL_FAILED", self.record, *self._release())
+            else:
+                await self._store.commit(*self._release())
+        except ComityError as reason:
+            self.known = False
+            log.warning("the lease of a pair could not be given back: %s", reason)
+        self._token = None
+
+    def open_request(self, idempotency_key: str, payload: A2AMessage) -> VacantEnvelope | None:
+        """What was sent under this key and may still be answered."""
+        if not self.record.pending:
+            return None
+        envelope = self._read_back(self.record.pending)
+        same = envelope.idempotency_key == idempotency_key and envelope.payload == payload
+        return envelope if same else None
+
+    def answered_request(
+        self, idempotency_key: str, payload: A2AMessage
+    ) -> tuple[VacantEnvelope, Any] | None:
+        """What was sent under this key and has been answered, and the body of the answer."""
+        answered = self.record.answered
+        if answered is None:
+            return None
+        envelope = self._read_back(answered.request)
+        same = envelope.idempotency_key == idempotency_key and envelope.payload == payload
+        return (envelope, strict_json.loads(answered.reply)) if same else None
+
+    def _read_back(self, body: bytes) -> VacantEnvelope:
+        try:
+            envelope = recognise(from_a2a_jsonrpc(strict_json.loads(body)))
+        except ComityError:
+            envelope = None
+        if envelope is None:
+            raise self._corrupt()
+        return envelope
+
+    def _corrupt(self) -> StoreCorruptError:
+        return StoreCorruptError(
+            f"what is stored about calls to {self.key.to_vid.short()} cannot be read; run comity doctor"
+        )
+
+    async def _commit(self, event: str, record: PairRecord, *operations: Operation) -> tuple[Any, ...]:
+        put = Put(
+            space=CALL_SPACE, key=self._name, value=msgspec.msgpack.encode(record), expect=self._version
+        )
+        entry = AuditDraft(
+            verification_result=event,
+            issuer_hash=privacy_hash(f"vacant:{self.key.to_vid.hex()}"),
+            audit_level=self._audit_level,
+            created_at=timestamp(self._clock.now()),
+        )
+        self.known = False  # until it is certain what became of this
+        *results, self._version = await self._store.commit(*operations, put, audit=[entry])
+        self.known = True
+        self.record = record
+        self._changed = False
+        return tuple(results)
+
+    def _release(self) -> list[Operation]:
+        return [] if self._token is None else [Release(name=self._acquire.name, token=self._token)]
+
+
+def state_after(envelope: VacantEnvelope) -> ReplayState:
+    """Where a chain stands once it has accepted `envelope`."""
+    return ReplayState(envelope.sequence_no, envelope.compute_hash())
+
+
+def state_before(envelope: VacantEnvelope) -> ReplayState:
+    return ReplayState(envelope.sequence_no - 1, envelope.prev_envelope_hash)
+
+
+def positions_of(pair: Pair) -> list[ReplayState]:
+    """Every place where the target may stand: the last one that is proven, then what was sent since."""
+    return [pair.accepted, *map(_state, pair.record.sent)]
+
+
+def _advance(chain: ChainKey, known: ReplayState, to: ReplayState) -> Advance:
+    return Advance(chain=chain, expected=_tip(known), to=_tip(to))
+
+
+def _tip(state: ReplayState) -> Tip:
+    return Tip(state.last_sequence_no, state.chain_tip)
+
+
+def _state(tip: Tip) -> ReplayState:
+    return ReplayState(tip.seq, tip.hash)

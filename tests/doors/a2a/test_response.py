@@ -1,0 +1,30 @@
+import pytest
+
+from comity.core.envelope.errors import ReplayDetectedError
+from comity.core.envelope.replies import reply_is_bound
+from comity.doors.a2a.response import make_response_envelope
+from comity.store.replay_stores import InMemoryReplayStore
+from tests.doors.a2a.residents import resident
+from tests.pipeline.envelopes.peers import SERVER, Caller, text
+
+
+@pytest.mark.parametrize("dialect", ["seed", "selfeval"])
+async def test_replies_are_bound_chained_and_recorded(dialect):
+    replay, caller = InMemoryReplayStore(), Caller(dialect=dialect)
+    requests = [caller.next(), caller.next()]
+    replies = [
+        await make_response_envelope(
+            request=request,
+            response_payload=text("answer", "ROLE_AGENT"),
+            self_signing_key=SERVER,
+            response_replay_store=replay,
+            self_form=resident(),
+        )
+        for request in requests
+    ]
+    assert [reply.sequence_no for reply in replies] == [1, 2]
+    assert replies[1].prev_envelope_hash == replies[0].compute_hash()
+    assert all(reply.verify(SERVER.vacant_id) and reply.dialect == dialect for reply in replies)
+    assert all(map(reply_is_bound, replies, requests))
+    with pytest.raises(ReplayDetectedError):
+        await replay.check_and_advance(replies[1])
