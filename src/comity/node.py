@@ -9,26 +9,36 @@ import contextlib
 import logging
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from starlette.routing import BaseRoute, Route
+
 from comity import __version__
+from comity.agents.load import load_behaviour
 from comity.config import Settings, is_loopback
+from comity.core.card.resident import ResidentForm
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.core.guard.rate import RateLimiter
 from comity.core.identity.keys import SigningKey, VacantId
-from comity.doors.http.app import HttpDoor, Readiness
+from comity.doors.a2a.card import CARD_PATHS, card_routes
+from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
+from comity.doors.directory import directory_routes, is_directory_path
+from comity.doors.http.app import HttpDoor, Readiness, RoomRoute
 from comity.doors.http.entry import Entry
 from comity.doors.http.server import HttpServer, PortTakenError
 from comity.keys.identity import create_identity, has_identity, load_identity
 from comity.keys.private import ensure_private_folder
 from comity.keys.tokens import TOKEN_FILE, load_or_create_token, same_token
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
+from comity.pipeline.envelopes.room import EnvelopeRoom
 from comity.pipeline.housekeeping import keep_house
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
+from comity.pipeline.residence import StateRoom, move_in
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import prune
 from comity.store.audit_trail import AuditTrail, log_of, open_head_file
@@ -47,6 +57,7 @@ MAIN_CHAIN = "main"
 
 _REFUSALS_EVERY = 60.0
 _PRUNE_EVERY = 3600.0
+_HOUR = 3600.0
 _DAY = 86_400.0
 
 
@@ -166,6 +177,7 @@ class Node:
             secure=settings.tls.cert is not None,
         )
         limiter = self._new_limiter()
+        routes, is_public = await self._rooms_over_http()
         door = HttpDoor(
             walk=self.walk,
             entry=entry,
@@ -177,6 +189,8 @@ class Node:
             hosts=(settings.host, *settings.http.allowed_hosts),
             origins=settings.http.allowed_origins,
             wait_of=lambda peer: 0.0 if is_loopback(peer) else limiter.take(peer, self._clock.monotonic()),
+            routes=routes,
+            is_public=is_public,
         )
         await server.start(
             door.app,
@@ -185,6 +199,43 @@ class Node:
         )
         self.entry_link = self.url + entry.new_link()
         self._claim.announce(RunningNode(pid=os.getpid(), url=self.url, vacant_id=self.vacant_id.hex()))
+
+    async def _rooms_over_http(self) -> tuple[list[BaseRoute], Callable[[str], bool]]:
+        """The routes of the rooms that are open, and which of their paths need no token."""
+        settings = self.settings
+        routes: list[BaseRoute] = []
+        public: set[str] = set()
+        if settings.directory.serve:
+            routes += directory_routes(walk=self.walk, store=self.store, clock=self._clock)
+        if settings.agent.behaviour:
+            routes += await self._agent_routes()
+            public |= {MESSAGE_SEND_PATH, *CARD_PATHS}
+        return routes, lambda path: path in public or (settings.directory.serve and is_directory_path(path))
+
+    async def _agent_routes(self) -> list[BaseRoute]:
+        agent, limit = self.settings.agent, self.settings.http.body_limit
+        capability = agent.capability or f"answers with {agent.behaviour}"
+        form = await move_in(self.store, self._key, capability, self.url + MESSAGE_SEND_PATH)
+        return [
+            Route(MESSAGE_SEND_PATH, MessageSend(self._envelope_room(form), self.walk, limit)),
+            Route("/v1/state", RoomRoute(StateRoom(form), self.walk, limit)),
+            *card_routes(lambda: form, agent.name or form.identity.short()),
+        ]
+
+    def _envelope_room(self, form: ResidentForm) -> EnvelopeRoom:
+        agent = self.settings.agent
+        new_pairs = RateLimiter(self.settings.rate.new_pairs, _HOUR)
+        return EnvelopeRoom(
+            key=self._key,
+            behaviour=load_behaviour(agent.behaviour),
+            state_provider=lambda: form.runtime_state,
+            store=self.store,
+            clock=self._clock,
+            deadline=agent.deadline_seconds,
+            freshness=agent.freshness_seconds or None,
+            new_pairs_of=lambda peer: None if is_loopback(peer) else new_pairs,
+            sole_writer=True,  # the folder is claimed by this process
+        )
 
     def _listen(self) -> HttpServer:
         settings = self.settings

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from comity.clients.guarded_http import Answer
+from comity.clients.refusals import NoAnswerError
 from comity.core.card.card import CapabilityCard, SubstrateSpec
 from comity.core.envelope.carrier import from_a2a_jsonrpc, to_a2a_result
 from comity.core.envelope.chain import PairKey, ReplayState, check_chain
@@ -144,9 +145,9 @@ class Wire:
         if isinstance(today, Exception):
             raise today
         got = await self.targets[url].take(body)
+        if today == "the gateway fails":
+            return answer(502, {"detail": "bad gateway"})
         if today == "lose the reply":
-            from comity.clients.refusals import NoAnswerError
-
             raise NoAnswerError("the wire lost the reply")
         return got
 

@@ -24,7 +24,7 @@ from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.envelope.replies import reply_key
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
-from comity.store.replay import InMemoryReplayStore
+from comity.store.replay_stores import InMemoryReplayStore
 from tests.clients.local_server import reply as http_reply
 from tests.clients.local_server import serving
 
@@ -166,7 +166,7 @@ async def test_line_feed_and_tab_are_legal_in_the_text_of_a_card():
     [{}, {"result": None}, {"result": {}}, {"result": {"message": None}}, {"result": []}, {"error": {}}, []],
 )
 async def test_an_answer_without_a_message_is_refused(body):
-    with pytest.raises(EnvelopeFormatError, match="^transport response is not a valid A2A result: "):
+    with pytest.raises(EnvelopeFormatError, match=r"^transport response is not a valid A2A result: "):
         await call(Transport(body))
 
 
@@ -407,7 +407,7 @@ class TestHttpTransport:
     @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"a":1,"a":2}', b"1"])
     async def test_a_result_that_is_no_object_is_refused(self, body):
         async with serving(lambda _: http_reply(body)) as server:
-            with pytest.raises(EnvelopeFormatError, match="^transport response is not a valid A2A result"):
+            with pytest.raises(EnvelopeFormatError, match=r"^transport response is not a valid A2A result"):
                 await make_httpx_transport()(server.url(), {})
 
     async def test_nobody_there_and_nobody_answering_are_told_apart(self):

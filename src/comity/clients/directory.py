@@ -50,6 +50,8 @@ _REFUSALS: dict[int, type[ComityError]] = {
     403: ForbiddenError,
     404: NotFoundError,
     409: ConflictError,
+    413: InvalidError,
+    415: InvalidError,
     422: InvalidError,
 }
 _LATER = frozenset({429, 502, 503, 504})
@@ -130,13 +132,14 @@ class DirectoryClient:
         if key is None or key.vacant_id != card.vacant_id:
             raise InvalidError("a card is published with the key of its vacant_id; give the client that key")
         refuse_control_characters(card)
+        actor_seq = await self.last_event_seq(card.vacant_id) + 1
         ts_ms = int(self._clock.now() * 1000)
         event = register_event(
             card,
             visibility,
-            idempotency_key=idempotency_key or f"register:{card.vacant_id.hex()}:{ts_ms}",
+            idempotency_key=idempotency_key or f"register:{card.vacant_id.hex()}:{ts_ms}:{actor_seq}",
             ts_ms=ts_ms,
-            actor_seq=await self.last_event_seq(card.vacant_id) + 1,
+            actor_seq=actor_seq,
         ).signed(key)
         asked = {
             "capability_card_blob_hex": serialize(card).hex(),
@@ -149,7 +152,7 @@ class DirectoryClient:
             "parent_id": None if parent_id is None else parent_id.hex(),
             "version": version,
             "event_ts_ms": ts_ms,
-            "event_actor_seq": event.actor_seq,
+            "event_actor_seq": actor_seq,
             "event_idempotency_key": event.idempotency_key,
             "event_signature_hex": event.signature.hex(),
         }

@@ -41,9 +41,9 @@ class Dispatcher:
         retries: Retries | None = None,
         holder: str | None = None,
         lease_seconds: float = LEASE_SECONDS,
-        audit_level: AuditLevel = "standard",
+        audit_level: AuditLevel | None = "standard",
     ) -> None:
-        """`holder` names this process among those that share the store and the key. One that comes back
+        """`audit_level` None is for a store without an audit trail. `holder` names this process among those that share the store and the key. One that comes back
         under its old name need not wait for the lease that it left behind.
         """
         self._store = store
@@ -53,7 +53,7 @@ class Dispatcher:
         self._retries = retries or Retries()
         self._holder = holder or uuid4().hex
         self._lease_seconds = lease_seconds
-        self._audit_level: AuditLevel = audit_level
+        self._audit_level = audit_level
         self._queues: OrderedDict[VacantId, _Queue] = OrderedDict()
 
     async def call(

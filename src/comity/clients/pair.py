@@ -27,6 +27,7 @@ from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timest
 from comity.core.wire import strict_json
 from comity.store.operations import Acquire, Advance, ChainKey, Operation, Put, Release, Tip
 from comity.store.protocol import Store
+from comity.store.replay import chain_of, state_of, tip_of
 
 CALL_BOOK: Final = "call"
 CALL_SPACE: Final = "calls"
@@ -66,14 +67,14 @@ class Pair:
         *,
         holder: str,
         lease_seconds: float,
-        audit_level: AuditLevel,
+        audit_level: AuditLevel | None,
     ) -> None:
         self._store = store
         self._clock = clock
         caller, target = key.from_vid.hex(), key.to_vid.hex()
         self._name = f"{caller}:{target}"
-        self._requests = ChainKey(CALL_BOOK, caller, target)
-        self._replies = ChainKey(CALL_BOOK, target, caller)
+        self._requests = chain_of(key, CALL_BOOK)
+        self._replies = chain_of(PairKey(key.to_vid, key.from_vid), CALL_BOOK)
         self._acquire = Acquire(name=f"call:{self._name}", holder=holder, ttl=lease_seconds)
         self._audit_level = audit_level
         self._version = 0
@@ -93,14 +94,14 @@ class Pair:
             self.record = msgspec.msgpack.decode(held.value, type=PairRecord) if held else PairRecord()
         except msgspec.MsgspecError:
             raise self._corrupt() from None
-        self.accepted = _state(await self._store.tip(self._requests))
-        self.replied = _state(await self._store.tip(self._replies))
+        self.accepted = state_of(await self._store.tip(self._requests))
+        self.replied = state_of(await self._store.tip(self._replies))
         self._changed = False
         self.known = True
 
     async def sending(self, envelope: VacantEnvelope, body: bytes) -> None:
         """Write down what is about to be sent, and keep other processes away until it is answered."""
-        tip = _tip(state_after(envelope))
+        tip = tip_of(state_after(envelope))
         sent = self.record.sent if tip in self.record.sent else (*self.record.sent, tip)[-_SENT_LIMIT:]
         lease, *_ = await self._commit(
             "CALL_SENT", replace(self.record, sent=sent, pending=body), self._acquire
@@ -141,7 +142,7 @@ class Pair:
 
     def was_not_accepted(self, envelope: VacantEnvelope) -> None:
         """Written down with the next transaction: until then the record only says too much."""
-        tip = _tip(state_after(envelope))
+        tip = tip_of(state_after(envelope))
         sent = tuple(other for other in self.record.sent if other != tip)
         self.record = replace(self.record, sent=sent, pending=b"")
         self._changed = True
@@ -197,18 +198,24 @@ class Pair:
         put = Put(
             space=CALL_SPACE, key=self._name, value=msgspec.msgpack.encode(record), expect=self._version
         )
-        entry = AuditDraft(
-            verification_result=event,
-            issuer_hash=privacy_hash(f"vacant:{self.key.to_vid.hex()}"),
-            audit_level=self._audit_level,
-            created_at=timestamp(self._clock.now()),
-        )
         self.known = False  # until it is certain what became of this
-        *results, self._version = await self._store.commit(*operations, put, audit=[entry])
+        *results, self._version = await self._store.commit(*operations, put, audit=self._entries(event))
         self.known = True
         self.record = record
         self._changed = False
         return tuple(results)
+
+    def _entries(self, event: str) -> list[AuditDraft]:
+        if self._audit_level is None:
+            return []
+        return [
+            AuditDraft(
+                verification_result=event,
+                issuer_hash=privacy_hash(f"vacant:{self.key.to_vid.hex()}"),
+                audit_level=self._audit_level,
+                created_at=timestamp(self._clock.now()),
+            )
+        ]
 
     def _release(self) -> list[Operation]:
         return [] if self._token is None else [Release(name=self._acquire.name, token=self._token)]
@@ -225,16 +232,8 @@ def state_before(envelope: VacantEnvelope) -> ReplayState:
 
 def positions_of(pair: Pair) -> list[ReplayState]:
     """Every place where the target may stand: the last one that is proven, then what was sent since."""
-    return [pair.accepted, *map(_state, pair.record.sent)]
+    return [pair.accepted, *map(state_of, pair.record.sent)]
 
 
 def _advance(chain: ChainKey, known: ReplayState, to: ReplayState) -> Advance:
-    return Advance(chain=chain, expected=_tip(known), to=_tip(to))
-
-
-def _tip(state: ReplayState) -> Tip:
-    return Tip(state.last_sequence_no, state.chain_tip)
-
-
-def _state(tip: Tip) -> ReplayState:
-    return ReplayState(tip.seq, tip.hash)
+    return Advance(chain=chain, expected=tip_of(known), to=tip_of(to))

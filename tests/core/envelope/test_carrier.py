@@ -272,10 +272,13 @@ class TestWhatIsRefused:
         with pytest.raises(EnvelopeFormatError, match="transport response is not a valid A2A result: "):
             from_a2a_result(body)
 
-    def test_is_told_without_all_that_was_sent(self):
+    @pytest.mark.parametrize("role", ["x" * 1_000_000, "x - at `$.metadata" + "x" * 1_000_000, "` - at `"])
+    def test_is_told_without_all_that_was_sent_and_where_it_is(self, role):
         with pytest.raises(EnvelopeFormatError) as refusal:
-            from_a2a_jsonrpc(body_with(message("role"), "x" * 1_000_000))
+            from_a2a_jsonrpc(body_with(message("role"), role))
         assert len(refusal.value.message) < 400
+        assert refusal.value.message.startswith("invalid message: Invalid enum value")
+        assert refusal.value.message.endswith(" - at `$.params.message.role`")
 
 
 def nodes(value, path=()):

@@ -153,8 +153,14 @@ class TestAnEnvelope:
         assert naive == UNSIGNED
         assert naive.signing_dict()["ts"] == "2026-05-06T12:00:00.000007+00:00"
 
-    def test_follows_nothing_unless_told_otherwise(self):
+    def test_follows_nothing_and_is_unsigned_unless_told_otherwise(self):
         assert UNSIGNED.prev_envelope_hash == EMPTY_PREV_HASH == bytes(32)
+        assert (UNSIGNED.caller_signature, UNSIGNED.idempotency_key, UNSIGNED.dialect) == (b"", "", "seed")
+
+    def test_is_named_by_its_content_and_not_by_its_key(self):
+        assert sent(payload=said("one")).idempotency_key == sent(payload=said("two")).idempotency_key
+        assert sent(payload=said("one")).compute_hash() != sent(payload=said("two")).compute_hash()
+        assert sent(to=BOB).compute_hash() != sent(to=CAROL).compute_hash()
 
     def test_is_equal_by_what_it_says_and_can_be_a_key(self):
         one, other = sent(), sent()

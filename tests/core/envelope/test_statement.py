@@ -66,6 +66,11 @@ class TestAStatement:
     def test_is_signed_as_a_whole(self, change):
         assert not replace(stated(), **change).verify()
 
+    def test_is_nobodys_word_until_it_is_signed(self):
+        unsigned = TipStatement.of(PAIR, STATE, now=NOON)
+        assert unsigned.signature == b""
+        assert not unsigned.verify()
+
     def test_is_signed_under_a_heading_that_no_envelope_has(self):
         payload = stated().signing_payload()
         assert payload.startswith(b"comity chain tip 1\n{")

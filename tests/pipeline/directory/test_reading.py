@@ -7,7 +7,7 @@ from comity.core.errors import MalformedError, UnauthenticatedError
 from comity.core.guard.audit import privacy_hash
 from comity.doors.dialects import http_status
 from comity.store.audit_log import tail
-from tests.pipeline.directory.publications import PEER, Directory, agent, hexes, publication
+from tests.pipeline.directory.publications import Directory, agent, hexes, publication
 
 OWNER, PARENT, STRANGER = agent("owner"), agent("parent"), agent("stranger")
 
@@ -71,13 +71,20 @@ class TestARestrictedCard:
         assert await directory.found() == []
 
 
+@pytest.mark.parametrize("room", ["card", "lineage"])
+async def test_an_id_that_is_not_there_is_not_found(directory, room):
+    with pytest.raises(NotFoundError) as refusal:
+        await directory.ask(room, STRANGER)
+    assert http_status(refusal.value) == 404
+
+
+async def test_an_id_that_is_not_there_has_an_empty_log(directory):
+    told = await directory.ask("event_log", STRANGER)
+    assert told == {"vacant_id": STRANGER.vacant_id.hex(), "events": [], "last_seq": 0}
+
+
 @pytest.mark.parametrize("room", ["card", "event_log", "lineage"])
 class TestAnId:
-    async def test_that_is_not_there_is_not_found(self, directory, room):
-        with pytest.raises(NotFoundError) as refusal:
-            await directory.ask(room, STRANGER)
-        assert http_status(refusal.value) == 404
-
     @pytest.mark.parametrize("wrong", ["", "xyz", "00" * 31, "00" * 33, "\u0660" * 64])
     async def test_that_is_none_is_malformed(self, directory, room, wrong):
         with pytest.raises(MalformedError):
@@ -104,7 +111,7 @@ async def test_a_read_is_noted_under_the_name_that_was_proven(hidden):
         "DIRECTORY_QUERY_OK",
     )
     assert card.issuer_hash == privacy_hash(f"vacant:{OWNER.vacant_id.hex()}")
-    assert query.issuer_hash == privacy_hash(f"anonymous:{PEER}")
+    assert query.issuer_hash == privacy_hash("anonymous:")
 
 
 async def test_the_query_is_answered_in_the_shape_of_the_contract(directory):

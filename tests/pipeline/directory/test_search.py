@@ -78,7 +78,7 @@ class TestWords:
     async def test_near_is_a_word_too(self, filled):
         assert await filled.found("NEAR sea") == hexes(D)
 
-    @pytest.mark.parametrize("query", ["?!", "->", '"', "*", "\u2192"])
+    @pytest.mark.parametrize("query", ["?!", "->", '"', "*", "\u2192", "\x00"])
     async def test_that_hold_no_word_find_nothing(self, filled, query):
         assert await filled.found(query) == []
 
@@ -105,6 +105,7 @@ class TestTheFamily:
         assert await filled.found("", family="claude") == hexes(A, C)
         assert await filled.found("", family="clau") == []
         assert await filled.found("", family="Claude") == []
+        assert await filled.found("", family="\x00") == []
         assert await filled.found("", family="") == hexes(A, B, C, D)
 
     async def test_narrows_the_words(self, filled):

@@ -52,8 +52,7 @@ def vacant_id(number: int) -> VacantId:
 async def fill(path):
     store = await SqliteStore.open(path, VirtualClock())
     for start in range(0, CARDS, BATCH):
-        batch = [operation for n in range(start, start + BATCH) for operation in keep_record(record(n))]
-        await store.commit(*batch)
+        await store.commit(*(keep_record(record(n))[0] for n in range(start, start + BATCH)))
     await store.close()
 
 

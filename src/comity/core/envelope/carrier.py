@@ -23,8 +23,6 @@ METADATA_KEY: Final = "urn:vacant:v1"
 METHOD: Final = "message/send"
 
 _MISSING = re.compile(r"Object missing required field `([^`]+)`")
-# A fault may quote what a stranger sent.
-_LONGEST_FAULT = 200
 
 
 def to_a2a_jsonrpc(envelope: VacantEnvelope) -> dict[str, Any]:
@@ -163,6 +161,6 @@ def _fault(error: ValidationError) -> EnvelopeFormatError:
     missing = _MISSING.match(str(error))
     if missing is not None:
         return EnvelopeFormatError(f"missing field: '{missing[1]}'")
-    what, at, where = str(error).partition(" - at ")
-    room = "metadata" if ".metadata" in where else "message"
-    return EnvelopeFormatError(f"invalid {room}: {what[:_LONGEST_FAULT]}{at}{where}")
+    place = str(error).rpartition(" - at ")[2]
+    room = "metadata" if ".metadata" in place else "message"
+    return EnvelopeFormatError(f"invalid {room}: {members.short_fault(error)}")

@@ -10,8 +10,7 @@ from comity.core.identity.keys import KEY_BYTES, VacantId
 
 _Shape = TypeVar("_Shape")
 
-# A fault may quote what a stranger sent.
-_LONGEST_FAULT = 200
+_LONGEST_FAULT = 300
 
 
 def vacant_id(text: str, member: str) -> VacantId:
@@ -37,5 +36,12 @@ def shaped(value: Any, shape: type[_Shape], what: str) -> _Shape:
     try:
         return convert(value, shape)
     except ValidationError as error:
-        fault, at, place = str(error).partition(" - at ")
-        raise EnvelopeFormatError(f"invalid {what}: {fault[:_LONGEST_FAULT]}{at}{place}") from None
+        raise EnvelopeFormatError(f"invalid {what}: {short_fault(error)}") from None
+
+
+def short_fault(error: ValidationError) -> str:
+    """What msgspec found, and where; cut, for a fault may quote what a stranger sent."""
+    fault = str(error)
+    if len(fault) <= _LONGEST_FAULT:
+        return fault
+    return f"{fault[: _LONGEST_FAULT // 2]}…{fault[-_LONGEST_FAULT // 2 :]}"

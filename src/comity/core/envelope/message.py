@@ -3,16 +3,14 @@
 A value checks itself when it is made, so that whatever exists can be signed.
 """
 
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import asdict, force_setattr
 
 from comity.core.envelope.errors import EnvelopeFormatError
 
 Role = Literal["ROLE_USER", "ROLE_AGENT", "ROLE_TOOL"]
-
-Share = Annotated[float, Meta(ge=0, le=1)]
 
 ROLES: tuple[str, ...] = get_args(Role)
 
@@ -35,12 +33,12 @@ class A2APart(Struct, frozen=True, gc=False):
 class SelfEval(Struct, frozen=True, gc=False):
     """The sender's own judgement of its message, each from 0 to 1; always signed as floats."""
 
-    factual: Share = 0.5
-    logical: Share = 0.5
-    relevance: Share = 0.5
-    honesty: Share = 0.5
-    adoption: Share = 0.5
-    confidence: Share = 0.5
+    factual: float = 0.5
+    logical: float = 0.5
+    relevance: float = 0.5
+    honesty: float = 0.5
+    adoption: float = 0.5
+    confidence: float = 0.5
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -23,6 +23,7 @@ from comity.pipeline.envelopes.refusals import OutOfChainError
 from comity.pipeline.room import Arrival, Room
 from comity.pipeline.walk import Walk
 
+MESSAGE_SEND_PATH = "/a2a/message/send"
 BODY_LIMIT = 1_048_576
 _CONTENT_TYPES = frozenset({"application/json", "application/a2a+json"})
 

@@ -59,16 +59,15 @@ class HttpDoor:
         origins: Collection[str] = (),
         wait_of: Callable[[str], float] = lambda _peer: 0.0,
         routes: Sequence[BaseRoute] = (),
-        public: Collection[str] = (),
+        is_public: Callable[[str], bool] = lambda _path: False,
     ) -> None:
-        """`routes` are those of further doors; `public` names the paths that need no token; `wait_of` is
-        the guard's.
+        """`routes` are those of further doors; `is_public` tells which of their paths need no token;
+        `wait_of` is the guard's.
         """
         self._entry = entry
         self._metrics = metrics
         self._readiness = readiness
         self._status = status
-        open_paths = PUBLIC_PATHS | frozenset(public)
         application = Starlette(
             routes=[
                 Route("/", self._page),
@@ -86,7 +85,9 @@ class HttpDoor:
         self.app: App = Guard(
             application,
             entry,
-            is_public=lambda path: path in open_paths or path.startswith(_PUBLIC_PREFIXES),
+            is_public=lambda path: (
+                path in PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIXES) or is_public(path)
+            ),
             body_limit=body_limit,
             hosts=hosts,
             origins=origins,

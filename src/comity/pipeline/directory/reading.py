@@ -4,6 +4,7 @@ Nobody needs a proof to read; who offers one (see `proof`) is who it proves to b
 its own. Numbers outside their range are refused, and what a question does not know is left unread.
 """
 
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from comity.core.card.errors import NotFoundError
 from comity.core.clock import Clock
 from comity.core.errors import InvalidError
 from comity.core.identity.keys import VacantId
@@ -51,7 +53,7 @@ class ReadRoom(PlainRoom):
         question: Question = arrival.body
         reader = proven_reader(question.query, host=question.host, path=question.path, now=self._clock.now())
         if reader is None:
-            return Principal("anonymous", arrival.peer)
+            return Principal("anonymous", "")
         return Principal("vacant", reader.hex(), reader)
 
     async def handle(self, call: Call) -> dict[str, Any]:
@@ -102,7 +104,8 @@ class DirectoryReads:
         subject = _subject(question)
         from_seq = _number(question, "from_seq", 1, 0, 10**18 - 1)
         limit = _number(question, "limit", DEFAULT_PAGE, 1, PAGE)
-        await visible_record(self._store, subject, reader)
+        with contextlib.suppress(NotFoundError):  # who never published has an empty log
+            await visible_record(self._store, subject, reader)
         events = await event_log(self._store, subject, from_seq, limit)
         return {
             "vacant_id": subject.hex(),

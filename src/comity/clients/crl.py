@@ -1,0 +1,168 @@
+"""Revocation lists, fetched and kept (vcp 5.4).
+
+- A list is asked of its issuer's address through the guarded client, for at most 5 seconds and 1 MiB, over
+  HTTPS where the node demands it. What does not count (`core.revocation.reading`) was not had.
+- A list is kept until its `next_update`, and for 300 seconds more while the next one is being fetched.
+  Fresh is what both clocks call fresh: the monotonic one cannot be set back, and the wall clock alone
+  knows of a machine that was asleep. An issuer that dates its list for years is asked again every hour.
+- Fetching is done once for all who wait. Somebody who stops waiting does not stop it for the others.
+  After a failure there is a pause, so that an address that hangs costs one attempt and not one each.
+- A list never replaces a newer one that still counts: somebody may be playing back an old answer.
+- Of 100 addresses the lists are kept, those last used; no more than that are fetched at once.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from comity.core.clock import Clock
+from comity.core.errors import ComityError, InvalidError, TooLargeError
+from comity.core.revocation.crl import RevocationList
+from comity.core.revocation.decision import Unavailable
+from comity.core.revocation.reading import CrlSource, read_list
+
+log = logging.getLogger("comity.crl")
+
+CRL_LIMIT: Final = 1024 * 1024
+CRL_TIMEOUT: Final = 5.0
+KEPT: Final = 100
+STALE_GRACE: Final = 300.0
+ASK_AGAIN: Final = 3600.0
+PAUSE: Final = 10.0
+
+
+class Answer(Protocol):
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class Http(Protocol):
+    """What carries our requests; the guarded client does, made with `CRL_TIMEOUT` and `CRL_LIMIT`."""
+
+    async def request(self, method: str, url: str) -> Answer: ...
+
+
+class _Held(Struct):
+    """What is known of one source. Moments are monotonic."""
+
+    found: RevocationList | None = None
+    fresh_until: float = 0.0
+    ask_again: float = 0.0
+    pause_until: float = 0.0
+    failure: str = ""
+
+
+class CrlFetcher:
+    def __init__(self, http: Http, clock: Clock, *, https_only: bool = True, kept: int = KEPT) -> None:
+        self._http = http
+        self._clock = clock
+        self._https_only = https_only
+        self._kept = kept
+        self._held: OrderedDict[CrlSource, _Held] = OrderedDict()
+        self._fetching: dict[CrlSource, asyncio.Task[RevocationList | Unavailable]] = {}
+        self._closed = False
+
+    async def current(self, source: CrlSource) -> RevocationList | Unavailable:
+        """The list of `source`. One that is out of date comes only within the grace; ask
+        `revocation_status` with `STALE_GRACE`.
+        """
+        if self._closed:
+            return Unavailable("the fetcher is closed")
+        if self._https_only and not source.is_https:
+            return Unavailable(f"the list of {source.issuer_id} is not at an https:// address")
+        held = self._held.get(source)
+        if held is not None:
+            self._held.move_to_end(source)
+            found = self._usable(held)
+            if found is not None:
+                if self._is_due(held, found):
+                    self._fetch(source)
+                return found
+            if self._clock.monotonic() < held.pause_until:
+                return Unavailable(held.failure)
+        task = self._fetch(source)
+        if task is None:
+            return Unavailable("too many lists are being fetched at once")
+        # not awaited itself: whoever stops waiting must not stop it for the others
+        await asyncio.wait([task])
+        return Unavailable("the fetcher was closed") if task.cancelled() else task.result()
+
+    async def aclose(self) -> None:
+        self._closed = True
+        fetching = list(self._fetching.values())
+        for task in fetching:
+            task.cancel()
+        await asyncio.gather(*fetching, return_exceptions=True)
+
+    def _usable(self, held: _Held) -> RevocationList | None:
+        found = held.found
+        if found is None or self._clock.monotonic() >= held.fresh_until + STALE_GRACE:
+            return None
+        return found if found.is_fresh(self._clock.now(), STALE_GRACE) else None
+
+    def _is_due(self, held: _Held, found: RevocationList) -> bool:
+        now = self._clock.monotonic()
+        stale = now >= held.fresh_until or not found.is_fresh(self._clock.now())
+        return (stale or now >= held.ask_again) and now >= held.pause_until
+
+    def _fetch(self, source: CrlSource) -> asyncio.Task[RevocationList | Unavailable] | None:
+        """The running attempt, or a new one; None when there are too many."""
+        task = self._fetching.get(source)
+        if task is None and len(self._fetching) < self._kept:
+            task = self._fetching[source] = asyncio.create_task(self._attempt(source))
+            task.add_done_callback(self._forget(source))
+        return task
+
+    def _forget(self, source: CrlSource) -> "Callable[[object], None]":
+        return lambda _task: self._fetching.pop(source, None)
+
+    async def _attempt(self, source: CrlSource) -> RevocationList | Unavailable:
+        try:
+            found = await self._ask(source)
+        except TimeoutError:
+            return self._failed(source, f"no answer within {CRL_TIMEOUT:g} seconds")
+        except ComityError as reason:
+            return self._failed(source, reason.message)
+        except Exception:
+            log.exception("fetching the revocation list of %s broke", source.issuer_id)
+            return self._failed(source, "fetching it broke")
+        now = self._clock.monotonic()
+        fresh_until = now + found.next_update - self._clock.now()
+        self._keep(source, _Held(found, fresh_until, now + ASK_AGAIN))
+        return found
+
+    async def _ask(self, source: CrlSource) -> RevocationList:
+        async with asyncio.timeout(CRL_TIMEOUT):
+            answer = await self._http.request("GET", source.uri)
+        if answer.status != 200:
+            raise InvalidError(f"the address answers with status {answer.status}")
+        if len(answer.body) > CRL_LIMIT:
+            raise TooLargeError("the list", CRL_LIMIT)
+        found = read_list(answer.body, source, now=self._clock.now())
+        held = self._held.get(source)
+        known = None if held is None else self._usable(held)
+        if known is not None and found.published_at < known.published_at:
+            raise InvalidError("the address gives an older list than before")
+        return found
+
+    def _failed(self, source: CrlSource, reason: str) -> Unavailable:
+        failure = f"the list of {source.issuer_id} could not be had: {reason}"
+        log.warning("%s", failure)
+        held = self._held.get(source) or _Held()
+        held.failure = failure
+        held.pause_until = self._clock.monotonic() + PAUSE
+        self._keep(source, held)
+        return Unavailable(failure)
+
+    def _keep(self, source: CrlSource, held: _Held) -> None:
+        self._held[source] = held
+        self._held.move_to_end(source)
+        while len(self._held) > self._kept:
+            self._held.popitem(last=False)

@@ -1,0 +1,193 @@
+"""Whether an identity token is accepted, and who it makes the sender (vcp 2.1, ruling 20).
+
+- `structural` looks at the grammar only and proves nothing: its tokens are anonymous for storage and
+  ownership. `verified` demands a proof by a configured issuer, so a value token is no identity there.
+- The order in `verified` is: grammar, issuer, proof, time, and then revocation, which the caller looks
+  up by `Verdict.revocable` and adds with `Verdict.after`. Nothing is looked up for what is not proven.
+- The other side only ever learns `IDENTITY_INVALID`. Why is for our log: `Verdict.log_line`, which
+  holds the beginning of the token's id and nothing of the token.
+- A cut tag makes a second token of a first one. Every length that would be accepted is therefore
+  looked up when it is about revocation, so that cutting does not bring a revoked token back.
+"""
+
+import hmac
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.errors import MalformedError
+from comity.core.identity.issuers import Issuer, IssuerRegistry, Validity
+from comity.core.identity.keys import verify
+from comity.core.identity.signed_token import (
+    LOG_PREFIX_LENGTH,
+    SIGNED_PREFIX,
+    STAMPED_PREFIX,
+    TAG_LENGTH,
+    SignedToken,
+    StampedToken,
+    full_tag,
+    parse_signed,
+    token_id,
+)
+from comity.core.identity.uvc.token import UvcToken, parse_uvc
+from comity.core.revocation.decision import Revocable, RevocationStatus
+
+IDENTITY_INVALID: Final = "IDENTITY_INVALID"
+
+
+class IdentityMode(StrEnum):
+    STRUCTURAL = "structural"
+    VERIFIED = "verified"
+
+
+class TokenKind(StrEnum):
+    UVC = "uvc"
+    SIGNED_A = "signed_a"
+    SIGNED_B = "signed_b"
+
+
+class Refusal(StrEnum):
+    """For the log; never sent."""
+
+    MALFORMED = "malformed"
+    UNKNOWN_ISSUER = "unknown_issuer"
+    BAD_SIGNATURE = "bad_signature"
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not_yet_valid"
+    REVOKED = "revoked"
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """`owner` is whom stored things belong to; None: the sender is anonymous, whatever the token says."""
+
+    revocable: Revocable
+    refusal: Refusal | None = None
+    kind: TokenKind | None = None
+    issuer: str | None = None
+    subject: str | None = None
+    owner: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.refusal is None
+
+    @property
+    def code(self) -> str | None:
+        """What may be sent of a refusal."""
+        return None if self.refusal is None else IDENTITY_INVALID
+
+    @property
+    def token_id(self) -> str:
+        return self.revocable.jtis[0]
+
+    @property
+    def log_line(self) -> str:
+        told = "accepted" if self.refusal is None else f"refused: {self.refusal}"
+        return f"identity {self.token_id[:LOG_PREFIX_LENGTH]} {told}"
+
+    def refused(self, refusal: Refusal) -> "Verdict":
+        return msgspec.structs.replace(self, refusal=refusal, owner=None)
+
+    def after(self, status: RevocationStatus) -> "Verdict":
+        """The verdict once revocation is known too. What cannot be known counts as revoked."""
+        return self.refused(Refusal.REVOKED) if self.ok and status.refuses else self
+
+
+def parse_identity(text: str) -> UvcToken | SignedToken | StampedToken:
+    """Any of the three shapes; MalformedError otherwise."""
+    if isinstance(text, str) and text.startswith((SIGNED_PREFIX, STAMPED_PREFIX)):
+        return parse_signed(text)
+    return parse_uvc(text)
+
+
+def verify_identity(text: str, *, mode: IdentityMode, issuers: IssuerRegistry, now: float) -> Verdict:
+    """All but revocation, which needs what others publish."""
+    try:
+        token = parse_identity(text)
+    except MalformedError:
+        named = token_id(text) if isinstance(text, str) else token_id("")
+        return Verdict(revocable=Revocable((named,)), refusal=Refusal.MALFORMED)
+    if isinstance(token, UvcToken):
+        verdict = Verdict(revocable=Revocable((token_id(text),)), kind=TokenKind.UVC)
+        return verdict if mode is IdentityMode.STRUCTURAL else verdict.refused(Refusal.BAD_SIGNATURE)
+    verdict = Verdict(
+        revocable=Revocable((token_id(text),), subject_id(token.issuer, token.subject)),
+        kind=TokenKind.SIGNED_A if isinstance(token, SignedToken) else TokenKind.SIGNED_B,
+        issuer=token.issuer,
+        subject=token.subject,
+    )
+    if mode is IdentityMode.STRUCTURAL:
+        return verdict
+    issuer = issuers.get(token.issuer)
+    if issuer is None:
+        return verdict.refused(Refusal.UNKNOWN_ISSUER)
+    if isinstance(token, SignedToken):
+        return _verify_signed(token, issuer, now, verdict)
+    return _verify_stamped(token, issuer, now, verdict)
+
+
+def subject_id(issuer: str, subject: str) -> str:
+    """Under this name all tokens of a subject are revoked at once. Neither part can hold a colon."""
+    return f"{issuer}:{subject}"
+
+
+def _verify_signed(token: SignedToken, issuer: Issuer, now: float, verdict: Verdict) -> Verdict:
+    if not issuer.signature_keys:
+        return verdict.refused(Refusal.UNKNOWN_ISSUER)
+    proof = token.signature_bytes()
+    if proof is None:
+        return verdict.refused(Refusal.BAD_SIGNATURE)
+    signed = token.signed_text.encode()
+    fitting = [key.validity for key in issuer.signature_keys if verify(key.public, signed, proof)]
+    refusal = _time_refusal(fitting, issuer.subject_validity(token.subject), now)
+    if refusal is not None:
+        return verdict.refused(refusal)
+    return msgspec.structs.replace(verdict, owner=f"{token.issuer}:{token.kind}:{token.subject}")
+
+
+def _verify_stamped(token: StampedToken, issuer: Issuer, now: float, verdict: Verdict) -> Verdict:
+    if not issuer.shared_keys:
+        return verdict.refused(Refusal.UNKNOWN_ISSUER)
+    if len(token.tag) < issuer.minimum_tag:
+        return verdict.refused(Refusal.BAD_SIGNATURE)
+    signed = token.signed_text
+    fitting: list[Validity] = []
+    whole = ""
+    for key in issuer.shared_keys:
+        tag = full_tag(key.secret, signed)
+        if hmac.compare_digest(tag[: len(token.tag)], token.tag):
+            fitting.append(key.validity)
+            whole = tag
+    refusal = _time_refusal(fitting, issuer.subject_validity(token.subject), now)
+    if refusal is None:
+        refusal = _age_refusal(token.issued_at, issuer, now)
+    if refusal is not None:
+        return verdict.refused(refusal)
+    lengths = range(issuer.minimum_tag, TAG_LENGTH + 1)
+    others = (token_id(f"{signed}:{whole[:length]}") for length in lengths if length != len(token.tag))
+    return msgspec.structs.replace(
+        verdict,
+        owner=subject_id(token.issuer, token.subject),
+        revocable=Revocable((verdict.token_id, *others), verdict.revocable.bundle_id),
+    )
+
+
+def _time_refusal(fitting: list[Validity], subject: Validity, now: float) -> Refusal | None:
+    """`fitting` are the validities of the keys that the proof fits."""
+    if not fitting:
+        return Refusal.BAD_SIGNATURE
+    if all(key.too_late(now) for key in fitting) or subject.too_late(now):
+        return Refusal.EXPIRED
+    if all(key.too_early(now) or key.too_late(now) for key in fitting) or subject.too_early(now):
+        return Refusal.NOT_YET_VALID
+    return None
+
+
+def _age_refusal(issued_at: int, issuer: Issuer, now: float) -> Refusal | None:
+    if issued_at - now > issuer.skew_s:
+        return Refusal.NOT_YET_VALID
+    if now - issued_at > issuer.max_token_age_s:
+        return Refusal.EXPIRED
+    return None

@@ -1,0 +1,139 @@
+"""The server's algorithm: from a hello that was read to the one answer it gets (vcp 1.5, steps 2 to 10).
+
+The order is fixed by the specification: version, production, identity, extensions, conflicts, capabilities,
+core features. `screen` is what comes before the identity check, `conclude` what comes after it; a server
+that has to wait for the check calls them apart, everybody else calls `negotiate`.
+
+Nothing here depends on anything but its arguments, and the order of the server's versions means nothing.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import UNSET
+
+from comity.core.errors import ComityError, MalformedError
+from comity.core.negotiation import features, versions
+from comity.core.negotiation.capabilities import STATE_BEARING
+from comity.core.negotiation.messages import Ack, Hello, VcpError, is_extension_id
+from comity.core.negotiation.policy import ServerPolicy
+from comity.core.negotiation.session import Identity, Session
+from comity.core.negotiation.versions import V3_1, Version
+
+INVALID_IDENTITY = VcpError(
+    code="IDENTITY_INVALID",
+    message="The VCP/I identity token was not accepted; send a hello with a valid one",
+)
+
+
+def negotiate(
+    hello: Hello, policy: ServerPolicy, identity: Identity | None = None, *, session_id: str | None = None
+) -> Ack | VcpError:
+    """`identity` is what checking the hello's token gave; None for a token means that it was not accepted."""
+    version = screen(hello, policy)
+    if isinstance(version, VcpError):
+        return version
+    return conclude(hello, version, policy, identity, session_id=session_id)
+
+
+def screen(hello: Hello, policy: ServerPolicy) -> Version | VcpError:
+    """The version to speak, unless there is none or nobody may be served."""
+    try:
+        highest = versions.parse(hello.version)
+        lowest = versions.parse(hello.min_version)
+    except MalformedError as fault:
+        return version_unsupported(policy, f"The hello's versions are malformed: {fault.message}")
+    if lowest > highest:
+        return version_unsupported(
+            policy, f"min_version {lowest} is above version {highest}; send the lower one as min_version"
+        )
+    version = versions.negotiated(lowest, highest, policy.versions)
+    if version is None:
+        wanted = str(highest) if lowest == highest else f"{lowest} to {highest}"
+        return version_unsupported(policy, f"No version in common: the client speaks VCP {wanted}")
+    if policy.lacks_encryption:
+        return VcpError(
+            code="INTERNAL_ERROR",
+            message="This server cannot encrypt what it stores and therefore serves nobody",
+        )
+    return version
+
+
+def conclude(
+    hello: Hello,
+    version: Version,
+    policy: ServerPolicy,
+    identity: Identity | None,
+    *,
+    session_id: str | None = None,
+) -> Ack | VcpError:
+    requested = [name for name in hello.extensions if is_extension_id(name)]
+    if hello.identity is not None:
+        if identity is None or (policy.identity == "verified" and not identity.verified):
+            return INVALID_IDENTITY
+    elif policy.identity != "optional":
+        for name in requested:
+            if name in STATE_BEARING:
+                return VcpError(
+                    code="IDENTITY_REQUIRED", message=f"{name} requires a valid VCP/I identity token"
+                )
+    if version >= V3_1:
+        supports = policy.registry.supports
+        supported = tuple([name for name in requested if supports(name)])
+        unsupported = tuple([name for name in requested if not supports(name)])
+    else:
+        supported, unsupported = (), tuple(requested)
+    rivals = policy.registry.conflict(supported)
+    if rivals is not None:
+        return VcpError(
+            code="EXTENSION_CONFLICT",
+            message=f"{rivals[0]} and {rivals[1]} exclude each other; ask for one of them",
+        )
+    try:
+        capabilities = policy.registry.capabilities(supported)
+    except ComityError:
+        return VcpError(
+            code="INTERNAL_ERROR", message="The server cannot describe its extensions now; try again later"
+        )
+    return Ack(
+        version=str(version),
+        supported=supported,
+        unsupported=unsupported,
+        capabilities=capabilities,
+        core_features=features.claimed(policy.core_features, version, production=policy.production),
+        server_id=UNSET if policy.server_id is None else policy.server_id,
+        session_id=UNSET if session_id is None else session_id,
+    )
+
+
+def version_unsupported(policy: ServerPolicy, why: str) -> VcpError:
+    supported = _ascending(policy.versions)
+    return VcpError(
+        code="VERSION_UNSUPPORTED",
+        message=f"{why}; the server speaks {', '.join(supported)}",
+        supported_versions=supported,
+    )
+
+
+def session_from(ack: Ack, session_id: str, identity: Identity | None) -> Session:
+    return Session(
+        id=session_id,
+        version=ack.version,
+        extensions=ack.supported,
+        capabilities=ack.capabilities,
+        core_features=ack.core_features,
+        identity=identity,
+    )
+
+
+def implicit_session(policy: ServerPolicy, session_id: str) -> Session:
+    """VCP 1.0 for a client that said no hello, whatever versions the server offers (vcp 1.8)."""
+    return Session(
+        id=session_id,
+        version=str(versions.V1_0),
+        core_features=features.claimed(policy.core_features, versions.V1_0, production=policy.production),
+        mode="implicit",
+    )
+
+
+def _ascending(server: Iterable[Version]) -> tuple[str, ...]:
+    return tuple(map(str, sorted(set(server))))

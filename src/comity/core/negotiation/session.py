@@ -1,0 +1,44 @@
+"""A session: what two sides have agreed on, for every door and room behind the handshake.
+
+An extension is active in a session or it is not there at all; nothing is sent, stored or answered for an
+inactive one.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from comity.core.negotiation import versions
+from comity.core.negotiation.versions import Version
+
+Mode = Literal["negotiated", "implicit"]
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """Who stands behind a session; never the token itself.
+
+    Unless `verified`, nobody has vouched for it: it is anonymous for storage and ownership.
+    """
+
+    issuer: str
+    subject: str
+    verified: bool
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """`implicit` sessions are VCP 1.0: the client said no hello and was told nothing."""
+
+    id: str
+    version: str
+    extensions: tuple[str, ...] = ()
+    capabilities: dict[str, dict[str, Any]] = {}
+    core_features: dict[str, bool] = {}
+    identity: Identity | None = None
+    mode: Mode = "negotiated"
+
+    def active(self, extension: str) -> bool:
+        return extension in self.extensions
+
+    @property
+    def speaks(self) -> Version:
+        return versions.parse(self.version)

@@ -1,0 +1,115 @@
+"""Ids that may be used once: the replay cache of signed objects (vcp 5.4).
+
+- An id is claimed under `vcp:jti:{issuer}:{jti}` until its object expires; after that nobody can present
+  it any more, so it need not be remembered. The first claim wins, also among several processes.
+- Of each issuer at most `limit` ids are remembered at a time. Beyond that a claim is refused, and not an
+  older one forgotten: what is forgotten could be used again. Ids that other processes claim after our
+  first look are not counted; each process keeps to the limit for itself.
+- Claim only what has been verified: an id without a proof would let strangers fill the cache.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Sequence
+from typing import Final
+
+from comity.core.clock import Clock
+from comity.core.errors import InvalidError, OverloadedError
+from comity.core.guard.audit import AuditDraft
+from comity.store.operations import Put, StoreConflict
+from comity.store.protocol import Store
+
+SPACE: Final = "vcp:jti"
+LIMIT: Final = 100_000
+TEXT_LIMIT: Final = 256
+
+_PAGE: Final = 500
+
+
+class JtiReplayCache:
+    def __init__(self, store: Store, clock: Clock, *, limit: int = LIMIT) -> None:
+        """`clock` is the clock of the store."""
+        self._store = store
+        self._clock = clock
+        self._limit = limit
+        self._issuers: dict[str, _Remembered] = {}
+        self._looking = asyncio.Lock()
+
+    async def claim(self, issuer: str, jti: str, expires_at: float, audit: Sequence[AuditDraft] = ()) -> bool:
+        """True for the first claim of an id, False for a replay. `audit` is written with a first claim only."""
+        claim = claim_of(issuer, jti, expires_at)
+        now = self._clock.now()
+        if not now < expires_at < float("inf"):
+            raise InvalidError("an object that has expired, or never does, has no place in the replay cache")
+        remembered = await self._remembered(issuer)
+        remembered.forget(now)
+        if remembered.count >= self._limit:
+            raise OverloadedError(
+                f"{self._limit:,} ids of {issuer} are remembered already; try again when some have expired",
+                remembered.until_the_next(now),
+            )
+        remembered.pending += 1
+        try:
+            await self._store.commit(claim, audit=audit)
+        except StoreConflict:
+            return False
+        finally:
+            remembered.pending -= 1
+        remembered.add(expires_at)
+        return True
+
+    async def _remembered(self, issuer: str) -> "_Remembered":
+        async with self._looking:
+            remembered = self._issuers.get(issuer)
+            if remembered is None:
+                remembered = await self._look(issuer)
+                self._issuers[issuer] = remembered
+            return remembered
+
+    async def _look(self, issuer: str) -> "_Remembered":
+        remembered = _Remembered()
+        prefix = _key(issuer, "")
+        after = prefix
+        while page := await self._store.scan(SPACE, prefix, after, _PAGE):
+            for _, held in page:
+                remembered.add(held.expires_at or 0.0)
+            after = page[-1][0]
+        return remembered
+
+
+def claim_of(issuer: str, jti: str, expires_at: float) -> Put:
+    """A claim as an operation, for a transaction of one's own: it conflicts when the id was claimed before."""
+    for name, text in (("issuer", issuer), ("jti", jti)):
+        if not 0 < len(text) <= TEXT_LIMIT or not text.isprintable():
+            raise InvalidError(f"{name} must be 1 to {TEXT_LIMIT} printable characters")
+    return Put(space=SPACE, key=_key(issuer, jti), value=b"", expect=0, expires_at=expires_at)
+
+
+def _key(issuer: str, jti: str) -> str:
+    # an issuer with a colon in its name must not be able to claim the ids of another
+    issuer = issuer.replace("%", "%25").replace(":", "%3A")
+    return f"vcp:jti:{issuer}:{jti}"
+
+
+class _Remembered:
+    """The moments at which an issuer's ids expire, soonest first, and claims on their way."""
+
+    __slots__ = ("_moments", "pending")
+
+    def __init__(self) -> None:
+        self._moments: list[float] = []
+        self.pending = 0
+
+    @property
+    def count(self) -> int:
+        return len(self._moments) + self.pending
+
+    def add(self, expires_at: float) -> None:
+        heapq.heappush(self._moments, expires_at)
+
+    def forget(self, now: float) -> None:
+        while self._moments and self._moments[0] <= now:
+            heapq.heappop(self._moments)
+
+    def until_the_next(self, now: float) -> float:
+        return max(1.0, self._moments[0] - now) if self._moments else 1.0

@@ -1,0 +1,191 @@
+"""A reader's terminal: the commands of one page, run in order, their output held against what is shown.
+
+- A line that begins with `$ ` is a command; lines up to the next one are its output. A command that ends
+  with a backslash goes on in the next line, which begins with `> `.
+- `…` stands for any text within a line, and alone on a line for any number of lines.
+- A command may fail only where an `error:` line is shown, and there it must.
+- `comity up` stays: it runs on while other commands of the page run. A block that begins with `^C` stops it,
+  and what follows is what it then says.
+- Everything happens under a home folder of its own, shown as /home/you, and the port 8420 of the pages is
+  another one, so that pages can run side by side.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from tests.docs.markdown import Block
+
+SHOWN_HOME = "/home/you"
+SHOWN_PORT = "8420"
+STAYS = re.compile(r"^(\w+=\S+ )*comity up\b")
+DEADLINE_SECONDS = 30.0
+_LOOK_SECONDS = 0.01
+
+_MARK = "--- the command ended with"
+_PLAIN_VARIABLES = ("LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
+
+
+class Step(NamedTuple):
+    """`command` is empty for what a running node says after it was stopped."""
+
+    command: str
+    shown: list[str]
+    line: int
+
+
+def steps(block: Block) -> list[Step]:
+    found: list[Step] = []
+    for number, line in enumerate(block.text.splitlines(), start=block.line + 1):
+        if line.startswith("$ "):
+            found.append(Step(line[2:], [], number))
+        elif line == "^C":
+            found.append(Step("", [], number))
+        elif line.startswith("> ") and found and found[-1].command.endswith("\\"):
+            last = found.pop()
+            found.append(Step(last.command + "\n" + line[2:], last.shown, last.line))
+        else:
+            assert found, f"line {number} shows output before any command"
+            found[-1].shown.append(line)
+    return found
+
+
+def fits(shown: list[str], told: list[str]) -> bool:
+    pattern = "".join("(.*\n)*?" if line.strip() == "…" else _line(line) for line in shown)
+    return re.fullmatch(pattern, "".join(line + "\n" for line in told)) is not None
+
+
+def _line(shown: str) -> str:
+    return ".*".join(map(re.escape, shown.split("…"))) + "\n"
+
+
+class Terminal:
+    """A shell and, at times, a node beside it. Close it: nothing that it started may be left."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._port = str(_free_port())
+        self._environment = {
+            **{name: os.environ[name] for name in _PLAIN_VARIABLES if name in os.environ},
+            "HOME": str(home),
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+            "PYTHONUNBUFFERED": "1",  # so that both streams come in the order in which they were written
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "NO_COLOR": "1",
+            "COLUMNS": "100",
+        }
+        self._shell = self._start(["bash", "--norc", "--noprofile"], stdin=subprocess.PIPE)
+        self._node: subprocess.Popen[bytes] | None = None
+        self._node_log = home.parent / "node.log"
+
+    def save(self, name: str, text: str) -> None:
+        path = self._home / name.removeprefix("~/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self._real(text), "utf-8")
+
+    def run(self, step: Step) -> tuple[list[str], bool]:
+        """What was said, and whether the command may have ended as it did."""
+        if not step.command:
+            return self._stop_node(), True
+        if STAYS.match(step.command):
+            return self._start_node(step)
+        told, code = self._in_shell(step.command)
+        return told, (code != 0) == _fails(step)
+
+    def close(self) -> None:
+        if self._node is not None and self._node.poll() is None:
+            self._node.terminate()
+            self._node.wait(DEADLINE_SECONDS)
+        assert self._shell.stdin is not None
+        self._shell.stdin.close()
+        self._shell.wait(DEADLINE_SECONDS)
+        assert self._shell.stdout is not None
+        self._shell.stdout.close()
+
+    def _start(self, command: list[str], **streams: int | IO[bytes]) -> subprocess.Popen[bytes]:
+        streams.setdefault("stdout", subprocess.PIPE)
+        return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+            command, cwd=self._home, env=self._environment, stderr=subprocess.STDOUT, **streams
+        )
+
+    def _in_shell(self, command: str) -> tuple[list[str], int]:
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        self._shell.stdin.write(f"{self._real(command)}\nprintf '\\n%s %s\\n' '{_MARK}' $?\n".encode())
+        self._shell.stdin.flush()
+        told: list[str] = []
+        while True:
+            line = self._shell.stdout.readline().decode()
+            assert line, f"the shell ended in: {command}"
+            if line.startswith(_MARK):
+                return self._shown(told), int(line.removeprefix(_MARK))
+            told.append(line.rstrip("\n"))
+
+    def _start_node(self, step: Step) -> tuple[list[str], bool]:
+        """Until the node has said what is shown, or has ended."""
+        assert self._node is None or self._node.poll() is not None, "a node is running already"
+        exports, _ = self._in_shell("export -p; pwd")
+        before = "\n".join(self._real(line) for line in exports[:-1])
+        port = "" if _names_port(step.command) else f"COMITY_PORT={self._port} "
+        script = f"{before}\ncd {self._real(exports[-1])} && exec env {port}{self._real(step.command)}"
+        with self._node_log.open("wb") as log:
+            self._node = self._start(["bash", "-c", script], stdout=log, stdin=subprocess.DEVNULL)
+        until = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            ended = self._node.poll() is not None
+            told = self._node_said()
+            if ended:
+                return told, (self._node.returncode != 0) == _fails(step)
+            if fits(step.shown, told):
+                return told, not _fails(step)
+            if time.monotonic() > until:
+                return told, False
+            time.sleep(_LOOK_SECONDS)
+
+    def _stop_node(self) -> list[str]:
+        assert self._node is not None, "no node is running"
+        self._node.send_signal(signal.SIGINT)
+        self._node.wait(DEADLINE_SECONDS)
+        self._node = None
+        return self._node_said()
+
+    def _node_said(self) -> list[str]:
+        return self._shown([*self._node_log.read_text("utf-8").splitlines(), ""])
+
+    def _real(self, text: str) -> str:
+        return text.replace(SHOWN_HOME, str(self._home)).replace(SHOWN_PORT, self._port)
+
+    def _shown(self, told: list[str]) -> list[str]:
+        """Without the empty line that ends the output, and as a reader would see it."""
+        if told and not told[-1]:
+            told = told[:-1]
+        return [line.replace(str(self._home), SHOWN_HOME).replace(self._port, SHOWN_PORT) for line in told]
+
+
+def missing_tools(commands: list[str]) -> list[str]:
+    """Programs that a page uses and this machine does not have."""
+    wanted = {tool for command in commands for tool in ("curl", "openssl") if re.search(rf"\b{tool}\b", command)}
+    return sorted(tool for tool in {"bash", *wanted} if shutil.which(tool) is None)
+
+
+def _names_port(command: str) -> bool:
+    """Whether the page says itself where its node listens."""
+    return "--port" in command or "--config" in command
+
+
+def _fails(step: Step) -> bool:
+    return any(line.startswith("error:") for line in step.shown)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
