@@ -1,4 +1,4 @@
-"""One request, sent again and again over a few connections that stay open.
+"""Requests, one after the other, over a few connections that stay open.
 
 The client does as little as it can for each answer, because it shares the machine with the server:
 no futures, no parsing beyond the length of the body, the next request in the callback of the answer.
@@ -8,7 +8,8 @@ Any answer but 200 ends the measurement, and is told.
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from time import perf_counter
 from typing import cast
 from urllib.parse import urlsplit
@@ -33,8 +34,19 @@ def request_bytes(
 async def requests_per_second(
     url: str, request: bytes, seconds: float, *, connections: int = CONNECTIONS
 ) -> float:
-    """Answers per second over all connections, which are open before time starts to count."""
-    callers = [_Caller(request) for _ in range(connections)]
+    """Answers per second over all connections to one request, sent again and again."""
+    rate, _ = await streams_per_second(url, [repeat(request) for _ in range(connections)], seconds)
+    return rate
+
+
+async def streams_per_second(
+    url: str, streams: Sequence[Iterable[bytes]], seconds: float
+) -> tuple[float, list[int]]:
+    """Answers per second over one connection for each stream, and how many each stream got.
+
+    The connections are open before time starts to count; it ends when all are answered, if that is earlier.
+    """
+    callers = [_Caller(iter(stream)) for stream in streams]
     try:
         for caller in callers:
             await caller.connect(url)
@@ -42,17 +54,18 @@ async def requests_per_second(
         for caller in callers:
             caller.ask_until(start + seconds)
         await asyncio.gather(*(caller.finished for caller in callers))
-        return sum(caller.answers for caller in callers) / (perf_counter() - start)
+        answers = [caller.answers for caller in callers]
+        return sum(answers) / (perf_counter() - start), answers
     finally:
         for caller in callers:
             caller.close()
 
 
 class _Caller(asyncio.Protocol):
-    def __init__(self, request: bytes) -> None:
+    def __init__(self, requests: Iterator[bytes]) -> None:
         self.answers = 0
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._request = request
+        self._requests = requests
         self._deadline = 0.0
         self._received = b""
         self._transport: asyncio.Transport | None = None
@@ -69,7 +82,7 @@ class _Caller(asyncio.Protocol):
 
     def ask_until(self, deadline: float) -> None:
         self._deadline = deadline
-        self._write(self._request)
+        self._ask()
 
     def data_received(self, data: bytes) -> None:
         self._received = received = self._received + data if self._received else data
@@ -84,8 +97,12 @@ class _Caller(asyncio.Protocol):
             return
         self._received = b""
         self.answers += 1
-        if perf_counter() < self._deadline:
-            self._write(self._request)
+        self._ask()
+
+    def _ask(self) -> None:
+        request = next(self._requests, None) if perf_counter() < self._deadline else None
+        if request is not None:
+            self._write(request)
         elif not self.finished.done():
             self.finished.set_result(None)
 

@@ -1,7 +1,7 @@
 """What is measured. Each file holds the rows of one concept; `ROWS` is their order in the table."""
 
 from bench.harness.row import Row
-from bench.rows import audit, chain, cold_start, http, json_forms, rpc_stream, signatures
+from bench.rows import audit, chain, cold_start, envelopes, http, json_forms, rpc_stream, signatures
 
 ROWS: tuple[Row, ...] = (
     *cold_start.ROWS,
@@ -11,4 +11,5 @@ ROWS: tuple[Row, ...] = (
     *json_forms.ROWS,
     *rpc_stream.ROWS,
     *http.ROWS,
+    *envelopes.ROWS,
 )

@@ -15,6 +15,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -213,6 +214,7 @@ def default_data_folder(environ: Mapping[str, str], home: Callable[[], Path], pl
     return (Path(shared) if shared.startswith("/") else home() / ".local" / "share") / "comity"
 
 
+@lru_cache(4096)  # asked for every message
 def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True

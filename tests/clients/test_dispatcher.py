@@ -28,13 +28,22 @@ from comity.core.envelope.errors import (
 )
 from comity.core.envelope.message import A2AMessage, A2APart, SelfEval
 from comity.core.envelope.statement import TipStatement
-from comity.core.errors import ComityError, InvalidError, OverloadedError, RateLimitedError, StoreCorruptError
+from comity.core.errors import (
+    ComityError,
+    InvalidError,
+    OverloadedError,
+    RateLimitedError,
+    StoreCorruptError,
+    StoreUnavailableError,
+)
 from comity.core.guard.audit import privacy_hash
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
 from comity.store.audit_trail import AuditTrail, log_of
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.operations import Acquire, ChainKey, Put, Tip
+from comity.store.sqlite import SqliteStore
+from comity.system_clock import SystemClock
 from comity.testing.loop import SimulatedClock, run_simulated
 from tests.clients.model_target import NOW, ModelTarget, Wire, answer, message, text_of
 
@@ -539,12 +548,12 @@ async def test_a_failed_behaviour_of_the_reference_release_does_not_end_the_pair
         raise ZeroDivisionError
 
     scene.bob.behaviour, works = fail, scene.bob.behaviour
-    for text in "abc":
+    for text in "abcdefghijkl":
         with pytest.raises(CallRefusedError, match="500"):
             await scene.say(text)
     scene.bob.behaviour = works
-    assert await scene.say("d") == "echo d"
-    assert [text_of(envelope) for envelope in scene.bob.executed] == ["a", "b", "c", "d"]
+    assert await scene.say("m") == "echo m"
+    assert "".join(text_of(envelope) for envelope in scene.bob.executed) == "abcdefghijklm"
     assert scene.agrees()
 
 
@@ -629,6 +638,23 @@ async def test_after_a_statement_nothing_older_is_tried():
     with pytest.raises(CallRefusedError):
         await scene.say("b")
     assert scene.seqs() == [1, 1, 1, 1, 6]
+
+
+@simulated
+async def test_replies_stay_lost_until_one_is_read():
+    scene = Scene()
+    moved = ReplayState(5, b"\x05" * 32)
+    told = answer(409, {"statement": scene.bob.statement(ALICE.vacant_id, moved)})
+    unsigned = answer(409, {"detail": "no"})
+    for weather in ([told, unsigned], [REQUEST_LOST] * 3):
+        scene.wire.weather = weather
+        with pytest.raises(ComityError):
+            await scene.say("a")
+    scene.bob.accepted[ALICE.vacant_id] = moved
+    scene.bob.replied[ALICE.vacant_id] = ReplayState(7, b"\x07" * 32)
+    scene.wire.weather = [unsigned, told]
+    assert await scene.say("b") == "echo b"
+    assert scene.agrees()
 
 
 @simulated
@@ -897,6 +923,14 @@ async def test_a_long_call_keeps_its_lease_while_it_retries():
 
 
 @simulated
+async def test_a_lease_that_ran_out_between_two_attempts_is_taken_again_and_given_back():
+    scene = Scene(retries=Retries(attempts=3, first_wait=30, longest_wait=30))
+    scene.wire.weather = [NOBODY]
+    assert await scene.say("a", scene.caller(lease_seconds=5)) == "echo a"
+    assert scene.leases() == []
+
+
+@simulated
 async def test_a_process_that_lost_the_pair_in_the_middle_of_retries_says_so():
     scene = Scene(retries=Retries(attempts=3, first_wait=30, longest_wait=30))
     scene.wire.weather = [NOBODY]
@@ -981,3 +1015,83 @@ async def test_idle_targets_are_forgotten_and_busy_ones_are_not():
     finally:
         dispatcher._IDLE_PAIRS = limit
     assert all(target.accepted[ALICE.vacant_id].last_sequence_no == 2 for target in targets)
+
+
+class DyingStore(MemoryStore):
+    """Dies before or after one of its commits."""
+
+    def __init__(self, clock, disk, moment, number):
+        super().__init__(clock, disk)
+        self.moment, self.left = moment, number
+
+    def _commit_gathered(self):
+        self.left -= bool(self._gathered)
+        if self.left == 0 and self.moment == "before":
+            self.crash()
+        super()._commit_gathered()
+        if self.left == 0 and self.moment == "after":
+            self.crash()
+
+
+class Killed(Exception):  # noqa: N818 - an end, not a failure
+    """The process is gone; nothing of it runs any more."""
+
+
+class KillingWire:
+    def __init__(self, wire, moment):
+        self.wire, self.moment = wire, moment
+
+    async def request(self, method, url, json=None, headers=None, *, body=None):
+        if self.moment == "after":
+            await self.wire.request(method, url, body=body)
+        raise Killed
+
+
+DEATHS = [
+    (where, moment) for where in ("first commit", "request", "last commit") for moment in ("before", "after")
+]
+
+
+@pytest.mark.parametrize("again", ["the same call", "another call"])
+@pytest.mark.parametrize(("where", "moment"), DEATHS)
+def test_a_process_killed_at_any_step_leaves_a_pair_that_goes_on(where, moment, again):
+    async def kill():
+        scene = Scene()
+        await scene.say("a")
+        if where == "request":
+            store, http = MemoryStore(scene.clock, scene.disk), KillingWire(scene.wire, moment)
+        else:
+            store = DyingStore(scene.clock, scene.disk, moment, 1 if where == "first commit" else 2)
+            http = scene.wire
+        mortal = Dispatcher(store, ALICE, scene.clock, http, holder="node", audit_level=None)
+        with pytest.raises((Killed, StoreUnavailableError)):
+            await mortal.call(scene.bob.card(), message("b"), idempotency_key="k")
+        store.crash()
+        heir = scene.caller(holder="node")
+        if again == "the same call":
+            assert await scene.say("b", heir, idempotency_key="k") == "echo b"
+            assert [text_of(envelope) for envelope in scene.bob.executed] == ["a", "b"]
+        else:
+            assert await scene.say("c", heir) == "echo c"
+        assert await scene.say("d", heir) == "echo d"
+        assert scene.agrees()
+        assert scene.clock.monotonic() < 5
+
+    run_simulated(kill)
+
+
+async def test_the_durable_engine_keeps_the_pair_too(tmp_path):
+    clock = SystemClock()
+    bob = ModelTarget(BOB)
+    wire = Wire(bob)
+    for number in range(3):
+        store = await SqliteStore.open(tmp_path / "comity.db", clock, AuditTrail(f"main {number}", ALICE))
+        alice = Dispatcher(store, ALICE, clock, wire, retries=Retries(attempts=2, first_wait=0.001))
+        wire.weather = [LOST]
+        assert text_of((await alice.call(bob.card(), message("x"))).response_envelope) == "echo x"
+        wire.weather = [LOST, LOST]
+        with pytest.raises(NoAnswerError):
+            await alice.call(bob.card(), message("lost"))
+        await store.close()
+    assert bob.accepted[ALICE.vacant_id].last_sequence_no == 6
+    assert [text_of(envelope) for envelope in bob.executed] == ["x", "lost"] * 3

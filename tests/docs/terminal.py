@@ -59,11 +59,16 @@ def steps(block: Block) -> list[Step]:
 
 def fits(shown: list[str], told: list[str]) -> bool:
     pattern = "".join("(.*\n)*?" if line.strip() == "…" else _line(line) for line in shown)
-    return re.fullmatch(pattern, "".join(line + "\n" for line in told)) is not None
+    return re.fullmatch(pattern, "".join(_spaced(line) + "\n" for line in told)) is not None
 
 
 def _line(shown: str) -> str:
-    return ".*".join(map(re.escape, shown.split("…"))) + "\n"
+    return ".*".join(map(re.escape, _spaced(shown).split("…"))) + "\n"
+
+
+def _spaced(line: str) -> str:
+    """Columns are as wide as their widest value, which may be a path: how many spaces there are says nothing."""
+    return re.sub(" {2,}", "  ", line)
 
 
 class Terminal:
@@ -143,8 +148,8 @@ class Terminal:
             told = self._node_said()
             if ended:
                 return told, (self._node.returncode != 0) == _fails(step)
-            if fits(step.shown, told):
-                return told, not _fails(step)
+            if fits(step.shown, told) and not _fails(step):
+                return told, True
             if time.monotonic() > until:
                 return told, False
             time.sleep(_LOOK_SECONDS)

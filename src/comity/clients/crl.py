@@ -14,7 +14,6 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -117,11 +116,7 @@ class CrlFetcher:
         task = self._fetching.get(source)
         if task is None and len(self._fetching) < self._kept:
             task = self._fetching[source] = asyncio.create_task(self._attempt(source))
-            task.add_done_callback(self._forget(source))
         return task
-
-    def _forget(self, source: CrlSource) -> "Callable[[object], None]":
-        return lambda _task: self._fetching.pop(source, None)
 
     async def _attempt(self, source: CrlSource) -> RevocationList | Unavailable:
         try:
@@ -133,6 +128,8 @@ class CrlFetcher:
         except Exception:
             log.exception("fetching the revocation list of %s broke", source.issuer_id)
             return self._failed(source, "fetching it broke")
+        finally:
+            self._fetching.pop(source, None)
         now = self._clock.monotonic()
         fresh_until = now + found.next_update - self._clock.now()
         self._keep(source, _Held(found, fresh_until, now + ASK_AGAIN))

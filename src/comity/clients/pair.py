@@ -157,7 +157,6 @@ class Pair:
             else:
                 await self._store.commit(*self._release())
         except ComityError as reason:
-            self.known = False
             log.warning("the lease of a pair could not be given back: %s", reason)
         self._token = None
 

@@ -49,7 +49,7 @@ async def test_the_file_is_private_and_made_for_durability(path, clock):
     writer = store._writer
     assert writer.pragma("journal_mode") == "wal"
     assert writer.pragma("synchronous") == 2
-    assert writer.pragma("page_size") == 8192
+    assert writer.pragma("page_size") == 4096
     await store.close()
 
 
@@ -97,7 +97,7 @@ async def test_every_flipped_bit_is_found_at_the_start(path, clock):
 async def test_a_truncated_file_is_found_at_the_start(path, clock):
     await filled(path, clock, rows=2000)
     sound = path.read_bytes()
-    for keep in (1, 100, 8192, len(sound) // 2, len(sound) - 8192, len(sound) - 1):
+    for keep in (1, 100, 4096, len(sound) // 2, len(sound) - 4096, len(sound) - 1):
         path.write_bytes(sound[:keep])
         with pytest.raises(StoreError):
             await SqliteStore.open(path, clock)
@@ -107,8 +107,8 @@ async def test_damage_while_running_stops_the_store_instead_of_answering(path, c
     await filled(path, clock, rows=5000)
     store = await SqliteStore.open(path, clock)
     with path.open("r+b") as file:
-        for page in range(1, path.stat().st_size // 8192):
-            file.seek(page * 8192 + 4000)
+        for page in range(1, path.stat().st_size // 4096):
+            file.seek(page * 4096 + 2000)
             file.write(b"\xff" * 64)
     with pytest.raises(StoreCorruptError, match="damaged"):
         await store.scan("s", limit=5000)

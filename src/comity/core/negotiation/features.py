@@ -23,7 +23,7 @@ def configured(flags: Mapping[str, Any]) -> dict[str, bool]:
     for name, flag in flags.items():
         if type(flag) is not bool:
             raise ConfigError(f"the core feature {name} must be true or false, not {type(flag).__name__}")
-    return _NONE | flags
+    return {**_NONE, **flags}
 
 
 def is_production(environment: str) -> bool:

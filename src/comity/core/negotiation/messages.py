@@ -147,12 +147,14 @@ def read_ack(value: Any, requested: Collection[str]) -> Ack:
     except MalformedError as fault:
         raise InvalidError(f"the ack's version is malformed: {fault.message}") from None
     supported = _member(value, "supported", _are_ids, "a list of different extension ids")
-    if "unsupported" in value:
-        unsupported = _member(value, "unsupported", _are_ids, "a list of different extension ids")
-    else:
+    if value.get("unsupported") is None:
         unsupported = [name for name in requested if name not in supported]
+    else:
+        unsupported = _member(value, "unsupported", _are_ids, "a list of different extension ids")
     capabilities = _member(value, "capabilities", _are_objects, "an object of objects")
-    flags = _member({"core_features": {}} | value, "core_features", _are_flags, "an object of booleans")
+    flags = {}
+    if value.get("core_features") is not None:
+        flags = _member(value, "core_features", _are_flags, "an object of booleans")
     both = set(supported).intersection(unsupported)
     if both:
         raise InvalidError(f"the ack lists {min(both)} as supported and as unsupported")
@@ -176,7 +178,10 @@ def read_error(value: Any) -> VcpError:
     """Codes that we do not know are kept: whatever it is called, there is no session."""
     code = _member(value, "code", lambda it: _is_text(it, LONGEST_EXTENSION), "a short text")
     text = _member(
-        value, "message", lambda it: _is_text(it, LONGEST_MESSAGE), f"a text of 1 to {LONGEST_MESSAGE} characters"
+        value,
+        "message",
+        lambda it: _is_text(it, LONGEST_MESSAGE),
+        f"a text of 1 to {LONGEST_MESSAGE} characters",
     )
     supported: tuple[str, ...] | UnsetType = UNSET
     if value.get("supported_versions") is not None:
@@ -195,7 +200,9 @@ def _requested(names: Any, *, strict: bool) -> tuple[str, ...]:
     if type(names) is not list:
         raise HandshakeError("INTERNAL_ERROR", "extensions must be a list of extension ids")
     if len(names) > MOST_EXTENSIONS:
-        raise HandshakeError("INTERNAL_ERROR", f"extensions lists more than {MOST_EXTENSIONS} ids; ask for fewer")
+        raise HandshakeError(
+            "INTERNAL_ERROR", f"extensions lists more than {MOST_EXTENSIONS} ids; ask for fewer"
+        )
     for name in names:
         if not _is_text(name, LONGEST_EXTENSION):
             raise HandshakeError(

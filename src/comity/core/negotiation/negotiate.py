@@ -24,6 +24,11 @@ INVALID_IDENTITY = VcpError(
     message="The VCP/I identity token was not accepted; send a hello with a valid one",
 )
 
+NO_ENCRYPTION = VcpError(
+    code="INTERNAL_ERROR",
+    message="This server cannot encrypt what it stores and therefore serves nobody",
+)
+
 
 def negotiate(
     hello: Hello, policy: ServerPolicy, identity: Identity | None = None, *, session_id: str | None = None
@@ -51,10 +56,7 @@ def screen(hello: Hello, policy: ServerPolicy) -> Version | VcpError:
         wanted = str(highest) if lowest == highest else f"{lowest} to {highest}"
         return version_unsupported(policy, f"No version in common: the client speaks VCP {wanted}")
     if policy.lacks_encryption:
-        return VcpError(
-            code="INTERNAL_ERROR",
-            message="This server cannot encrypt what it stores and therefore serves nobody",
-        )
+        return NO_ENCRYPTION
     return version
 
 
@@ -66,7 +68,8 @@ def conclude(
     *,
     session_id: str | None = None,
 ) -> Ack | VcpError:
-    requested = [name for name in hello.extensions if is_extension_id(name)]
+    supports = policy.registry.supports
+    requested = [name for name in hello.extensions if supports(name) or is_extension_id(name)]
     if hello.identity is not None:
         if identity is None or (policy.identity == "verified" and not identity.verified):
             return INVALID_IDENTITY
@@ -77,7 +80,6 @@ def conclude(
                     code="IDENTITY_REQUIRED", message=f"{name} requires a valid VCP/I identity token"
                 )
     if version >= V3_1:
-        supports = policy.registry.supports
         supported = tuple([name for name in requested if supports(name)])
         unsupported = tuple([name for name in requested if not supports(name)])
     else:
@@ -109,7 +111,7 @@ def version_unsupported(policy: ServerPolicy, why: str) -> VcpError:
     supported = _ascending(policy.versions)
     return VcpError(
         code="VERSION_UNSUPPORTED",
-        message=f"{why}; the server speaks {', '.join(supported)}",
+        message=f"{why}; the server speaks VCP {supported[0]} to {supported[-1]}",
         supported_versions=supported,
     )
 

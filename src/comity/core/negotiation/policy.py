@@ -14,7 +14,7 @@ from comity.core.guard.injection import Severity
 from comity.core.negotiation import features
 from comity.core.negotiation.messages import HANDSHAKE_LIMIT, LONGEST_ID
 from comity.core.negotiation.registry import ExtensionRegistry
-from comity.core.negotiation.versions import DEFAULT_VERSIONS, Version
+from comity.core.negotiation.versions import DEFAULT_VERSIONS, MOST_OFFERED, Version
 
 IdentityPolicy = Literal["optional", "required", "verified"]
 
@@ -45,8 +45,11 @@ class ServerPolicy(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         force_setattr(self, "core_features", features.configured(self.core_features))
-        if not self.versions:
-            raise ConfigError("a server must offer at least one version")
+        _within(
+            1 <= len(set(self.versions)) <= MOST_OFFERED,
+            "versions",
+            f"a list of 1 to {MOST_OFFERED} versions",
+        )
         _within(self.identity in get_args(IdentityPolicy), "identity", "optional, required or verified")
         _within(self.scan_threshold in get_args(Severity), "scan_threshold", "medium, high or critical")
         _within(

@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 from comity.core.errors import ConfigError, MalformedError
 
+MOST_OFFERED: Final = 64
+
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"
 _WRITTEN = re.compile(rf"({_NUMBER})\.({_NUMBER})(?:\.{_NUMBER})?")
-_MOST_OFFERED = 64
 
 
 class Version(NamedTuple):
@@ -31,8 +32,14 @@ V3_1: Final = Version(3, 1)
 
 DEFAULT_VERSIONS: Final = (V1_0, V2_0, V3_0, V3_1)
 
+# Nearly every hello names one of these.
+_USUAL: Final = {str(version): version for version in DEFAULT_VERSIONS}
+
 
 def parse(text: str) -> Version:
+    usual = _USUAL.get(text)
+    if usual is not None:
+        return usual
     written = _WRITTEN.fullmatch(text)
     if written is None:
         raise MalformedError("a version is written as two numbers without leading zeros, such as 3.1")
@@ -47,8 +54,8 @@ def offered(texts: Iterable[str]) -> tuple[Version, ...]:
         raise ConfigError(
             "the server's versions must be a list of texts such as '3.1', without leading zeros"
         ) from None
-    if not 1 <= len(versions) <= _MOST_OFFERED:
-        raise ConfigError(f"a server offers 1 to {_MOST_OFFERED} versions, not {len(versions)}")
+    if not 1 <= len(versions) <= MOST_OFFERED:
+        raise ConfigError(f"a server offers 1 to {MOST_OFFERED} versions, not {len(versions)}")
     return versions
 
 

@@ -9,12 +9,16 @@
 
 A refusal is JSON like every other one. While the answer to an earlier request is under way there is
 no place for it: the connection then ends after that answer.
+
+To close on a peer that is still sending would take back the answer it has not read yet (the system
+resets such a connection). So our side falls silent first, and what still comes is thrown away for a
+moment.
 """
 
 import asyncio
 import enum
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httptools
 import uvicorn
@@ -26,6 +30,7 @@ from comity.core.wire import strict_json
 
 BODY_BYTES = 4096
 DISCARD_LIMIT = 1024 * 1024
+LINGER_SECONDS = 2.0
 _LOOKS_PER_PATIENCE = 4
 
 
@@ -77,21 +82,35 @@ class HttpConnection(HttpToolsProtocol):
         self._stalled_since: float | None = None
         self._closing_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
+        self._lingering: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(_Courteous(transport, self))
         self._look_later()
         if len(self.connections) > self._limits.connections:
             self._refuse(_CROWDED)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+        for timer in (self._watch, self._lingering):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
+
+    @property
+    def lingers(self) -> bool:
+        return self._lingering is not None
+
+    def close(self, transport: asyncio.Transport) -> None:
+        """End the connection; while a body is still coming, not at once."""
+        if self._phase is _Phase.BODY:
+            self._linger(transport)
+        elif not self.lingers:
+            transport.close()
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        if self._refused:
+        if self._refused or self.lingers:
+            self._discard(len(data))
             return
         only_head = self._phase is not _Phase.BODY
         if self._phase is _Phase.IDLE:
@@ -125,9 +144,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._bytes += len(body)
         if self.cycle.response_complete:
-            self._discarded += len(body)
-            if self._discarded > DISCARD_LIMIT:
-                self.transport.close()
+            self._discard(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -177,7 +194,26 @@ class HttpConnection(HttpToolsProtocol):
                 STATUS_LINE[refusal.status] + b"content-type: application/json\r\n"
                 b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
             )
-        self.transport.close()
+        if refusal is _CROWDED:
+            self.transport.close()
+        else:
+            self._linger(self.transport)
+
+    def _linger(self, transport: asyncio.Transport) -> None:
+        if self.lingers or transport.is_closing():
+            return
+        self._lingering = self.loop.call_later(LINGER_SECONDS, transport.abort)
+        self.flow.resume_reading()
+        if transport.can_write_eof():
+            transport.write_eof()
+        if self.cycle is not None and not self.cycle.response_complete:  # a room may wait for the rest
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
+    def _discard(self, size: int) -> None:
+        self._discarded += size
+        if self._discarded > DISCARD_LIMIT:
+            self._linger(self.transport)
 
     def _look_later(self) -> None:
         self._watch = self.loop.call_later(self._limits.patience / _LOOKS_PER_PATIENCE, self._look)
@@ -187,9 +223,9 @@ class HttpConnection(HttpToolsProtocol):
         self._look_later()
         now = self.loop.time()
         late = now - self._limits.patience
-        if self.transport.is_closing():
-            self._closing_since = self._closing_since or now
-        if min(self._stalled_since or now, self._closing_since or now) <= late:
+        if self.transport.is_closing() and self._closing_since is None:
+            self._closing_since = now
+        if any(since is not None and since <= late for since in (self._stalled_since, self._closing_since)):
             self.transport.abort()
         elif self.flow.read_paused:
             self._since = now
@@ -203,3 +239,43 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(_TOO_SLOW)
         elif self._phase is _Phase.HEAD:  # it was opened and never used
             self.transport.close()
+
+
+class _Courteous(asyncio.Transport):
+    """The transport as the rest of the server sees it: the connection decides how it is closed."""
+
+    def __init__(self, inner: asyncio.Transport, connection: HttpConnection) -> None:
+        super().__init__()
+        self._inner = inner
+        self._connection = connection
+
+    def close(self) -> None:
+        self._connection.close(self._inner)
+
+    def is_closing(self) -> bool:
+        return self._connection.lingers or self._inner.is_closing()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self._connection.lingers:
+            self._inner.write(data)
+
+    def abort(self) -> None:
+        self._inner.abort()
+
+    def can_write_eof(self) -> bool:
+        return self._inner.can_write_eof()
+
+    def write_eof(self) -> None:
+        self._inner.write_eof()
+
+    def pause_reading(self) -> None:
+        self._inner.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._inner.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._inner.get_extra_info(name, default)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._inner.set_protocol(protocol)

@@ -9,6 +9,7 @@
 
 import ipaddress
 from collections.abc import Callable, Collection
+from functools import lru_cache
 
 from comity.core.errors import (
     ComityError,
@@ -92,11 +93,15 @@ class Guard:
 
 def peer_of(scope: Scope) -> str:
     """The address limits are counted by: IPv6 callers by their network, they have a whole one each."""
-    address = (scope.get("client") or ("unknown",))[0]
+    return _counted_as(str((scope.get("client") or ("unknown",))[0]))
+
+
+@lru_cache(4096)  # asked for every message
+def _counted_as(address: str) -> str:
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
-        return str(address)
+        return address
     if isinstance(ip, ipaddress.IPv6Address):
         ip = ip.ipv4_mapped or ip
     if ip.version == 6 and not ip.is_loopback:

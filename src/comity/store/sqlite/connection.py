@@ -17,7 +17,7 @@ import apsw.sqlite_extra
 from comity.core.errors import StoreCorruptError, StoreError, StoreFullError, StoreUnavailableError
 from comity.store.sqlite.schema import steps_taken
 
-PAGE_BYTES = 8192
+PAGE_BYTES = 4096
 CHECKSUM_BYTES = 8
 BUSY_MILLISECONDS = 15_000
 CHECKSUMMED_VFS = "cksmvfs"

@@ -24,13 +24,14 @@ STEPS = (
         UNIQUE (book, sender, receiver)
     ) STRICT;
     CREATE TABLE reply (
+        number INTEGER PRIMARY KEY,
         chain INTEGER NOT NULL,
         seq INTEGER NOT NULL,
         digest BLOB NOT NULL,
         reply BLOB,
         at REAL NOT NULL,
-        PRIMARY KEY (chain, seq)
-    ) STRICT, WITHOUT ROWID;
+        UNIQUE (chain, seq)
+    ) STRICT;
     CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     INSERT INTO counter VALUES ('version', 0);
     CREATE TABLE value (

@@ -75,7 +75,7 @@ def _advance(connection: apsw.Connection, op: Advance, _now: float) -> Tip:
 def _keep_reply(connection: apsw.Connection, op: KeepReply, _now: float) -> None:
     chain = (op.chain.book, op.chain.sender, op.chain.receiver)
     insert = (
-        "INSERT OR REPLACE INTO reply SELECT id, ?, ?, ?, ? FROM chain "
+        "INSERT OR REPLACE INTO reply (chain, seq, digest, reply, at) SELECT id, ?, ?, ?, ? FROM chain "
         "WHERE book = ? AND sender = ? AND receiver = ?"
     )
     values = (op.seq, op.digest, op.reply, op.at, *chain)

@@ -1,0 +1,113 @@
+"""A function of the user's as a behaviour: `module:name`, sync or async.
+
+- Modules are looked for in the working directory first, as `python -m` does.
+- Its one parameter is the envelope, or the text of it when it is annotated as `str` or, without an
+  annotation, called `text`. It returns a string or an A2AMessage.
+- A sync function runs in a thread, so that a slow one does not stop the node. The threads are the
+  agent's own: it cannot starve the rest of the node.
+"""
+
+import asyncio
+import difflib
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from comity.agents.behaviour import saying, text_of
+from comity.core.envelope.envelope import VacantEnvelope
+from comity.core.envelope.message import A2AMessage
+from comity.core.errors import ConfigError, InvalidError
+
+_THREADS: Final = 32
+
+
+class FunctionAgent:
+    def __init__(self, function: Callable[[Any], Any], name: str) -> None:
+        self._function = function
+        self._name = name
+        self._takes_text = _takes_text(function, name)
+        self._threads = None if _is_async(function) else ThreadPoolExecutor(_THREADS, "agent")
+
+    async def __call__(self, envelope: VacantEnvelope) -> A2AMessage:
+        given = text_of(envelope) if self._takes_text else envelope
+        if self._threads is None:
+            answer = self._function(given)
+        else:
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, given)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, str):
+            return saying(answer)
+        if isinstance(answer, A2AMessage):
+            return answer
+        raise InvalidError(f"{self._name} returned {type(answer).__name__}; return a str or an A2AMessage")
+
+    async def aclose(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def load_function(spec: str) -> FunctionAgent:
+    module_name, _, path = spec.partition(":")
+    if not module_name or not path:
+        raise ConfigError(f"{spec!r} names no function; write it as module:function")
+    found = _import(module_name)
+    for step in path.split("."):
+        try:
+            found = getattr(found, step)
+        except AttributeError:
+            near = difflib.get_close_matches(step, dir(found), n=1)
+            remedy = f"did you mean {near[0]}?" if near else "check its name"
+            raise ConfigError(f"{spec}: {module_name} has no {path}; {remedy}") from None
+    if inspect.isclass(found):
+        raise ConfigError(f"{spec} is a class; name a function or an object that can be called")
+    if not callable(found):
+        raise ConfigError(f"{spec} is {type(found).__name__} and cannot be called; name a function")
+    return FunctionAgent(found, spec)
+
+
+def _import(name: str) -> Any:
+    here = os.getcwd()  # noqa: PTH109 - sys.path holds strings
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name and (name == missing.name or name.startswith(f"{missing.name}.")):
+            raise ConfigError(
+                f"the module {name} was not found in {here} or among the installed packages; "
+                "check its name, or start where it is"
+            ) from None
+        raise ConfigError(f"the module {name} needs {missing.name}, which is not installed") from missing
+    except Exception as failure:
+        raise ConfigError(
+            f"the module {name} fails when it is imported: {type(failure).__name__}: {failure}"
+        ) from failure
+
+
+def _takes_text(function: Callable[[Any], Any], name: str) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # written in C, and silent about what it takes
+        return False
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise ConfigError(
+            f"{name} must be callable with one argument, the envelope or its text; it takes {signature}"
+        ) from None
+    first = next(iter(signature.parameters.values()))
+    if first.annotation is inspect.Parameter.empty:
+        return first.name == "text"
+    return first.annotation in (str, "str")
+
+
+def _is_async(function: Callable[[Any], Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - is it a coroutine function, not: is it there
+    )

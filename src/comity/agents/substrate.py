@@ -1,0 +1,79 @@
+"""What a vacant thinks with: a substrate answers a prompt with text (envelope 5).
+
+What it says is untrusted text, whoever runs it.
+"""
+
+from typing import Any, Protocol
+
+from msgspec import Struct, field
+
+from comity.agents.behaviour import saying, text_of
+from comity.clients.refusals import CallRefusedError, NoAnswerError, UnreachableError
+from comity.core.envelope.envelope import VacantEnvelope
+from comity.core.envelope.errors import CoreError
+from comity.core.envelope.message import A2AMessage
+from comity.core.errors import ComityError
+
+
+class SubstrateError(CoreError):
+    code = "substrate"
+
+
+class SubstrateUnavailableError(SubstrateError):
+    """It cannot be reached, or is in trouble itself."""
+
+    code = "substrate_unavailable"
+
+
+class SubstrateRateLimitError(SubstrateError):
+    code = "substrate_rate_limit"
+
+
+class SubstrateRequest(Struct, frozen=True, kw_only=True):
+    system_prompt: str
+    user_prompt: str
+    tools: list[str] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class SubstrateResponse(Struct, frozen=True, kw_only=True):
+    text: str
+    model_id: str
+    usage: dict[str, int] = field(default_factory=dict)
+    proof: dict[str, Any] = field(default_factory=dict)
+
+
+class SubstrateBackend(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    async def infer(self, request: SubstrateRequest, /) -> SubstrateResponse: ...
+
+
+class SubstrateAgent:
+    """A behaviour that answers with what its substrate says to the text of the envelope."""
+
+    def __init__(self, backend: SubstrateBackend, system_prompt: str = "") -> None:
+        self._backend = backend
+        self._system_prompt = system_prompt
+
+    async def __call__(self, envelope: VacantEnvelope) -> A2AMessage:
+        request = SubstrateRequest(system_prompt=self._system_prompt, user_prompt=text_of(envelope))
+        return saying((await self._backend.infer(request)).text)
+
+    async def aclose(self) -> None:
+        close = getattr(self._backend, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def substrate_failure(name: str, failure: ComityError) -> SubstrateError:
+    """How a failure on the way to a substrate is told."""
+    if isinstance(failure, UnreachableError | NoAnswerError):
+        return SubstrateUnavailableError(f"{name} is not there: {failure.message}")
+    if isinstance(failure, CallRefusedError):
+        if failure.status == 429:
+            return SubstrateRateLimitError(f"{name} has had enough of us for now; try again later")
+        if failure.status >= 500:
+            return SubstrateUnavailableError(f"{name} is in trouble (status {failure.status})")
+    return SubstrateError(f"{name} gave no answer: {failure.message}")

@@ -1,0 +1,44 @@
+"""A context message that cannot be accepted, and how that is said on the wire (vcp 4.3).
+
+`vcp-error` belongs to the handshake; here it is `{"error": {"code", "message", "field"}}`. `field` names the
+member by its path, and is null where no single member is at fault. No error repeats a value that was sent.
+"""
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.errors import ComityError
+
+ContextErrorCode = Literal[
+    "MALFORMED", "INVALID", "TOO_LARGE", "UNKNOWN_MESSAGE", "CONSTITUTION_REFUSED", "NO_SESSION", "OVERLOADED"
+]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ContextError(ComityError):
+    code = "context"
+
+    def __init__(self, wire_code: ContextErrorCode, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.wire_code: str = wire_code
+        self.field = field
+
+
+class _Fault(Struct, frozen=True):
+    code: str
+    message: str
+    field: str | None
+
+
+class _Answer(Struct, frozen=True):
+    error: _Fault
+
+
+def encode_error(error: ComityError) -> bytes:
+    """Any error of ours as the answer to a context message."""
+    if isinstance(error, ContextError):
+        return _encode(_Answer(_Fault(error.wire_code, error.message, error.field)))
+    return _encode(_Answer(_Fault(error.code.upper(), error.message, None)))

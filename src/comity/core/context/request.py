@@ -1,0 +1,239 @@
+"""The context request: what a session takes of it, what it leaves aside, what makes it invalid (vcp 4.3).
+
+- Members that the session does not take are listed under `ignored` with a reason; their content is neither
+  looked at nor kept. Members that it takes are judged, and one wrong value refuses the whole request.
+- The payload of an extension sits under `extensions` or in the member of its own (`personal`,
+  `relational_context`); where both are there, its own member counts.
+- Constitution text is scanned before anything else is done with it, in any session (ruling 17); a refusal
+  names the patterns, never the text that matched.
+- An object without any member of a context request is not one.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.core.context import categorical as wire
+from comity.core.context.categorical import Categorical
+from comity.core.context.errors import ContextError
+from comity.core.context.fields import FIELDS, why_inactive, why_not
+from comity.core.context.signals import Signal, Signals, read_personal, read_prosaic
+from comity.core.errors import MalformedError
+from comity.core.guard.injection import Severity, refuses, scan
+from comity.core.negotiation import versions
+from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
+from comity.core.negotiation.session import Session
+
+PREFERENCES: Final = ("depth", "formality", "directness", "technical_level")
+LONGEST_PRESET_ID: Final = 128
+MOST_IGNORED: Final = 64
+
+_LONGEST_NAME: Final = 128
+_SHOWN_PATTERNS: Final = 5
+
+
+class GenerationPreferences(Struct, frozen=True, kw_only=True):
+    """Each from 1 to 5, or None: brief to detailed, casual to formal, elaborated to concise, simple to expert."""
+
+    depth: int | None = None
+    formality: int | None = None
+    directness: int | None = None
+    technical_level: int | None = None
+
+
+class Ignored(Struct, frozen=True):
+    field: str
+    reason: str
+
+
+class ContextRequest(Struct, frozen=True, kw_only=True):
+    """`signals` holds what was told of a dimension; None takes back what was told before.
+
+    `extensions` are the payloads of active extensions, as received.
+    """
+
+    categorical: Categorical | None = None
+    preferences: GenerationPreferences | None = None
+    signals: dict[str, Signal | None] = {}
+    constitution: str | None = None
+    extensions: dict[str, Any] = {}
+    accepted: tuple[str, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+
+
+def read_request(value: Any, session: Session, scan_threshold: Severity = "medium") -> ContextRequest:
+    """Raises ContextError for what is no context request or a wrong one."""
+    if type(value) is not dict:
+        raise ContextError("MALFORMED", "a message must be one JSON object; send a context request")
+    if FIELDS.isdisjoint(value):
+        raise ContextError(
+            "UNKNOWN_MESSAGE",
+            "this is no context request: it has none of categorical, generation_preferences, personal, "
+            "extensions or constitution",
+        )
+    reading = _Reading(value, session)
+    reading.version()
+    reading.constitution(scan_threshold)
+    reading.core()
+    reading.payloads()
+    reading.personal()
+    return ContextRequest(
+        categorical=reading.categorical,
+        preferences=reading.preferences,
+        signals=reading.signals,
+        constitution=reading.text,
+        extensions=reading.extensions,
+        accepted=tuple(reading.accepted),
+        ignored=tuple(reading.ignored[:MOST_IGNORED]),
+    )
+
+
+class _Reading:
+    def __init__(self, value: dict[str, Any], session: Session) -> None:
+        self._session = session
+        self._taken: dict[str, Any] = {}
+        self._version = value.get("version")
+        self.ignored: list[Ignored] = []
+        self.accepted: list[str] = []
+        self.categorical: Categorical | None = None
+        self.preferences: GenerationPreferences | None = None
+        self.signals: dict[str, Signal | None] = {}
+        self.text: str | None = None
+        self.extensions: dict[str, Any] = {}
+        self._unscanned = value.get("constitution")
+        for field, member in value.items():
+            if field == "version" or member is None:
+                continue
+            reason = why_not(field, session)
+            if reason is None:
+                self._taken[field] = member
+            else:
+                self._ignore(field, reason)
+
+    def version(self) -> None:
+        if self._version is None:
+            return
+        try:
+            spoken = versions.parse(self._version if type(self._version) is str else "")
+        except MalformedError as fault:
+            raise ContextError("INVALID", f"version is malformed: {fault.message}", "version") from None
+        if spoken != self._session.speaks:
+            self._ignore("version", f"this session speaks VCP {self._session.version}")
+
+    def constitution(self, threshold: Severity) -> None:
+        text = self._unscanned
+        if type(text) is not str:
+            if "constitution" in self._taken:
+                raise ContextError("INVALID", "constitution must be a text", "constitution")
+            return
+        # only the findings are looked at, so the time of the scan is nobody's concern
+        found = scan(text, 0.0)
+        if refuses(found, threshold):
+            names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))
+            raise ContextError(
+                "CONSTITUTION_REFUSED",
+                f"constitution failed the safety scan ({', '.join(names[:_SHOWN_PATTERNS])}); remove that text",
+                "constitution",
+            )
+        if "constitution" in self._taken:
+            self.text = text
+            self.accepted.append("constitution")
+
+    def core(self) -> None:
+        if "categorical" in self._taken:
+            self.categorical = _categorical(self._taken["categorical"])
+            self.accepted.append("categorical")
+        given = self._first("generation_preferences", "generation_prefs")
+        if given is not None:
+            self.preferences = self._preferences(given)
+            self.accepted.append(given)
+
+    def payloads(self) -> None:
+        payloads = self._taken.get("extensions", {})
+        if type(payloads) is not dict:
+            raise ContextError("INVALID", "extensions must be an object of payloads", "extensions")
+        for extension, payload in payloads.items():
+            field = f"extensions.{extension}"
+            reason = why_inactive(extension, self._session)
+            own = _OWN_MEMBER.get(extension)
+            if reason is not None:
+                self._ignore(field, reason)
+            elif own in self._taken:
+                self._ignore(field, f"{own} is there as well and counts")
+            elif type(payload) is not dict:
+                raise ContextError("INVALID", f"{field} must be an object", field)
+            else:
+                self.extensions[extension] = payload
+                self.accepted.append(field)
+        if "relational_context" in self._taken:
+            context = self._taken["relational_context"]
+            if type(context) is not dict:
+                raise ContextError("INVALID", "relational_context must be an object", "relational_context")
+            self.extensions[RELATIONAL] = context
+            self.accepted.append("relational_context")
+
+    def personal(self) -> None:
+        inside = self.extensions.pop(PERSONAL, None)
+        if "personal" in self._taken:
+            self._tell(read_personal(self._taken["personal"]))
+            self.accepted.append("personal")
+        elif inside is not None:
+            self._tell(read_personal(inside, f"extensions.{PERSONAL}"))
+        if "prosaic" in self._taken:
+            if "personal" in self._taken or inside is not None:
+                self._ignore("prosaic", "personal is there as well and counts")
+            else:
+                self._tell(read_prosaic(self._taken["prosaic"]))
+                self.accepted.append("prosaic")
+        more = {field: self._taken[field] for field in ("preset_id", "transition") if field in self._taken}
+        preset = more.get("preset_id", "-")
+        if type(preset) is not str or not 0 < len(preset) <= LONGEST_PRESET_ID:
+            raise ContextError(
+                "INVALID", f"preset_id must be a text of 1 to {LONGEST_PRESET_ID} characters", "preset_id"
+            )
+        if more:
+            self.extensions[PERSONAL] = more
+            self.accepted += more
+
+    def _first(self, field: str, other: str) -> str | None:
+        if field in self._taken:
+            if other in self._taken:
+                self._ignore(other, f"{field} is there as well and counts")
+            return field
+        return other if other in self._taken else None
+
+    def _preferences(self, given: str) -> GenerationPreferences:
+        value = self._taken[given]
+        if type(value) is not dict:
+            raise ContextError("INVALID", f"{given} must be an object", given)
+        for name, level in value.items():
+            if name not in PREFERENCES:
+                self._ignore(f"{given}.{name}", "unknown preference")
+            elif level is not None and (type(level) is not int or not 1 <= level <= 5):
+                raise ContextError(
+                    "INVALID",
+                    f"{given}.{name} must be a whole number from 1 to 5, or null",
+                    f"{given}.{name}",
+                )
+        return GenerationPreferences(**{name: value.get(name) for name in PREFERENCES})
+
+    def _tell(self, signals: Signals) -> None:
+        self.signals = signals.of
+        for name in signals.unknown:
+            self._ignore(name, "unknown dimension")
+
+    def _ignore(self, field: str, reason: str) -> None:
+        self.ignored.append(Ignored(field[:_LONGEST_NAME], reason))
+
+
+_OWN_MEMBER: Final = {PERSONAL: "personal", RELATIONAL: "relational_context"}
+
+
+def _categorical(value: Any) -> Categorical:
+    if type(value) is dict:
+        value, field = value.get("wire"), "categorical.wire"
+    else:
+        field = "categorical"
+    if type(value) is not str:
+        raise ContextError("INVALID", f"{field} must be a text of nine symbols", field)
+    return wire.parse(value, field)

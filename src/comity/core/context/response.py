@@ -1,0 +1,64 @@
+"""What a session knows after a context request, and what the client is told (vcp 4.3).
+
+- A `SessionContext` is the memory of one session: each request adds to it, a null takes back. It is what is
+  stored, encrypted, and it never leaves in an answer.
+- The answer names what was accepted and ignored, echoes the preferences, and shows what a model may see.
+  Neither signals nor score nor constitution are in it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.context.categorical import Categorical
+from comity.core.context.opacity import ModelSafeContext, model_safe
+from comity.core.context.request import ContextRequest, GenerationPreferences, Ignored
+from comity.core.context.signals import Signal
+from comity.core.negotiation.session import Session
+
+encode_response = msgspec.json.Encoder().encode
+
+
+class SessionContext(Struct, frozen=True, kw_only=True):
+    categorical: Categorical | None = None
+    preferences: GenerationPreferences = GenerationPreferences()
+    signals: dict[str, Signal] = {}
+    constitution: str | None = None
+
+
+class ContextResponse(Struct, frozen=True, kw_only=True):
+    version: str
+    session_id: str
+    accepted: tuple[str, ...]
+    ignored: tuple[Ignored, ...]
+    model_safe_context: ModelSafeContext
+    generation_preferences: GenerationPreferences
+    extensions: dict[str, Any] = {}
+
+
+def after(context: SessionContext, request: ContextRequest) -> SessionContext:
+    """What the session knows once the request is accepted; preferences and wire replace earlier ones whole."""
+    told = {**context.signals, **request.signals}
+    return SessionContext(
+        categorical=request.categorical or context.categorical,
+        preferences=request.preferences or context.preferences,
+        signals={dimension: signal for dimension, signal in told.items() if signal is not None},
+        constitution=context.constitution if request.constitution is None else request.constitution,
+    )
+
+
+def respond(
+    request: ContextRequest, context: SessionContext, session: Session, extensions: Mapping[str, Any]
+) -> ContextResponse:
+    """`context` is the session's after the request; `extensions` is what active extensions have to say."""
+    return ContextResponse(
+        version=session.version,
+        session_id=session.id,
+        accepted=request.accepted,
+        ignored=request.ignored,
+        model_safe_context=model_safe(context.signals, context.categorical, session_active=True),
+        generation_preferences=context.preferences,
+        extensions={name: said for name, said in extensions.items() if session.active(name)},
+    )

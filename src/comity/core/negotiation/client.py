@@ -1,0 +1,350 @@
+"""The client's side of one connection: hello first, one answer, and then only what was agreed on.
+
+    linkless    the link is there   -> asked: the hello is sent
+    asked       ack                 -> active
+                error               -> paused, where waiting helps; else refused
+                10 s, or nonsense   -> ended: the connection is given up
+    paused      time is up          -> asked
+    refused     HelloAgain          -> asked
+    active      error               -> refused: the server ended the session
+
+- After an error nothing leaves but another hello (vcp 1.4).
+- An ack that breaks an invariant is refused as a whole. Members that we do not know are overlooked; a feature
+  that is not named is not there, and a warning says so.
+- What goes out in a session is filtered to what is active in it; what was left out is reported.
+- A busy or failing server is asked again on the same connection, a few times, each time later; to connect
+  again with the same waits is for whoever owns the connection.
+
+What happened is reported by asking; answers to these reports count for nothing.
+"""
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
+
+from msgspec import UNSET, Struct
+
+from comity.core.context.fields import why_inactive, why_not
+from comity.core.context.request import Ignored
+from comity.core.errors import InvalidError, MalformedError
+from comity.core.machine import (
+    Ask,
+    CancelTimer,
+    Close,
+    Effect,
+    Event,
+    LinkLost,
+    Received,
+    Send,
+    SetTimer,
+    Started,
+    TimerFired,
+)
+from comity.core.negotiation import backoff, versions
+from comity.core.negotiation.downgrade import Notice, alerts
+from comity.core.negotiation.messages import (
+    HANDSHAKE_LIMIT,
+    LONGEST_ID,
+    LONGEST_IDENTITY,
+    MOST_EXTENSIONS,
+    Ack,
+    Hello,
+    VcpError,
+    encode,
+    is_extension_id,
+    read_ack,
+    read_error,
+)
+from comity.core.negotiation.session import Session
+from comity.core.negotiation.versions import V3_1
+from comity.core.wire import strict_json
+
+REPLY_SECONDS: Final = 10.0
+ATTEMPTS: Final = 5
+LONGEST_WAIT: Final = 86_400
+
+_REPLY: Final = "reply"
+_RETRY: Final = "retry"
+_REPORT: Final = "report"
+# a tuple: what a stranger sends as its type need not be hashable
+_ANSWERS: Final = ("vcp-ack", "vcp-error")
+_WAITING_HELPS: Final = frozenset(("RATE_LIMITED", "INTERNAL_ERROR"))
+
+
+class HelloAgain(Event, frozen=True):
+    """Try with another hello on the same connection, after an error."""
+
+    hello: Hello
+
+
+class SayContext(Event, frozen=True):
+    """Send a context request, or as much of it as the session takes."""
+
+    request: dict[str, Any]
+
+
+class Established(Struct, frozen=True, kw_only=True):
+    """`warnings` are about this server, `alerts` about what it promised last time."""
+
+    session: Session
+    ack: Ack
+    warnings: tuple[str, ...]
+    alerts: tuple[Notice, ...]
+
+
+class NotEstablished(Struct, frozen=True, kw_only=True):
+    """`retry_in` is None when only another hello, or nothing, can help."""
+
+    error: VcpError
+    retry_in: float | None
+
+
+class SessionEnded(Struct, frozen=True):
+    error: VcpError
+
+
+class GivenUp(Struct, frozen=True):
+    """The connection is of no use: no answer, or one that breaks the protocol."""
+
+    reason: str
+
+
+class Delivered(Struct, frozen=True):
+    """A message of the server's within the session."""
+
+    message: bytes
+
+
+class Withheld(Struct, frozen=True):
+    """What was not sent, and why."""
+
+    fields: tuple[Ignored, ...]
+
+
+class Outgoing(NamedTuple):
+    message: bytes
+    withheld: tuple[Ignored, ...]
+
+
+def outgoing(request: Mapping[str, Any], session: Session) -> Outgoing:
+    """A context request filtered to what is active, in the version that the session speaks."""
+    kept: dict[str, Any] = {"version": session.version}
+    withheld: list[Ignored] = []
+    for field, member in request.items():
+        if field == "version":
+            continue
+        reason = why_not(field, session)
+        if reason is not None:
+            withheld.append(Ignored(field, reason))
+        elif field == "extensions" and isinstance(member, Mapping):
+            kept[field] = payloads = {}
+            for extension, payload in member.items():
+                reason = why_inactive(extension, session)
+                if reason is None:
+                    payloads[extension] = payload
+                else:
+                    withheld.append(Ignored(f"{field}.{extension}", reason))
+        else:
+            kept[field] = member
+    return Outgoing(strict_json.dumps(kept), tuple(withheld))
+
+
+class Phase(enum.Enum):
+    LINKLESS = "linkless"
+    ASKED = "asked"
+    PAUSED = "paused"
+    REFUSED = "refused"
+    ACTIVE = "active"
+    ENDED = "ended"
+
+
+_Handler = Callable[["ClientMachine", Any, float], list[Effect]]
+
+
+class ClientMachine:
+    """`random` draws evenly from 0 up to 1; `last_ack` is what this server answered last time."""
+
+    def __init__(self, hello: Hello, *, random: Callable[[], float], last_ack: Ack | None = None) -> None:
+        self._hello = _checked(hello)
+        self._random = random
+        self._last_ack = last_ack
+        self._phase = Phase.LINKLESS
+        self._session: Session | None = None
+        self._failures = 0
+
+    @property
+    def phase(self) -> Phase:
+        return self._phase
+
+    @property
+    def session(self) -> Session | None:
+        """The session while it is active."""
+        return self._session
+
+    def receive(self, event: Event, now: float) -> Sequence[Effect]:
+        handler = self._TABLE.get((self._phase, type(event)))
+        return () if handler is None else handler(self, event, now)
+
+    def _ask(self, _event: Event, now: float) -> list[Effect]:
+        self._phase = Phase.ASKED
+        return [Send(encode(self._hello)), SetTimer(_REPLY, now + REPLY_SECONDS)]
+
+    def _ask_again(self, event: HelloAgain, now: float) -> list[Effect]:
+        self._hello = _checked(event.hello)
+        self._failures = 0
+        return [CancelTimer(_RETRY), *self._ask(event, now)]
+
+    def _retry(self, event: TimerFired, now: float) -> list[Effect]:
+        return self._ask(event, now) if event.name == _RETRY else []
+
+    def _no_reply(self, event: TimerFired, _now: float) -> list[Effect]:
+        if event.name != _REPLY:
+            return []
+        return self._give_up(f"the server did not answer the hello within {REPLY_SECONDS:g} seconds")
+
+    def _answered(self, event: Received, now: float) -> list[Effect]:
+        try:
+            value = _handshake_message(event.message)
+            if value["type"] == "vcp-error":
+                return [CancelTimer(_REPLY), *self._refused(read_error(value), now)]
+            return [CancelTimer(_REPLY), *self._acknowledged(value)]
+        except (InvalidError, MalformedError) as fault:
+            return [CancelTimer(_REPLY), *self._give_up(fault.message)]
+
+    def _acknowledged(self, value: dict[str, Any]) -> list[Effect]:
+        hello = self._hello
+        ack = read_ack(value, hello.extensions)
+        agreed = versions.parse(ack.version)
+        if not versions.parse(hello.min_version) <= agreed <= versions.parse(hello.version):
+            raise InvalidError(
+                f"the ack's version {ack.version} is outside of {hello.min_version} to {hello.version}"
+            )
+        warnings = []
+        if value.get("core_features") is None:
+            warnings.append("the server names no core features; none of them can be relied on")
+        if not ack.core_features["encryption"]:
+            warnings.append("the server does not encrypt what it stores")
+        active = ack.supported
+        if active and agreed < V3_1:
+            warnings.append(f"the server lists extensions although VCP {agreed} has none; none is used")
+            active = ()
+        self._session = Session(
+            id="" if ack.session_id is UNSET else ack.session_id,
+            version=str(agreed),
+            extensions=active,
+            capabilities={name: ack.capabilities[name] for name in active if name in ack.capabilities},
+            core_features=ack.core_features,
+        )
+        noticed = () if self._last_ack is None else alerts(self._last_ack, ack)
+        self._last_ack = ack
+        self._phase = Phase.ACTIVE
+        self._failures = 0
+        established = Established(session=self._session, ack=ack, warnings=tuple(warnings), alerts=noticed)
+        return [Ask(_REPORT, established)]
+
+    def _refused(self, error: VcpError, now: float) -> list[Effect]:
+        self._failures += 1
+        asked_for = error.retry_after or 0
+        if error.code not in _WAITING_HELPS or self._failures >= ATTEMPTS or asked_for > LONGEST_WAIT:
+            self._phase = Phase.REFUSED
+            return [Ask(_REPORT, NotEstablished(error=error, retry_in=None))]
+        self._phase = Phase.PAUSED
+        wait = backoff.delay(self._failures, self._random(), at_least=asked_for)
+        return [
+            Ask(_REPORT, NotEstablished(error=error, retry_in=wait)),
+            SetTimer(_RETRY, now + wait),
+        ]
+
+    def _delivered(self, event: Received, _now: float) -> list[Effect]:
+        try:
+            value = _handshake_message(event.message)
+        except (InvalidError, MalformedError):
+            return [Ask(_REPORT, Delivered(event.message))]
+        if value["type"] == "vcp-ack":
+            return self._give_up("the server sent a second ack")
+        try:
+            error = read_error(value)
+        except InvalidError as fault:
+            return self._give_up(fault.message)
+        self._phase = Phase.REFUSED
+        self._session = None
+        return [Ask(_REPORT, SessionEnded(error))]
+
+    def _say(self, event: SayContext, _now: float) -> list[Effect]:
+        assert self._session is not None
+        message, withheld = outgoing(event.request, self._session)
+        if not withheld:
+            return [Send(message)]
+        return [Send(message), Ask(_REPORT, Withheld(withheld))]
+
+    def _withhold(self, event: SayContext, _now: float) -> list[Effect]:
+        # vcp 1.9: hello before any context data, and none after an error
+        reason = "there is no session"
+        return [Ask(_REPORT, Withheld(tuple(Ignored(field, reason) for field in event.request)))]
+
+    def _give_up(self, reason: str) -> list[Effect]:
+        self._phase = Phase.ENDED
+        self._session = None
+        return [Ask(_REPORT, GivenUp(reason)), Close(reason)]
+
+    def _lost(self, _event: LinkLost, _now: float) -> list[Effect]:
+        self._phase = Phase.ENDED
+        self._session = None
+        return []
+
+    _TABLE: ClassVar[Mapping[tuple[Phase, type[Event]], _Handler]] = {
+        (Phase.LINKLESS, Started): _ask,
+        (Phase.LINKLESS, SayContext): _withhold,
+        (Phase.ASKED, Received): _answered,
+        (Phase.ASKED, TimerFired): _no_reply,
+        (Phase.ASKED, SayContext): _withhold,
+        (Phase.PAUSED, TimerFired): _retry,
+        (Phase.PAUSED, HelloAgain): _ask_again,
+        (Phase.PAUSED, SayContext): _withhold,
+        (Phase.REFUSED, HelloAgain): _ask_again,
+        (Phase.REFUSED, SayContext): _withhold,
+        (Phase.ACTIVE, Received): _delivered,
+        (Phase.ACTIVE, SayContext): _say,
+        (Phase.ENDED, SayContext): _withhold,
+        (Phase.LINKLESS, LinkLost): _lost,
+        (Phase.ASKED, LinkLost): _lost,
+        (Phase.PAUSED, LinkLost): _lost,
+        (Phase.REFUSED, LinkLost): _lost,
+        (Phase.ACTIVE, LinkLost): _lost,
+    }
+
+
+def _checked(hello: Hello) -> Hello:
+    """What we send is within the bounds that others may hold us to."""
+    try:
+        lowest, highest = versions.parse(hello.min_version), versions.parse(hello.version)
+    except MalformedError as fault:
+        raise InvalidError(f"the hello's versions are malformed: {fault.message}") from None
+    if (str(lowest), str(highest)) != (hello.min_version, hello.version):
+        raise InvalidError("the hello's versions must be written without a patch, such as 3.1")
+    if lowest > highest:
+        raise InvalidError(f"min_version {lowest} must not be above version {highest}")
+    ids = hello.extensions
+    if len(ids) > MOST_EXTENSIONS or len(set(ids)) != len(ids) or not all(map(is_extension_id, ids)):
+        raise InvalidError(
+            f"extensions must be at most {MOST_EXTENSIONS} different ids such as VCP-X-Personal"
+        )
+    if hello.identity is not None and len(hello.identity) > LONGEST_IDENTITY:
+        raise InvalidError(f"identity must be at most {LONGEST_IDENTITY} characters")
+    if hello.client_id is not UNSET and not 0 < len(hello.client_id) <= LONGEST_ID:
+        raise InvalidError(f"client_id must be 1 to {LONGEST_ID} characters")
+    try:
+        encode(hello)
+    except UnicodeEncodeError:
+        raise InvalidError("identity and client_id must not hold half a surrogate pair") from None
+    return hello
+
+
+def _handshake_message(message: bytes) -> dict[str, Any]:
+    """An ack or an error. Raises InvalidError or MalformedError for anything else."""
+    if len(message) > HANDSHAKE_LIMIT:
+        raise InvalidError(f"the server's answer exceeds the limit of {HANDSHAKE_LIMIT:,} bytes")
+    value = strict_json.loads(message, unique_keys=True)
+    if type(value) is not dict or value.get("type") not in _ANSWERS:
+        raise InvalidError("the server answered the hello with neither an ack nor an error")
+    return value

@@ -1,0 +1,422 @@
+"""The server's side of one connection: the hello timer, the one answer, and the session after it.
+
+    waiting     hello, no token        -> active or refused
+                hello with a token     -> checking
+                5 s, or anything else  -> active: VCP 1.0, nothing is advertised
+    checking    verdict, or 4.5 s      -> active or refused
+    refused     hello                  -> as from waiting; anything else is told that there is no session
+    active      context request        -> exchanging, until it is answered
+
+- Only a complete message stops the hello timer. What is too large is refused by its length, unread; of a
+  longer message a link need hand over no more than shows that (vcp 1.5, ruling 14).
+- Every message gets exactly one answer, in order: while one is being answered, the next ones are held.
+- A hello on a connection that has its session changes nothing and is told so, also after the fallback to
+  VCP 1.0.
+- The identity check may hang: the client is answered in time, and a late verdict counts for nothing.
+- A session ends with an error when a feature that it was promised is lost (vcp 1.9).
+"""
+
+import enum
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from msgspec import Struct
+
+from comity.core.context.errors import ContextError, encode_error
+from comity.core.context.request import read_request
+from comity.core.context.response import ContextResponse, encode_response
+from comity.core.errors import (
+    ComityError,
+    ForbiddenError,
+    InvalidError,
+    MalformedError,
+    UnauthenticatedError,
+)
+from comity.core.guard.rate import RateLimiter
+from comity.core.machine import (
+    Answered,
+    Ask,
+    CancelTimer,
+    Close,
+    Effect,
+    Event,
+    LinkLost,
+    Received,
+    Refused,
+    Send,
+    SetTimer,
+    Started,
+    TimerFired,
+)
+from comity.core.negotiation import features
+from comity.core.negotiation.messages import (
+    HANDSHAKE_LIMIT,
+    LONGEST_SESSION_ID,
+    HandshakeError,
+    Hello,
+    VcpError,
+    encode,
+    is_extension_id,
+    means_hello,
+    read_hello,
+    says_hello,
+)
+from comity.core.negotiation.negotiate import (
+    INVALID_IDENTITY,
+    NO_ENCRYPTION,
+    conclude,
+    implicit_session,
+    screen,
+    session_from,
+    version_unsupported,
+)
+from comity.core.negotiation.policy import ServerPolicy
+from comity.core.negotiation.questions import (
+    CheckIdentity,
+    ExchangeContext,
+    Happened,
+    Happening,
+    WatchFeatures,
+)
+from comity.core.negotiation.session import Identity, Session
+from comity.core.negotiation.versions import Version
+from comity.core.wire import strict_json
+
+MOST_HELD: Final = 16
+MOST_HELD_BYTES: Final = 4 * HANDSHAKE_LIMIT
+
+_HELLO: Final = "hello"
+_IDENTITY: Final = "identity"
+_IDLE: Final = "idle"
+_EXCHANGE: Final = "exchange"
+_FEATURES: Final = "features"
+_RECORD: Final = "record"
+
+_NOT_ACCEPTED: Final = (UnauthenticatedError, ForbiddenError, InvalidError, MalformedError)
+_UNCHECKED: Final = VcpError(
+    code="INTERNAL_ERROR", message="The identity could not be checked; try again later", retry_after=5
+)
+_SECOND_HELLO: Final = VcpError(
+    code="INTERNAL_ERROR",
+    message="This connection has its session already; to negotiate again, open a new connection",
+)
+
+
+class Phase(enum.Enum):
+    WAITING = "waiting"
+    CHECKING = "checking"
+    REFUSED = "refused"
+    ACTIVE = "active"
+    EXCHANGING = "exchanging"
+    ENDED = "ended"
+
+
+_BUSY: Final = frozenset((Phase.CHECKING, Phase.EXCHANGING))
+
+_Handler = Callable[["ServerMachine", Any, float], list[Effect]]
+
+
+class _Checking(Struct, frozen=True):
+    tag: str
+    hello: Hello
+    version: Version
+
+
+class ServerMachine:
+    """`peer` is the address that the rate limit counts; `session_id` is what the session will be called."""
+
+    def __init__(self, policy: ServerPolicy, *, peer: str, session_id: str, limiter: RateLimiter) -> None:
+        if not 0 < len(session_id) <= LONGEST_SESSION_ID:
+            raise InvalidError(f"session_id must be 1 to {LONGEST_SESSION_ID} characters")
+        self._policy = policy
+        self._peer = peer
+        self._session_id = session_id
+        self._limiter = limiter
+        self._phase = Phase.WAITING
+        self._session: Session | None = None
+        self._checking: _Checking | None = None
+        self._exchange = ""
+        self._asked = 0
+        self._heard_at = 0.0
+        self._watches_idleness = False
+        self._held: deque[bytes] = deque()
+        self._held_bytes = 0
+
+    @property
+    def phase(self) -> Phase:
+        return self._phase
+
+    @property
+    def session(self) -> Session | None:
+        return self._session
+
+    def receive(self, event: Event, now: float) -> Sequence[Effect]:
+        handler = self._TABLE.get((self._phase, type(event)))
+        if handler is None:
+            return ()
+        if type(event) is Received:
+            self._heard_at = now
+        effects = handler(self, event, now)
+        while self._held and self._phase not in _BUSY:
+            message = self._held.popleft()
+            self._held_bytes -= len(message)
+            effects += self.receive(Received(message), now)
+        return effects
+
+    def _start(self, _event: Started, now: float) -> list[Effect]:
+        return [SetTimer(_HELLO, now + self._policy.hello_seconds)]
+
+    def _first(self, event: Received, now: float) -> list[Effect]:
+        return [CancelTimer(_HELLO), *self._unnegotiated(event.message, now, self._serve_at_baseline)]
+
+    def _again(self, event: Received, now: float) -> list[Effect]:
+        return self._unnegotiated(event.message, now, self._tell_no_session)
+
+    def _unnegotiated(
+        self, message: bytes, now: float, otherwise: Callable[[bytes, float], list[Effect]]
+    ) -> list[Effect]:
+        """A message while there is no session: a hello, or what `otherwise` makes of it."""
+        if len(message) > HANDSHAKE_LIMIT:
+            return self._refuse_and_close(
+                VcpError(
+                    code="INTERNAL_ERROR",
+                    message=f"The message exceeds the limit of {HANDSHAKE_LIMIT:,} bytes; connect again and send less",
+                )
+            )
+        value: Any
+        try:
+            value = strict_json.loads(message, unique_keys=True)
+        except MalformedError as fault:
+            if not means_hello(message):
+                return otherwise(message, now)
+            value = HandshakeError("INTERNAL_ERROR", f"The hello is invalid: {fault.message}")
+        else:
+            if not says_hello(value):
+                return otherwise(message, now)
+        wait = self._limiter.take(self._peer, now)
+        if wait:
+            return self._refuse(
+                VcpError(
+                    code="RATE_LIMITED",
+                    message="Too many hellos from this address; wait before the next one",
+                    retry_after=max(1, math.ceil(wait)),
+                ),
+                now,
+            )
+        return self._hello(value, now)
+
+    def _hello(self, value: Any, now: float) -> list[Effect]:
+        try:
+            if isinstance(value, HandshakeError):
+                raise value
+            hello = read_hello(value, strict=self._policy.strict)
+        except HandshakeError as fault:
+            if fault.vcp_code == "VERSION_UNSUPPORTED":
+                return self._refuse(version_unsupported(self._policy, fault.message), now)
+            return self._refuse(VcpError(code=fault.vcp_code, message=fault.message), now)
+        version = screen(hello, self._policy)
+        if isinstance(version, VcpError):
+            return self._refuse(version, now)
+        if hello.identity is None:
+            return self._conclude(hello, version, None, now)
+        self._phase = Phase.CHECKING
+        self._asked += 1
+        self._checking = _Checking(f"{_IDENTITY}:{self._asked}", hello, version)
+        return [
+            SetTimer(_IDENTITY, now + self._policy.identity_seconds),
+            Ask(self._checking.tag, CheckIdentity(hello.identity)),
+        ]
+
+    def _verdict(self, event: Answered | Refused, now: float) -> list[Effect]:
+        checking = self._checking
+        if checking is None or event.tag != checking.tag:
+            return []
+        if isinstance(event, Refused) and not isinstance(event.error, _NOT_ACCEPTED):
+            return [CancelTimer(_IDENTITY), *self._refuse(_UNCHECKED, now)]
+        identity = event.answer if isinstance(event, Answered) else None
+        if not isinstance(identity, Identity):
+            return [CancelTimer(_IDENTITY), *self._refuse(INVALID_IDENTITY, now)]
+        return [CancelTimer(_IDENTITY), *self._conclude(checking.hello, checking.version, identity, now)]
+
+    def _conclude(
+        self, hello: Hello, version: Version, identity: Identity | None, now: float
+    ) -> list[Effect]:
+        answer = conclude(hello, version, self._policy, identity, session_id=self._session_id)
+        if isinstance(answer, VcpError):
+            return self._refuse(answer, now)
+        session = session_from(answer, self._session_id, identity)
+        overlooked: tuple[str, ...] = ()
+        if len(answer.supported) + len(answer.unsupported) < len(hello.extensions):
+            overlooked = tuple(name for name in hello.extensions if not is_extension_id(name))
+        return [
+            Ask(_RECORD, Happened(what="HANDSHAKE_ACK", session=session, overlooked=overlooked)),
+            Send(encode(answer)),
+            *self._begin(session, now),
+        ]
+
+    def _refuse(self, error: VcpError, now: float) -> list[Effect]:
+        self._phase = Phase.REFUSED
+        self._checking = None
+        return [*_told("HANDSHAKE_ERROR", error), *self._watch_idleness(now)]
+
+    def _refuse_and_close(self, error: VcpError) -> list[Effect]:
+        self._phase = Phase.ENDED
+        return [*_told("HANDSHAKE_ERROR", error), Close(error.message)]
+
+    def _begin(self, session: Session, now: float) -> list[Effect]:
+        self._phase = Phase.ACTIVE
+        self._checking = None
+        self._session = session
+        watch = Ask(_FEATURES, WatchFeatures(self._policy.core_features))
+        return [*self._watch_idleness(now), watch]
+
+    def _fall_back(self, now: float) -> list[Effect]:
+        """No hello: VCP 1.0, unless nobody may be served."""
+        if self._policy.lacks_encryption:
+            return self._refuse_and_close(NO_ENCRYPTION)
+        session = implicit_session(self._policy, self._session_id)
+        return [
+            Ask(_RECORD, Happened(what="SESSION_IMPLICIT", session=session)),
+            *self._begin(session, now),
+        ]
+
+    def _serve_at_baseline(self, message: bytes, now: float) -> list[Effect]:
+        effects = self._fall_back(now)
+        if self._session is not None:
+            effects += self._converse(Received(message), now)
+        return effects
+
+    def _tell_no_session(self, _message: bytes, _now: float) -> list[Effect]:
+        # vcp 1.4: after an error there is no session, and VCP 1.0 does not take its place
+        error = ContextError("NO_SESSION", "the handshake failed; send a hello that can be accepted")
+        return [Send(encode_error(error))]
+
+    def _converse(self, event: Received, _now: float) -> list[Effect]:
+        session, message, limit = self._session, event.message, self._policy.message_limit
+        assert session is not None
+        if len(message) > limit:
+            error = ContextError("TOO_LARGE", f"a message is limited to {limit:,} bytes; send less")
+            return _context_refused(error, session)
+        try:
+            value = strict_json.loads(message, unique_keys=True)
+            if says_hello(value):
+                return _told("HANDSHAKE_ERROR", _SECOND_HELLO, session)
+            request = read_request(value, session, self._policy.scan_threshold)
+        except MalformedError as fault:
+            if len(message) <= HANDSHAKE_LIMIT and means_hello(message):
+                return _told("HANDSHAKE_ERROR", _SECOND_HELLO, session)
+            return _context_refused(ContextError("MALFORMED", fault.message), session)
+        except ContextError as refusal:
+            return _context_refused(refusal, session)
+        self._phase = Phase.EXCHANGING
+        self._asked += 1
+        self._exchange = f"{_EXCHANGE}:{self._asked}"
+        return [Ask(self._exchange, ExchangeContext(session, request))]
+
+    def _exchanged(self, event: Answered | Refused, now: float) -> list[Effect]:
+        if event.tag != self._exchange:
+            return self._compare(event, now)
+        self._phase = Phase.ACTIVE
+        if isinstance(event, Refused):
+            return [Send(encode_error(event.error))]
+        if not isinstance(event.answer, ContextResponse):
+            return [Send(encode_error(ComityError("the request could not be served; try again later")))]
+        return [Send(encode_response(event.answer))]
+
+    def _compare(self, event: Answered | Refused, _now: float) -> list[Effect]:
+        """Whether the features that run now still keep what the session was promised."""
+        session = self._session
+        if event.tag != _FEATURES or session is None:
+            return []
+        if isinstance(event, Refused):
+            return self._end("The session ends because the server cannot tell its features; connect again")
+        running = features.configured(event.answer)
+        claimed = features.claimed(running, session.speaks, production=self._policy.production)
+        lost = features.lost(session.core_features, claimed)
+        if lost:
+            return self._end(f"The session ends because the server lost {', '.join(lost)}; connect again")
+        return [Ask(_FEATURES, WatchFeatures(running))]
+
+    def _end(self, why: str) -> list[Effect]:
+        self._phase = Phase.ENDED
+        error = VcpError(code="INTERNAL_ERROR", message=why)
+        return [*_told("SESSION_ENDED", error, self._session), Close(why)]
+
+    def _hold(self, event: Received, _now: float) -> list[Effect]:
+        self._held.append(event.message)
+        self._held_bytes += len(event.message)
+        if len(self._held) <= MOST_HELD and self._held_bytes <= MOST_HELD_BYTES:
+            return []
+        why = "More was sent than can wait for its turn; connect again and wait for each answer"
+        if self._phase is Phase.CHECKING:
+            return self._refuse_and_close(VcpError(code="INTERNAL_ERROR", message=why))
+        self._phase = Phase.ENDED
+        return [Send(encode_error(ContextError("OVERLOADED", why))), Close(why)]
+
+    def _watch_idleness(self, now: float) -> list[Effect]:
+        """One timer serves a connection to its end: it looks at when something was heard last."""
+        if self._watches_idleness:
+            return []
+        self._watches_idleness = True
+        self._heard_at = now
+        return [SetTimer(_IDLE, now + self._policy.idle_seconds)]
+
+    def _timer(self, event: TimerFired, now: float) -> list[Effect]:
+        if event.name == _HELLO and self._phase is Phase.WAITING:
+            return self._fall_back(now)
+        if event.name == _IDENTITY and self._phase is Phase.CHECKING:
+            return self._refuse(_UNCHECKED, now)
+        return self._idle(now) if event.name == _IDLE else []
+
+    def _idle(self, now: float) -> list[Effect]:
+        since = now if self._phase in _BUSY else self._heard_at
+        ends_at = since + self._policy.idle_seconds
+        if now < ends_at:
+            return [SetTimer(_IDLE, ends_at)]
+        self._phase = Phase.ENDED
+        why = f"nothing was said for {self._policy.idle_seconds:g} seconds"
+        if self._session is None:
+            return [Close(why)]
+        return [Ask(_RECORD, Happened(what="SESSION_ENDED", session=self._session, reason=why)), Close(why)]
+
+    def _lost(self, _event: LinkLost, _now: float) -> list[Effect]:
+        self._phase = Phase.ENDED
+        return []
+
+    _TABLE: ClassVar[Mapping[tuple[Phase, type[Event]], _Handler]] = {
+        (Phase.WAITING, Started): _start,
+        (Phase.WAITING, Received): _first,
+        (Phase.CHECKING, Received): _hold,
+        (Phase.CHECKING, Answered): _verdict,
+        (Phase.CHECKING, Refused): _verdict,
+        (Phase.REFUSED, Received): _again,
+        (Phase.ACTIVE, Received): _converse,
+        (Phase.ACTIVE, Answered): _compare,
+        (Phase.ACTIVE, Refused): _compare,
+        (Phase.EXCHANGING, Received): _hold,
+        (Phase.EXCHANGING, Answered): _exchanged,
+        (Phase.EXCHANGING, Refused): _exchanged,
+        (Phase.WAITING, TimerFired): _timer,
+        (Phase.CHECKING, TimerFired): _timer,
+        (Phase.REFUSED, TimerFired): _timer,
+        (Phase.ACTIVE, TimerFired): _timer,
+        (Phase.EXCHANGING, TimerFired): _timer,
+        (Phase.WAITING, LinkLost): _lost,
+        (Phase.CHECKING, LinkLost): _lost,
+        (Phase.REFUSED, LinkLost): _lost,
+        (Phase.ACTIVE, LinkLost): _lost,
+        (Phase.EXCHANGING, LinkLost): _lost,
+    }
+
+
+def _told(what: Happening, error: VcpError, session: Session | None = None) -> list[Effect]:
+    """An error, for the record and for the client."""
+    happened = Happened(what=what, session=session, code=error.code, reason=error.message)
+    return [Ask(_RECORD, happened), Send(encode(error))]
+
+
+def _context_refused(error: ContextError, session: Session) -> list[Effect]:
+    happened = Happened(what="CONTEXT_REFUSED", session=session, code=error.wire_code, reason=error.message)
+    return [Ask(_RECORD, happened), Send(encode_error(error))]

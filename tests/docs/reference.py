@@ -1,0 +1,190 @@
+"""The parts of the reference that the code itself can write: settings, errors, operations, commands.
+
+Each page keeps such a part between two comments, `<!-- from the code: NAME -->` and `<!-- end -->`. The
+last column of a table is written by hand and kept; a new row gets the docstring that the code has for it.
+`python -m tests.docs.reference` brings the pages up to date; the tests hold them against the code.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import comity
+from comity.cli.app import COMMANDS, load_command, run
+from comity.config import Settings, flag_of, load_settings, values_of
+from comity.core.errors import ComityError, ConfigError
+from comity.doors.dialects import http_status, rpc_code, sentence_for_strangers
+from comity.store import operations
+from tests.docs.markdown import DOCS
+
+Table = dict[str, tuple[str, ...]]
+"""What the code says, by the first cell of each row. The last cell is a proposal for what it means."""
+
+NOT_WRITTEN = "not written yet"
+_PART = r"(<!-- from the code: {name} -->\n)(.*?)(<!-- end -->)"
+_NONE = "–"
+
+
+def settings() -> Table:
+    values = values_of(Settings(data=Path("data")))
+    options = set(re.findall(r"--[a-z-]+", _help(["up"])))
+    return {
+        f"`{key}`": (
+            _kind(key),
+            _default(key, value),
+            f"`{_variable(key)}`",
+            f"`{flag_of(key)}`" if flag_of(key) in options else _NONE,
+            NOT_WRITTEN,
+        )
+        for key, value in values.items()
+    }
+
+
+def _variable(key: str) -> str:
+    return "COMITY_" + key.replace(".", "_").upper()
+
+
+def _kind(key: str) -> str:
+    """What a value must be, in the words in which another one is refused."""
+    variable = _variable(key)
+    try:
+        load_settings(environ={variable: "\0"}, home=Path("/"))
+    except ConfigError as refusal:
+        said = re.fullmatch(rf"{variable} must be (.+), not .+", refusal.message)
+        assert said, f"{variable} is not read: {refusal.message}"
+        return said[1]
+    raise AssertionError(f"{variable} takes anything")
+
+
+def _default(key: str, value: Any) -> str:
+    match value:
+        case _ if key == "data":
+            return "[below](#the-data-folder)"
+        case None:
+            return "not set"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case tuple():
+            return "`[]`"
+        case str():
+            return f'`"{value}"`'
+        case _:
+            return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def errors() -> Table:
+    _load_everything()
+    rows: Table = {}
+    for kind in sorted(_kinds(ComityError), key=lambda kind: (kind.code, kind.__module__)):
+        refusal = kind.__new__(kind)
+        refusal.args = ("words",)
+        own = "yes" if sentence_for_strangers(refusal) == "words" else "no"
+        name = f"{kind.__module__.removeprefix('comity.')}.{kind.__name__}"
+        rows[f"`{name}`"] = (
+            f"`{kind.code}`",
+            str(http_status(refusal)),
+            str(rpc_code(refusal)),
+            own,
+            _docstring(kind),
+        )
+    return rows
+
+
+def _kinds(root: type[ComityError]) -> set[type[ComityError]]:
+    return {root}.union(*(_kinds(kind) for kind in root.__subclasses__() if kind.__module__.startswith("comity.")))
+
+
+def _load_everything() -> None:
+    for module in pkgutil.walk_packages(comity.__path__, "comity."):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ModuleNotFoundError):  # an extra that is not installed
+                importlib.import_module(module.name)
+
+
+def store_operations() -> Table:
+    return {
+        f"`{kind.__name__}`": (", ".join(f"`{name}`" for name in kind.__struct_fields__), _docstring(kind))
+        for kind in operations.Operation.__subclasses__()
+    }
+
+
+def _docstring(kind: type) -> str:
+    text = vars(kind).get("__doc__")
+    return " ".join(text.split()) if text else NOT_WRITTEN
+
+
+def commands() -> str:
+    """The help of every command, as it is printed in 80 columns."""
+    return "\n".join(
+        f"{'#' * (2 if len(words) < 2 else 3)} comity{''.join(' ' + word for word in words)}\n\n"
+        f"```text\n{_help(words)}```\n"
+        for words in [[], *_command_lines()]
+    )
+
+
+def _command_lines() -> Iterator[list[str]]:
+    for announced in COMMANDS:
+        yield [announced.name]
+        for name in getattr(load_command(announced.name), "commands", {}):
+            yield [announced.name, name]
+
+
+def _help(words: list[str]) -> str:
+    said = io.StringIO()
+    before = dict(os.environ)
+    os.environ.update(COLUMNS="80", NO_COLOR="1")
+    try:
+        with contextlib.redirect_stdout(said):
+            assert run([*words, "--help"]) == 0
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return said.getvalue()
+
+
+def part(page: Path, name: str) -> str:
+    """What stands in a page between the two comments."""
+    found = re.search(_PART.format(name=re.escape(name)), page.read_text("utf-8"), re.DOTALL)
+    assert found, f"{page.name} has no part `<!-- from the code: {name} -->` up to `<!-- end -->`"
+    return found[2]
+
+
+def rows(page: Path, name: str) -> dict[str, list[str]]:
+    """The cells of a table, by the first one of each row; without the two lines of its head."""
+    lines = [line for line in part(page, name).splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
+    return {first: rest for first, *rest in cells}
+
+
+TABLES = {
+    "settings": (DOCS / "reference" / "settings.md", settings, ("key", "must be", "default", "variable", "flag", "meaning")),
+    "errors": (DOCS / "reference" / "errors.md", errors, ("class", "code", "HTTP", "JSON-RPC", "own words", "meaning")),
+    "operations": (DOCS / "reference" / "store.md", store_operations, ("operation", "fields", "what it does, what it answers")),
+}
+COMMANDS_PAGE = DOCS / "reference" / "cli.md"
+
+
+def _written(name: str) -> str:
+    page, from_code, head = TABLES[name]
+    before = rows(page, name)
+    lines = [head, ("---",) * len(head)]
+    for first, cells in from_code().items():
+        lines.append((first, *cells[:-1], before.get(first, cells)[-1]))
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _replace(page: Path, name: str, text: str) -> None:
+    pattern = re.compile(_PART.format(name=re.escape(name)), re.DOTALL)
+    page.write_text(pattern.sub(lambda found: f"{found[1]}{text}{found[3]}", page.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    for table in TABLES:
+        _replace(TABLES[table][0], table, _written(table))
+    _replace(COMMANDS_PAGE, "commands", "\n" + commands() + "\n")
