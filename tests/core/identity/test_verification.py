@@ -128,11 +128,12 @@ class TestProof:
 
     def test_a_tag_may_be_cut_to_the_issuers_minimum_and_no_further(self):
         signed, _, tag = B.rpartition(":")
-        assert verified(f"{signed}:{tag[:32]}").ok
-        assert verified(f"{signed}:{tag[:31]}").refusal is Refusal.BAD_SIGNATURE
-        assert verified(f"{signed}:{tag[:63]}", minimum_tag=63).ok
-        assert verified(f"{signed}:{tag[:63]}", minimum_tag=64).refusal is Refusal.BAD_SIGNATURE
-        assert verified(f"{signed}:{tag[:31]}0", minimum_tag=32).ok is (tag[31] == "0")
+        assert verified(f"{signed}:{tag[:63]}").refusal is Refusal.BAD_SIGNATURE
+        assert verified(f"{signed}:{tag[:32]}", minimum_tag=32).ok
+        assert verified(f"{signed}:{tag[:31]}", minimum_tag=32).refusal is Refusal.BAD_SIGNATURE
+        assert verified(f"{signed}:{tag[:40]}", minimum_tag=41).refusal is Refusal.BAD_SIGNATURE
+        wrong = "1" if tag[31] == "0" else "0"
+        assert verified(f"{signed}:{tag[:31]}{wrong}", minimum_tag=32).refusal is Refusal.BAD_SIGNATURE
 
     def test_an_issuer_without_a_key_for_the_form_vouches_for_nothing(self):
         assert verified(A, signature_keys=()).refusal is Refusal.UNKNOWN_ISSUER
@@ -225,7 +226,7 @@ class TestRevocation:
         signed, _, tag = B.rpartition(":")
         for revoked in range(32, 65):
             for shown in (32, 33, 63, 64):
-                verdict = verified(f"{signed}:{tag[:shown]}")
+                verdict = verified(f"{signed}:{tag[:shown]}", minimum_tag=32)
                 denied = frozenset({token_id(f"{signed}:{tag[:revoked]}")})
                 assert self.judged(verdict, jtis=denied).refusal is Refusal.REVOKED
 

@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from comity.doors.http.connection import BODY_BYTES, DISCARD_LIMIT, HttpConnection, Limits
+from comity.doors.http.connection import (
+    BODY_BYTES,
+    DISCARD_LIMIT,
+    LINGER_SECONDS,
+    HttpConnection,
+    Limits,
+)
 from comity.testing import run_simulated
 from tests.pipeline.walking import settle, simulated
 
@@ -63,6 +69,11 @@ class Wire(asyncio.Transport):
 
     def resume_reading(self):
         self.reading = True
+
+    @property
+    def over(self):
+        """Our side has said its last word."""
+        return self.ended or self.closing
 
     @property
     def answers(self):
@@ -172,11 +183,11 @@ async def test_a_head_that_comes_byte_by_byte_is_given_up():
     connection, wire = house.connect()
     began = asyncio.get_running_loop().time()
     for byte in b"GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: " + b"a" * 1000:
-        if wire.gone:
+        if wire.over:
             break
         connection.data_received(bytes([byte]))
         await asyncio.sleep(1)
-    assert wire.gone
+    assert wire.over
     assert asyncio.get_running_loop().time() - began <= PATIENCE * 1.3
     assert wire.answers[-1][0] == 408
     assert code_of(wire) == "deadline"
@@ -193,12 +204,12 @@ async def test_the_head_of_a_later_request_has_no_more_time(dripped):
     await asyncio.sleep(70)
     assert not wire.gone
     for _ in range(100):
-        if wire.gone or wire.closing:
+        if wire.over:
             break
         connection.data_received(dripped)
         dripped = dripped if dripped == b"\r\n" else b"E"
         await asyncio.sleep(1)
-    assert wire.gone
+    assert wire.over
     assert asyncio.get_running_loop().time() <= 70 + PATIENCE * 1.3
 
 
@@ -212,12 +223,12 @@ async def test_a_body_that_comes_byte_by_byte_is_given_up(form):
         POST + (announced if form == "announced" else b"transfer-encoding: chunked\r\n\r\n")
     )
     for _ in range(1000):
-        if wire.gone:
+        if wire.over:
             break
         connection.data_received(b"x" if form == "announced" else b"1\r\nx\r\n")
         await asyncio.sleep(1)
     await settle()
-    assert wire.gone
+    assert wire.over
     assert asyncio.get_running_loop().time() <= PATIENCE * 1.3
     assert wire.answers[-1][0] == 408
     assert house.heard == ["gone"]
@@ -308,15 +319,13 @@ async def test_a_head_is_refused_as_soon_as_it_is_too_large():
     connection, wire = house.connect()
     connection.data_received(b"GET / HTTP/1.1\r\nx: ")
     sent = 0
-    while not wire.closing and sent < 100_000:
+    while not wire.over and sent < 100_000:
         connection.data_received(b"a" * 1000)
         sent += 1000
     assert sent == 10_000
     assert wire.answers[0][0] == 431
     assert code_of(wire) == "too_large"
     assert "10,000 bytes or 256 headers" in wire.got.decode()
-    await settle()
-    assert wire.gone
     assert house.refused == ["too_large"]
 
 
@@ -341,7 +350,7 @@ async def test_a_head_at_the_limit_passes_and_one_beyond_it_does_not(head, statu
         connection.data_received(whole[at : at + step])
     await settle()
     assert wire.answers[0][0] == status
-    assert wire.closing == (status == 431)
+    assert wire.over == (status == 431)
 
 
 @simulated
@@ -424,7 +433,7 @@ async def test_garbage_inside_a_body_is_told_to_the_peer_and_to_the_room():
     await settle()
     assert [status for status, _ in wire.answers] == [400]
     assert house.heard == ["gone"]
-    assert wire.gone
+    assert wire.over
 
 
 @simulated
@@ -467,11 +476,41 @@ async def test_a_body_that_nobody_wants_and_that_does_not_end_is_cut():
     connection.data_received(POST + b"transfer-encoding: chunked\r\n\r\n")
     await settle()
     sent = 0
-    while not wire.closing and sent < 10 * DISCARD_LIMIT:
+    while not wire.over and sent < 10 * DISCARD_LIMIT:
         connection.data_received(b"2710\r\n" + b"x" * 10_000 + b"\r\n")
         sent += 10_000
     assert DISCARD_LIMIT < sent <= DISCARD_LIMIT + 20_000
     assert wire.answers == [(401, b"no")]
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+@simulated
+async def test_a_peer_that_is_still_sending_may_read_its_answer_before_the_connection_ends(encrypted):
+    house = Refusing()
+    connection, wire = house.connect()
+    wire.encrypted = encrypted  # there one side cannot end alone
+    connection.data_received(POST + b"connection: close\r\ncontent-length: 500000\r\n\r\n")
+    await settle()
+    assert wire.answers == [(401, b"no")]
+    assert wire.ended == (not encrypted)
+    for _ in range(100):
+        connection.data_received(b"x" * 1000)
+    await asyncio.sleep(LINGER_SECONDS - 0.1)
+    assert not wire.closing
+    await asyncio.sleep(0.2)
+    assert wire.gone
+    assert wire.answers == [(401, b"no")]
+    assert not house.state.connections
+
+
+@simulated
+async def test_a_peer_that_has_sent_everything_is_not_waited_for():
+    house = House()
+    connection, wire = house.connect()
+    connection.data_received(POST + b"connection: close\r\ncontent-length: 5\r\n\r\nhello")
+    await settle()
+    assert wire.answers == [(200, b"/ hello")]
+    assert wire.gone
 
 
 @simulated

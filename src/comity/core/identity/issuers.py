@@ -4,7 +4,8 @@
   Each has a validity of its own, and so may each subject. Both ends of a validity are inside it.
 - A stamp may lie `skew_s` ahead of our clock, because clocks differ; a token may be
   `max_token_age_s` old. Both limits themselves still count as within.
-- Tags are cut by some issuers; fewer than 32 digits (128 bits) are never enough.
+- A tag is whole, 64 digits. For issuers that cut theirs, `minimum_tag` says how short it may be; fewer
+  than 32 digits (128 bits) are never enough.
 - Secrets do not appear in a `repr`.
 """
 
@@ -18,7 +19,7 @@ from comity.core.identity.keys import KEY_BYTES
 from comity.core.identity.signed_token import TAG_LENGTH
 from comity.core.revocation.reading import CrlSource
 
-MINIMUM_TAG: Final = 32
+SHORTEST_TAG: Final = 32
 MAX_TOKEN_AGE_S: Final = 86_400.0
 SKEW_S: Final = 60.0
 SECRET_MINIMUM: Final = 16
@@ -74,15 +75,15 @@ class Issuer(Struct, frozen=True, kw_only=True):
     signature_keys: tuple[SignatureKey, ...] = ()
     shared_keys: tuple[SharedKey, ...] = ()
     subjects: Mapping[str, Validity] = field(default_factory=dict)
-    minimum_tag: int = MINIMUM_TAG
+    minimum_tag: int = TAG_LENGTH
     max_token_age_s: float = MAX_TOKEN_AGE_S
     skew_s: float = SKEW_S
     crl: CrlSource | None = None
 
     def __post_init__(self) -> None:
-        if not MINIMUM_TAG <= self.minimum_tag <= TAG_LENGTH:
+        if not SHORTEST_TAG <= self.minimum_tag <= TAG_LENGTH:
             raise InvalidError(
-                f"minimum_tag of issuer {self.name} must be {MINIMUM_TAG} to {TAG_LENGTH} hexadecimal digits"
+                f"minimum_tag of issuer {self.name} must be {SHORTEST_TAG} to {TAG_LENGTH} hexadecimal digits"
             )
         if not 0 < self.max_token_age_s < float("inf"):
             raise InvalidError(f"max_token_age_s of issuer {self.name} must be a number of seconds above 0")
