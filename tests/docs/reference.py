@@ -28,7 +28,6 @@ Table = dict[str, tuple[str, ...]]
 
 NOT_WRITTEN = "not written yet"
 _PART = r"(<!-- from the code: {name} -->\n)(.*?)(<!-- end -->)"
-_NONE = "–"
 
 
 def settings() -> Table:
@@ -38,8 +37,7 @@ def settings() -> Table:
         f"`{key}`": (
             _kind(key),
             _default(key, value),
-            f"`{_variable(key)}`",
-            f"`{flag_of(key)}`" if flag_of(key) in options else _NONE,
+            f"`{_variable(key)}`" + (f", `{flag_of(key)}`" if flag_of(key) in options else ""),
             NOT_WRITTEN,
         )
         for key, value in values.items()
@@ -163,7 +161,7 @@ def rows(page: Path, name: str) -> dict[str, list[str]]:
 
 
 TABLES = {
-    "settings": (DOCS / "reference" / "settings.md", settings, ("key", "must be", "default", "variable", "flag", "meaning")),
+    "settings": (DOCS / "reference" / "settings.md", settings, ("key", "must be", "default", "set by", "meaning")),
     "errors": (DOCS / "reference" / "errors.md", errors, ("class", "code", "HTTP", "JSON-RPC", "own words", "meaning")),
     "operations": (DOCS / "reference" / "store.md", store_operations, ("operation", "fields", "what it does, what it answers")),
 }

@@ -25,7 +25,7 @@ from tests.docs.markdown import Block
 
 SHOWN_HOME = "/home/you"
 SHOWN_PORT = "8420"
-STAYS = re.compile(r"^(\w+=\S+ )*comity up\b")
+STAYS = re.compile(r"^(\w+=\S+ )*(comity up|uvicorn)\b")
 DEADLINE_SECONDS = 30.0
 _LOOK_SECONDS = 0.01
 

@@ -1,16 +1,48 @@
-"""From the name of a behaviour to the behaviour."""
+"""From what the owner wrote to the behaviour: `echo`, `module:function`, `mcp:…` or `openai:…`.
 
-from collections.abc import Awaitable, Callable
+Each kind is loaded only when it is asked for. What cannot work is refused here, with a sentence, and not
+with the first call.
+"""
 
-from comity.agents.echo import echo
-from comity.core.envelope.envelope import VacantEnvelope
-from comity.core.envelope.message import A2AMessage
+import os
+from collections.abc import Mapping
+
+from comity.agents.behaviour import Behaviour
+from comity.clients.guarded_http import TIMEOUT
 from comity.core.errors import ConfigError
 
-Behaviour = Callable[[VacantEnvelope], Awaitable[A2AMessage]]
 
-
-def load_behaviour(spec: str) -> Behaviour:
+def load_behaviour(
+    spec: str,
+    *,
+    system_prompt: str = "",
+    key_variable: str = "OPENAI_API_KEY",
+    timeout: float = TIMEOUT,
+    environ: Mapping[str, str] | None = None,
+) -> Behaviour:
+    """`system_prompt` and `key_variable`, the name of the environment variable that holds the key, are
+    for models. Hand the behaviour to `close_behaviour` when it is not needed any more.
+    """
+    kind, separator, _ = spec.partition(":")
     if spec == "echo":
+        from comity.agents.echo import echo
+
         return echo
-    raise ConfigError(f"there is no behaviour {spec!r}; use echo")
+    if kind == "mcp":
+        from comity.agents.mcp_tool import load_mcp_tool
+
+        return load_mcp_tool(spec, timeout=timeout)
+    if kind == "openai":
+        from comity.agents.openai_endpoint import load_openai
+        from comity.agents.substrate import SubstrateAgent
+
+        variables = os.environ if environ is None else environ
+        backend = load_openai(spec, environ=variables, key_variable=key_variable, timeout=timeout)
+        return SubstrateAgent(backend, system_prompt)
+    if separator:
+        from comity.agents.function import load_function
+
+        return load_function(spec)
+    raise ConfigError(
+        f"there is no agent {spec!r}; use echo, module:function, mcp:command#tool or openai:URL#model"
+    )

@@ -17,7 +17,17 @@ import typer
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, passphrase_for, settings_of
+from comity.cli.options import (
+    Config,
+    Data,
+    Json,
+    PassphraseFile,
+    Yes,
+    confirm,
+    passphrase_for,
+    settings_of,
+    whole_number,
+)
 from comity.cli.screen import Cell, print_json, print_line, print_table
 from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError, StoreCorruptError
@@ -91,7 +101,7 @@ def tail_command(
 ) -> None:
     """Show the last entries, oldest first. A node may be running meanwhile."""
     settings = _recording(settings_of(data, config).settings)
-    wanted = _whole_number("-n", count)
+    wanted = whole_number("-n", count, 0, 999_999_999)
     coloured = colour_wanted()
 
     def show(name: str, entry: AuditEntry) -> None:
@@ -239,12 +249,6 @@ def _chosen(names: list[str], only: str | None) -> list[str]:
     if only not in names:
         raise NotFoundError(f"there is no chain {only!r}; there is {', '.join(names) or 'none yet'}")
     return [only]
-
-
-def _whole_number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        raise ConfigError(f"{name} must be a whole number from 0 to 999999999, not {text[:60]!r}")
-    return int(text)
 
 
 def _recording(settings: Settings) -> Settings:

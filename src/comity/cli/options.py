@@ -35,13 +35,41 @@ PassphraseFile = Annotated[
         help="A file of yours, closed to others, whose first line is the passphrase; - reads standard input.",
     ),
 ]
+Directory = Annotated[
+    str | None,
+    typer.Option(
+        "--directory",
+        metavar="URL",
+        help="The directory to use. Else directory.url of the settings; else that of the node running here.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+
+
+# how the flags are called that have a shorter name than their setting
+_TYPED = {
+    "--agent-behaviour": "--agent",
+    "--agent-capability": "--capability",
+    "--agent-name": "--name",
+    "--directory-url": "--directory",
+    "--dispatch-timeout-seconds": "--timeout",
+}
 
 
 def settings_of(data: str | None, config: str | None, **flags: Any) -> "Loaded":
     from comity.config import load_settings
 
-    return load_settings({"data": data, "config": config, **flags})
+    try:
+        return load_settings({"data": data, "config": config, **flags})
+    except ConfigError as refusal:
+        flag, space, rest = refusal.message.partition(" ")
+        raise ConfigError(f"{_TYPED.get(flag, flag)}{space}{rest}") from None
+
+
+def whole_number(name: str, text: str, low: int, high: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 18 and low <= int(text) <= high):
+        raise ConfigError(f"{name} must be a whole number from {low} to {high}, not {text[:60]!r}")
+    return int(text)
 
 
 def read_passphrase(file: str) -> str:

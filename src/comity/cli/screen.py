@@ -1,17 +1,22 @@
 """What is printed on success: JSON for programs, tables on a terminal, plain columns in a pipe.
 
-In a pipe nothing is cut, wrapped or coloured.
+In a pipe nothing is cut, wrapped or coloured. What a stranger wrote is shown by a terminal and never obeyed.
 """
 
+import contextlib
 import json
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from comity.cli.colour import colour_wanted, paint
 
 Cell = str | tuple[str, str]
 """A text, or a text and its style on a terminal."""
+
+# controls, half surrogates, line and paragraph ends, and what turns the direction of writing around
+_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def print_json(value: Any) -> None:
@@ -31,6 +36,37 @@ def print_fields(pairs: Iterable[tuple[str, str]], *, indent: str = "") -> None:
     for name, value in pairs:
         label = paint(name, "bold", wanted=coloured) + " " * (column - len(name))
         print_line(f"{indent}{label}{value}".rstrip())
+
+
+def print_foreign(text: str) -> None:
+    """A stranger's text with its own lines: exact in a pipe, harmless at a terminal."""
+    shown = _harmless(text) if sys.stdout.isatty() else text
+    sys.stdout.write(_encodable(shown if shown.endswith("\n") else shown + "\n"))
+
+
+def one_line(foreign: str) -> str:
+    """A stranger's text for a table or a field."""
+    return _encodable(" ".join(_harmless(foreign).split()))
+
+
+def note(text: str) -> None:
+    """Something to know besides the answer, which is on stdout."""
+    sys.stderr.write(f"{paint('note:', 'bold yellow', wanted=colour_wanted(sys.stderr))} {text}\n")
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Say at a terminal what is being waited for, and take it back."""
+    shown = colour_wanted(sys.stderr)
+    if shown:
+        sys.stderr.write(paint(what, "dim", wanted=True))
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -62,3 +98,13 @@ def _print_rich(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
 
 def _text(cell: Cell) -> str:
     return cell if isinstance(cell, str) else cell[0]
+
+
+def _harmless(text: str) -> str:
+    return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _encodable(text: str) -> str:
+    """Whatever stdout is: what it cannot spell is spelled in ASCII."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -13,6 +13,11 @@ def test_a_bundle_fills_in_its_own_hash():
     assert BehaviorBundle(**TOLD).bundle_hash == hashlib.blake2b(form.encode(), digest_size=32).digest()
 
 
+def test_a_bundle_keeps_a_list_of_tools_as_a_tuple_and_can_be_a_key():
+    assert BehaviorBundle(**TOLD).tool_whitelist == ("b", "a")
+    assert len({BehaviorBundle(**TOLD), BehaviorBundle(**TOLD)}) == 1
+
+
 def test_the_order_of_tools_does_not_matter_and_everything_else_does():
     told = BehaviorBundle(**TOLD)
     assert BehaviorBundle(**TOLD | {"tool_whitelist": ("a", "b")}).bundle_hash == told.bundle_hash

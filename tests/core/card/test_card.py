@@ -66,6 +66,11 @@ class TestACard:
         assert (bare.endpoint, bare.halo_version, bare.signature) == (None, 1, b"")
         assert bare.signed(ALICE).verify()
 
+    def test_may_be_of_any_version_that_eight_bytes_hold(self):
+        last = card(halo_version=2**64 - 1)
+        assert b"\x1f" + b"\xff" * 8 + b"\x1f" in last.signing_payload()
+        assert last.verify()
+
     def test_signs_no_endpoint_and_an_empty_one_alike(self):
         assert card(endpoint=None).signing_payload() == card(endpoint="").signing_payload()
         assert replace(card(endpoint=None), endpoint="").verify()

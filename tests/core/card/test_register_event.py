@@ -96,6 +96,7 @@ def test_any_card_can_be_registered_by_its_owner(registered_card, key, ts_ms, ac
     event = register_event(
         registered_card, Visibility.PUBLIC, idempotency_key=key, ts_ms=ts_ms, actor_seq=actor_seq
     )
+    assert event.signature == b""
     assert not event.verify()
     assert event.actor == registered_card.vacant_id
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.errors import MalformedError
-from comity.core.wire.canonical import ascii_form, envelope_form, jcs, js_stringify
+from comity.core.wire.canonical import ascii_form, envelope_form, envelope_form_of_text, jcs, js_stringify
 from comity.core.wire.strict_json import loads
 from comity.testing.vectors import vector_file
 from tests.core.wire.json_values import (
@@ -43,6 +43,22 @@ def turned_around(value):
     if isinstance(value, dict):
         return {key: turned_around(value[key]) for key in reversed(value)}
     return [turned_around(item) for item in value] if isinstance(value, list) else value
+
+
+@given(
+    st.recursive(
+        st.none() | st.text() | st.integers(-(2**63), 2**63 - 1),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=20,
+    )
+)
+def test_the_form_of_text_is_the_envelope_form_where_there_is_only_text(value):
+    assert envelope_form_of_text(value) == envelope_form(value)
+
+
+def test_the_form_of_text_refuses_half_a_surrogate_pair_as_the_envelope_form_does():
+    with pytest.raises(MalformedError, match="surrogate"):
+        envelope_form_of_text({"text": "\ud800"})
 
 
 @given(values())

@@ -19,7 +19,7 @@ from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureEr
 from comity.core.envelope.message import A2AMessage, SelfEval
 from comity.core.errors import MalformedError
 from comity.core.identity.keys import SigningKey, VacantId, verify
-from comity.core.wire.canonical import envelope_form
+from comity.core.wire.canonical import envelope_form, envelope_form_of_text
 
 Dialect = Literal["seed", "selfeval"]
 
@@ -90,7 +90,9 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
         form: bytes | None = self.__dict__.get("form")
         if form is None:
             try:
-                form = self.__dict__["form"] = envelope_form(self.signing_dict())
+                # only a self-evaluation holds numbers with a fraction
+                spell = envelope_form_of_text if self.payload.self_eval is None else envelope_form
+                form = self.__dict__["form"] = spell(self.signing_dict())
             except MalformedError as reason:
                 raise EnvelopeFormatError(f"the envelope cannot be signed: {reason.message}") from None
         return form

@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 from msgspec import ValidationError, convert
 
 from comity.core.envelope.errors import EnvelopeFormatError
-from comity.core.errors import MalformedError
 from comity.core.identity.keys import KEY_BYTES, VacantId
 
 _Shape = TypeVar("_Shape")
@@ -14,13 +13,11 @@ _LONGEST_FAULT = 300
 
 
 def vacant_id(text: str, member: str) -> VacantId:
-    try:
-        return VacantId.from_hex(text)
-    except MalformedError:
-        raise EnvelopeFormatError(f"{member} must be {2 * KEY_BYTES} hexadecimal digits") from None
+    return VacantId(hex_bytes(text, member, KEY_BYTES))
 
 
-def hex_bytes(text: str, member: str) -> bytes:
+def hex_bytes(text: str, member: str, length: int | None = None) -> bytes:
+    """The bytes that `text` spells, of any number when no length is given."""
     try:
         data = bytes.fromhex(text)
     except ValueError:
@@ -28,6 +25,8 @@ def hex_bytes(text: str, member: str) -> bytes:
     # fromhex overlooks spaces; the contract does not have them
     if data is None or len(text) != 2 * len(data):
         raise EnvelopeFormatError(f"{member} must be a string of hexadecimal digits")
+    if length is not None and len(data) != length:
+        raise EnvelopeFormatError(f"{member} must be {2 * length} hexadecimal digits, not {len(text)}")
     return data
 
 

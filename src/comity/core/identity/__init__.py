@@ -1,1 +1,1 @@
-"""Who somebody is: Ed25519 keys and the ids made of them."""
+"""Who somebody is: Ed25519 keys, the ids made of them, and the tokens by which others vouch for somebody."""

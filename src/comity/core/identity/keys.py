@@ -7,12 +7,13 @@
 - `verify` answers True or False to anything it is given. It refuses keys of small order (whose
   owner can make one signature fit many messages), keys whose bytes are not the canonical form of
   their point, and signatures whose scalar is not reduced.
-- The library is loaded with the first key or signature, not with this file.
 """
 
 from typing import Any, Self
 
 from msgspec import Struct
+from nacl.bindings import crypto_sign, crypto_sign_open, crypto_sign_seed_keypair
+from nacl.exceptions import CryptoError
 
 from comity.core.errors import ComityError, InvalidError, MalformedError
 from comity.core.identity import base58
@@ -82,8 +83,6 @@ class SigningKey:
     vacant_id: VacantId
 
     def __init__(self, seed: bytes) -> None:
-        from nacl.bindings import crypto_sign_seed_keypair
-
         if not isinstance(seed, bytes) or len(seed) != KEY_BYTES:
             raise InvalidError(f"a signing key is made from a seed of exactly {KEY_BYTES} bytes")
         public, self._secret = crypto_sign_seed_keypair(seed)
@@ -98,8 +97,6 @@ class SigningKey:
         return self._secret[:KEY_BYTES]
 
     def sign(self, message: bytes) -> bytes:
-        from nacl.bindings import crypto_sign
-
         return crypto_sign(message, self._secret)[:SIGNATURE_BYTES]
 
     def __repr__(self) -> str:
@@ -111,9 +108,6 @@ class SigningKey:
 
 def verify(public: bytes, message: bytes, signature: bytes) -> bool:
     """Whether the owner of `public` signed `message`; False for whatever is not a proof of that."""
-    from nacl.bindings import crypto_sign_open
-    from nacl.exceptions import CryptoError
-
     # the binding hands pointers to C: kinds and lengths are ours to check
     if not (type(public) is bytes and type(message) is bytes and type(signature) is bytes):
         return False

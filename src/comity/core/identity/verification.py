@@ -111,14 +111,14 @@ def verify_identity(text: str, *, mode: IdentityMode, issuers: IssuerRegistry, n
         return Verdict(revocable=Revocable((named,)), refusal=Refusal.MALFORMED)
     if isinstance(token, UvcToken):
         verdict = Verdict(revocable=Revocable((token_id(text),)), kind=TokenKind.UVC)
-        return verdict if mode is IdentityMode.STRUCTURAL else verdict.refused(Refusal.BAD_SIGNATURE)
+        return verdict if mode == IdentityMode.STRUCTURAL else verdict.refused(Refusal.BAD_SIGNATURE)
     verdict = Verdict(
         revocable=Revocable((token_id(text),), subject_id(token.issuer, token.subject)),
         kind=TokenKind.SIGNED_A if isinstance(token, SignedToken) else TokenKind.SIGNED_B,
         issuer=token.issuer,
         subject=token.subject,
     )
-    if mode is IdentityMode.STRUCTURAL:
+    if mode == IdentityMode.STRUCTURAL:
         return verdict
     issuer = issuers.get(token.issuer)
     if issuer is None:

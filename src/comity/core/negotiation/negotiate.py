@@ -79,11 +79,11 @@ def conclude(
                 return VcpError(
                     code="IDENTITY_REQUIRED", message=f"{name} requires a valid VCP/I identity token"
                 )
+    supported: tuple[str, ...] = ()
+    unsupported = tuple(requested)
     if version >= V3_1:
         supported = tuple([name for name in requested if supports(name)])
         unsupported = tuple([name for name in requested if not supports(name)])
-    else:
-        supported, unsupported = (), tuple(requested)
     rivals = policy.registry.conflict(supported)
     if rivals is not None:
         return VcpError(

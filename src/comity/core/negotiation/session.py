@@ -15,14 +15,19 @@ Mode = Literal["negotiated", "implicit"]
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """Who stands behind a session; never the token itself.
+    """Who stands behind a session, as a token that was accepted says; never the token itself.
 
-    Unless `verified`, nobody has vouched for it: it is anonymous for storage and ownership.
+    `owner` is whom stored things belong to. It is None where nobody vouches for the token: then the sender is
+    anonymous for storage and ownership, whatever the token says (ruling 20).
     """
 
-    issuer: str
-    subject: str
-    verified: bool
+    issuer: str | None = None
+    subject: str | None = None
+    owner: str | None = None
+
+    @property
+    def verified(self) -> bool:
+        return self.owner is not None
 
 
 class Session(Struct, frozen=True, kw_only=True):

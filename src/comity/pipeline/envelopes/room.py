@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from comity.core.card.lifecycle import RuntimeState, can_be_called, is_gone
 from comity.core.clock import Clock
 from comity.core.envelope.carrier import METHOD, from_a2a_jsonrpc, to_a2a_message
 from comity.core.envelope.chain import PairKey, check_chain, check_freshness
@@ -52,9 +53,6 @@ StateProvider = Callable[[], str]
 DEADLINE_SECONDS = 60.0
 KEPT_REPLIES = 64
 KEPT_SECONDS = 24 * 3600.0
-
-_GONE = frozenset({"SUNK", "ARCHIVED"})
-_CALLABLE = frozenset({"LOCAL", "ACTIVE"})
 
 
 class _Visit:
@@ -110,10 +108,10 @@ class EnvelopeRoom(PlainRoom):
             raise MisdirectedError(
                 f"envelope addressed to {envelope.to_vacant_id.short()}; this server is {self._self.short()}"
             )
-        state = str(self._state())
-        if state in _GONE:
+        state = RuntimeState(self._state())
+        if is_gone(state):
             raise VacantGoneError(f"vacant is {state}; calls permanently rejected")
-        if state not in _CALLABLE:
+        if not can_be_called(state):
             raise VacantAsleepError(f"vacant is {state}; not accepting calls")
         verified = recognise(envelope)
         if verified is None:

@@ -1,0 +1,195 @@
+"""A tool of an MCP server as a behaviour: `mcp:COMMAND#tool` or `mcp:URL#tool`, by the official client.
+
+- The text of the envelope goes into the tool's one text argument. Where it is not clear which that is,
+  the owner says so: `#tool:argument`.
+- The connection is made with the first call and kept. When the server ends, the call fails, and the
+  next one starts it again: a call is never made twice by us, since the tool may have done its work.
+- The client must be left by the task that entered it, so each connection has a task of its own.
+"""
+
+import asyncio
+import importlib.util
+import logging
+import shlex
+import shutil
+import sys
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final
+
+from comity.agents.behaviour import saying, text_of
+from comity.agents.substrate import SubstrateError, SubstrateUnavailableError
+from comity.clients.guarded_http import TIMEOUT
+from comity.core.envelope.envelope import VacantEnvelope
+from comity.core.envelope.message import A2AMessage
+from comity.core.errors import ConfigError
+from comity.core.wire import strict_json
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import CallToolResult, Tool
+
+log = logging.getLogger("comity.agents")
+
+_LIKELY: Final = ("text", "message", "prompt", "query", "input", "question")
+_CONNECTION_CLOSED: Final = -32000
+_URLS: Final = ("http://", "https://")
+_PAGES: Final = 100
+_NAMES_SHOWN: Final = 10
+
+
+class McpTool:
+    def __init__(self, server: str, tool: str, argument: str = "", *, timeout: float = TIMEOUT) -> None:
+        """`server` is an http(s) URL, or a command as one would type it."""
+        self._server = server
+        self._tool = tool
+        self._argument = argument
+        self._timeout = timeout
+        self._connection: _Connection | None = None
+
+    async def __call__(self, envelope: VacantEnvelope) -> A2AMessage:
+        connection = self._connection
+        if connection is None or connection.over:
+            connection = self._connection = _Connection(
+                self._server, self._tool, self._argument, self._timeout
+            )
+        client, argument = await connection.ready()
+        try:
+            result = await client.call_tool(
+                self._tool, {argument: text_of(envelope)}, read_timeout_seconds=self._timeout
+            )
+        except Exception as failure:  # noqa: BLE001 - whatever the library raises, the tool did not answer
+            if getattr(failure, "code", None) == _CONNECTION_CLOSED:
+                await connection.close()
+                raise SubstrateUnavailableError(
+                    f"the MCP server of {self._tool} ended during the call; the next one starts it again"
+                ) from None
+            raise SubstrateError(f"the MCP tool {self._tool} gave no answer: {failure}") from None
+        return saying(_text_in(result, self._tool))
+
+    async def aclose(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+
+class _Connection:
+    def __init__(self, server: str, tool: str, argument: str, timeout: float) -> None:
+        self._server = server
+        self._tool = tool
+        self._argument = argument
+        self._timeout = timeout
+        self._opened: asyncio.Future[tuple[Client, str]] = asyncio.get_running_loop().create_future()
+        self._end = asyncio.Event()
+        self._task = asyncio.create_task(self._stay_open())
+        self.over = False
+
+    async def ready(self) -> "tuple[Client, str]":
+        """The client, and the argument of the tool that takes the text."""
+        return await asyncio.shield(self._opened)
+
+    async def close(self) -> None:
+        self.over = True
+        self._end.set()
+        await asyncio.wait([self._task])
+
+    async def _stay_open(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout) as patience, _client_of(self._server) as client:
+                argument = await _find_argument(client, self._tool, self._argument)
+                patience.reschedule(None)
+                self._opened.set_result((client, argument))
+                await self._end.wait()
+        except Exception as failure:  # noqa: BLE001 - the library wraps what happened in groups of anything
+            if self._opened.done():
+                log.warning("a connection to an MCP server ended badly: %s", failure)
+            else:
+                self._opened.set_exception(_why_unusable(failure, self._tool, self._timeout))
+                self._opened.exception()  # it may be that nobody waits for it any more
+        finally:
+            self.over = True
+            self._opened.cancel()
+
+
+def _client_of(server: str) -> "AbstractAsyncContextManager[Client]":
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    if server.startswith(_URLS):
+        return Client(server)
+    command, *arguments = shlex.split(server)
+    parameters = StdioServerParameters(command=command, args=arguments)
+    return Client(stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr))
+
+
+async def _find_argument(client: "Client", name: str, argument: str) -> str:
+    offered: list[str] = []
+    cursor: str | None = None
+    for _ in range(_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        for tool in page.tools:
+            if tool.name == name:
+                return argument or _text_argument(tool)
+            offered.append(tool.name)
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    shown = ", ".join(offered[:_NAMES_SHOWN]) or "none"
+    raise SubstrateError(f"the MCP server has no tool {name}; it has: {shown}")
+
+
+def _why_unusable(failure: BaseException, tool: str, patience: float) -> SubstrateError:
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    if isinstance(failure, SubstrateError):
+        return failure
+    if isinstance(failure, TimeoutError):
+        said = f"it did not answer within {patience:g} seconds"
+    elif isinstance(failure, OSError):
+        said = (failure.strerror or str(failure)).lower()
+    else:
+        said = str(failure)
+    return SubstrateUnavailableError(f"the MCP server of {tool} cannot be used: {said}")
+
+
+def _text_in(result: "CallToolResult", tool: str) -> str:
+    texts = [block.text for block in result.content if block.type == "text"]
+    if result.is_error:
+        raise SubstrateError(f"the MCP tool {tool} failed: {' '.join(texts) or 'it does not say why'}")
+    if not texts and result.structured_content is not None:
+        return strict_json.dumps(result.structured_content).decode()
+    return "\n".join(texts)
+
+
+def load_mcp_tool(spec: str, *, timeout: float = TIMEOUT) -> McpTool:
+    server, _, wanted = spec.removeprefix("mcp:").rpartition("#")
+    tool, _, argument = wanted.partition(":")
+    if not server.strip() or not tool:
+        raise ConfigError(
+            f"{spec!r} names no tool; write it as mcp:https://host/mcp#tool or mcp:command#tool"
+        )
+    if importlib.util.find_spec("mcp") is None:
+        raise ConfigError("an MCP tool as agent needs the mcp package; pip install 'comity[mcp]'")
+    if not server.startswith(_URLS):
+        try:
+            command = shlex.split(server)[0]
+        except ValueError as fault:
+            raise ConfigError(f"the command of {spec!r} cannot be read: {fault}") from None
+        if shutil.which(command) is None:
+            raise ConfigError(f"the command {command} of {spec!r} was not found; check its name and the PATH")
+    return McpTool(server, tool, argument, timeout=timeout)
+
+
+def _text_argument(tool: "Tool") -> str:
+    schema: dict[str, Any] = tool.input_schema
+    properties = schema.get("properties") or {}
+    required = schema.get("required") or []
+    for names in (required, list(properties)):
+        if len(names) == 1:
+            return str(names[0])
+    for name in _LIKELY:
+        if name in properties:
+            return name
+    shown = ", ".join(properties) or "nothing"
+    raise SubstrateError(
+        f"the MCP tool {tool.name} takes {shown}; say which one is the text as #{tool.name}:argument"
+    )

@@ -1,0 +1,249 @@
+"""`comity call`: say something to an agent of somebody else, and hear its signed reply.
+
+The reply goes to stdout and nothing else does, so that it can be used further. Every call has a key: one
+that got no answer is repeated under it, and is then carried out once.
+"""
+
+import asyncio
+import sys
+from typing import Annotated, Any, Final
+from uuid import uuid4
+
+import typer
+
+from comity.cli.colour import colour_wanted, paint
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
+from comity.cli.outside import Outside
+from comity.cli.own_store import own_or_new_key, refuse_memory, writing
+from comity.cli.screen import note, one_line, print_foreign, print_json, waiting
+from comity.cli.targets import find_card
+from comity.clients.dispatch import DispatchResult
+from comity.clients.dispatcher import Dispatcher
+from comity.clients.refusals import CallRefusedError, NoAnswerError
+from comity.clients.targets import callable_endpoint, choose_target
+from comity.config import Settings
+from comity.core.card.card import CapabilityCard
+from comity.core.envelope.errors import TargetUnavailableError
+from comity.core.envelope.message import A2AMessage, A2APart
+from comity.core.envelope.replies import reply_is_bound
+from comity.core.errors import ConfigError, InvalidError
+from comity.core.identity.keys import SigningKey
+from comity.pipeline.directory.search import HaloMatch
+from comity.system_clock import SystemClock
+
+app = new_app()
+
+STDIN: Final = "-"
+TEXT_LIMIT: Final = 1024 * 1024 - 4096
+"""A request of one mebibyte is the most that a target reads; the rest of it is the envelope."""
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity call http://127.0.0.1:8420 hello  whoever is served at that address
+    comity call 31e30ef4…d13d hello  somebody by id, looked up in the directory
+    comity call --capability translate "good morning"  the best match in the directory
+    comity call card.json - < question.txt  by card file, the text from standard input
+    comity call http://127.0.0.1:8420 hello --json  with who answered and what was verified
+    """,
+)
+def call(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="Whom: the URL of a node or an endpoint, an id (64 digits or did:key), or a card file.",
+        ),
+    ],
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="What to say; - reads it from standard input.")
+    ] = None,
+    capability: Annotated[
+        str | None,
+        typer.Option(
+            "--capability", metavar="QUERY", help="Instead of TARGET: whoever offers this in the directory."
+        ),
+    ] = None,
+    directory: Directory = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            help="How long the whole call may take; dispatch.timeout_seconds (60) if not set.",
+        ),
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(
+            "--idempotency-key",
+            metavar="KEY",
+            help="Repeat the last call made under this key: it is carried out once, and its reply is the same.",
+        ),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Call an agent and print its reply.
+
+    The call is signed by the identity of the data folder, which is made if there is none, and takes the
+    next place in the chain with that agent. The reply is printed only if the agent that was called signed
+    it, for this caller and in answer to this call.
+    """
+    named, said = _arguments(target, text, capability)
+    key_of_call = _checked_key(idempotency_key)
+    flags = {"directory.url": directory, "dispatch.timeout_seconds": timeout}
+    settings = settings_of(data, config, **flags).settings
+    refuse_memory(settings, "a call needs to know where the last one ended")
+    words = _words(said)
+    key, is_new = own_or_new_key(settings, passphrase_file)
+    if is_new and not as_json:
+        note(f"{settings.data} had no identity; it is {key.vacant_id} now")
+    result = asyncio.run(_call(settings, key, named, capability, words, key_of_call))
+    if as_json:
+        print_json(_as_json(result))
+    else:
+        print_foreign(_text_of(result))
+        sys.stdout.flush()
+        _say_who(result)
+
+
+async def _call(
+    settings: Settings, key: SigningKey, target: str | None, query: str | None, words: str, key_of_call: str
+) -> DispatchResult:
+    seconds = settings.dispatch.timeout_seconds
+    card: CapabilityCard | None = None
+    try:
+        async with asyncio.timeout(seconds):
+            ways = Outside(settings, key)
+            with waiting(f"looking for {query or target}"):
+                card = await _choose(query, ways, key) if target is None else await find_card(target, ways)
+            if card.vacant_id == key.vacant_id:
+                raise InvalidError(
+                    f"{card.vacant_id} is the identity of this data folder, and nobody calls himself; "
+                    "call it as somebody else, from another folder: --data DIR"
+                )
+            callable_endpoint(card)
+            async with writing(settings, key) as (store, chain):
+                dispatcher = Dispatcher(
+                    store, key, SystemClock(), ways.http, holder=chain, audit_level=settings.audit.level
+                )
+                with waiting(f"calling {card.vacant_id}"):
+                    return await dispatcher.call(card, _message(words), idempotency_key=key_of_call)
+    except TimeoutError:
+        if card is None:
+            raise NoAnswerError(
+                f"whom to call could not be found out within {seconds:g} seconds; nothing was sent"
+            ) from None
+        raise NoAnswerError(
+            f"{card.vacant_id} did not answer within {seconds:g} seconds; the call may have been carried out. "
+            f"Repeat it with --idempotency-key {key_of_call} to get its reply"
+        ) from None
+    except (CallRefusedError, TargetUnavailableError) as refusal:
+        assert card is not None, "only whoever was called refuses a call"
+        refusal.args = (_sentence(refusal, card), *refusal.args[1:])
+        raise
+
+
+async def _choose(query: str | None, ways: Outside, key: SigningKey) -> CapabilityCard:
+    directory = ways.directory()
+
+    async def others(**asked: Any) -> list[HaloMatch]:
+        found = await directory.aggregation_search(**asked)
+        return [match for match in found if match.capability_card.vacant_id != key.vacant_id]
+
+    return await choose_target(query or "", others, None)
+
+
+def _arguments(target: str, text: str | None, capability: str | None) -> tuple[str | None, str]:
+    """Whom to call, if it was named, and what to say."""
+    if capability is None:
+        if text is None:
+            raise ConfigError("TEXT is missing: comity call TARGET TEXT")
+        return target, text
+    if text is not None:
+        raise ConfigError("--capability finds whom to call: leave TARGET out, or leave --capability out")
+    return None, target
+
+
+def _checked_key(given: str | None) -> str:
+    if given is None:
+        return str(uuid4())
+    if not given or len(given) > 256 or not given.isprintable():
+        raise ConfigError("--idempotency-key must be 1 to 256 printable characters")
+    return given
+
+
+def _words(said: str) -> str:
+    if said == STDIN:
+        data = sys.stdin.buffer.read(TEXT_LIMIT + 1)
+    else:
+        data = said.encode("utf-8", "surrogateescape")
+    if len(data) > TEXT_LIMIT:
+        raise ConfigError(f"TEXT is limited to {TEXT_LIMIT:,} bytes; say less or split it")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError("TEXT must be UTF-8; convert it first") from None
+
+
+def _message(words: str) -> A2AMessage:
+    return A2AMessage(role="ROLE_USER", parts=(A2APart(text=words),))
+
+
+def _text_of(result: DispatchResult) -> str:
+    return "\n".join(part.text for part in result.response_envelope.payload.parts)
+
+
+def _as_json(result: DispatchResult) -> dict[str, Any]:
+    request, reply = result.request_envelope, result.response_envelope
+    return {
+        "target": result.target.vacant_id.hex(),
+        "endpoint": result.target.endpoint,
+        "request_seq": request.sequence_no,
+        "response_role": reply.payload.role,
+        "response_text": _text_of(result),
+        "response_seq": reply.sequence_no,
+        "caller": request.from_vacant_id.hex(),
+        "idempotency_key": request.idempotency_key,
+        "verified": True,
+        "bound": reply_is_bound(reply, request) is True,
+    }
+
+
+def _say_who(result: DispatchResult) -> None:
+    request, reply = result.request_envelope, result.response_envelope
+    bound = " to this call" if reply_is_bound(reply, request) else ""
+    words = (
+        f"{result.target.vacant_id} answered{bound} (number {request.sequence_no} of this pair); "
+        "its signature is verified"
+    )
+    sys.stderr.write(paint(words, "dim", wanted=colour_wanted(sys.stderr)) + "\n")
+
+
+def _sentence(refusal: CallRefusedError | TargetUnavailableError, card: CapabilityCard) -> str:
+    """What the refusal means to somebody who typed the call."""
+    who, where = card.vacant_id, one_line(card.endpoint or "")
+    if not isinstance(refusal, CallRefusedError):
+        return f"{who} takes no calls: {refusal.message}"
+    said = refusal.detail or "it gave no reason"
+    match refusal.status:
+        case 401:
+            return f"{who} does not accept the signature of this call ({said}); nothing was carried out"
+        case 404 | 405:
+            return f"no agent takes calls at {where} (status {refusal.status}); its card may be out of date"
+        case 409:
+            return (
+                f"{who} does not go on from where this pair stands ({said}); "
+                f"`comity chain show {who.hex()}` shows this side of it"
+            )
+        case 421:
+            return f"somebody else lives at {where} ({said}); the card that led there is out of date or false"
+        case status if status >= 500:
+            return f"{who} failed on this call with status {status}: {said}"
+        case status:
+            return f"{who} refused the call with status {status}: {said}"

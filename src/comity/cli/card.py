@@ -1,0 +1,308 @@
+"""`comity card`: what an agent says of itself, signed: what it offers, and where it takes calls.
+
+The own card is the one that the running node shows. When none runs, it is made from the settings, so that
+it can be looked at before.
+"""
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from msgspec import Struct
+
+from comity.cli.colour import colour_wanted, paint
+from comity.cli.failures import FAILED, say
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
+from comity.cli.outside import Outside
+from comity.cli.own_card import own_card
+from comity.cli.own_state import current_state, set_state
+from comity.cli.own_store import own_key
+from comity.cli.screen import note, one_line, print_fields, print_json, print_line
+from comity.cli.targets import find_card
+from comity.clients.directory import DirectoryClient
+from comity.clients.urls import read_url
+from comity.config import Settings, is_loopback
+from comity.core.card.card import CapabilityCard, refuse_control_characters
+from comity.core.card.codec import serialize
+from comity.core.card.lifecycle import RuntimeState, Visibility
+from comity.core.card.register_event import registered_payload
+from comity.core.envelope.errors import EnvelopeFormatError
+from comity.core.errors import ConfigError, ConflictError
+from comity.core.identity.keys import SigningKey
+from comity.keys.identity import has_identity, load_identity, needs_passphrase
+from comity.pipeline.residence import new_state
+
+app = new_app("Show, publish or verify a capability card: what an agent offers and where, signed by it.")
+
+_MEANINGS = {
+    Visibility.PUBLIC: "anybody can find it",
+    Visibility.RESTRICTED: "whoever knows the id can read it, a search does not show it",
+    Visibility.NONE: "only its owner and its parent can read it",
+}
+
+
+class Publication(Struct, frozen=True, kw_only=True):
+    """`changed` is False when the directory had it all already."""
+
+    changed: bool
+    directory: str
+    vacant_id: str
+    event_seq: int
+    visibility: str
+    capability_card_hash_hex: str
+    state: str
+    former_state: str
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity card show  the card of your own agent
+    comity card show http://127.0.0.1:8420  of whoever is served at that address
+    comity card show --json > card.json  as a file to hand to others
+    """,
+)
+def show(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="Whose: the URL of a node, an id (64 digits or did:key), or a card file; your own if not given.",
+        ),
+    ] = None,
+    directory: Directory = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show a card: who it is of, what is offered, where, and whether the signature holds."""
+    settings = settings_of(data, config, **{"directory.url": directory}).settings
+    if target is not None:
+        card = asyncio.run(_found(settings, target))
+        _print_card(card, {"verified": card.verify()}, _facts(card), as_json=as_json)
+        return
+    ways = Outside(settings)
+    card, state = asyncio.run(_own(settings, ways, passphrase_file))
+    node = None if ways.own is None else ways.own.url
+    more = {"verified": card.verify(), "state": state.value, "node": node}
+    where = f"running at {node}" if node else "not running; this is made from the settings"
+    _print_card(card, more, [*_facts(card), ("state", state.value), ("node", where)], as_json=as_json)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity card publish  in the directory of the settings, else in that of your own node
+    comity card publish --directory https://directory.example  in another one
+    comity card publish --visibility none  hide it again
+    """,
+)
+def publish(
+    visibility: Annotated[
+        str,
+        typer.Option(
+            "--visibility",
+            metavar="VISIBILITY",
+            show_default=False,
+            help="PUBLIC: anybody can find it (if not set). RESTRICTED: read by id only. NONE: hidden.",
+        ),
+    ] = "PUBLIC",
+    directory: Directory = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Put the card of your own agent into a directory, so that others find it. It becomes ACTIVE.
+
+    What is there already is not published again, so this may be repeated at will.
+    """
+    wanted = _visibility(visibility)
+    settings = settings_of(data, config, **{"directory.url": directory}).settings
+    key = own_key(settings, passphrase_file)
+    card, published = asyncio.run(_publish(settings, key, wanted, passphrase_file))
+    if as_json:
+        print_json(msgspec.to_builtins(published))
+        return
+    did = "Published" if published.changed else "Already published"
+    print_line(
+        paint(
+            f"{did} as event {published.event_seq} in {published.directory}: {_MEANINGS[wanted]}.",
+            "bold green",
+            wanted=colour_wanted(),
+        )
+    )
+    print_line()
+    moved = published.former_state != published.state
+    state = f"{published.former_state} → {published.state}" if moved else published.state
+    print_fields([*_facts(card), ("visibility", wanted.value), ("state", state)], indent="  ")
+    _warn_of_loopback(card, published.directory)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity card verify card.json  a file
+    comity card verify http://127.0.0.1:8420  what a node shows
+    curl -s http://127.0.0.1:8420/card | comity card verify -  standard input
+    """,
+)
+def verify(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="A card file, the URL of a node, an id, or - for standard input."),
+    ],
+    directory: Directory = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Say who signed a card, and what; exit code 1 when the signature does not hold."""
+    settings = settings_of(data, config, **{"directory.url": directory}).settings
+    card = asyncio.run(_found(settings, source))
+    holds = card.verify()
+    if as_json:
+        print_json({"ok": holds, **_as_json(card)})
+    elif holds:
+        print_line(paint(f"{card.vacant_id} signed this card.", "bold green", wanted=colour_wanted()))
+        print_line()
+        print_fields(_facts(card), indent="  ")
+    else:
+        print_fields(_facts(card))
+    if not holds:
+        if not as_json:
+            say(
+                "envelope_signature",
+                f"{card.vacant_id} did not sign this card: it was changed, or somebody else made it; do not use it",
+                as_json=False,
+            )
+        raise typer.Exit(FAILED)
+    _warn_of_controls(card)
+
+
+async def _found(settings: Settings, target: str) -> CapabilityCard:
+    return await find_card(target, Outside(settings, _key_at_hand(settings)))
+
+
+def _key_at_hand(settings: Settings) -> SigningKey | None:
+    """For cards that only their own people may read; not worth a passphrase."""
+    if not has_identity(settings.data) or needs_passphrase(settings.data):
+        return None
+    return load_identity(settings.data)
+
+
+async def _own(
+    settings: Settings, ways: Outside, passphrase_file: str | None
+) -> tuple[CapabilityCard, RuntimeState]:
+    card = await own_card(settings, ways.own, passphrase_file)
+    return card, await current_state(settings, ways.own)
+
+
+async def _publish(
+    settings: Settings, key: SigningKey, visibility: Visibility, passphrase_file: str | None
+) -> tuple[CapabilityCard, Publication]:
+    ways = Outside(settings, key)
+    where = ways.directory_url
+    card = await own_card(settings, ways.own, passphrase_file)
+    new_state(await current_state(settings, ways.own), RuntimeState.ACTIVE.value)  # refused if ARCHIVED
+    directory = ways.directory()
+    known = await _event_of(directory, card, visibility)
+    changed = known is None
+    if known is None:
+        try:
+            known = (await directory.publish(card, visibility=visibility)).event_seq
+        except ConflictError:  # somebody published with the same key meanwhile: perhaps this very card
+            known = await _event_of(directory, card, visibility)
+            if known is None:
+                raise
+    former = await set_state(settings, ways.own, RuntimeState.ACTIVE, passphrase_file)
+    return card, Publication(
+        changed=changed,
+        directory=where,
+        vacant_id=card.vacant_id.hex(),
+        event_seq=known,
+        visibility=visibility.value,
+        capability_card_hash_hex=card.card_hash().hex(),
+        state=RuntimeState.ACTIVE.value,
+        former_state=former.value,
+    )
+
+
+async def _event_of(directory: DirectoryClient, card: CapabilityCard, visibility: Visibility) -> int | None:
+    """The number of the actor's last event, if that is what registered this card with this visibility."""
+    last = await directory.last_event_seq(card.vacant_id)
+    if not last:
+        return None
+    (event,) = await directory.event_log(card.vacant_id, from_seq=last, limit=1) or (None,)
+    payload = registered_payload(
+        vacant_id=card.vacant_id,
+        card_hash=card.card_hash(),
+        halo_version=card.halo_version,
+        visibility=visibility,
+    )
+    return last if event is not None and event.payload.encode() == payload else None
+
+
+def _visibility(text: str) -> Visibility:
+    try:
+        return Visibility(text.upper())
+    except ValueError:
+        raise ConfigError(f"--visibility must be PUBLIC, RESTRICTED or NONE, not {text[:60]!r}") from None
+
+
+def _warn_of_loopback(card: CapabilityCard, directory: str) -> None:
+    if is_loopback(read_url(card.endpoint or "").host) and not is_loopback(read_url(directory).host):
+        note(f"the card names {card.endpoint}, which only this machine can reach; see --host of `comity up`")
+
+
+def _warn_of_controls(card: CapabilityCard) -> None:
+    try:
+        refuse_control_characters(card)
+    except EnvelopeFormatError as reason:
+        note(f"{reason.message}; until then no directory of ours takes it, and it is not called")
+
+
+def _print_card(
+    card: CapabilityCard, more: dict[str, Any], facts: list[tuple[str, str]], *, as_json: bool
+) -> None:
+    if as_json:
+        print_json({**_as_json(card), **more})
+        return
+    print_fields(facts)
+
+
+def _as_json(card: CapabilityCard) -> dict[str, Any]:
+    """As a node says it at /card, and more: what is printed is itself a card file."""
+    return {
+        "vacant_id": card.vacant_id.hex(),
+        "capability_text": card.capability_text,
+        "endpoint": card.endpoint,
+        "halo_version": card.halo_version,
+        "substrate_spec": card.substrate_spec.as_json(),
+        "card_hash_hex": card.card_hash().hex(),
+        "capability_card_blob_hex": serialize(card).hex(),
+    }
+
+
+def _facts(card: CapabilityCard) -> list[tuple[str, str]]:
+    coloured = colour_wanted()
+    holds = card.verify()
+    spec = card.substrate_spec
+    facts = [
+        ("agent", card.vacant_id.hex()),
+        ("offers", one_line(card.capability_text) or "says nothing of it"),
+        ("endpoint", paint(one_line(card.endpoint), "cyan", wanted=coloured) if card.endpoint else "none"),
+        ("runs on", one_line(", ".join(spec.allowed_substrates))),
+        ("policy", one_line(msgspec.json.encode(spec.policy).decode()) if spec.policy else ""),
+        ("card hash", card.card_hash().hex()),
+        (
+            "signature",
+            paint("holds", "green", wanted=coloured)
+            if holds
+            else paint("DOES NOT HOLD", "bold red", wanted=coloured),
+        ),
+    ]
+    return [(name, value) for name, value in facts if value]

@@ -1,0 +1,73 @@
+"""How a command reaches others: through the guarded client, and a directory.
+
+Loopback may be called while the node of this folder listens there only (ruling 12); whatever else is not
+public needs a word in dispatch.allowed_hosts.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from comity.cli.own_node import own_node
+from comity.clients.directory import DirectoryClient
+from comity.clients.guarded_http import Answer, GuardedHttp
+from comity.clients.refusals import TargetRefusedError
+from comity.clients.urls import read_url
+from comity.config import Settings, is_loopback
+from comity.core.errors import ConfigError
+from comity.core.identity.keys import SigningKey
+from comity.system_clock import SystemClock
+
+
+class OutgoingHttp(GuardedHttp):
+    """The guarded client, whose refusal of an address also tells the owner how to allow it."""
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        json: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        body: bytes | None = None,
+    ) -> Answer:
+        host = read_url(url).host
+        try:
+            return await super().request(method, url, json, headers, body=body)
+        except TargetRefusedError as refusal:
+            written = f"[{host}]" if ":" in host else host
+            raise TargetRefusedError(
+                f"{refusal.message}; to allow it, add {written} to dispatch.allowed_hosts, "
+                f"or set COMITY_DISPATCH_ALLOWED_HOSTS={written}"
+            ) from None
+
+
+class Outside:
+    """Its connections end with the event loop of the command."""
+
+    def __init__(self, settings: Settings, key: SigningKey | None = None) -> None:
+        """`key`: in whose name a directory is asked for what it does not show to everybody."""
+        own = self.own = own_node(settings)
+        self._key = key
+        self._named = settings.directory.url.rstrip("/")
+        self.http = OutgoingHttp(
+            allow=[host.strip("[]") for host in settings.dispatch.allowed_hosts],
+            allow_loopback=is_loopback(read_url(own.url).host if own else settings.host),
+            timeout=settings.dispatch.timeout_seconds,
+        )
+
+    @property
+    def directory_url(self) -> str:
+        if self._named:
+            return self._named
+        if self.own is None:
+            raise ConfigError(
+                "no directory is known: name one with --directory URL or directory.url, "
+                "or start a node here, which has one: comity up"
+            )
+        return self.own.url
+
+    def directory(self) -> DirectoryClient:
+        """Asked in the name of the key, if there is one."""
+        url = self.directory_url
+        http = self.own.http if self.own is not None and url == self.own.url else self.http
+        return DirectoryClient(http, url, clock=SystemClock(), key=self._key)

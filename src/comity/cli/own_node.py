@@ -1,0 +1,74 @@
+"""The node that runs on this data folder, asked by its owner: at its own address, with its token.
+
+Of an https node the certificate must be the very one that the settings name; nobody else need trust it.
+"""
+
+import ssl
+from pathlib import Path
+from typing import Any, Final
+
+from comity.clients.guarded_http import Answer, GuardedHttp
+from comity.clients.refusals import UnusableAnswerError
+from comity.clients.urls import read_url
+from comity.config import Settings
+from comity.core.errors import ComityError, ConflictError, InvalidError, MalformedError, NotFoundError
+from comity.core.wire import strict_json
+from comity.keys.tokens import TOKEN_FILE, read_token
+from comity.store.claim import RunningNode, running_node
+
+_TIMEOUT: Final = 15.0
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - where such a node is asked from here
+_REFUSALS: Final[dict[int, type[ComityError]]] = {400: InvalidError, 404: NotFoundError, 409: ConflictError}
+
+
+class OwnNode:
+    def __init__(self, settings: Settings, running: RunningNode) -> None:
+        where = read_url(running.url)
+        host = _EVERYWHERE.get(where.host, where.host)
+        self.url = running.url.replace(f"//{_bracketed(where.host)}:", f"//{_bracketed(host)}:")
+        self.vacant_id = running.vacant_id
+        self.http = GuardedHttp(
+            allow=[host.strip("[]")],
+            allow_loopback=True,
+            timeout=_TIMEOUT,
+            tls=_only(settings.tls.cert) if settings.tls.cert else None,
+        )
+        self._token = read_token(settings.data / TOKEN_FILE)
+
+    async def ask(self, method: str, path: str, json: Any = None) -> dict[str, Any]:
+        """The JSON object that it answers; NotFoundError when it serves no agent and so has no such path."""
+        answer = await self.http.request(
+            method, self.url + path, json, {"authorization": f"Bearer {self._token}"}
+        )
+        body = _object(answer)
+        if answer.status == 200:
+            return body
+        kind = _REFUSALS.get(answer.status, UnusableAnswerError)
+        said = str(body.get("detail", "")) or f"status {answer.status}"
+        raise kind(f"the node at {self.url} refused: {said}")
+
+
+def own_node(settings: Settings) -> OwnNode | None:
+    running = running_node(settings.data)
+    return None if running is None else OwnNode(settings, running)
+
+
+def _object(answer: Answer) -> dict[str, Any]:
+    try:
+        body = strict_json.loads(answer.body)
+    except MalformedError:
+        body = None
+    return body if isinstance(body, dict) else {}
+
+
+def _only(cert: Path) -> ssl.SSLContext:
+    """Trust in this certificate, whatever name the node is called by, and in no other."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cert)
+    return context
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

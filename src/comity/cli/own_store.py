@@ -1,0 +1,73 @@
+"""The database of the data folder, for a command that reads or writes it while a node may be running.
+
+A process that writes has an audit chain of its own: `cli`, or `cli-2` while another command has that.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from comity.cli.options import passphrase_for, read_passphrase
+from comity.config import Settings
+from comity.core.errors import ConfigError, NotFoundError
+from comity.core.guard.audit import AuditDraft, timestamp
+from comity.core.identity.keys import SigningKey
+from comity.keys.identity import create_identity, has_identity, load_identity
+from comity.store.audit_trail import AuditTrail, open_head_file
+from comity.store.protocol import Store
+from comity.store.sqlite import SqliteStore
+from comity.system_clock import SystemClock
+
+CLI_CHAIN: Final = "cli"
+
+
+def refuse_memory(settings: Settings, what: str) -> None:
+    if settings.store.engine == "memory":
+        raise ConfigError(f"store.engine memory keeps nothing on disk, and {what}; use sqlite")
+
+
+def own_key(settings: Settings, passphrase_file: str | None) -> SigningKey:
+    """The key of the folder."""
+    if not has_identity(settings.data):
+        raise NotFoundError(
+            f"there is no identity in {settings.data}; make one with `comity id new`, or start a node: comity up"
+        )
+    return load_identity(settings.data, passphrase=passphrase_for(settings.data, passphrase_file))
+
+
+def own_or_new_key(settings: Settings, passphrase_file: str | None) -> tuple[SigningKey, bool]:
+    """The key of the folder, made first when there is none; and whether it was."""
+    if has_identity(settings.data):
+        return own_key(settings, passphrase_file), False
+    passphrase = None if passphrase_file is None else read_passphrase(passphrase_file)
+    return create_identity(settings.data, passphrase=passphrase), True
+
+
+@contextlib.asynccontextmanager
+async def writing(settings: Settings, key: SigningKey) -> AsyncIterator[tuple[Store, str]]:
+    """The store, and the name of the chain that this process writes."""
+    chain, head_file = open_head_file(settings.audit_heads, CLI_CHAIN)
+    store = await SqliteStore.open(settings.database, SystemClock(), AuditTrail(chain, key, head_file))
+    try:
+        yield store, chain
+    finally:
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def reading(settings: Settings) -> AsyncIterator[Store]:
+    store = await SqliteStore.open_for_reading(settings.database, SystemClock())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def entry(settings: Settings, event: str, content_hash: str) -> AuditDraft:
+    """What a command writes down about what it did."""
+    return AuditDraft(
+        verification_result=event,
+        content_hash=content_hash,
+        audit_level=settings.audit.level,
+        created_at=timestamp(SystemClock().now()),
+    )

@@ -1,0 +1,90 @@
+"""`comity search`: who offers what, in a directory. Only cards whose signature holds are shown."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Directory, Json, settings_of, whole_number
+from comity.cli.outside import Outside
+from comity.cli.screen import one_line, print_json, print_line, print_table
+from comity.core.card.codec import serialize
+from comity.pipeline.directory.search import DEFAULT_LIMIT, LIMIT, HaloMatch
+
+app = new_app()
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity search translate  whoever offers to translate
+    comity search "" --limit 100  everybody
+    comity search translate --family gpt --json  of one family of models, with full ids, for programs
+    """,
+)
+def search(
+    query: Annotated[
+        str,
+        typer.Argument(metavar="QUERY", help="Words that what is offered must have; their beginnings do."),
+    ],
+    family: Annotated[
+        str | None, typer.Option("--family", metavar="FAMILY", help="Only agents on this family of models.")
+    ] = None,
+    limit: Annotated[
+        str,
+        typer.Option(
+            "--limit",
+            metavar="COUNT",
+            show_default=False,
+            help=f"How many at most, up to {LIMIT}; {DEFAULT_LIMIT} if not set.",
+        ),
+    ] = str(DEFAULT_LIMIT),
+    directory: Directory = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Search a directory for agents by what they offer. The best match comes first."""
+    count = whole_number("--limit", limit, 1, LIMIT)
+    settings = settings_of(data, config, **{"directory.url": directory}).settings
+    ways = Outside(settings)
+    where = ways.directory_url
+    matches = asyncio.run(ways.directory().search(query, family=family, limit=count))
+    if as_json:
+        print_json(
+            {"directory": where, "matches": [_as_json(rank, match) for rank, match in enumerate(matches, 1)]}
+        )
+        return
+    if not matches:
+        print_line(f"Nobody in {where} offers that. `comity search \"\"` shows everybody.")
+        return
+    scored = any(match.score for match in matches)
+    titles = ("", "agent", "offers", "endpoint", *(["score"] if scored else []))
+    print_table(titles, [_row(rank, match, scored=scored) for rank, match in enumerate(matches, 1)])
+
+
+def _row(rank: int, match: HaloMatch, *, scored: bool) -> list[str | tuple[str, str]]:
+    card = match.capability_card
+    score = [f"{match.score:.2f}"] if scored else []
+    return [
+        (str(rank), "dim"),
+        card.vacant_id.short(),
+        one_line(card.capability_text),
+        (one_line(card.endpoint or "none"), "cyan"),
+        *score,
+    ]
+
+
+def _as_json(rank: int, match: HaloMatch) -> dict[str, object]:
+    card = match.capability_card
+    return {
+        "rank": rank,
+        "vacant_id": match.vacant_id,
+        "capability_text": card.capability_text,
+        "endpoint": card.endpoint,
+        "score": match.score,
+        "base_model_family": match.base_model_family,
+        "visibility": match.visibility.value,
+        "capability_card_blob_hex": serialize(card).hex(),
+    }

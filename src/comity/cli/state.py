@@ -1,0 +1,94 @@
+"""`comity state`: whether this folder's agent takes calls."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
+from comity.cli.own_node import own_node
+from comity.cli.own_state import current_state, set_state
+from comity.cli.screen import print_fields, print_json, print_line
+from comity.core.card.lifecycle import RuntimeState
+from comity.core.errors import ConfigError
+from comity.keys.identity import stored_vacant_id
+
+app = new_app("Show or set the state of this node's agent: whether it takes calls.")
+
+MEANINGS = {
+    RuntimeState.LOCAL: "takes calls from whoever knows its address; not published",
+    RuntimeState.ACTIVE: "takes calls; published",
+    RuntimeState.HIBERNATING: "asleep: refuses calls for now (423)",
+    RuntimeState.STALE: "asleep for long: refuses calls until it is woken (423)",
+    RuntimeState.SUNK: "gone: refuses calls for good (410)",
+    RuntimeState.ARCHIVED: "gone and closed: refuses calls for good (410), and nothing leads out of it",
+}
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity state show  whether the agent of your own data folder takes calls
+    comity state show --json  for programs
+    """,
+)
+def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Show the state, as the running node has it or as it is stored."""
+    settings = settings_of(data, config).settings
+    own = own_node(settings)
+    vacant_id = stored_vacant_id(settings.data)
+    state = asyncio.run(current_state(settings, own))
+    if as_json:
+        print_json({"vacant_id": vacant_id.hex(), "state": state.value, "node": own.url if own else None})
+        return
+    print_fields(
+        (
+            ("agent", str(vacant_id)),
+            ("state", state.value),
+            ("", MEANINGS[state]),
+            ("node", f"running at {own.url}" if own else "not running"),
+        )
+    )
+
+
+@app.command(
+    name="set",
+    cls=HelpfulCommand,
+    epilog="""
+    comity state set hibernating  refuse calls for now
+    comity state set active  take calls again
+    comity state set archived  for good
+    """,
+)
+def set_command(
+    wanted: Annotated[
+        str,
+        typer.Argument(metavar="STATE", help="LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED."),
+    ],
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Set the state. Callers feel it at once; it survives a restart. ARCHIVED is the end.
+
+    A directory goes on saying what was published last: `comity card publish --visibility NONE` hides the
+    card there.
+    """
+    state = read_state(wanted)
+    settings = settings_of(data, config).settings
+    own = own_node(settings)
+    former = asyncio.run(set_state(settings, own, state, passphrase_file))
+    if as_json:
+        print_json({"state": state.value, "former": former.value, "node": own.url if own else None})
+        return
+    moved = f"{state.value}, as it was" if former is state else f"{former.value} → {state.value}"
+    print_line(f"{moved}: {MEANINGS[state]}")
+
+
+def read_state(text: str) -> RuntimeState:
+    try:
+        return RuntimeState(text.upper())
+    except ValueError:
+        raise ConfigError(f"STATE must be one of {', '.join(RuntimeState)}, not {text[:60]!r}") from None

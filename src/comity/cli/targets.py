@@ -1,0 +1,151 @@
+"""From what a person types to a card: the URL of a node or an endpoint, an id, or a file.
+
+The card of a URL is what the node there shows of itself; that of an id is looked up in the directory. A
+card is a stranger's word: whoever uses one asks for its signature.
+"""
+
+import re
+import stat
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from comity.cli.outside import Outside
+from comity.clients.guarded_http import Answer
+from comity.clients.refusals import UnusableAnswerError
+from comity.core.card.card import CapabilityCard
+from comity.core.card.codec import deserialize
+from comity.core.envelope.errors import EnvelopeFormatError
+from comity.core.errors import ConfigError, MalformedError, NotFoundError, RetryLaterError
+from comity.core.identity.keys import VacantId
+from comity.core.wire import strict_json
+from comity.doors.a2a.message_send import MESSAGE_SEND_PATH
+
+CARD_PATH: Final = "/card"
+STDIN: Final = "-"
+
+_CARD_LIMIT: Final = 256 * 1024
+_URL: Final = re.compile("https?://", re.IGNORECASE)
+_SHORT_ID: Final = re.compile("(vacant:)?[0-9a-fA-F]{12}")
+
+
+async def find_card(target: str, ways: Outside) -> CapabilityCard:
+    """The card of whomever `target` names, as it was found."""
+    if _URL.match(target):
+        return await _shown_at(target, ways)
+    vacant_id = id_of(target)
+    if vacant_id is not None:
+        return await _looked_up(vacant_id, ways)
+    return read_card(_file(target), target)
+
+
+def id_of(text: str) -> VacantId | None:
+    """The id that `text` spells, in hexadecimal digits or as a did:key; None when it is none at all."""
+    try:
+        if text.startswith("did:"):
+            return VacantId.from_did_key(text)
+        return VacantId.from_hex(text.removeprefix("vacant:"))
+    except MalformedError as reason:
+        if text.startswith("did:"):
+            raise ConfigError(f"{text[:80]!r} cannot be read: {reason.message}") from None
+        return None
+
+
+def read_card(data: bytes, where: str) -> CapabilityCard:
+    """A card by itself, or within what a node says at /card. What is said around it must agree with it."""
+    try:
+        members = strict_json.loads(data, unique_keys=True)
+    except MalformedError as reason:
+        raise EnvelopeFormatError(f"{where} holds no card: it is not JSON ({reason.message})") from None
+    if not isinstance(members, dict):
+        raise EnvelopeFormatError(f"{where} holds no card: a card is a JSON object")
+    blob = members.get("capability_card_blob_hex")
+    try:
+        if blob is None:
+            return deserialize(data)
+        card = deserialize(_from_hex(blob))
+    except EnvelopeFormatError as reason:
+        raise EnvelopeFormatError(f"{where} holds no card: {reason.message}") from None
+    _refuse_contradiction(members, card, where)
+    return card
+
+
+async def _shown_at(url: str, ways: Outside) -> CapabilityCard:
+    node = url.partition("#")[0].partition("?")[0].rstrip("/")
+    node = node.removesuffix(MESSAGE_SEND_PATH).removesuffix(CARD_PATH)
+    answer = await ways.http.request("GET", node + CARD_PATH)
+    if answer.status != 200:
+        raise _no_card(node, answer)
+    return read_card(answer.body, node)
+
+
+def _no_card(node: str, answer: Answer) -> Exception:
+    match answer.status:
+        case 401 | 403 | 404 | 405:
+            return NotFoundError(
+                f"{node} shows no card (status {answer.status}): no agent is served there, "
+                "or it is not the address of a node"
+            )
+        case 429 | 502 | 503 | 504:
+            return RetryLaterError(f"{node} cannot show its card now (status {answer.status}); try again later")
+        case _:
+            return UnusableAnswerError(f"{node} answered with status {answer.status} instead of its card")
+
+
+async def _looked_up(vacant_id: VacantId, ways: Outside) -> CapabilityCard:
+    directory = ways.directory()
+    try:
+        return await directory.card(vacant_id)
+    except NotFoundError:
+        raise NotFoundError(
+            f"no card of {vacant_id} is in the directory at {ways.directory_url}; "
+            "ask another one with --directory URL, or give the address of its node"
+        ) from None
+
+
+def _file(name: str) -> bytes:
+    try:
+        if name == STDIN:
+            data = sys.stdin.buffer.read(_CARD_LIMIT + 1)
+        else:
+            path = Path(name).expanduser()
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise ConfigError(f"{name} is not a file; name a card file")
+            with path.open("rb") as file:
+                data = file.read(_CARD_LIMIT + 1)
+    except (FileNotFoundError, NotADirectoryError, ValueError, RuntimeError):
+        raise _neither(name) from None
+    if len(data) > _CARD_LIMIT:
+        raise EnvelopeFormatError(f"{name} is larger than {_CARD_LIMIT:,} bytes; it is not a card")
+    return data
+
+
+def _neither(name: str) -> ConfigError:
+    if _SHORT_ID.fullmatch(name):
+        return ConfigError(
+            f"{name} is the short form of an id, which others may share; give all 64 digits "
+            "(`comity search … --json` shows them) or the address of the node"
+        )
+    return ConfigError(
+        f"{name[:80]!r} names nobody: give the URL of a node (http://…), an id of 64 digits, or a card file"
+    )
+
+
+def _refuse_contradiction(members: dict[str, Any], card: CapabilityCard, where: str) -> None:
+    said = {
+        "vacant_id": card.vacant_id.hex(),
+        "capability_text": card.capability_text,
+        "endpoint": card.endpoint,
+    }
+    for name, value in said.items():
+        if members.get(name, value) != value:
+            raise EnvelopeFormatError(
+                f"{where} says one {name} and its signed card says another; neither is believed"
+            )
+
+
+def _from_hex(text: Any) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except (TypeError, ValueError):
+        raise EnvelopeFormatError("capability_card_blob_hex must be hexadecimal digits") from None

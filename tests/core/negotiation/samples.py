@@ -1,0 +1,145 @@
+"""Servers, hellos, and a conversation with a machine whose time and answers a test decides on."""
+
+import json
+
+from comity.core.context.response import SessionContext, after, respond
+from comity.core.errors import ComityError
+from comity.core.guard.rate import RateLimiter
+from comity.core.machine import (
+    Answered,
+    Ask,
+    CancelTimer,
+    Close,
+    Received,
+    Refused,
+    Send,
+    SetTimer,
+    Started,
+    TimerFired,
+)
+from comity.core.negotiation.features import CORE_FEATURES
+from comity.core.negotiation.messages import read_hello
+from comity.core.negotiation.policy import ServerPolicy
+from comity.core.negotiation.questions import CheckIdentity, ExchangeContext, Happened, WatchFeatures
+from comity.core.negotiation.registry import STANDARD_EXTENSIONS, ExtensionRegistry
+from comity.core.negotiation.server import ServerMachine
+from comity.core.negotiation.session import Identity
+
+ALL_FEATURES = dict.fromkeys(CORE_FEATURES, True)
+NO_FEATURES = dict.fromkeys(CORE_FEATURES, False)
+EVERY_EXTENSION = tuple(STANDARD_EXTENSIONS)
+
+ALICE = Identity(issuer="creed", subject="alice", owner="creed:alice")
+SOMEBODY = Identity(issuer="creed", subject="somebody")
+TOKEN = "vcp-i:creed:user:u_8f3k2m:ed25519:base64url_signature"
+WIRE = "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:🇬🇧"
+
+HANGS = object()
+
+
+def registry(*ids):
+    return ExtensionRegistry(STANDARD_EXTENSIONS[id_] for id_ in ids or EVERY_EXTENSION)
+
+
+def policy(**settings):
+    return ServerPolicy(**{"core_features": ALL_FEATURES, "registry": registry()} | settings)
+
+
+def hello_object(*extensions, **members):
+    return {"type": "vcp-hello", "version": "3.1", "extensions": list(extensions)} | members
+
+
+def hello(*extensions, **members):
+    return read_hello(hello_object(*extensions, **members))
+
+
+def encoded(message):
+    if isinstance(message, bytes):
+        return message
+    return json.dumps(message, ensure_ascii=False).encode()
+
+
+class Conversation:
+    """A client that talks to a ServerMachine. Timers fire in their order when time passes.
+
+    `identity` is what a token is good for: an Identity, None, an error to refuse with, or HANGS.
+    """
+
+    def __init__(
+        self, settings=None, *, limiter=None, peer="198.51.100.7", identity=ALICE, session_id="ses_1"
+    ):
+        self.now = 0.0
+        self.timers = {}
+        self.sent = []
+        self.asked = []
+        self.happened = []
+        self.closed = None
+        self.identity = identity
+        self.context = SessionContext()
+        self.exchanges = True
+        limiter = limiter or RateLimiter(1_000_000, 1)
+        self.machine = ServerMachine(settings or policy(), peer=peer, session_id=session_id, limiter=limiter)
+        self.tell(Started())
+
+    def say(self, message):
+        """The answers to one message."""
+        before = len(self.sent)
+        self.tell(Received(encoded(message)))
+        return self.sent[before:]
+
+    def ask(self, message):
+        """The one answer to one message."""
+        (answer,) = self.say(message)
+        return answer
+
+    def wait_until(self, moment):
+        """What was sent while time passed."""
+        before = len(self.sent)
+        while self.timers and min(self.timers.values()) <= moment:
+            name = min(self.timers, key=self.timers.get)
+            self.now = max(self.now, self.timers.pop(name))
+            self.tell(TimerFired(name))
+        self.now = moment
+        return self.sent[before:]
+
+    def lose_features(self, left):
+        """The server finds that its features have changed to these."""
+        tags = [tag for tag, request in self.asked if isinstance(request, WatchFeatures)]
+        self.tell(Answered(tags[-1], left))
+
+    def tell(self, event):
+        for effect in self.machine.receive(event, self.now):
+            assert self.closed is None, "something was wanted after the close"
+            match effect:
+                case Send(message):
+                    self.sent.append(json.loads(message))
+                case SetTimer(name, at):
+                    self.timers[name] = at
+                case CancelTimer(name):
+                    self.timers.pop(name, None)
+                case Close(reason):
+                    self.closed = reason
+                    self.timers.clear()
+                case Ask(tag, request):
+                    self._answer(tag, request)
+
+    def _answer(self, tag, request):
+        match request:
+            case CheckIdentity():
+                self.asked.append((tag, request))
+                if self.identity is not HANGS:
+                    self.tell(self._verdict(tag))
+            case ExchangeContext(session, wanted):
+                self.asked.append((tag, request))
+                if self.exchanges:
+                    self.context = after(self.context, wanted)
+                    self.tell(Answered(tag, respond(wanted, self.context, session, {})))
+            case WatchFeatures():
+                self.asked.append((tag, request))
+            case Happened():
+                self.happened.append(request)
+
+    def _verdict(self, tag):
+        if isinstance(self.identity, ComityError):
+            return Refused(tag, self.identity)
+        return Answered(tag, self.identity)

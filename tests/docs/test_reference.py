@@ -1,0 +1,84 @@
+"""The reference says what the code says."""
+
+import re
+
+import httpx
+import pytest
+
+import comity.node
+from comity.config import AgentSettings
+from comity.testing import bearer, running_node
+from tests.docs import reference
+from tests.docs.markdown import DOCS
+
+REMEDY = "run `python -m tests.docs.reference`, then write the last column of what is new"
+
+
+@pytest.mark.parametrize("name", reference.TABLES)
+def test_a_table_holds_what_the_code_has_and_nothing_else(name):
+    page, from_code, _ = reference.TABLES[name]
+    written = {first: tuple(cells[:-1]) for first, cells in reference.rows(page, name).items()}
+    assert written == {first: cells[:-1] for first, cells in from_code().items()}, REMEDY
+
+
+@pytest.mark.parametrize("name", reference.TABLES)
+def test_every_row_of_a_table_says_what_it_means(name):
+    page, _, _ = reference.TABLES[name]
+    silent = [first for first, cells in reference.rows(page, name).items() if cells[-1] in {"", reference.NOT_WRITTEN}]
+    assert not silent
+
+
+def test_the_commands_page_shows_the_help_of_every_command():
+    assert reference.part(reference.COMMANDS_PAGE, "commands").strip() == reference.commands().strip(), REMEDY
+
+
+def test_the_settings_that_must_fit_together_are_refused_as_the_page_says(tmp_path):
+    from comity.config import load_settings
+    from comity.core.errors import ConfigError
+
+    for flags in (
+        {"tls.cert": tmp_path / "cert.pem"},
+        {"host": "0.0.0.0"},
+        {"environment": "staging", "store.engine": "memory"},
+        {"environment": "prod", "audit.level": "diagnostic"},
+        {"environment": "test", "vault.plaintext": True},
+    ):
+        with pytest.raises(ConfigError):
+            load_settings({"data": tmp_path, **flags}, {})
+
+
+def _routes_shown() -> dict[tuple[str, str], bool]:
+    text = (DOCS / "reference" / "http.md").read_text("utf-8")
+    rows = re.findall(r"^\| (GET|POST) \| `(/[^`]*)` \| (yes|no) \|", text, re.MULTILINE)
+    return {(method, path): public == "yes" for method, path, public in rows}
+
+
+async def test_the_http_page_names_the_routes_of_a_node_and_who_may_use_them(monkeypatch):
+    doors = []
+
+    class Door(comity.node.HttpDoor):
+        def __init__(self, **given) -> None:
+            super().__init__(**given)
+            doors.append(self)
+
+    monkeypatch.setattr(comity.node, "HttpDoor", Door)
+    async with running_node(agent=AgentSettings(behaviour="echo")) as node:
+        served = {route.path for route in doors[0].app._app.routes}
+        assert served == {path for _, path in _routes_shown()}
+        async with httpx.AsyncClient(base_url=node.url) as http:
+            for (method, path), public in _routes_shown().items():
+                url = path.format(ticket="used", vid="0" * 64)
+                stranger = await http.request(method, url)
+                owner = await http.request(method, url, headers=bearer(node))
+                assert (stranger.status_code == 401 and "www-authenticate" in stranger.headers) == (not public), path
+                assert owner.status_code not in {401, 405}, path
+
+
+async def test_the_files_page_names_what_lies_in_a_data_folder(tmp_path):
+    text = (DOCS / "reference" / "files.md").read_text("utf-8")
+    named = set(re.findall(r"`([\w./-]+)`", "".join(re.findall(r"^\| (`.+?) \|", text, re.MULTILINE))))
+    data = tmp_path / "data"
+    async with running_node(data):
+        running = {path.relative_to(data).as_posix() for path in data.rglob("*") if path.is_file()}
+    assert running == named - {"config.toml"}
+    assert {path.stat().st_mode & 0o777 for path in data.rglob("*") if path.is_file()} == {0o600}
