@@ -2,7 +2,7 @@
 
 The client does as little as it can for each answer, because it shares the machine with the server:
 no futures, no parsing beyond the length of the body, the next request in the callback of the answer.
-Any answer but 200 ends the measurement, and is told.
+Any answer but 200 ends the measurement, and is told; so does an answer that a check refuses.
 """
 
 import asyncio
@@ -15,6 +15,8 @@ from typing import cast
 from urllib.parse import urlsplit
 
 CONNECTIONS = 16
+
+Check = Callable[[bytes], None]
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.IGNORECASE)
 _SHOWN_BYTES = 300
@@ -40,13 +42,15 @@ async def requests_per_second(
 
 
 async def streams_per_second(
-    url: str, streams: Sequence[Iterable[bytes]], seconds: float
+    url: str, streams: Sequence[Iterable[bytes]], seconds: float, *, checks: Sequence[Check] | None = None
 ) -> tuple[float, list[int]]:
     """Answers per second over one connection for each stream, and how many each stream got.
 
     The connections are open before time starts to count; it ends when all are answered, if that is earlier.
+    `checks` look at the body of each answer, one for each stream, while time counts.
     """
-    callers = [_Caller(iter(stream)) for stream in streams]
+    heard = checks or [_not_looked_at] * len(streams)
+    callers = [_Caller(iter(stream), check) for stream, check in zip(streams, heard, strict=True)]
     try:
         for caller in callers:
             await caller.connect(url)
@@ -61,11 +65,16 @@ async def streams_per_second(
             caller.close()
 
 
+def _not_looked_at(_body: bytes) -> None:
+    pass
+
+
 class _Caller(asyncio.Protocol):
-    def __init__(self, requests: Iterator[bytes]) -> None:
+    def __init__(self, requests: Iterator[bytes], check: Check) -> None:
         self.answers = 0
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requests = requests
+        self._check = check
         self._deadline = 0.0
         self._received = b""
         self._transport: asyncio.Transport | None = None
@@ -82,7 +91,7 @@ class _Caller(asyncio.Protocol):
 
     def ask_until(self, deadline: float) -> None:
         self._deadline = deadline
-        self._ask()
+        self._ask(next(self._requests, None))
 
     def data_received(self, data: bytes) -> None:
         self._received = received = self._received + data if self._received else data
@@ -96,11 +105,15 @@ class _Caller(asyncio.Protocol):
         if len(received) < head + 4 + int(length[1]):
             return
         self._received = b""
+        try:
+            self._check(received[head + 4 :])
+        except ValueError as refusal:
+            self._fail(f"an answer was refused: {refusal}")
+            return
         self.answers += 1
-        self._ask()
+        self._ask(next(self._requests, None) if perf_counter() < self._deadline else None)
 
-    def _ask(self) -> None:
-        request = next(self._requests, None) if perf_counter() < self._deadline else None
+    def _ask(self, request: bytes | None) -> None:
         if request is not None:
             self._write(request)
         elif not self.finished.done():

@@ -1,9 +1,12 @@
 """Signed envelopes, answered durably, beside others who answer with less.
 
-Thirty-two callers on thirty-two pairs over kept connections; what they send is signed before time
-starts to count, by the same code for every server that checks it. Ours verifies, chains, audits,
-signs and syncs to disk before it answers. Beside it: the reference's design rebuilt (durable in WAL),
-a stock a2a-sdk server (nothing signed or kept), and a bare echo of the same bytes.
+Thirty-two callers on thirty-two pairs over kept connections. Ours verifies, chains, audits, signs and
+syncs to disk before it answers. Beside it: the reference's design rebuilt (durable in WAL), a stock
+a2a-sdk server (nothing signed or kept), and a bare echo of the same bytes on the same server.
+
+In a *round trip* each caller does what a caller does: it signs its call and verifies the answer while
+time counts, whatever server it talks to (an unsigned answer is only read). *Serving* takes the callers'
+work out: all is signed beforehand and answers are not looked at.
 """
 
 import asyncio
@@ -19,7 +22,7 @@ from bench.harness.bars import AtLeast
 from bench.harness.http_load import request_bytes, streams_per_second
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.harness.servers import serving
-from comity.core.envelope.carrier import to_a2a_jsonrpc
+from comity.core.envelope.carrier import from_a2a_jsonrpc, from_a2a_result, to_a2a_jsonrpc
 from comity.core.envelope.envelope import EMPTY_PREV_HASH, signed_envelope
 from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.identity.keys import SigningKey, VacantId
@@ -28,101 +31,146 @@ from comity.keys.identity import stored_vacant_id
 
 CALLERS = 32
 PATIENCE = 2.5
-AHEAD = 500
-"""Envelopes signed for each caller and turn; a server that answers them all is timed until it has."""
-
+AHEAD = 400
+"""Envelopes signed beforehand for each caller and turn of serving; a server that is done with them all is
+timed until it was.
+"""
 HEADERS = [("Content-Type", "application/json")]
 TEXT = "a question of ordinary length, as agents put them to each other all day long " * 3
 
+REFERENCE = "the reference's design"
+STOCK = "a2a-sdk echo"
+BARE = "bare ASGI echo"
 
-class _Stream:
-    """What one caller sends: the next links of its chain to one server."""
+
+class _Caller:
+    """Signs the next link of its chain to one server, each time it is asked."""
 
     def __init__(self, number: int, url: str, target: VacantId) -> None:
         self._key = SigningKey.from_seed(f"caller {number}".encode().ljust(32))
         self._url = url
         self._target = target
-        self._sent = 0
-        self._signed: list[bytes] = []
+        self._number = 0
         self._tip = EMPTY_PREV_HASH
+        self._waiting: list[bytes] = []
 
-    def ahead(self) -> list[bytes]:
-        """The envelopes not sent yet, topped up; `sent` says afterwards how many were."""
-        while len(self._signed) - self._sent < AHEAD:
-            envelope = signed_envelope(
-                from_vid=self._key.vacant_id,
-                to_vid=self._target,
-                payload=A2AMessage(parts=(A2APart(text=TEXT),)),
-                sequence_no=len(self._signed) + 1,
-                prev_envelope_hash=self._tip,
-                idempotency_key=f"{self._key.vacant_id.short()}-{len(self._signed)}",
-                timestamp=datetime.now(UTC),
-                signing_key=self._key,
-            )
-            self._tip = envelope.compute_hash()
-            body = strict_json.dumps(to_a2a_jsonrpc(envelope))
-            self._signed.append(
-                request_bytes("POST", f"{self._url}/a2a/message/send", headers=HEADERS, body=body)
-            )
-        return self._signed[self._sent : self._sent + AHEAD]
+    def calls(self) -> Iterator[bytes]:
+        """Each is signed when it is sent."""
+        while True:
+            yield self._waiting.pop(0) if self._waiting else self._next()
 
-    def sent(self, count: int) -> None:
-        self._sent += count
+    def signed_ahead(self) -> Iterator[bytes]:
+        """All are signed now; what is not sent this time is sent first the next time."""
+        self._waiting += [self._next() for _ in range(AHEAD - len(self._waiting))]
+        while self._waiting:
+            yield self._waiting.pop(0)
+
+    def _next(self) -> bytes:
+        self._number += 1
+        envelope = signed_envelope(
+            from_vid=self._key.vacant_id,
+            to_vid=self._target,
+            payload=A2AMessage(parts=(A2APart(text=TEXT),)),
+            sequence_no=self._number,
+            prev_envelope_hash=self._tip,
+            idempotency_key=f"{self._key.vacant_id.short()}-{self._number}",
+            timestamp=datetime.now(UTC),
+            signing_key=self._key,
+        )
+        self._tip = envelope.compute_hash()
+        body = strict_json.dumps(to_a2a_jsonrpc(envelope))
+        return request_bytes("POST", f"{self._url}/a2a/message/send", headers=HEADERS, body=body)
+
+
+class _Servers:
+    def __init__(self, setting: Setting, running: contextlib.ExitStack) -> None:
+        folder = setting.folder
+        up = [sys.executable, "-m", "comity", "up", "--json", "--agent", "echo", "--port", "0"]
+        commands = {
+            "node": [*up, "--data", str(folder / "data")],
+            "reference": [sys.executable, "-m", "bench.baselines.reference_design", str(folder)],
+            "stock": [sys.executable, "-m", "bench.baselines.a2a_sdk_echo"],
+            "bare": [sys.executable, "-m", "bench.baselines.asgi_echo"],
+        }
+        self.node, self.reference, self.stock, self.bare = (
+            running.enter_context(serving(command, folder / f"{name}.stderr"))
+            for name, command in commands.items()
+        )
+        self.ours = stored_vacant_id(folder / "data")
+        self.theirs = SigningKey.from_seed(SEED).vacant_id
+        self._runner = running.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+        self._seconds = PATIENCE * setting.seconds
+
+    def run(
+        self, url: str, streams: Sequence[Iterator[bytes]], checks: Sequence[Callable[[bytes], None]] | None
+    ) -> float:
+        return self._runner.run(streams_per_second(url, streams, self._seconds, checks=checks))[0]
+
+    def round_trip(self, name: str, url: str, target: VacantId, check: Callable[[bytes], None]) -> Contender:
+        callers = [_Caller(number, url, target) for number in range(CALLERS)]
+        return Contender(name, lambda: self.run(url, [each.calls() for each in callers], [check] * CALLERS))
+
+    def served(self, name: str, url: str, target: VacantId) -> Contender:
+        callers = [_Caller(number, url, target) for number in range(CALLERS)]
+
+        def turn() -> float:
+            streams = [each.signed_ahead() for each in callers]
+            return self.run(url, streams, None)
+
+        return Contender(name, turn)
+
+    def unsigned(self, name: str, check: Callable[[bytes], None] | None) -> Contender:
+        def again(request: bytes) -> Iterator[bytes]:
+            while True:
+                yield request
+
+        streams = [again(_unsigned(self.stock)) for _ in range(CALLERS)]
+        checks = [check] * CALLERS if check else None
+        return Contender(name, lambda: self.run(self.stock, streams, checks))
 
 
 @contextlib.contextmanager
 def open_round_trip(setting: Setting) -> Iterator[Sequence[Contender]]:
-    folder = setting.folder
-    up = [sys.executable, "-m", "comity", "up", "--json", "--agent", "echo"]
-    node = [*up, "--port", "0", "--data", str(folder / "data")]
-    reference = [sys.executable, "-m", "bench.baselines.reference_design", str(folder)]
-    stock = [sys.executable, "-m", "bench.baselines.a2a_sdk_echo"]
-    bare = [sys.executable, "-m", "bench.baselines.asgi_echo"]
     with contextlib.ExitStack() as running:
-        urls = [
-            running.enter_context(serving(command, folder / f"{name}.stderr"))
-            for name, command in (("node", node), ("reference", reference), ("stock", stock), ("bare", bare))
-        ]
-        runner = running.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
-        ours = stored_vacant_id(folder / "data")
-        theirs = SigningKey.from_seed(SEED).vacant_id
-        chained = _chained(runner, setting.seconds)
+        servers = _Servers(setting, running)
         yield [
-            chained("comity, durable and audited", urls[0], ours),
-            chained("the reference's design", urls[1], theirs),
-            _repeated(runner, "a2a-sdk echo", urls[2], _plain(urls[2]), setting.seconds),
-            chained("bare ASGI echo", urls[3], ours),
+            servers.round_trip("comity, durable and audited", servers.node, servers.ours, _verified_reply),
+            servers.round_trip(REFERENCE, servers.reference, servers.theirs, _verified_reply),
+            servers.unsigned(STOCK, _read),
+            servers.round_trip(BARE, servers.bare, servers.ours, _verified_echo),
         ]
 
 
-def _chained(runner: asyncio.Runner, seconds: float) -> Callable[[str, str, VacantId], Contender]:
-    def contender(name: str, url: str, target: VacantId) -> Contender:
-        streams = [_Stream(number, url, target) for number in range(CALLERS)]
-
-        def turn() -> float:
-            requests = [stream.ahead() for stream in streams]
-            rate, counts = runner.run(streams_per_second(url, requests, PATIENCE * seconds))
-            for stream, count in zip(streams, counts, strict=True):
-                stream.sent(count)
-            return rate
-
-        return Contender(name, turn)
-
-    return contender
+@contextlib.contextmanager
+def open_serving(setting: Setting) -> Iterator[Sequence[Contender]]:
+    with contextlib.ExitStack() as running:
+        servers = _Servers(setting, running)
+        yield [
+            servers.served("comity, durable and audited", servers.node, servers.ours),
+            servers.served(REFERENCE, servers.reference, servers.theirs),
+            servers.unsigned(STOCK, None),
+            servers.served(BARE, servers.bare, servers.ours),
+        ]
 
 
-def _repeated(runner: asyncio.Runner, name: str, url: str, request: bytes, seconds: float) -> Contender:
-    requests = [[request] * AHEAD * 4 for _ in range(CALLERS)]
-    return Contender(name, lambda: runner.run(streams_per_second(url, requests, PATIENCE * seconds))[0])
+def _verified_reply(body: bytes) -> None:
+    if not from_a2a_result(strict_json.loads(body)).verify():
+        raise ValueError("the reply does not verify")
 
 
-def _plain(url: str) -> bytes:
-    body = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "SendMessage",
-        "params": {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": TEXT}]}},
-    }
+def _verified_echo(body: bytes) -> None:
+    if not from_a2a_jsonrpc(strict_json.loads(body)).verify():
+        raise ValueError("the echo does not verify")
+
+
+def _read(body: bytes) -> None:
+    if "result" not in strict_json.loads(body):
+        raise ValueError("the answer is no result")
+
+
+def _unsigned(url: str) -> bytes:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": TEXT}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     headers = [*HEADERS, ("A2A-Version", "1.0")]
     return request_bytes("POST", f"{url}/", headers=headers, body=strict_json.dumps(body))
 
@@ -130,13 +178,15 @@ def _plain(url: str) -> bytes:
 ROWS = (
     Row(
         name="envelope-round-trip",
-        title="signed call and signed reply, 32 callers on 32 pairs",
+        title="sign, call, be answered, verify: 32 callers on 32 pairs",
         unit=Unit.RATE,
         open=open_round_trip,
-        bars=(
-            AtLeast(15, "the reference's design"),
-            AtLeast(3, "a2a-sdk echo"),
-            AtLeast(0.5, "bare ASGI echo"),
-        ),
+        bars=(AtLeast(15, REFERENCE), AtLeast(3, STOCK), AtLeast(0.5, BARE)),
+    ),
+    Row(
+        name="envelope-serving",
+        title="the same, signed beforehand and not looked at afterwards",
+        unit=Unit.RATE,
+        open=open_serving,
     ),
 )

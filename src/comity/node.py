@@ -9,9 +9,9 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from starlette.routing import BaseRoute, Route
 
@@ -28,6 +28,7 @@ from comity.doors.a2a.card import CARD_PATHS, card_routes
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
 from comity.doors.directory import directory_routes, is_directory_path
 from comity.doors.http.app import HttpDoor, Readiness, RoomRoute
+from comity.doors.http.asgi import App
 from comity.doors.http.entry import Entry
 from comity.doors.http.server import HttpServer, PortTakenError
 from comity.keys.identity import create_identity, has_identity, load_identity
@@ -59,6 +60,12 @@ _REFUSALS_EVERY = 60.0
 _PRUNE_EVERY = 3600.0
 _HOUR = 3600.0
 _DAY = 86_400.0
+
+
+class RoomsOverHttp(TypedDict):
+    hot: Mapping[str, App]
+    routes: list[BaseRoute]
+    is_public: Callable[[str], bool]
 
 
 class Node:
@@ -177,7 +184,6 @@ class Node:
             secure=settings.tls.cert is not None,
         )
         limiter = self._new_limiter()
-        routes, is_public = await self._rooms_over_http()
         door = HttpDoor(
             walk=self.walk,
             entry=entry,
@@ -189,8 +195,7 @@ class Node:
             hosts=(settings.host, *settings.http.allowed_hosts),
             origins=settings.http.allowed_origins,
             wait_of=lambda peer: 0.0 if is_loopback(peer) else limiter.take(peer, self._clock.monotonic()),
-            routes=routes,
-            is_public=is_public,
+            **await self._rooms_over_http(),
         )
         await server.start(
             door.app,
@@ -200,27 +205,29 @@ class Node:
         self.entry_link = self.url + entry.new_link()
         self._claim.announce(RunningNode(pid=os.getpid(), url=self.url, vacant_id=self.vacant_id.hex()))
 
-    async def _rooms_over_http(self) -> tuple[list[BaseRoute], Callable[[str], bool]]:
-        """The routes of the rooms that are open, and which of their paths need no token."""
+    async def _rooms_over_http(self) -> RoomsOverHttp:
+        """The paths of the rooms that are open, and which of them need no token."""
         settings = self.settings
+        hot: dict[str, App] = {}
         routes: list[BaseRoute] = []
         public: set[str] = set()
         if settings.directory.serve:
             routes += directory_routes(walk=self.walk, store=self.store, clock=self._clock)
         if settings.agent.behaviour:
-            routes += await self._agent_routes()
+            agent, limit = settings.agent, settings.http.body_limit
+            capability = agent.capability or f"answers with {agent.behaviour}"
+            form = await move_in(self.store, self._key, capability, self.url + MESSAGE_SEND_PATH)
+            hot[MESSAGE_SEND_PATH] = MessageSend(self._envelope_room(form), self.walk, limit)
+            routes.append(Route("/v1/state", RoomRoute(StateRoom(form), self.walk, limit)))
+            routes += card_routes(lambda: form, agent.name or form.identity.short())
             public |= {MESSAGE_SEND_PATH, *CARD_PATHS}
-        return routes, lambda path: path in public or (settings.directory.serve and is_directory_path(path))
-
-    async def _agent_routes(self) -> list[BaseRoute]:
-        agent, limit = self.settings.agent, self.settings.http.body_limit
-        capability = agent.capability or f"answers with {agent.behaviour}"
-        form = await move_in(self.store, self._key, capability, self.url + MESSAGE_SEND_PATH)
-        return [
-            Route(MESSAGE_SEND_PATH, MessageSend(self._envelope_room(form), self.walk, limit)),
-            Route("/v1/state", RoomRoute(StateRoom(form), self.walk, limit)),
-            *card_routes(lambda: form, agent.name or form.identity.short()),
-        ]
+        return {
+            "hot": hot,
+            "routes": routes,
+            "is_public": lambda path: (
+                path in public or (settings.directory.serve and is_directory_path(path))
+            ),
+        }
 
     def _envelope_room(self, form: ResidentForm) -> EnvelopeRoom:
         agent = self.settings.agent

@@ -190,8 +190,12 @@ async def test_the_address_that_was_checked_is_the_one_that_is_dialled(monkeypat
     assert dialled == [PUBLIC]
 
 
-async def test_the_next_address_is_tried_when_one_does_not_answer():
-    http = GuardedHttp(allow=["a.example"], resolve=resolving(["127.0.0.2", "127.0.0.1"]))
+@pytest.mark.parametrize(
+    "addresses",
+    [["127.0.0.2", "127.0.0.1"], ["127.0.0.1", "127.0.0.2"], ["127.0.0.2", "127.0.0.1", "127.0.0.3"]],
+)
+async def test_the_next_address_is_tried_when_one_does_not_answer(addresses):
+    http = GuardedHttp(allow=["a.example"], resolve=resolving(addresses))
     async with serving(lambda _: reply()) as server:
         assert (await http.request("GET", server.url(host="a.example"))).status == 200
     await http.aclose()
@@ -441,16 +445,41 @@ async def test_a_server_without_tls_is_told_from_one_that_is_away(client):
             await client.request("GET", server.url(scheme="https"))
 
 
-async def test_a_handshake_that_never_ends_leaves_no_connection_behind():
+async def test_a_handshake_that_never_ends_is_given_up_and_leaves_no_connection_behind():
     gone = asyncio.Event()
 
     async def silent(reader, writer):
         await reader.read()
         gone.set()
 
-    http = GuardedHttp(allow_loopback=True, timeout=0.05)
+    http = GuardedHttp(allow_loopback=True, timeout=0.1)
     async with serving(silent) as server:
         with pytest.raises((UnreachableError, NoAnswerError)):
             await http.request("GET", server.url(scheme="https"))
         await gone.wait()
     await http.aclose()
+
+
+async def test_a_request_cancelled_in_its_handshake_leaves_no_connection_behind(client):
+    greeted, gone = asyncio.Event(), asyncio.Event()
+
+    async def silent(reader, writer):
+        await reader.read(1)
+        greeted.set()
+        await reader.read()
+        gone.set()
+
+    async with serving(silent) as server:
+        request = asyncio.create_task(client.request("GET", server.url(scheme="https")))
+        await greeted.wait()
+        request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
+        await gone.wait()
+
+
+async def test_a_name_that_is_never_resolved_is_given_up():
+    async def never(host, port):
+        await asyncio.Event().wait()
+
+    with pytest.raises(UnreachableError):
+        await GuardedHttp(resolve=never, timeout=0.1).request("GET", "http://a.example/")

@@ -17,7 +17,9 @@ DOCS = ROOT / "docs"
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<language>[\w+-]*)\s*$")
 _NOTE = re.compile(r"^\s*<!--\s*(?P<kind>no-run|file):\s*(?P<text>.+?)\s*-->\s*$")
 _HEADING = re.compile(r"^#{1,6} +(?P<title>.+?)\s*$")
-_LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+)\)|(?:src|href)=\"(?P<attribute>[^\"]+)\"")
+_LINK = re.compile(
+    r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+)\)|(?:src|href)=\"(?P<attribute>[^\"]+)\""
+)
 _CODE = re.compile(r"`[^`]*`")
 
 

@@ -95,7 +95,9 @@ def errors() -> Table:
 
 
 def _kinds(root: type[ComityError]) -> set[type[ComityError]]:
-    return {root}.union(*(_kinds(kind) for kind in root.__subclasses__() if kind.__module__.startswith("comity.")))
+    return {root}.union(
+        *(_kinds(kind) for kind in root.__subclasses__() if kind.__module__.startswith("comity."))
+    )
 
 
 def _load_everything() -> None:
@@ -161,9 +163,21 @@ def rows(page: Path, name: str) -> dict[str, list[str]]:
 
 
 TABLES = {
-    "settings": (DOCS / "reference" / "settings.md", settings, ("key", "must be", "default", "set by", "meaning")),
-    "errors": (DOCS / "reference" / "errors.md", errors, ("class", "code", "HTTP", "JSON-RPC", "own words", "meaning")),
-    "operations": (DOCS / "reference" / "store.md", store_operations, ("operation", "fields", "what it does, what it answers")),
+    "settings": (
+        DOCS / "reference" / "settings.md",
+        settings,
+        ("key", "must be", "default", "set by", "meaning"),
+    ),
+    "errors": (
+        DOCS / "reference" / "errors.md",
+        errors,
+        ("class", "code", "HTTP", "JSON-RPC", "own words", "meaning"),
+    ),
+    "operations": (
+        DOCS / "reference" / "store.md",
+        store_operations,
+        ("operation", "fields", "what it does, what it answers"),
+    ),
 }
 COMMANDS_PAGE = DOCS / "reference" / "cli.md"
 
@@ -179,7 +193,9 @@ def _written(name: str) -> str:
 
 def _replace(page: Path, name: str, text: str) -> None:
     pattern = re.compile(_PART.format(name=re.escape(name)), re.DOTALL)
-    page.write_text(pattern.sub(lambda found: f"{found[1]}{text}{found[3]}", page.read_text("utf-8")), "utf-8")
+    page.write_text(
+        pattern.sub(lambda found: f"{found[1]}{text}{found[3]}", page.read_text("utf-8")), "utf-8"
+    )
 
 
 if __name__ == "__main__":

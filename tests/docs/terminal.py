@@ -100,7 +100,7 @@ class Terminal:
         if not step.command:
             return self._stop_node(), True
         if STAYS.match(step.command):
-            return self._start_node(step)
+            return self._refused_node(step) if _fails(step) else self._start_node(step)
         told, code = self._in_shell(step.command)
         return told, (code != 0) == _fails(step)
 
@@ -135,34 +135,46 @@ class Terminal:
 
     def _start_node(self, step: Step) -> tuple[list[str], bool]:
         """Until the node has said what is shown, or has ended."""
-        assert self._node is None or self._node.poll() is not None, "a node is running already"
-        exports, _ = self._in_shell("export -p; pwd")
-        before = "\n".join(self._real(line) for line in exports[:-1])
-        port = "" if _names_port(step.command) else f"COMITY_PORT={self._port} "
-        script = f"{before}\ncd {self._real(exports[-1])} && exec env {port}{self._real(step.command)}"
-        with self._node_log.open("wb") as log:
-            self._node = self._start(["bash", "-c", script], stdout=log, stdin=subprocess.DEVNULL)
+        assert self._node is None, "a node is running already"
+        self._node = self._launch(step.command, self._node_log)
         until = time.monotonic() + DEADLINE_SECONDS
         while True:
             ended = self._node.poll() is not None
-            told = self._node_said()
-            if ended:
-                return told, (self._node.returncode != 0) == _fails(step)
-            if fits(step.shown, told) and not _fails(step):
-                return told, True
-            if time.monotonic() > until:
+            told = self._read(self._node_log)
+            if ended or time.monotonic() > until:
                 return told, False
+            if fits(step.shown, told):
+                return told, True
             time.sleep(_LOOK_SECONDS)
+
+    def _refused_node(self, step: Step) -> tuple[list[str], bool]:
+        """One that must not start, beside the one that may be running."""
+        log = self._node_log.with_name("refused.log")
+        refused = self._launch(step.command, log)
+        try:
+            code = refused.wait(DEADLINE_SECONDS)
+        finally:
+            refused.kill()
+        return self._read(log), code != 0
+
+    def _launch(self, command: str, log: Path) -> subprocess.Popen[bytes]:
+        """Where the shell is, and with what it exports."""
+        exports, _ = self._in_shell("export -p; pwd")
+        before = "\n".join(self._real(line) for line in exports[:-1])
+        port = "" if _names_port(command) else f"COMITY_PORT={self._port} "
+        script = f"{before}\ncd {self._real(exports[-1])} && exec env {port}{self._real(command)}"
+        with log.open("wb") as said:
+            return self._start(["bash", "-c", script], stdout=said, stdin=subprocess.DEVNULL)
 
     def _stop_node(self) -> list[str]:
         assert self._node is not None, "no node is running"
         self._node.send_signal(signal.SIGINT)
         self._node.wait(DEADLINE_SECONDS)
         self._node = None
-        return self._node_said()
+        return self._read(self._node_log)
 
-    def _node_said(self) -> list[str]:
-        return self._shown([*self._node_log.read_text("utf-8").splitlines(), ""])
+    def _read(self, log: Path) -> list[str]:
+        return self._shown([*log.read_text("utf-8").splitlines(), ""])
 
     def _real(self, text: str) -> str:
         return text.replace(SHOWN_HOME, str(self._home)).replace(SHOWN_PORT, self._port)
@@ -176,7 +188,9 @@ class Terminal:
 
 def missing_tools(commands: list[str]) -> list[str]:
     """Programs that a page uses and this machine does not have."""
-    wanted = {tool for command in commands for tool in ("curl", "openssl") if re.search(rf"\b{tool}\b", command)}
+    wanted = {
+        tool for command in commands for tool in ("curl", "openssl") if re.search(rf"\b{tool}\b", command)
+    }
     return sorted(tool for tool in {"bash", *wanted} if shutil.which(tool) is None)
 
 

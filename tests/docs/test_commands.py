@@ -58,19 +58,32 @@ def test_a_block_that_is_not_run_says_why(page):
 
 @pytest.mark.parametrize("page", pages(), ids=named)
 def test_commands_are_shown_in_blocks_that_are_run(page):
-    hidden = [block.line for block in blocks(page) if block.language in {"", "sh", "bash", "shell"} and "$ " in block.text]
+    hidden = [
+        block.line
+        for block in blocks(page)
+        if block.language in {"", "sh", "bash", "shell"} and "$ " in block.text
+    ]
     assert not hidden, f"{named(page)}: the blocks at {hidden} show commands; mark them `console`"
 
 
 def test_the_make_targets_that_pages_name_exist():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    wanted = {target for page in pages() for target in re.findall(r"(?:`|\$ |^ {4})make ([a-z]+)", page.read_text("utf-8"), re.MULTILINE)}
+    wanted = {
+        target
+        for page in pages()
+        for target in re.findall(r"(?:`|\$ |^ {4})make ([a-z]+)", page.read_text("utf-8"), re.MULTILINE)
+    }
     assert wanted
     assert wanted <= targets
 
 
 def test_the_two_commands_stand_in_the_readme():
-    shown = [step.command for block in blocks(ROOT / "README.md") if block.language == "console" for step in steps(block)]
+    shown = [
+        step.command
+        for block in blocks(ROOT / "README.md")
+        if block.language == "console"
+        for step in steps(block)
+    ]
     assert "make run" in shown
     assert "make test" in shown
 

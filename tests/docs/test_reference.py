@@ -24,7 +24,11 @@ def test_a_table_holds_what_the_code_has_and_nothing_else(name):
 @pytest.mark.parametrize("name", reference.TABLES)
 def test_every_row_of_a_table_says_what_it_means(name):
     page, _, _ = reference.TABLES[name]
-    silent = [first for first, cells in reference.rows(page, name).items() if cells[-1] in {"", reference.NOT_WRITTEN}]
+    silent = [
+        first
+        for first, cells in reference.rows(page, name).items()
+        if cells[-1] in {"", reference.NOT_WRITTEN}
+    ]
     assert not silent
 
 
@@ -70,7 +74,9 @@ async def test_the_http_page_names_the_routes_of_a_node_and_who_may_use_them(mon
                 url = path.format(ticket="used", vid="0" * 64)
                 stranger = await http.request(method, url)
                 owner = await http.request(method, url, headers=bearer(node))
-                assert (stranger.status_code == 401 and "www-authenticate" in stranger.headers) == (not public), path
+                assert (stranger.status_code == 401 and "www-authenticate" in stranger.headers) == (
+                    not public
+                ), path
                 assert owner.status_code not in {401, 405}, path
 
 

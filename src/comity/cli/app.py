@@ -28,8 +28,15 @@ class Announced(NamedTuple):
 
 COMMANDS = (
     Announced("up", "comity.cli.up", "Start a node; the first start sets everything up", "Run a node"),
+    Announced(
+        "state", "comity.cli.state", "Show or set whether the agent of a node takes calls", "Run a node"
+    ),
     Announced("doctor", "comity.cli.doctor", "Check this machine and say what to do", "Run a node"),
-    Announced("id", "comity.cli.identity", "Show, make or export the identity of a node", "Look inside"),
+    Announced("call", "comity.cli.call", "Call an agent and print its signed reply", "Meet others"),
+    Announced("search", "comity.cli.search", "Find agents by what they offer", "Meet others"),
+    Announced("card", "comity.cli.card", "Show, publish or verify what an agent offers", "Meet others"),
+    Announced("id", "comity.cli.identity", "Show, make, export or import an identity", "Look inside"),
+    Announced("chain", "comity.cli.chain", "Show the chains of messages with other agents", "Look inside"),
     Announced(
         "audit", "comity.cli.audit", "Verify, follow or adopt the record of what happened", "Look inside"
     ),
@@ -45,7 +52,8 @@ _ABOUT = (
 )
 _EXAMPLES = """
 comity up  start a node and print its address
-comity up --port 0 --json  any free port, one ready line for programs
+comity up --agent echo  start one that answers calls
+comity call http://127.0.0.1:8420 hello  call an agent
 comity doctor  find out what is wrong and what to do
 comity audit verify  prove that the record is whole
 """

@@ -39,8 +39,13 @@ TEXT_LIMIT: Final = 1024 * 1024 - 4096
 """A request of one mebibyte is the most that a target reads; the rest of it is the envelope."""
 
 
+class CallCommand(HelpfulCommand):
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", "[TARGET]", "TEXT"]  # the parser only knows that the last of two may be left out
+
+
 @app.command(
-    cls=HelpfulCommand,
+    cls=CallCommand,
     epilog="""
     comity call http://127.0.0.1:8420 hello  whoever is served at that address
     comity call 31e30ef4…d13d hello  somebody by id, looked up in the directory
@@ -54,7 +59,8 @@ def call(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="Whom: the URL of a node or an endpoint, an id (64 digits or did:key), or a card file.",
+            help="Whom: the URL of a node or an endpoint, an id (64 digits or did:key), or a card file. "
+            "Left out with --capability.",
         ),
     ],
     text: Annotated[
@@ -179,10 +185,7 @@ def _checked_key(given: str | None) -> str:
 
 
 def _words(said: str) -> str:
-    if said == STDIN:
-        data = sys.stdin.buffer.read(TEXT_LIMIT + 1)
-    else:
-        data = said.encode("utf-8", "surrogateescape")
+    data = sys.stdin.buffer.read(TEXT_LIMIT + 1) if said == STDIN else said.encode("utf-8", "surrogateescape")
     if len(data) > TEXT_LIMIT:
         raise ConfigError(f"TEXT is limited to {TEXT_LIMIT:,} bytes; say less or split it")
     try:

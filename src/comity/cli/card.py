@@ -153,7 +153,9 @@ def publish(
 def verify(
     source: Annotated[
         str,
-        typer.Argument(metavar="SOURCE", help="A card file, the URL of a node, an id, or - for standard input."),
+        typer.Argument(
+            metavar="SOURCE", help="A card file, the URL of a node, an id, or - for standard input."
+        ),
     ],
     directory: Directory = None,
     data: Data = None,

@@ -90,7 +90,8 @@ def command_help(command: Any, ctx: Any) -> str:
 
 
 def usage(command: Any, ctx: Any) -> str:
-    call = " ".join((ctx.command_path, *command.collect_usage_pieces(ctx)))
+    pieces = (piece.strip("{}") for piece in command.collect_usage_pieces(ctx))  # what must be there is plain
+    call = " ".join((ctx.command_path, *pieces))
     return f"{paint('Usage:', 'bold', wanted=colour_wanted())} {call}"
 
 
@@ -121,7 +122,7 @@ def section(title: str, rows: Sequence[tuple[str, str]], column: int | None = No
     return "\n".join(lines)
 
 
-def examples(text: str) -> str:
+def examples(text: str, title: str = "Examples") -> str:
     """One example per line: the call, two spaces, what it does."""
     lines = [line for line in inspect.cleandoc(text).splitlines() if line]
     if not lines:
@@ -130,7 +131,7 @@ def examples(text: str) -> str:
     calls = [(call.strip(), note.strip()) for call, _, note in (line.partition("  ") for line in lines)]
     column = max(len(call) for call, _ in calls)
     narrow = column + 4 + max(len(note) for _, note in calls) > width()
-    shown = [paint("Examples", "bold", wanted=coloured)]
+    shown = [paint(title, "bold", wanted=coloured)]
     for call, note in calls:
         if narrow and note:
             wrapped = textwrap.wrap(note, width() - _INDENT)
@@ -153,6 +154,11 @@ def records(command: Any, ctx: Any) -> tuple[list[tuple[str, str]], list[tuple[s
         record = param.get_help_record(ctx)
         if record is not None:
             name, text = record
-            kept = arguments if param.param_type_name == "argument" else options
-            kept.append((name, " ".join(text.split())))
+            text = " ".join(text.split())
+            if (
+                param.param_type_name == "argument"
+            ):  # how it is called shows its kind and whether it is needed
+                arguments.append((name.partition(" <")[0], text.removesuffix(" [required]")))
+            else:
+                options.append((name, text))
     return arguments, options

@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import (
     Config,
@@ -23,7 +24,8 @@ from comity.cli.options import (
     read_passphrase,
     settings_of,
 )
-from comity.cli.screen import print_fields, print_json, print_line
+from comity.cli.screen import one_line, print_fields, print_json, print_line
+from comity.config import CONFIG_FILE
 from comity.core.errors import ConfigError, ConflictError, KeyRefusedError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.files import IdentityFile, KeptHere, KeptInKeyring, KeptSealed, read_identity
@@ -31,7 +33,7 @@ from comity.keys.identity import create_identity, export_identity, has_identity,
 from comity.keys.sealing import SealingCost, seal
 
 app = new_app(
-    "Show, make or export the identity of a node: an Ed25519 key, and the id that is its public half."
+    "Show, make, export or import the identity of a node: an Ed25519 key, and the id that is its public half."
 )
 
 _KEPT = {
@@ -144,6 +146,56 @@ def export(
         print_json({"exported": "public", "file": to})
     else:
         print_line(f"the public card of {vacant_id} is in {to}")
+
+
+@app.command(
+    name="import",
+    cls=HelpfulCommand,
+    epilog="""
+    comity id import ~/.vacant/alice  into your own data folder, which must have no identity yet
+    comity id import ~/.vacant/alice --data ~/alice  into another one
+    comity id import ~/.vacant/alice --passphrase-file pass.txt  and seal the key
+    """,
+)
+def import_folder(
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="The identity folder, such as ~/.vacant/alice.")
+    ],
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Take over an identity that the reference release made: its key, state, words and chains.
+
+    The folder is only read. An identity that is here already is never overwritten; of the same one, what
+    is missing is taken. Afterwards use one of the two: both would count the same chains.
+    """
+    import asyncio
+
+    from comity.cli.identity_import import take_over
+    from comity.keys.vacant_import import read_vacant_folder
+
+    loaded = settings_of(data, config)
+    settings = loaded.settings
+    source = read_vacant_folder(Path(folder).expanduser())
+    words = None if passphrase_file is None else read_passphrase(passphrase_file)
+    may_configure = loaded.file in {None, settings.data / CONFIG_FILE}
+    report = asyncio.run(take_over(settings, source, passphrase=words, may_configure=may_configure))
+    vacant_id = source.key.vacant_id
+    if as_json:
+        facts = {"vacant_id": vacant_id.hex(), "name": source.name, "data": str(settings.data)}
+        logbook = {"entries": source.logbook_entries, "fault": source.logbook_fault}
+        print_json({**facts, **report.as_json(), "logbook": logbook})
+        return
+    print_line(f"{vacant_id}, called {one_line(source.name)}, is the identity of {settings.data}.")
+    for title, facts_of in (("Taken", report.taken), ("Not taken", report.left)):
+        if facts_of:
+            print_line()
+            print_line(paint(title, "bold", wanted=colour_wanted()))
+            print_fields(facts_of, indent="  ")
+    print_line()
+    print_line("From now on use one of the two: both would count the same chains.")
 
 
 def _export_secret(

@@ -26,7 +26,7 @@ app = new_app()
 def search(
     query: Annotated[
         str,
-        typer.Argument(metavar="QUERY", help="Words that what is offered must have; their beginnings do."),
+        typer.Argument(metavar="QUERY", help="Words of what is offered, or how they begin; all must occur."),
     ],
     family: Annotated[
         str | None, typer.Option("--family", metavar="FAMILY", help="Only agents on this family of models.")
@@ -57,7 +57,7 @@ def search(
         )
         return
     if not matches:
-        print_line(f"Nobody in {where} offers that. `comity search \"\"` shows everybody.")
+        print_line(f'Nobody in {where} offers that. `comity search ""` shows everybody.')
         return
     scored = any(match.score for match in matches)
     titles = ("", "agent", "offers", "endpoint", *(["score"] if scored else []))

@@ -87,7 +87,9 @@ def _no_card(node: str, answer: Answer) -> Exception:
                 "or it is not the address of a node"
             )
         case 429 | 502 | 503 | 504:
-            return RetryLaterError(f"{node} cannot show its card now (status {answer.status}); try again later")
+            return RetryLaterError(
+                f"{node} cannot show its card now (status {answer.status}); try again later"
+            )
         case _:
             return UnusableAnswerError(f"{node} answered with status {answer.status} instead of its card")
 

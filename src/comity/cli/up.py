@@ -15,8 +15,9 @@ from typing import Annotated
 import typer
 
 import comity
+from comity.agents.load import load_behaviour
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulCommand, examples, new_app
 from comity.cli.logs import write_logs
 from comity.cli.options import (
     Config,
@@ -27,29 +28,51 @@ from comity.cli.options import (
     read_passphrase,
     settings_of,
 )
-from comity.cli.screen import print_fields, print_json, print_line
-from comity.config import DEFAULT, Loaded
+from comity.cli.own_card import capability_of
+from comity.cli.screen import one_line, print_fields, print_json, print_line
+from comity.config import DEFAULT, Loaded, flag_of
+from comity.core.errors import ConfigError
+from comity.doors.a2a.message_send import MESSAGE_SEND_PATH
 from comity.keys.identity import has_identity
 from comity.node import Node
 
 app = new_app()
 
-_NEXT = {
-    "comity id show": "who this node is, to tell others",
-    "comity audit tail --follow": "what happens, as it happens",
-    "comity doctor": "when something seems wrong",
-}
+_OTHER_FOLDER = "~/comity-guest"
 
 
 @app.command(
     cls=HelpfulCommand,
     epilog="""
     comity up  start here, with what is set
+    comity up --agent echo  answer calls, to try it out
+    comity up --agent mypkg:handle --capability "translates to French"  with a function of yours
     comity up --port 9000 --data /srv/node  another port and folder
     comity up --port 0 --json  any free port; one ready line for programs
     """,
 )
 def up(
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--agent",
+            metavar="AGENT",
+            help="What answers calls: echo, module:function, mcp:… or openai:…; nothing if not set.",
+        ),
+    ] = None,
+    capability: Annotated[
+        str | None,
+        typer.Option("--capability", metavar="TEXT", help="What the agent offers, as its card says it."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="What the agent is called at /health.")
+    ] = None,
+    directory: Annotated[
+        str | None,
+        typer.Option(
+            "--directory", metavar="URL", help="Where the agent is published; this node's own if not set."
+        ),
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option(
@@ -80,8 +103,20 @@ def up(
 
     The first start makes the data folder, the identity and the local token. Nothing has to be typed.
     """
-    loaded = settings_of(data, config, host=host, port=port, **{"tls.cert": tls_cert, "tls.key": tls_key})
+    flags = {
+        "agent.behaviour": agent,
+        "agent.capability": capability,
+        "agent.name": name,
+        "directory.url": directory,
+        "tls.cert": tls_cert,
+        "tls.key": tls_key,
+    }
+    loaded = settings_of(data, config, host=host, port=port, **flags)
     settings = loaded.settings
+    if settings.agent.behaviour:
+        load_behaviour(settings.agent.behaviour)  # refused before anything is made or opened
+    elif capability is not None or name is not None:
+        raise ConfigError("--capability and --name describe an agent, and none is set; add --agent")
     write_logs(settings.log_level, as_json=settings.log_json)
     passphrase = _passphrase(settings.data, passphrase_file)
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
@@ -98,7 +133,7 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool) -> No
         if as_json:
             print_json(_ready_line(node))
         else:
-            _greet(node, loaded.sources["data"])
+            _greet(node, loaded)
         await stopped
     finally:
         await node.stop()
@@ -107,15 +142,18 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool) -> No
 
 
 def _ready_line(node: Node) -> dict[str, object]:
+    agent = node.settings.agent
+    served = {"endpoint": node.url + MESSAGE_SEND_PATH, "capability": capability_of(agent)}
     return {
         "ready": True,
         "url": node.url,
         "vacant_id": node.vacant_id.hex(),
         "data": str(node.settings.data),
+        **(served if agent.behaviour else {}),
     }
 
 
-def _greet(node: Node, data_source: str) -> None:
+def _greet(node: Node, loaded: Loaded) -> None:
     coloured = colour_wanted()
     print_line(paint(f"Comity {comity.__version__} is running.", "bold green", wanted=coloured))
     for notice in node.notices:
@@ -125,6 +163,7 @@ def _greet(node: Node, data_source: str) -> None:
         (
             ("address", paint(node.url, "cyan", wanted=coloured)),
             ("identity", str(node.vacant_id)),
+            *_served(node),
             ("data", str(node.settings.data)),
             ("browser", paint(node.entry_link, "cyan", wanted=coloured)),
             ("", "this link lets a browser in, once"),
@@ -132,11 +171,36 @@ def _greet(node: Node, data_source: str) -> None:
         indent="  ",
     )
     print_line()
-    print_line(paint("Next", "bold", wanted=coloured))
-    same_folder = f" --data {shlex.quote(str(node.settings.data))}" if data_source == "--data" else ""
-    steps = [(command + same_folder, purpose) for command, purpose in _NEXT.items()]
-    print_fields([*steps, ("Ctrl-C", "stop")], indent="  ")
+    print_line(examples("\n".join(f"{call}  {purpose}" for call, purpose in _next(node, loaded)), "Next"))
     sys.stdout.flush()
+
+
+def _served(node: Node) -> list[tuple[str, str]]:
+    agent = node.settings.agent
+    if not agent.behaviour:
+        return []
+    endpoint = paint(node.url + MESSAGE_SEND_PATH, "cyan", wanted=colour_wanted())
+    return [("agent", agent.behaviour), ("offers", one_line(capability_of(agent))), ("endpoint", endpoint)]
+
+
+def _next(node: Node, loaded: Loaded) -> list[tuple[str, str]]:
+    """What one may type now, in another terminal, with the flags that lead to this node."""
+    folder = f" --data {shlex.quote(str(node.settings.data))}" if loaded.sources["data"] == "--data" else ""
+    steps = [(f"comity id show{folder}", "who this node is, to tell others")]
+    if node.settings.agent.behaviour:
+        given = loaded.sources["directory.url"] == flag_of("directory.url")
+        where = f" --directory {shlex.quote(node.settings.directory.url)}" if given else ""
+        steps = [
+            (f"comity card show{folder}", "what others see of the agent"),
+            (f"comity call {node.url} hello --data {_OTHER_FOLDER}", "call it, as somebody else"),
+            (f"comity card publish{where}{folder}", "let others find it"),
+        ]
+    return [
+        *steps,
+        (f"comity audit tail --follow{folder}", "what happens, as it happens"),
+        (f"comity doctor{folder}", "when something seems wrong"),
+        ("Ctrl-C", "stop"),
+    ]
 
 
 def _passphrase(data: Path, file: str | None) -> str | None:

@@ -111,7 +111,7 @@ class GuardedHttp:
             target=target.target.encode(),
         )
         limits = dict.fromkeys(("read", "write", "pool"), self._timeout) | {
-            "connect": min(self._timeout, CONNECT_TIMEOUT)
+            "connect": min(self._timeout / 2, CONNECT_TIMEOUT)  # so that it is known that nothing was sent
         }
         where = target.authority
         pool = await self._connections()

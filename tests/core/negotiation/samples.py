@@ -77,7 +77,7 @@ class Conversation:
         self.identity = identity
         self.context = SessionContext()
         self.exchanges = True
-        limiter = limiter or RateLimiter(1_000_000, 1)
+        limiter = RateLimiter(1_000_000, 1) if limiter is None else limiter
         self.machine = ServerMachine(settings or policy(), peer=peer, session_id=session_id, limiter=limiter)
         self.tell(Started())
 

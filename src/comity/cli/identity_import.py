@@ -1,0 +1,167 @@
+"""Taking over an identity of the reference release: its key, its state, what it offers, and its chains.
+
+The key comes first and is never put over another. The rest may be repeated: a chain is only ever moved
+forwards, and a settings file that exists is left alone.
+"""
+
+import json
+import os
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.cli.own_store import entry, refuse_memory, writing
+from comity.cli.screen import one_line
+from comity.clients.pair import CALL_BOOK
+from comity.clients.urls import read_url
+from comity.config import CONFIG_FILE, Settings, is_loopback, load_settings
+from comity.core.envelope.chain import PairKey, ReplayState
+from comity.core.errors import ComityError, ConfigError, ConflictError, KeyRefusedError
+from comity.keys.identity import create_identity, has_identity, identity_path, stored_vacant_id
+from comity.keys.vacant_import import VacantFolder
+from comity.pipeline.residence import SPACE, STATE_KEY, store_state
+from comity.store.claim import running_node
+from comity.store.operations import Advance, Operation
+from comity.store.protocol import Store
+from comity.store.replay import chain_of, state_of, tip_of
+
+IMPORTED: Final = "IDENTITY_IMPORTED"
+
+
+class Takeover(Struct, frozen=True):
+    """What was taken and what was not, each with a word on it."""
+
+    taken: list[tuple[str, str]]
+    left: list[tuple[str, str]]
+
+    def as_json(self) -> dict[str, Any]:
+        told = (("taken", self.taken), ("left", self.left))
+        return {name: [{"what": what, "note": note} for what, note in facts] for name, facts in told}
+
+
+async def take_over(
+    settings: Settings, source: VacantFolder, *, passphrase: str | None, may_configure: bool
+) -> Takeover:
+    """`may_configure`: nobody named another settings file, so that of the data folder may be made."""
+    refuse_memory(settings, "chains would be lost")
+    running = running_node(settings.data)
+    if running is not None:
+        raise ConflictError(f"a node is running on {settings.data} at {running.url}; stop it first")
+    report = Takeover([], [])
+    _take_key(settings, source, passphrase, report)
+    _take_words(settings, source, report, may_configure=may_configure)
+    async with writing(settings, source.key) as (store, _chain):
+        operations = [*await _state(store, source, report), *await _chains(store, source, report)]
+        fact = f"identity:{source.key.vacant_id.hex()}"
+        await store.commit(*operations, audit=[entry(settings, IMPORTED, fact)])
+    report.left.extend(_rest(source))
+    return report
+
+
+def _take_key(settings: Settings, source: VacantFolder, passphrase: str | None, report: Takeover) -> None:
+    path = identity_path(settings.data)
+    if has_identity(settings.data):
+        if stored_vacant_id(settings.data) != source.key.vacant_id:
+            raise KeyRefusedError(
+                f"{path} is another identity and is never overwritten; name another folder with --data"
+            )
+        report.left.append(("key", f"is in {path} already"))
+        return
+    in_keyring = source.kept_in_keyring and passphrase is None  # not less protected than it was
+    create_identity(settings.data, key=source.key, passphrase=passphrase, in_keyring=in_keyring)
+    kept = "sealed with the passphrase" if passphrase else "open to its owner only"
+    where = "the keyring of the operating system" if in_keyring else f"{path}, {kept}"
+    report.taken.append(("key", f"now in {where}"))
+
+
+def _take_words(settings: Settings, source: VacantFolder, report: Takeover, *, may_configure: bool) -> None:
+    """Name and capability are settings. They go into a new settings file, never into one that is there."""
+    file = settings.data / CONFIG_FILE
+    lines = []
+    for setting, text in (("name", source.name), ("capability", source.capability)):
+        if text is None:
+            continue
+        if not _fits(f"agent.{setting}", text):
+            report.left.append((setting, f"{one_line(text)} cannot be agent.{setting}"))
+        elif not may_configure or os.path.lexists(file):
+            report.left.append((setting, f"{one_line(text)}: set it as agent.{setting}, if you want it"))
+        else:
+            lines.append(f"{setting} = {_toml(text)}\n")
+            report.taken.append((setting, f"{one_line(text)}, as agent.{setting} in {CONFIG_FILE}"))
+    if lines:
+        file.write_text("[agent]\n" + "".join(lines), "utf-8")
+
+
+def _fits(key: str, text: str) -> bool:
+    try:
+        return load_settings({"data": ".", "config": os.devnull, key: text}, environ={}) is not None
+    except ConfigError:
+        return False
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+async def _state(store: Store, source: VacantFolder, report: Takeover) -> list[Operation]:
+    if source.state is None:
+        return []
+    if await store.get(SPACE, STATE_KEY) is not None:
+        report.left.append(("state", f"{source.state.value}: this folder has one of its own"))
+        return []
+    report.taken.append(("state", source.state.value))
+    return [store_state(source.state)]
+
+
+async def _chains(store: Store, source: VacantFolder, report: Takeover) -> list[Operation]:
+    """The places in the chains of calls, and of the replies to them."""
+    own = source.key.vacant_id
+    operations: list[Operation] = []
+    taken = 0
+    for target, chains in source.chains.items():
+        moves = [
+            *await _forwards(store, PairKey(own, target), chains.requests),
+            *await _forwards(store, PairKey(target, own), chains.replies),
+        ]
+        operations += moves
+        taken += bool(moves)
+    if taken:
+        report.taken.append(
+            ("chains", f"with {taken} {'target' if taken == 1 else 'targets'}, as the caller")
+        )
+    if taken < len(source.chains):
+        known = len(source.chains) - taken
+        report.left.append(("chains", f"with {known} of {len(source.chains)}: known here, as far or farther"))
+    return operations
+
+
+async def _forwards(store: Store, pair: PairKey, to: ReplayState) -> list[Operation]:
+    chain = chain_of(pair, CALL_BOOK)
+    tip = await store.tip(chain)
+    if to.last_sequence_no <= state_of(tip).last_sequence_no:
+        return []
+    return [Advance(chain=chain, expected=tip, to=tip_of(to))]
+
+
+def _rest(source: VacantFolder) -> list[tuple[str, str]]:
+    rest = []
+    if source.endpoint is not None:
+        rest.append(("endpoint", one_line(f"{source.endpoint}{_how_to_serve(source.endpoint)}")))
+    if source.logbook_fault is not None:
+        rest.append(("logbook", f"BROKEN: {one_line(source.logbook_fault)}; it stays where it is"))
+    elif source.logbook_entries:
+        rest.append(("logbook", f"{source.logbook_entries:,} entries, all verified; it stays where it is"))
+    if source.parent is not None:
+        rest.append(("parent", f"{source.parent.hex()}: a directory knows it"))
+    rest += [(name, "is not read") for name in source.left]
+    return rest + [("damaged", one_line(fault)) for fault in source.faults]
+
+
+def _how_to_serve(endpoint: str) -> str:
+    try:
+        url = read_url(endpoint)
+    except ComityError:
+        return ""
+    if is_loopback(url.host):
+        return f"; to serve it there again: comity up --port {url.port} --agent …"
+    return "; this node has an address of its own"
