@@ -212,7 +212,9 @@ class Node:
         routes: list[BaseRoute] = []
         public: set[str] = set()
         if settings.directory.serve:
-            routes += directory_routes(walk=self.walk, store=self.store, clock=self._clock)
+            routes += directory_routes(
+                walk=self.walk, store=self.store, clock=self._clock, body_limit=settings.http.body_limit
+            )
         if settings.agent.behaviour:
             agent, limit = settings.agent, settings.http.body_limit
             capability = agent.capability or f"answers with {agent.behaviour}"

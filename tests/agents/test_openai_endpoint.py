@@ -175,3 +175,10 @@ async def test_the_key_is_taken_from_the_variable_that_was_named():
         await endpoint.aclose()
     assert b"authorization: bearer right\r\n" in server.requests[0].lower()
     assert "right" not in repr(endpoint)
+
+
+@pytest.mark.parametrize("key", ["sk-ä", "sk 1", "sk\n1", "sk-\u2011x"])
+def test_a_key_that_was_copied_badly_is_refused_and_not_shown(key):
+    with pytest.raises(ConfigError, match="copy it again") as refusal:
+        load_openai("openai:https://a.example/v1#m", environ={"OPENAI_API_KEY": key})
+    assert key not in refusal.value.message

@@ -33,6 +33,8 @@ class OpenAIEndpoint:
             target = read_url(url)
         except TargetRefusedError as refusal:
             raise ConfigError(f"the URL of the model cannot be used: {refusal.message}") from None
+        if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
+            raise ConfigError("the key of the model holds characters that no key has; copy it again")
         if api_key and target.scheme == "http" and not _on_this_machine(target):
             raise ConfigError(
                 f"a key is not sent to {target.authority} in the clear; use https://, or unset the key"

@@ -153,7 +153,9 @@ class TestBytesThatAreNoStrictJson:
             b'{"type":"vcp-hello","version":"3.1","version":"2.0"}',
             b'{"type":"x","type":"vcp-hello"}',
             b'{"type":"vcp-hello","a":' + b"[" * 30_000 + b"]" * 30_000 + b"}",
+            b'{"type":"vcp-hello","a":' + b"[" * 1_500 + b"]" * 1_500 + b"}",
             b'{"type":"vcp-hello","client_id":"\\ud800"}',
+            b' {"client_id":"' + b"\\ud800" * 9_000 + b'", "type" : "vcp-hello"} ',
         ],
     )
     def test_may_still_mean_a_hello(self, data):
@@ -171,10 +173,21 @@ class TestBytesThatAreNoStrictJson:
             b'{"type":"vcp-hello","x":"\xff"}',
             b"\xef\xbb\xbf" + b'{"type":"vcp-hello"}',
             b"[" * 60_000,
+            b'{"type":"hello","a":' + b"[" * 30_000 + b"]" * 30_000 + b"}",
+            b'[{"type":"vcp-hello"},' + b"[" * 30_000 + b"]" * 30_000 + b"]",
+            b'{"type":"vcp-hello","a":' + b"[" * 30_000,
         ],
     )
     def test_or_they_do_not(self, data):
         assert not means_hello(data)
+
+    def test_are_looked_at_in_little_time(self, cpu_seconds):
+        deep = b'{"type":"vcp-hello","a":' + b"[" * 32_000 + b"]" * 32_000 + b"}"
+        half_pairs = b'{"type":"vcp-hello","a":[' + b'"\\ud800",' * 7_000 + b"1]}"
+        short = b'{"type":"vcp-hello","a":[' + b'"\\ud800",' * 440 + b"1]}"
+        for data in (deep, half_pairs, short, b"[" * 65_536, b'"type":"vcp-hello"' * 3_600):
+            with cpu_seconds(0.02):
+                means_hello(data)
 
 
 class TestAnAck:

@@ -38,8 +38,8 @@ LONGEST_SESSION_ID: Final = 128
 LONGEST_MESSAGE: Final = 1024
 
 _EXTENSION_ID = re.compile(r"VCP-X-[A-Za-z][A-Za-z0-9-]*")
-# Deeper than any message within the limit can be.
-_ANY_DEPTH = HANDSHAKE_LIMIT
+_HELLO_INSIDE = re.compile(rb'"type"\s*+:\s*+"vcp-hello"')
+_READ_SLOWLY: Final = 4096
 
 encode = msgspec.json.Encoder().encode
 
@@ -98,10 +98,18 @@ def says_hello(value: Any) -> bool:
 def means_hello(data: bytes) -> bool:
     """Whether bytes that strict reading refuses are a hello all the same, though an invalid one.
 
-    Repeated keys, too deep nesting and half surrogate pairs are still JSON; anything else is no hello.
+    Repeated keys, too deep nesting and half surrogate pairs are still JSON; anything else is no hello. Reading
+    the last two takes long, so of a long message only the outside is looked at.
     """
     try:
-        return says_hello(strict_json.loads(data, depth=_ANY_DEPTH, lone_surrogates=True))
+        return says_hello(strict_json.loads(data))
+    except MalformedError:
+        pass
+    if len(data) > _READ_SLOWLY:
+        text = data.strip()
+        return text.startswith(b"{") and text.endswith(b"}") and _HELLO_INSIDE.search(text) is not None
+    try:
+        return says_hello(strict_json.loads(data, depth=_READ_SLOWLY, lone_surrogates=True))
     except MalformedError:
         return False
 

@@ -76,19 +76,36 @@ def document(connection: apsw.Connection, collection: str, id: str) -> Document 
 def find(
     connection: apsw.Connection, collection: str, words: str, keys: Sequence[tuple[str, str]], limit: int
 ) -> list[Document]:
-    query = ["SELECT document.id, body, document.version FROM document"]
+    """The words lead to the documents, or else the first key does; the other keys are looked up for each."""
     values: list[str | int] = []
     if words.strip():
-        query.append("JOIN document_text ON document_text.rowid = document.number AND document_text MATCH ?")
-        values.append(_match(words))
-    query.append("WHERE document.collection = ?")
-    values.append(collection)
+        query = [
+            "SELECT document.id, body, document.version FROM document_text",
+            "CROSS JOIN document ON document.number = document_text.rowid",
+            "WHERE document_text MATCH ? AND document.collection = ?",
+        ]
+        values += [_match(words), collection]
+        order = "document_text.rank"
+    elif keys:
+        (name, wanted), *keys = keys
+        query = [
+            "SELECT document.id, body, document.version FROM document_key AS leading",
+            "CROSS JOIN document ON document.number = leading.number",
+            "WHERE leading.collection = ? AND leading.name = ? AND leading.value = ?",
+        ]
+        values += [collection, name, wanted]
+        order = "leading.number"
+    else:
+        query = ["SELECT id, body, version FROM document WHERE collection = ?"]
+        values.append(collection)
+        order = "number"
     for name, wanted in keys:
         query.append(
-            "AND number IN (SELECT number FROM document_key WHERE collection = ? AND name = ? AND value = ?)"
+            "AND EXISTS (SELECT 1 FROM document_key WHERE collection = ? AND name = ? AND value = ? "
+            "AND number = document.number)"
         )
         values += [collection, name, wanted]
-    query.append("ORDER BY document_text.rank LIMIT ?" if words.strip() else "ORDER BY number LIMIT ?")
+    query.append(f"ORDER BY {order} LIMIT ?")
     values.append(limit)
     return [Document(*row) for row in connection.execute(" ".join(query), values)]
 

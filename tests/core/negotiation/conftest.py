@@ -1,0 +1,17 @@
+"""A budget for what a stranger may cost us."""
+
+import time
+from contextlib import contextmanager
+
+import pytest
+
+
+@pytest.fixture
+def cpu_seconds():
+    @contextmanager
+    def within(seconds):
+        start = time.process_time()
+        yield
+        assert time.process_time() - start < seconds
+
+    return within
