@@ -107,7 +107,7 @@ def links(page: Path) -> list[Link]:
 def anchors(page: Path) -> set[str]:
     """Those that both renderers, the site's and the code host's, make of a heading."""
     titles = [match["title"] for _, line in prose(page) if (match := _HEADING.match(line))]
-    return {slug for slug in map(_site_slug, titles)} & {slug for slug in map(_host_slug, titles)}
+    return set(map(_site_slug, titles)) & set(map(_host_slug, titles))
 
 
 def _site_slug(title: str) -> str:

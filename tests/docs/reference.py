@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import comity
 from comity.cli.app import COMMANDS, load_command, run
 from comity.config import Settings, flag_of, load_settings, values_of
@@ -51,13 +53,11 @@ def _variable(key: str) -> str:
 def _kind(key: str) -> str:
     """What a value must be, in the words in which another one is refused."""
     variable = _variable(key)
-    try:
+    with pytest.raises(ConfigError) as refused:
         load_settings(environ={variable: "\0"}, home=Path("/"))
-    except ConfigError as refusal:
-        said = re.fullmatch(rf"{variable} must be (.+), not .+", refusal.message)
-        assert said, f"{variable} is not read: {refusal.message}"
-        return said[1]
-    raise AssertionError(f"{variable} takes anything")
+    said = re.fullmatch(rf"{variable} must be (.+), not .+", refused.value.message)
+    assert said, f"{variable} is not read: {refused.value.message}"
+    return said[1]
 
 
 def _default(key: str, value: Any) -> str:

@@ -130,8 +130,8 @@ async def _call(
                 card = await _choose(query, ways, key) if target is None else await find_card(target, ways)
             if card.vacant_id == key.vacant_id:
                 raise InvalidError(
-                    f"{card.vacant_id} is the identity of this data folder, and nobody calls himself; "
-                    "call it as somebody else, from another folder: --data DIR"
+                    f"{card.vacant_id} is this data folder itself, and nobody calls itself; "
+                    "call as somebody else, from another folder: --data DIR"
                 )
             callable_endpoint(card)
             async with writing(settings, key) as (store, chain):
@@ -219,11 +219,9 @@ def _as_json(result: DispatchResult) -> dict[str, Any]:
 
 
 def _say_who(result: DispatchResult) -> None:
-    request, reply = result.request_envelope, result.response_envelope
-    bound = " to this call" if reply_is_bound(reply, request) else ""
     words = (
-        f"{result.target.vacant_id} answered{bound} (number {request.sequence_no} of this pair); "
-        "its signature is verified"
+        f"answered by {result.target.vacant_id}, number {result.request_envelope.sequence_no} of this pair, "
+        "signature verified"
     )
     sys.stderr.write(paint(words, "dim", wanted=colour_wanted(sys.stderr)) + "\n")
 

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, settings_of
 from comity.cli.own_store import refuse_memory
@@ -117,9 +118,13 @@ def _print_peer(peer: Peer) -> None:
 
 def _print_book(title: str, held: Served | Called, facts: list[tuple[str, str]]) -> None:
     print_line()
-    print_line(title)
-    chains = [("requests", held.requests), ("replies", held.replies)]
-    print_fields([*((name, f"{link.seq:,}, tip {link.tip}") for name, link in chains), *facts], indent="  ")
+    print_line(paint(title, "bold", wanted=colour_wanted()))
+    chains = [*_link_facts("requests", held.requests), *_link_facts("replies", held.replies)]
+    print_fields([*chains, *facts], indent="  ")
+
+
+def _link_facts(name: str, link: Link) -> list[tuple[str, str]]:
+    return [(name, f"{link.seq:,}"), *([("  tip", link.tip)] if link.seq else [])]
 
 
 def _served_facts(held: Served) -> list[tuple[str, str]]:

@@ -122,7 +122,7 @@ def section(title: str, rows: Sequence[tuple[str, str]], column: int | None = No
     return "\n".join(lines)
 
 
-def examples(text: str, title: str = "Examples") -> str:
+def examples(text: str) -> str:
     """One example per line: the call, two spaces, what it does."""
     lines = [line for line in inspect.cleandoc(text).splitlines() if line]
     if not lines:
@@ -131,7 +131,7 @@ def examples(text: str, title: str = "Examples") -> str:
     calls = [(call.strip(), note.strip()) for call, _, note in (line.partition("  ") for line in lines)]
     column = max(len(call) for call, _ in calls)
     narrow = column + 4 + max(len(note) for _, note in calls) > width()
-    shown = [paint(title, "bold", wanted=coloured)]
+    shown = [paint("Examples", "bold", wanted=coloured)]
     for call, note in calls:
         if narrow and note:
             wrapped = textwrap.wrap(note, width() - _INDENT)

@@ -6,6 +6,7 @@ In a pipe nothing is cut, wrapped or coloured. What a stranger wrote is shown by
 import contextlib
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -59,7 +60,8 @@ def waiting(what: str) -> Iterator[None]:
     """Say at a terminal what is being waited for, and take it back."""
     shown = colour_wanted(sys.stderr)
     if shown:
-        sys.stderr.write(paint(what, "dim", wanted=True))
+        room = shutil.get_terminal_size().columns - 1  # what runs on in a second line cannot be taken back
+        sys.stderr.write(paint(one_line(what)[:room], "dim", wanted=True))
         sys.stderr.flush()
     try:
         yield

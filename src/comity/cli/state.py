@@ -19,10 +19,10 @@ app = new_app("Show or set the state of this node's agent: whether it takes call
 MEANINGS = {
     RuntimeState.LOCAL: "takes calls from whoever knows its address; not published",
     RuntimeState.ACTIVE: "takes calls; published",
-    RuntimeState.HIBERNATING: "asleep: refuses calls for now (423)",
-    RuntimeState.STALE: "asleep for long: refuses calls until it is woken (423)",
-    RuntimeState.SUNK: "gone: refuses calls for good (410)",
-    RuntimeState.ARCHIVED: "gone and closed: refuses calls for good (410), and nothing leads out of it",
+    RuntimeState.HIBERNATING: "asleep, refuses calls for now (423)",
+    RuntimeState.STALE: "asleep for long, refuses calls until it is woken (423)",
+    RuntimeState.SUNK: "gone, refuses calls for good (410)",
+    RuntimeState.ARCHIVED: "gone and closed, refuses calls for good (410)",
 }
 
 

@@ -17,7 +17,7 @@ import typer
 import comity
 from comity.agents.load import load_behaviour
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.help import HelpfulCommand, examples, new_app
+from comity.cli.help import HelpfulCommand, new_app, section
 from comity.cli.logs import write_logs
 from comity.cli.options import (
     Config,
@@ -171,7 +171,7 @@ def _greet(node: Node, loaded: Loaded) -> None:
         indent="  ",
     )
     print_line()
-    print_line(examples("\n".join(f"{call}  {purpose}" for call, purpose in _next(node, loaded)), "Next"))
+    print_line(section("Next", _next(node, loaded)))
     sys.stdout.flush()
 
 

@@ -27,7 +27,7 @@ def test_the_limits_themselves_are_allowed():
         ("family.safe.guide@1.0.0-" + "x" * 105, "128 characters"),
         ("family.safe-.guide", "hyphen"),
         ("family.sa--fe.guide", "hyphen"),
-        ("elsewhere.safe.guide", "first segment"),
+        ("elsewhere.safe.guide", "elsewhere is not a known first segment"),
         *((f"family.{word}.guide", "reserved") for word in sorted(RESERVED_WORDS)),
         ("family.safe.root", "reserved"),
     ],

@@ -95,6 +95,11 @@ def test_the_parts_of_a_token_are_named_from_both_ends():
         ("family.safe.guide:SEC\n", "invalid_namespace"),
         ("family.safe.guide:" + "S" * 33, "invalid_namespace"),
         (".".join([LONG] * 8), "token_too_long"),
+        (".".join([LONG] * 7) + "." + "a" * 26, "token_too_long"),
+        (".".join([LONG] * 7) + ".a@00000.00000.00000:SEC", "token_too_long"),
+        ("one.two@x:sec", "too_few_segments"),
+        ("one.two.Three@x:sec", "invalid_segment"),
+        ("one.two.three@x:sec", "invalid_version"),
         (f"a.b.c@1.0.0-{'x' * 256}", "token_too_long"),
     ],
 )
@@ -129,6 +134,8 @@ def test_a_token_cannot_be_made_past_its_rules():
             UvcToken(wrong)
     with pytest.raises(UvcTokenError):
         UvcToken(("a", "b", "c"), None, "sec")
+    with pytest.raises(UvcTokenError, match="256"):
+        UvcToken((LONG,) * 8)
 
 
 class TestHierarchy:
