@@ -1,7 +1,9 @@
 """What `import comity` promises, and what it costs."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,3 +24,15 @@ def test_importing_the_package_loads_nothing_else():
     loaded = "import comity, sys; print([m for m in sys.modules if m.startswith('comity.') or m in ('msgspec', 'nacl')])"
     found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_type_checkers_are_told_the_same_names():
+    tree = ast.parse(Path(comity.__file__).read_text("utf-8"))
+    told = {
+        (statement.module, alias.name)
+        for branch in tree.body
+        if isinstance(branch, ast.If)
+        for statement in branch.body
+        for alias in statement.names
+    }
+    assert told == {(home, name) for home, names in comity._HOMES.items() for name in names}

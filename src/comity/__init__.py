@@ -5,7 +5,58 @@ Every public name can be imported from here. A name's module is loaded when the 
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from comity.agents.load import load_behaviour as load_behaviour
+    from comity.agents.mcp_substrate import MCPClientSubstrate as MCPClientSubstrate
+    from comity.clients.dispatch import DispatchResult as DispatchResult
+    from comity.clients.dispatch import DispatchTransport as DispatchTransport
+    from comity.clients.dispatch import call_capability as call_capability
+    from comity.clients.dispatch import call_local as call_local
+    from comity.clients.dispatch import make_httpx_transport as make_httpx_transport
+    from comity.clients.envelopes import build_envelope as build_envelope
+    from comity.config import Settings as Settings
+    from comity.config import load_settings as load_settings
+    from comity.core.card.behavior import BehaviorBundle as BehaviorBundle
+    from comity.core.card.card import CapabilityCard as CapabilityCard
+    from comity.core.card.card import SubstrateSpec as SubstrateSpec
+    from comity.core.card.codec import deserialize as deserialize
+    from comity.core.card.codec import serialize as serialize
+    from comity.core.card.lifecycle import RuntimeState as RuntimeState
+    from comity.core.card.lifecycle import Visibility as Visibility
+    from comity.core.card.logbook import Logbook as Logbook
+    from comity.core.card.logbook import LogEntry as LogEntry
+    from comity.core.card.resident import ResidentForm as ResidentForm
+    from comity.core.envelope.carrier import from_a2a_jsonrpc as from_a2a_jsonrpc
+    from comity.core.envelope.carrier import to_a2a_jsonrpc as to_a2a_jsonrpc
+    from comity.core.envelope.chain import PairKey as PairKey
+    from comity.core.envelope.chain import ReplayState as ReplayState
+    from comity.core.envelope.envelope import EMPTY_PREV_HASH as EMPTY_PREV_HASH
+    from comity.core.envelope.envelope import VacantEnvelope as VacantEnvelope
+    from comity.core.envelope.errors import ChainForkError as ChainForkError
+    from comity.core.envelope.errors import CoreError as CoreError
+    from comity.core.envelope.errors import EnvelopeFormatError as EnvelopeFormatError
+    from comity.core.envelope.errors import EnvelopeSignatureError as EnvelopeSignatureError
+    from comity.core.envelope.errors import ProtocolError as ProtocolError
+    from comity.core.envelope.errors import ReplayDetectedError as ReplayDetectedError
+    from comity.core.envelope.errors import TargetNotFoundError as TargetNotFoundError
+    from comity.core.envelope.errors import TargetUnavailableError as TargetUnavailableError
+    from comity.core.envelope.errors import UnsupportedHaloVersionError as UnsupportedHaloVersionError
+    from comity.core.envelope.message import A2AMessage as A2AMessage
+    from comity.core.envelope.message import A2APart as A2APart
+    from comity.core.envelope.message import SelfEval as SelfEval
+    from comity.core.errors import ComityError as ComityError
+    from comity.core.identity.keys import SigningKey as SigningKey
+    from comity.core.identity.keys import VacantId as VacantId
+    from comity.doors.a2a.app import build_a2a_app as build_a2a_app
+    from comity.doors.a2a.app import build_a2a_router as build_a2a_router
+    from comity.doors.a2a.response import make_response_envelope as make_response_envelope
+    from comity.doors.mcp.vacant import VacantAsMCPServer as VacantAsMCPServer
+    from comity.node import Node as Node
+    from comity.store.replay_stores import InMemoryReplayStore as InMemoryReplayStore
+    from comity.store.replay_stores import SqliteReplayStore as SqliteReplayStore
+    from comity.store.replay_stores import check_envelope as check_envelope
 
 __version__ = "0.1.0"
 

@@ -80,11 +80,15 @@ class RateSettings(Struct, frozen=True, kw_only=True):
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
-    """`behaviour` empty: the node answers no calls. `freshness_seconds` 0: any timestamp is accepted."""
+    """`behaviour` empty: the node answers no calls. `freshness_seconds` 0: any timestamp is accepted.
+    `key_variable` names the environment variable that holds the key of a model's endpoint.
+    """
 
     behaviour: str = ""
     name: str = ""
     capability: str = ""
+    system_prompt: str = ""
+    key_variable: str = "OPENAI_API_KEY"
     deadline_seconds: float = 60
     freshness_seconds: float = 0
 
@@ -290,6 +294,8 @@ _KINDS: dict[str, Kind] = {
     "agent.capability": text(
         "a text of at most 4,096 characters without control characters", r"[^\x00-\x08\x0b-\x1f]{0,4096}"
     ),
+    "agent.system_prompt": text("a text of at most 65,536 characters", r"(?s).{0,65536}"),
+    "agent.key_variable": text("the name of an environment variable", r"[A-Za-z_][A-Za-z0-9_]{0,127}"),
     "agent.deadline_seconds": number(0.001, 86_400),
     "agent.freshness_seconds": number(0, 86_400 * 365),
     "directory.serve": yes_no(),

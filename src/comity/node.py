@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 from starlette.routing import BaseRoute, Route
 
 from comity import __version__
+from comity.agents.behaviour import Behaviour, close_behaviour
 from comity.agents.load import load_behaviour
 from comity.config import Settings, is_loopback
 from comity.core.card.resident import ResidentForm
@@ -83,6 +84,7 @@ class Node:
         self.url = ""
         self.entry_link = ""
         self._chain = MAIN_CHAIN
+        self._behaviour: Behaviour | None = None
         self._passphrase = passphrase
         self._may_move_port = may_move_port
         self._clock: Clock = clock or SystemClock()
@@ -157,6 +159,7 @@ class Node:
             keep_house(self._clock, [(_REFUSALS_EVERY, self._write_refusals), (_PRUNE_EVERY, self._forget)])
         )
         self._opened.push_async_callback(_end, housekeeping)
+        self._opened.push_async_callback(self._dismiss_agent)  # after the doors: they may still need it
 
     def _identity(self) -> SigningKey:
         data = self.settings.data
@@ -234,9 +237,15 @@ class Node:
     def _envelope_room(self, form: ResidentForm) -> EnvelopeRoom:
         agent = self.settings.agent
         new_pairs = RateLimiter(self.settings.rate.new_pairs, _HOUR)
+        self._behaviour = load_behaviour(
+            agent.behaviour,
+            system_prompt=agent.system_prompt,
+            key_variable=agent.key_variable,
+            timeout=agent.deadline_seconds,
+        )
         return EnvelopeRoom(
             key=self._key,
-            behaviour=load_behaviour(agent.behaviour),
+            behaviour=self._behaviour,
             state_provider=lambda: form.runtime_state,
             store=self.store,
             clock=self._clock,
@@ -245,6 +254,10 @@ class Node:
             new_pairs_of=lambda peer: None if is_loopback(peer) else new_pairs,
             sole_writer=True,  # the folder is claimed by this process
         )
+
+    async def _dismiss_agent(self) -> None:
+        if self._behaviour is not None:
+            await close_behaviour(self._behaviour)
 
     def _listen(self) -> HttpServer:
         settings = self.settings

@@ -70,14 +70,3 @@ def simulated(test):
 
     run.__name__, run.__doc__ = test.__name__, test.__doc__
     return run
-
-
-@simulated
-async def test_calls_follow_each_other():
-    scene = Scene()
-    assert [await scene.say(text) for text in "abc"] == ["echo a", "echo b", "echo c"]
-    assert scene.seqs() == [1, 2, 3]
-    assert scene.wire.sent[0].prev_envelope_hash == bytes(32)
-    assert scene.wire.sent[2].prev_envelope_hash == scene.wire.sent[1].compute_hash()
-    assert scene.agrees()
-    assert scene.leases() == []

@@ -26,6 +26,17 @@ from tests.clients.scene import ALICE, EVE, LOST, NOBODY, REQUEST_LOST, Scene, s
 
 
 @simulated
+async def test_a_lost_reply_is_fetched_by_sending_the_same_bytes_again():
+    scene = Scene()
+    scene.wire.weather = [LOST, LOST]
+    assert await scene.say() == "echo hello"
+    assert len(set(scene.wire.bodies)) == 1
+    assert len(scene.wire.bodies) == 3
+    assert len(scene.bob.executed) == 1
+    assert scene.agrees()
+
+
+@simulated
 async def test_a_lost_request_is_sent_again():
     scene = Scene()
     scene.wire.weather = [REQUEST_LOST, NOBODY]

@@ -14,7 +14,18 @@ from comity.core.wire import strict_json
 from comity.store.audit_trail import AuditTrail, log_of
 from comity.store.memory import MemoryStore
 from tests.clients.model_target import ModelTarget, answer, message, text_of
-from tests.clients.scene import ALICE, BOB, EVE, LOST, Scene, simulated
+from tests.clients.scene import ALICE, BOB, EVE, Scene, simulated
+
+
+@simulated
+async def test_calls_follow_each_other():
+    scene = Scene()
+    assert [await scene.say(text) for text in "abc"] == ["echo a", "echo b", "echo c"]
+    assert scene.seqs() == [1, 2, 3]
+    assert scene.wire.sent[0].prev_envelope_hash == bytes(32)
+    assert scene.wire.sent[2].prev_envelope_hash == scene.wire.sent[1].compute_hash()
+    assert scene.agrees()
+    assert scene.leases() == []
 
 
 @simulated
@@ -109,17 +120,6 @@ async def test_processes_that_share_a_store_take_turns():
     assert scene.agrees()
     assert sorted(scene.seqs()) == list(range(1, 13))
     assert scene.leases() == []
-
-
-@simulated
-async def test_a_lost_reply_is_fetched_by_sending_the_same_bytes_again():
-    scene = Scene()
-    scene.wire.weather = [LOST, LOST]
-    assert await scene.say() == "echo hello"
-    assert len(set(scene.wire.bodies)) == 1
-    assert len(scene.wire.bodies) == 3
-    assert len(scene.bob.executed) == 1
-    assert scene.agrees()
 
 
 @simulated

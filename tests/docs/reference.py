@@ -19,7 +19,8 @@ import pytest
 
 import comity
 from comity.cli.app import COMMANDS, load_command, run
-from comity.config import Settings, flag_of, load_settings, values_of
+from comity.cli.options import settings_of
+from comity.config import Settings, load_settings, values_of
 from comity.core.errors import ComityError, ConfigError
 from comity.doors.dialects import http_status, rpc_code, sentence_for_strangers
 from comity.store import operations
@@ -39,7 +40,7 @@ def settings() -> Table:
         f"`{key}`": (
             _kind(key),
             _default(key, value),
-            f"`{_variable(key)}`" + (f", `{flag_of(key)}`" if flag_of(key) in options else ""),
+            f"`{_variable(key)}`" + (f", `{_flag(key)}`" if _flag(key) in options else ""),
             NOT_WRITTEN,
         )
         for key, value in values.items()
@@ -50,8 +51,15 @@ def _variable(key: str) -> str:
     return "COMITY_" + key.replace(".", "_").upper()
 
 
+def _flag(key: str) -> str:
+    """How it is typed, in the words in which a bad one is refused."""
+    with pytest.raises(ConfigError) as refused:
+        settings_of(**{"data": None, "config": None, key: "\0"})
+    return refused.value.message.partition(" ")[0]
+
+
 def _kind(key: str) -> str:
-    """What a value must be, in the words in which another one is refused."""
+    """What a value must be, in the same words."""
     variable = _variable(key)
     with pytest.raises(ConfigError) as refused:
         load_settings(environ={variable: "\0"}, home=Path("/"))
@@ -187,7 +195,8 @@ def _written(name: str) -> str:
     before = rows(page, name)
     lines = [head, ("---",) * len(head)]
     for first, cells in from_code().items():
-        lines.append((first, *cells[:-1], before.get(first, cells)[-1]))
+        by_hand = before.get(first, [NOT_WRITTEN])[-1]
+        lines.append((first, *cells[:-1], cells[-1] if by_hand == NOT_WRITTEN else by_hand))
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 

@@ -14,7 +14,7 @@ REASONS = {
     "installs packages",
     "needs systemd",
     "needs a keyring",
-    "needs a browser",
+    "the tests run inside the virtual environment",
     "needs another machine",
 }
 

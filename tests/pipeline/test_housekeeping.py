@@ -6,7 +6,7 @@ import pytest
 
 from comity.core.errors import StoreFullError
 from comity.pipeline.housekeeping import keep_house
-from comity.testing import SimulatedClock
+from comity.testing import SimulatedClock, VirtualClock
 from tests.pipeline.walking import simulated
 
 
@@ -76,3 +76,20 @@ async def test_a_chore_that_takes_long_is_not_made_up_for():
     await clock.sleep(600)
     keeping.cancel()
     assert [round(at) for at in done] == [60, 260, 460]
+
+
+async def test_a_machine_that_slept_does_each_chore_once_and_not_for_every_time_it_missed():
+    clock = VirtualClock()
+    done = []
+
+    async def work():
+        done.append(clock.monotonic())
+
+    keeping = asyncio.create_task(keep_house(clock, [(60, work)]))
+    await clock.advance(0)
+    clock.jump(10 * 3600)
+    await clock.advance(0)
+    assert done == [36_000]
+    await clock.advance(60)
+    assert done == [36_000, 36_060]
+    keeping.cancel()

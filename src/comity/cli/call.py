@@ -6,6 +6,8 @@ that got no answer is repeated under it, and is then carried out once.
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Any, Final
 from uuid import uuid4
 
@@ -15,7 +17,7 @@ from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
 from comity.cli.outside import Outside
-from comity.cli.own_store import own_or_new_key, refuse_memory, writing
+from comity.cli.own_store import new_key, own_key, refuse_memory, writing
 from comity.cli.screen import note, one_line, print_foreign, print_json, waiting
 from comity.cli.targets import find_card
 from comity.clients.dispatch import DispatchResult
@@ -29,6 +31,7 @@ from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.envelope.replies import reply_is_bound
 from comity.core.errors import ConfigError, InvalidError
 from comity.core.identity.keys import SigningKey
+from comity.keys.identity import has_identity
 from comity.pipeline.directory.search import HaloMatch
 from comity.system_clock import SystemClock
 
@@ -105,11 +108,22 @@ def call(
     flags = {"directory.url": directory, "dispatch.timeout_seconds": timeout}
     settings = settings_of(data, config, **flags).settings
     refuse_memory(settings, "a call needs to know where the last one ended")
+    if said == passphrase_file == STDIN:
+        raise ConfigError("TEXT and the passphrase cannot both come from standard input; put one into a file")
     words = _words(said)
-    key, is_new = own_or_new_key(settings, passphrase_file)
-    if is_new and not as_json:
-        note(f"{settings.data} had no identity; it is {key.vacant_id} now")
-    result = asyncio.run(_call(settings, key, named, capability, words, key_of_call))
+    key = own_key(settings, passphrase_file) if has_identity(settings.data) else None
+
+    def caller() -> SigningKey:
+        """Made only once there is somebody to call."""
+        if key is not None:
+            return key
+        made = new_key(settings, passphrase_file)
+        if not as_json:
+            note(f"{settings.data} had no identity; it is {made.vacant_id} now")
+        return made
+
+    find = partial(find_card, named) if capability is None else partial(_choose, capability, key)
+    result = asyncio.run(_call(settings, Outside(settings, key), find, caller, _message(words), key_of_call))
     if as_json:
         print_json(_as_json(result))
     else:
@@ -119,27 +133,32 @@ def call(
 
 
 async def _call(
-    settings: Settings, key: SigningKey, target: str | None, query: str | None, words: str, key_of_call: str
+    settings: Settings,
+    ways: Outside,
+    find: Callable[[Outside], Awaitable[CapabilityCard]],
+    caller: Callable[[], SigningKey],
+    message: A2AMessage,
+    key_of_call: str,
 ) -> DispatchResult:
     seconds = settings.dispatch.timeout_seconds
     card: CapabilityCard | None = None
     try:
         async with asyncio.timeout(seconds):
-            ways = Outside(settings, key)
-            with waiting(f"looking for {query or target}"):
-                card = await _choose(query, ways, key) if target is None else await find_card(target, ways)
+            with waiting("looking for the agent"):
+                card = await find(ways)
+            callable_endpoint(card)
+            key = caller()
             if card.vacant_id == key.vacant_id:
                 raise InvalidError(
                     f"{card.vacant_id} is this data folder itself, and nobody calls itself; "
                     "call as somebody else, from another folder: --data DIR"
                 )
-            callable_endpoint(card)
             async with writing(settings, key) as (store, chain):
                 dispatcher = Dispatcher(
                     store, key, SystemClock(), ways.http, holder=chain, audit_level=settings.audit.level
                 )
                 with waiting(f"calling {card.vacant_id}"):
-                    return await dispatcher.call(card, _message(words), idempotency_key=key_of_call)
+                    return await dispatcher.call(card, message, idempotency_key=key_of_call)
     except TimeoutError:
         if card is None:
             raise NoAnswerError(
@@ -155,25 +174,26 @@ async def _call(
         raise
 
 
-async def _choose(query: str | None, ways: Outside, key: SigningKey) -> CapabilityCard:
+async def _choose(query: str, key: SigningKey | None, ways: Outside) -> CapabilityCard:
+    """The best of those in the directory who offer it and are not the caller."""
     directory = ways.directory()
 
     async def others(**asked: Any) -> list[HaloMatch]:
         found = await directory.aggregation_search(**asked)
-        return [match for match in found if match.capability_card.vacant_id != key.vacant_id]
+        return [match for match in found if key is None or match.vacant_id != key.vacant_id.hex()]
 
-    return await choose_target(query or "", others, None)
+    return await choose_target(query, others, None)
 
 
-def _arguments(target: str, text: str | None, capability: str | None) -> tuple[str | None, str]:
-    """Whom to call, if it was named, and what to say."""
+def _arguments(target: str, text: str | None, capability: str | None) -> tuple[str, str]:
+    """Whom to call, and what to say; with --capability the first and only argument is the text."""
     if capability is None:
         if text is None:
             raise ConfigError("TEXT is missing: comity call TARGET TEXT")
         return target, text
     if text is not None:
         raise ConfigError("--capability finds whom to call: leave TARGET out, or leave --capability out")
-    return None, target
+    return "", target
 
 
 def _checked_key(given: str | None) -> str:

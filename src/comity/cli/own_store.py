@@ -11,8 +11,8 @@ from comity.cli.options import passphrase_for, read_passphrase
 from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError
 from comity.core.guard.audit import AuditDraft, timestamp
-from comity.core.identity.keys import SigningKey
-from comity.keys.identity import create_identity, has_identity, load_identity
+from comity.core.identity.keys import SigningKey, VacantId
+from comity.keys.identity import create_identity, has_identity, load_identity, stored_vacant_id
 from comity.store.audit_trail import AuditTrail, open_head_file
 from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore
@@ -26,21 +26,29 @@ def refuse_memory(settings: Settings, what: str) -> None:
         raise ConfigError(f"store.engine memory keeps nothing on disk, and {what}; use sqlite")
 
 
+def own_id(settings: Settings) -> VacantId:
+    """Who the folder says it is."""
+    _refuse_missing(settings)
+    return stored_vacant_id(settings.data)
+
+
 def own_key(settings: Settings, passphrase_file: str | None) -> SigningKey:
     """The key of the folder."""
+    _refuse_missing(settings)
+    return load_identity(settings.data, passphrase=passphrase_for(settings.data, passphrase_file))
+
+
+def new_key(settings: Settings, passphrase_file: str | None) -> SigningKey:
+    """A key for a folder that has none."""
+    passphrase = None if passphrase_file is None else read_passphrase(passphrase_file)
+    return create_identity(settings.data, passphrase=passphrase)
+
+
+def _refuse_missing(settings: Settings) -> None:
     if not has_identity(settings.data):
         raise NotFoundError(
             f"there is no identity in {settings.data}; make one with `comity id new`, or start a node: comity up"
         )
-    return load_identity(settings.data, passphrase=passphrase_for(settings.data, passphrase_file))
-
-
-def own_or_new_key(settings: Settings, passphrase_file: str | None) -> tuple[SigningKey, bool]:
-    """The key of the folder, made first when there is none; and whether it was."""
-    if has_identity(settings.data):
-        return own_key(settings, passphrase_file), False
-    passphrase = None if passphrase_file is None else read_passphrase(passphrase_file)
-    return create_identity(settings.data, passphrase=passphrase), True
 
 
 @contextlib.asynccontextmanager

@@ -9,10 +9,10 @@ from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
 from comity.cli.own_node import own_node
 from comity.cli.own_state import current_state, set_state
+from comity.cli.own_store import own_id
 from comity.cli.screen import print_fields, print_json, print_line
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.errors import ConfigError
-from comity.keys.identity import stored_vacant_id
 
 app = new_app("Show or set the state of this node's agent: whether it takes calls.")
 
@@ -37,7 +37,7 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
     """Show the state, as the running node has it or as it is stored."""
     settings = settings_of(data, config).settings
     own = own_node(settings)
-    vacant_id = stored_vacant_id(settings.data)
+    vacant_id = own_id(settings)
     state = asyncio.run(current_state(settings, own))
     if as_json:
         print_json({"vacant_id": vacant_id.hex(), "state": state.value, "node": own.url if own else None})

@@ -298,6 +298,7 @@ async def test_a_peer_that_takes_it_in_time_is_not():
         connection.pause_writing()
         await asyncio.sleep(PATIENCE - 8)
         connection.resume_writing()
+    await asyncio.sleep(PATIENCE * 2)
     assert not wire.gone
 
 
@@ -306,10 +307,11 @@ async def test_a_connection_that_does_not_end_when_it_is_closed_is_cut():
     house = House()
     connection, wire = house.connect()
     wire.stuck = True
-    connection.data_received(b"garbage\r\n\r\n")
-    connection.transport.close()
+    connection.data_received(GET[:-2] + b"connection: close\r\n\r\n")
+    await asyncio.sleep(PATIENCE - 1)
+    assert wire.closing
     assert not wire.gone
-    await asyncio.sleep(PATIENCE * 1.6)
+    await asyncio.sleep(PATIENCE)
     assert wire.gone
 
 
