@@ -14,6 +14,7 @@ from comity.keys.identity import create_identity
 from comity.store.audit_trail import AuditTrail, HeadFile
 from comity.store.sqlite import SqliteStore
 from comity.system_clock import SystemClock
+from tests.cli.neighbourhood import Neighbourhood
 
 COMITY = [sys.executable, "-m", "comity"]
 
@@ -102,3 +103,11 @@ def record(data, identity):
         asyncio.run(_write(data, identity, chain, [event] * count))
 
     return write
+
+
+@pytest.fixture
+def neighbourhood():
+    """Nodes and servers of a test, gone with it."""
+    started = Neighbourhood()
+    yield started
+    started.close()

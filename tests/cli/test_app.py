@@ -107,6 +107,15 @@ def test_each_command_is_what_the_table_says(entry):
         "id show",
         "id new",
         "id export",
+        "id import",
+        "call",
+        "search",
+        "card show",
+        "card publish",
+        "card verify",
+        "chain show",
+        "state show",
+        "state set",
         "audit verify",
         "audit tail",
         "audit adopt",
@@ -148,6 +157,16 @@ def test_help_fits_the_terminal(comity, monkeypatch, columns):
         (["up", "--host", "0.0.0.0"], "host 0.0.0.0 can be reached from other machines"),
         (["up", "--tls-cert", "x.pem"], "tls.cert is set without tls.key"),
         (["up", "--config", "nowhere.toml"], "nowhere.toml does not exist"),
+        (
+            ["up", "--agent", "nobody"],
+            "--agent must be echo, module:function, mcp:… or openai:…, not 'nobody'",
+        ),
+        (["up", "--name", "a/b"], "--name must be a name of at most 64"),
+        (
+            ["up", "--capability", "x"],
+            "--capability and --name describe an agent, and none is set; add --agent",
+        ),
+        (["up", "--agent", "echo", "--directory", "x"], "--directory must be an address"),
     ],
 )
 def test_a_wrong_call_gets_one_sentence_and_exit_code_2(comity, arguments, words):
@@ -219,7 +238,7 @@ def complete(program, line, shell="bash"):
 def test_the_shell_completes_commands_options_and_members(program):
     assert complete(program, "comity ")[: len(COMMANDS)] == [entry.name for entry in COMMANDS]
     assert complete(program, "comity do") == ["doctor", ""]
-    assert complete(program, "comity id ") == ["show", "new", "export", ""]
+    assert complete(program, "comity id ") == ["show", "new", "export", "import", ""]
     assert complete(program, "comity audit verify --js") == ["--json", ""]
 
 

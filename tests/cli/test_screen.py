@@ -1,4 +1,5 @@
 import contextlib
+import io
 import os
 import re
 import subprocess
@@ -6,7 +7,7 @@ import sys
 
 import pytest
 
-from comity.cli.screen import print_fields, print_json, print_table
+from comity.cli.screen import one_line, print_fields, print_foreign, print_json, print_table, waiting
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -25,6 +26,63 @@ def test_in_a_pipe_columns_stand_in_line_and_nothing_is_cut(capsys):
 def test_fields_stand_in_line(capsys):
     print_fields([("a", "1"), ("long", "2"), ("", "3")], indent=" ")
     assert capsys.readouterr().out == " a     1\n long  2\n       3\n"
+
+
+ACTS = "\x1b]0;mine\x07 \x1b[2J \r \x9b31m \u202egnp.exe \u2028"
+
+
+class Stream(io.TextIOWrapper):
+    def __init__(self, encoding="utf-8", *, terminal=False):
+        super().__init__(io.BytesIO(), encoding=encoding, newline="")
+        self.isatty = lambda: terminal
+
+    def seen(self):
+        self.flush()
+        return self.buffer.getvalue().decode(self.encoding)
+
+
+def test_a_terminal_shows_what_a_stranger_wrote_and_does_not_obey_it(monkeypatch):
+    stdout = Stream(terminal=True)
+    monkeypatch.setattr("sys.stdout", stdout)
+    print_foreign(f"first\n\tsecond {ACTS}")
+    shown = stdout.seen()
+    assert shown.startswith("first\n\tsecond \\u001b]0;mine\\u0007 ")
+    assert shown.endswith("\n")
+    assert not set(shown) & set("\x1b\x07\r\x9b\u202e\u2028")
+    assert one_line(f"a\n\tb {ACTS}").startswith("a b \\u001b")
+
+
+def test_a_pipe_gets_what_a_stranger_wrote_as_it_is(monkeypatch):
+    stdout = Stream()
+    monkeypatch.setattr("sys.stdout", stdout)
+    print_foreign(f"a\n{ACTS}")
+    print_foreign("ends\n")
+    assert stdout.seen() == f"a\n{ACTS}\nends\n"
+
+
+def test_what_stdout_cannot_spell_is_spelled_in_ascii(monkeypatch):
+    stdout = Stream("latin-1")
+    monkeypatch.setattr("sys.stdout", stdout)
+    print_foreign("ü 🙂")
+    assert stdout.seen() == "ü \\U0001f642\n"
+    assert one_line("ü 🙂 \udcff") == "ü \\U0001f642 \\udcff"
+
+
+def test_what_is_waited_for_is_shown_at_a_terminal_and_taken_back(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stderr = Stream(terminal=True)
+    monkeypatch.setattr("sys.stderr", stderr)
+    with pytest.raises(ZeroDivisionError), waiting("calling " + "x" * 100):
+        raise ZeroDivisionError
+    assert ANSI.sub("", stderr.seen()) == "calling " + "x" * 31 + "\r"
+    assert stderr.seen().endswith("\r\x1b[K")
+    stderr.isatty = lambda: False
+    before = stderr.seen()
+    with waiting("calling"):
+        pass
+    assert stderr.seen() == before
 
 
 def at_terminal(environ, columns, *arguments):
@@ -53,7 +111,7 @@ def at_terminal(environ, columns, *arguments):
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-@pytest.mark.parametrize("command", ["--help", "doctor", "config show"])
+@pytest.mark.parametrize("command", ["--help", "doctor", "config show", "call --help", "card publish --help"])
 def test_at_a_terminal_there_is_colour_and_every_line_fits(environ, command, columns):
     seen = at_terminal(environ, columns, *command.split())
     assert ANSI.search(seen)

@@ -135,6 +135,59 @@ def test_people_get_address_identity_folder_link_and_next_steps(start, data):
     assert stop(node, signal.SIGINT) == (0, "Stopped.\n", "")
 
 
+def test_an_agent_answers_calls_and_people_see_what_it_offers_and_what_to_do(start, program, data, tmp_path):
+    node = start("--port", "0", "--agent", "echo", "--capability", "repeats", "--name", "Echo")
+    lines = []
+    while "Ctrl-C" not in (line := node.stdout.readline()):
+        assert line, node.stderr.read()
+        lines.append(line)
+    facts = {line.split()[0]: line.split()[-1] for line in lines if len(line.split()) > 1}
+    assert (facts["agent"], facts["offers"]) == ("echo", "repeats")
+    assert facts["endpoint"] == facts["address"] + "/a2a/message/send"
+    text = "".join(lines)
+    assert "comity card show  " in text
+    assert "comity card publish  " in text
+    guest = f"comity call {facts['address']} hello --data ~/comity-guest"
+    assert guest in text
+    called = program(*guest.split()[1:-1], tmp_path / "guest")
+    assert called.code == 0
+    assert called.out.endswith(": hello\n")
+    assert json.loads(get(f"{facts['address']}/health")[1])["name"] == "Echo"
+    assert stop(node)[0] == 0
+
+
+def test_the_ready_line_of_an_agent_says_where_it_is_called(start, tmp_path):
+    (tmp_path / "polite.py").write_text("def greet(text):\n    return f'Good day, {text}'\n")
+    node = start("--port", "0", "--json", "--agent", "polite:greet", cwd=tmp_path)
+    ready = json.loads(node.stdout.readline())
+    assert ready["endpoint"] == ready["url"] + "/a2a/message/send"
+    assert ready["capability"] == "answers with polite:greet"
+    assert stop(node)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        ("nowhere_at_all:run", "the module nowhere_at_all was not found"),
+        ("json:nothing", "json has no nothing"),
+        ("openai:x", "names no model"),
+    ],
+)
+def test_an_agent_that_cannot_be_loaded_starts_nothing(refused, data, agent, words):
+    code, said = refused("--port", "0", "--agent", agent)
+    assert code == 2
+    assert words in said
+    assert not data.exists()
+
+
+def test_an_agent_of_the_settings_that_cannot_be_loaded_starts_nothing(refused, data):
+    data.mkdir(mode=0o700)
+    (data / "config.toml").write_text('[agent]\nbehaviour = "json:nothing"\n')
+    code, _ = refused("--port", "0")
+    assert code == 2
+    assert [path.name for path in data.iterdir()] == ["config.toml"]
+
+
 def test_a_taken_default_port_moves_and_says_so(start):
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):  # taken by somebody else: just as well

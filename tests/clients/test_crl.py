@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, PAUSE, STALE_GRACE, CrlFetcher
+from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
 from comity.clients.guarded_http import Answer, GuardedHttp
 from comity.clients.refusals import UnreachableError
 from comity.core.revocation.crl import RevocationList
@@ -26,12 +26,17 @@ from tests.core.revocation.samples import (
     entry,
 )
 
+# shorter than the hour after which every list is asked for again
+LIFE = 600
+GRACE = 300
+PAUSE = 10
+
 
 class FakeHttp:
     """Gives `body` with `status` after `delay`, or raises `error`."""
 
     def __init__(self, body=None):
-        self.body = crl_body(KEY) if body is None else body
+        self.body = crl_body(KEY, next_update=NOW + LIFE) if body is None else body
         self.status = 200
         self.delay = 0.0
         self.error = None
@@ -97,11 +102,11 @@ def source(number):
 
 @simulated
 async def test_a_list_is_fetched_once_and_kept_while_it_is_fresh(world):
-    at = world(crl_body(KEY, entry("j-1")))
+    at = world(crl_body(KEY, entry("j-1"), next_update=NOW + LIFE))
     found = await at.current()
     assert isinstance(found, RevocationList)
     assert "j-1" in found.jtis
-    await at.at(HOUR - 1)
+    await at.at(LIFE - 1)
     assert await at.current() is found
     assert at.http.asked == [("GET", "https://creed.example/crl")]
 
@@ -132,7 +137,7 @@ class TestStaleLists:
     async def aged(at, seconds):
         """A world whose list has been out of date for so many seconds."""
         found = await at.current()
-        await at.at(HOUR + seconds)
+        await at.at(LIFE + seconds)
         return found
 
     def test_an_old_list_is_handed_out_at_once_while_the_next_one_is_fetched(self):
@@ -140,19 +145,19 @@ class TestStaleLists:
         async def run(world):
             at = world()
             old = await self.aged(at, 0)
-            at.http.body = crl_body(KEY, published_at=NOW + HOUR, next_update=NOW + 2 * HOUR)
+            at.http.body = crl_body(KEY, published_at=NOW + LIFE, next_update=NOW + HOUR)
             at.http.delay = 1.0
             assert await at.current() is old
-            assert at.monotonic() == pytest.approx(HOUR)
+            assert at.monotonic() == pytest.approx(LIFE)
             assert await at.current() is old
             await asyncio.sleep(1.1)
             new = await at.current()
-            assert new.published_at == NOW + HOUR
+            assert new.published_at == NOW + LIFE
             assert at.requests == 2
 
         run()
 
-    @pytest.mark.parametrize(("seconds", "usable"), [(STALE_GRACE - 1, True), (STALE_GRACE, False)])
+    @pytest.mark.parametrize(("seconds", "usable"), [(GRACE - 1, True), (GRACE, False)])
     def test_the_grace_ends(self, seconds, usable):
         @simulated
         async def run(world):
@@ -169,9 +174,9 @@ class TestStaleLists:
         @simulated
         async def run(world):
             at = world()
-            await self.aged(at, STALE_GRACE)
-            at.http.body = crl_body(KEY, published_at=NOW + HOUR, next_update=NOW + 2 * HOUR)
-            assert (await at.current()).published_at == NOW + HOUR
+            await self.aged(at, GRACE)
+            at.http.body = crl_body(KEY, published_at=NOW + LIFE, next_update=NOW + HOUR)
+            assert (await at.current()).published_at == NOW + LIFE
 
         run()
 
@@ -195,9 +200,9 @@ class TestStaleLists:
     def test_an_older_list_never_replaces_a_newer_one(self):
         @simulated
         async def run(world):
-            at = world(crl_body(KEY, entry("j-1"), published_at=NOW + 10, next_update=NOW + HOUR))
+            at = world(crl_body(KEY, entry("j-1"), published_at=NOW + 10, next_update=NOW + LIFE))
             newer = await self.aged(at, 0)
-            at.http.body = crl_body(KEY, published_at=NOW + 9, next_update=NOW + 2 * HOUR)
+            at.http.body = crl_body(KEY, published_at=NOW + 9, next_update=NOW + HOUR)
             assert await at.current() is newer
             await asyncio.sleep(1)
             assert await at.current() is newer
@@ -220,29 +225,51 @@ async def test_a_list_dated_for_years_is_asked_for_again_every_hour(world):
     assert at.requests == 2
 
 
+@simulated
+async def test_the_same_list_again_is_no_failure(world):
+    at = world(crl_body(KEY, next_update=NOW + 10**8))
+    await at.current()
+    await at.at(HOUR)
+    await at.current()
+    await at.at(2 * HOUR - 1)
+    await at.current()
+    assert at.requests == 2
+
+
 class TestClocks:
-    def test_a_wall_clock_set_back_does_not_keep_a_list_alive(self):
+    @staticmethod
+    def seen(step, seconds, error=None):
+        """What is handed out after so many seconds when the wall clock was moved, and after one more."""
+        seen = []
+
         @simulated
         async def run(world):
             at = world()
-            await at.current()
-            at.step = -10.0 * HOUR
-            await at.at(HOUR + STALE_GRACE)
-            at.http.error = UnreachableError("gone")
-            assert isinstance(await at.current(), Unavailable)
+            seen.append(await at.current())
+            at.http.body = crl_body(KEY, published_at=NOW + LIFE, next_update=NOW + 10 * HOUR)
+            at.http.error = error
+            at.step = float(step)
+            await at.at(seconds)
+            seen.append(await at.current())
+            await asyncio.sleep(1)
+            seen.append(await at.current())
 
         run()
+        return seen
+
+    def test_a_wall_clock_set_back_does_not_keep_a_list_alive(self):
+        old, at_the_end, then = self.seen(-HOUR, LIFE)
+        assert at_the_end is old
+        assert then.published_at == NOW + LIFE
+        _, after_the_grace, _ = self.seen(-HOUR, LIFE + GRACE, UnreachableError("gone"))
+        assert isinstance(after_the_grace, Unavailable)
 
     def test_a_machine_that_was_asleep_asks_again(self):
-        @simulated
-        async def run(world):
-            at = world()
-            await at.current()
-            at.step = float(HOUR + STALE_GRACE)
-            at.http.body = crl_body(KEY, published_at=NOW + HOUR, next_update=NOW + 2 * HOUR)
-            assert (await at.current()).published_at == NOW + HOUR
-
-        run()
+        old, awake, then = self.seen(LIFE, 1)
+        assert awake is old
+        assert then.published_at == NOW + LIFE
+        _, late, _ = self.seen(LIFE + GRACE, 1)
+        assert late.published_at == NOW + LIFE
 
 
 @pytest.mark.parametrize(
@@ -373,6 +400,22 @@ async def test_closing_lets_nobody_wait(world):
     assert "closed" in (await waiting).reason
     assert "closed" in (await at.current()).reason
     assert at.monotonic() == pytest.approx(1)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def test_a_failure_is_told_to_the_log_and_a_defect_with_its_place(caplog):
+    @simulated
+    async def run(world):
+        for error in (UnreachableError("nobody there"), RuntimeError("a defect")):
+            at = world()
+            at.http.error = error
+            await at.current()
+
+    run()
+    told, defect, _ = caplog.records
+    assert "creed" in told.message
+    assert "nobody there" in told.message
+    assert defect.exc_info[0] is RuntimeError
 
 
 @pytest.mark.usefixtures("patience")

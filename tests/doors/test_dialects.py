@@ -63,6 +63,7 @@ LOOKS = {
     errors.RetryLaterError: (503, jsonrpc.INTERNAL_ERROR),
     errors.OverloadedError: (503, jsonrpc.INTERNAL_ERROR),
     errors.DeadlineError: (504, jsonrpc.INTERNAL_ERROR),
+    errors.PeerError: (502, jsonrpc.INTERNAL_ERROR),
     errors.ConfigError: (500, jsonrpc.INTERNAL_ERROR),
     errors.KeyRefusedError: (500, jsonrpc.INTERNAL_ERROR),
     errors.StoreError: (503, jsonrpc.INTERNAL_ERROR),

@@ -37,6 +37,7 @@ def test_the_claim_tells_others_where_the_node_is(tmp_path):
     assert running_node(tmp_path).url == "http://x"
     claim.release()
     assert running_node(tmp_path) is None
+    assert (tmp_path / CLAIM_FILE).read_bytes() == b""  # nothing to mislead who cannot see the lock
 
 
 def test_the_file_is_for_its_owner_only(tmp_path):

@@ -34,6 +34,7 @@ COMMANDS = (
     Announced("doctor", "comity.cli.doctor", "Check this machine and say what to do", "Run a node"),
     Announced("call", "comity.cli.call", "Call an agent and print its signed reply", "Meet others"),
     Announced("search", "comity.cli.search", "Find agents by what they offer", "Meet others"),
+    Announced("hello", "comity.cli.hello", "Negotiate with a VCP server and show its answer", "Meet others"),
     Announced("card", "comity.cli.card", "Show, publish or verify what an agent offers", "Meet others"),
     Announced("id", "comity.cli.identity", "Show, make, export or import an identity", "Look inside"),
     Announced("chain", "comity.cli.chain", "Show the chains of messages with other agents", "Look inside"),

@@ -21,6 +21,7 @@ from comity.cli.own_state import current_state, set_state
 from comity.cli.own_store import own_key
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line
 from comity.cli.targets import find_card
+from comity.clients.addresses import literal
 from comity.clients.directory import DirectoryClient
 from comity.clients.urls import read_url
 from comity.config import Settings, is_loopback
@@ -209,6 +210,7 @@ async def _publish(
     ways = Outside(settings, key)
     where = ways.directory_url
     card = await own_card(settings, ways.own, passphrase_file)
+    _refuse_unspecified(card)
     new_state(await current_state(settings, ways.own), RuntimeState.ACTIVE.value)  # refused if ARCHIVED
     directory = ways.directory()
     known = await _event_of(directory, card, visibility)
@@ -253,6 +255,15 @@ def _visibility(text: str) -> Visibility:
         return Visibility(text.upper())
     except ValueError:
         raise ConfigError(f"--visibility must be PUBLIC, RESTRICTED or NONE, not {text[:60]!r}") from None
+
+
+def _refuse_unspecified(card: CapabilityCard) -> None:
+    host = literal(read_url(card.endpoint or "").host)
+    if host is not None and host.is_unspecified:
+        raise ConfigError(
+            f"the card names {card.endpoint}, where nobody can call it; start the node with --host and an "
+            "address that others can reach"
+        )
 
 
 def _warn_of_loopback(card: CapabilityCard, directory: str) -> None:

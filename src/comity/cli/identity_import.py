@@ -6,6 +6,8 @@ forwards, and a settings file that exists is left alone.
 
 import json
 import os
+import tempfile
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
@@ -81,22 +83,28 @@ def _take_words(settings: Settings, source: VacantFolder, report: Takeover, *, m
     for setting, text in (("name", source.name), ("capability", source.capability)):
         if text is None:
             continue
-        if not _fits(f"agent.{setting}", text):
+        line = f"{setting} = {_toml(text)}\n"
+        if not _fits(line):
             report.left.append((setting, f"{one_line(text)} cannot be agent.{setting}"))
         elif not may_configure or os.path.lexists(file):
             report.left.append((setting, f"{one_line(text)}: set it as agent.{setting}, if you want it"))
         else:
-            lines.append(f"{setting} = {_toml(text)}\n")
+            lines.append(line)
             report.taken.append((setting, f"{one_line(text)}, as agent.{setting} in {CONFIG_FILE}"))
     if lines:
         file.write_text("[agent]\n" + "".join(lines), "utf-8")
 
 
-def _fits(key: str, text: str) -> bool:
-    try:
-        return load_settings({"data": ".", "config": os.devnull, key: text}, environ={}) is not None
-    except ConfigError:
-        return False
+def _fits(line: str) -> bool:
+    """Whether a settings file with this line is read: one that is not would stop every command."""
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / CONFIG_FILE
+        try:
+            draft.write_text(f"[agent]\n{line}", "utf-8")
+            load_settings({"data": folder, "config": draft}, environ={})
+        except (ConfigError, UnicodeEncodeError):
+            return False
+    return True
 
 
 def _toml(text: str) -> str:

@@ -160,6 +160,5 @@ class CrlFetcher:
 
     def _keep(self, source: CrlSource, held: _Held) -> None:
         self._held[source] = held
-        self._held.move_to_end(source)
         while len(self._held) > self._kept:
             self._held.popitem(last=False)

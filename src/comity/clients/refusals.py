@@ -11,7 +11,7 @@
 """
 
 from comity.core.envelope.errors import ProtocolError
-from comity.core.errors import ComityError, ForbiddenError, RetryLaterError
+from comity.core.errors import ForbiddenError, PeerError, RetryLaterError
 
 _DETAIL_LIMIT = 500
 
@@ -28,11 +28,11 @@ class NoAnswerError(RetryLaterError):
     code = "no_answer"
 
 
-class UnusableAnswerError(ComityError):
+class UnusableAnswerError(PeerError):
     code = "unusable_answer"
 
 
-class CallRefusedError(ProtocolError):
+class CallRefusedError(ProtocolError, PeerError):
     """`status` and `detail` are the target's own; `detail` is text of a stranger."""
 
     code = "call_refused"
@@ -45,5 +45,5 @@ class CallRefusedError(ProtocolError):
         self.detail = detail
 
 
-class ReplyLostError(ProtocolError):
+class ReplyLostError(ProtocolError, PeerError):
     code = "reply_lost"

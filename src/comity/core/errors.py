@@ -80,6 +80,12 @@ class DeadlineError(ComityError):
     code = "deadline"
 
 
+class PeerError(ComityError):
+    """Whom we called answered with something that cannot be used."""
+
+    code = "peer"
+
+
 class ConfigError(ComityError):
     """A setting, a flag or an environment variable that cannot be used."""
 

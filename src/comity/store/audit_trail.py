@@ -10,6 +10,7 @@ crash; it is never ahead of it.
 """
 
 import contextlib
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,8 @@ try:
     import fcntl
 except ImportError:  # Windows has no advisory locks of this kind; one process per chain is then a promise
     fcntl = None  # type: ignore[assignment]
+
+log = logging.getLogger("comity.store")
 
 HEADS = "audit-head"
 CHECKPOINTS = "audit-checkpoint"
@@ -184,10 +187,16 @@ class AuditTrail:
         return self._sealed
 
     def publish(self) -> None:
-        """Keep the sealed head outside, now that its commit is durable."""
-        if self._head_file is not None:
-            self._head_file.write(self._sealed)
+        """Keep the sealed head outside, now that its commit is durable.
+
+        What is committed stays committed: a head that cannot be written lags behind, and the log says so.
+        """
         self.moved = False
+        if self._head_file is not None:
+            try:
+                self._head_file.write(self._sealed)
+            except OSError as reason:
+                log.error("the audit head cannot be kept in %s: %s", self._head_file.path, reason)  # noqa: TRY400 - a sentence, no fault of ours
 
     def close(self) -> None:
         if self._head_file is not None:

@@ -7,14 +7,17 @@ callers share one sync. A caller hears of its transaction only after its batch i
 
 import asyncio
 import contextlib
+import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from comity.core.errors import OverloadedError, StoreUnavailableError
+from comity.core.errors import OverloadedError, StoreError, StoreUnavailableError
 from comity.core.guard.audit import AuditDraft
 from comity.store.operations import Operation
+
+log = logging.getLogger("comity.store")
 
 BATCH_OPERATIONS = 256
 BACKLOG = 16_384
@@ -104,12 +107,22 @@ class GroupCommit:
             loop, works = first
             ending = not self._gather_more(works)
             for batch in _batches(works):
-                outcomes = self._write(batch)
+                outcomes = self._outcomes(batch)
                 # The loop may be closed under us when the process is being torn down.
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(self._tell, batch, outcomes)
             if ending:
                 return
+
+    def _outcomes(self, batch: Sequence[Work]) -> Sequence[Outcome]:
+        """Whatever goes wrong, every caller hears of it and the thread goes on."""
+        try:
+            return self._write(batch)
+        except Exception as fault:
+            log.exception("a batch of %d transactions failed", len(batch))
+            refusal = StoreError("the store failed on this batch; its log says why, ask it what it holds")
+            refusal.__cause__ = fault
+            return [refusal] * len(batch)
 
     def _gather_more(self, works: list[Work]) -> bool:
         """Add what is already waiting; never wait for more. False when told to end."""

@@ -58,8 +58,8 @@ class TestTheRequestOfTheDocument:
 
 class TestBothShapes:
     def test_of_the_wire_are_read(self):
-        for given in (WIRE, {"wire": WIRE}):
-            assert read_request({"categorical": given}, session()).categorical == parse(WIRE)
+        for said in (WIRE, {"wire": WIRE}):
+            assert read_request({"categorical": said}, session()).categorical == parse(WIRE)
 
     def test_of_the_preferences_are_read(self):
         for name in ("generation_preferences", "generation_prefs"):
@@ -75,8 +75,8 @@ class TestBothShapes:
         assert fields(request) == ["generation_prefs"]
 
     def test_of_signals_are_read(self):
-        for given in ({"personal": PAIN}, {"personal": {"signals": PAIN}}, {"extensions": {PERSONAL: PAIN}}):
-            request = read_request(given, PERSONAL_SESSION)
+        for said in ({"personal": PAIN}, {"personal": {"signals": PAIN}}, {"extensions": {PERSONAL: PAIN}}):
+            request = read_request(said, PERSONAL_SESSION)
             assert request.signals == {"body_signals": Signal(category="pain", intensity=4)}
             assert request.extensions == {}
             assert len(request.accepted) == 1
@@ -183,9 +183,9 @@ class TestConstitutionText:
         assert fields(read_request({"constitution": 5}, session(version="1.0"))) == ["constitution"]
 
     def test_is_a_text(self):
-        for given in (5, [], {"text": "x"}):
+        for said in (5, [], {"text": "x"}):
             with pytest.raises(ContextError) as refusal:
-                read_request({"constitution": given}, session())
+                read_request({"constitution": said}, session())
             assert refusal.value.field == "constitution"
 
     def test_is_scanned_before_anything_else_is_judged(self):

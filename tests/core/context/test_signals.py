@@ -116,7 +116,7 @@ class TestPersonal:
                 assert read_personal(personal).of.keys() <= CATEGORIES.keys()
             except ContextError as refusal:
                 field = refusal.field
-                assert field.startswith("personal")  # noqa: PT017 - either outcome is right
+                assert field.startswith("personal")
 
 
 class TestTheFloatsOf30:

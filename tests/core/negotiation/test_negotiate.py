@@ -5,8 +5,8 @@ from msgspec import UNSET
 
 from comity.core.errors import ConfigError, StoreError
 from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
-from comity.core.negotiation.messages import Ack, VcpError, encode, is_extension_id
-from comity.core.negotiation.negotiate import implicit_session, negotiate, screen, session_from
+from comity.core.negotiation.messages import Ack, HandshakeError, VcpError, encode, is_extension_id
+from comity.core.negotiation.negotiate import implicit_session, negotiate, refusal, screen, session_from
 from comity.core.negotiation.registry import Extension, ExtensionRegistry
 from comity.core.negotiation.versions import V1_0, V3_1, Version, offered
 from tests.core.negotiation.samples import (
@@ -62,6 +62,10 @@ class TestTheVersion:
         answer = negotiate(hello(version=version, min_version=lowest), policy(versions=unordered))
         assert answer.code == "VERSION_UNSUPPORTED"
         assert answer.supported_versions == ("1.0", "3.1")
+
+    def test_that_is_upside_down_is_told_so(self):
+        answer = negotiate(hello(version="3.0", min_version="3.1"), policy())
+        assert "min_version 3.1 is above version 3.0" in answer.message
 
     def test_with_a_patch_is_agreed_on_without_it(self):
         assert negotiate(hello(version="3.1.7", min_version="3.1.9"), policy()).version == "3.1"
@@ -263,3 +267,14 @@ class TestTheSession:
 def test_screening_is_the_part_before_the_identity():
     assert screen(hello(identity="whatever"), policy(identity="verified")) == V3_1
     assert screen(hello(version="1.0"), policy()) == V1_0
+
+
+def test_a_hello_that_cannot_be_read_is_told_which_versions_there_are_if_that_is_the_matter():
+    told = refusal(HandshakeError("VERSION_UNSUPPORTED", "version must be a text"), policy())
+    assert told.supported_versions == ("1.0", "2.0", "3.0", "3.1")
+    other = refusal(HandshakeError("IDENTITY_INVALID", "identity must be a text"), policy())
+    assert (other.code, other.message, other.supported_versions) == (
+        "IDENTITY_INVALID",
+        "identity must be a text",
+        UNSET,
+    )

@@ -76,6 +76,13 @@ def test_the_signed_shape_never_comes_without_a_signature():
             read(members, source)
 
 
+def test_entries_make_it_the_signed_shape_whatever_else_is_in_it():
+    both = signed_again(crl(KEY, entry("j-1")) | {"revoked": []})
+    assert "j-1" in read(both).jtis
+    with pytest.raises(InvalidError, match="no key"):
+        read(both, UNSIGNED_SOURCE)
+
+
 class TestTheOtherShape:
     def test_counts_unsigned_only_where_that_was_allowed(self):
         assert "j" in read(alternate("j"), UNSIGNED_SOURCE).jtis

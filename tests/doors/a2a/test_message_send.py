@@ -67,6 +67,11 @@ async def test_another_content_type_is_415_before_the_body_is_looked_at(server, 
     assert "expected application/json" in detail_of(response, 415)
 
 
+async def test_a_content_type_that_comes_twice_is_400(server):
+    twice = [("content-type", "application/json"), ("content-type", "application/json")]
+    assert "2 times" in detail_of(await server.post(None, json=None, content=b"{}", headers=twice), 400)
+
+
 async def test_no_content_type_is_415(server):
     assert "None" in detail_of(await server.post(None, json=None, content=b"{}"), 415)
 

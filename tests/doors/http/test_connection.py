@@ -294,7 +294,7 @@ async def test_a_peer_that_takes_it_in_time_is_not():
     connection, wire = house.connect()
     connection.data_received(GET)
     await settle()
-    for _ in range(5):
+    for _ in range(2):
         connection.pause_writing()
         await asyncio.sleep(PATIENCE - 8)
         connection.resume_writing()
@@ -503,6 +503,23 @@ async def test_a_peer_that_is_still_sending_may_read_its_answer_before_the_conne
     assert wire.gone
     assert wire.answers == [(401, b"no")]
     assert not house.state.connections
+
+
+class RefusingLate(Refusing):
+    async def app(self, scope, receive, send):
+        await asyncio.sleep(1)
+        await super().app(scope, receive, send)
+
+
+@simulated
+async def test_a_peer_that_was_held_back_is_read_again_while_it_reads_its_answer():
+    house = RefusingLate()
+    connection, wire = house.connect()
+    connection.data_received(POST + b"connection: close\r\ncontent-length: 500000\r\n\r\n" + b"x" * 100_000)
+    assert not wire.reading
+    await asyncio.sleep(1.1)
+    assert wire.answers == [(401, b"no")]
+    assert wire.reading
 
 
 @simulated

@@ -240,3 +240,36 @@ async def test_a_backup_copied_while_closed_opens_as_it_is(path, clock, tmp_path
     store = await SqliteStore.open(copy, clock)
     assert await store.get("s", "0001")
     await store.close()
+
+
+async def test_a_head_file_that_cannot_be_written_holds_no_commit_up(
+    path, clock, tmp_path, monkeypatch, caplog
+):
+    trail = trail_at(tmp_path)
+    store = await SqliteStore.open(path, clock, trail)
+
+    def fail(_head: bytes) -> None:
+        raise OSError(5, "input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(trail._head_file, "write", fail)
+        await store.commit(Append(log="l", data=b"x"), audit=[draft()])
+        await store.commit(Append(log="l", data=b"y"), audit=[draft()])
+    assert "audit head cannot be kept" in caplog.text
+    assert await store.end("audit:main") == 2
+    await store.close()
+
+
+async def test_a_fault_in_the_writer_is_told_and_the_next_batch_is_written(path, clock, monkeypatch, caplog):
+    store = await SqliteStore.open(path, clock)
+
+    def fail(_batch) -> None:
+        raise KeyError("a fault of ours")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store._commits, "_write", fail)
+        with pytest.raises(StoreError, match="failed on this batch"):
+            await store.commit(Append(log="l", data=b"x"))
+    await store.commit(Append(log="l", data=b"y"))
+    assert "a fault of ours" in caplog.text
+    await store.close()

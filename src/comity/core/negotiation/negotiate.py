@@ -7,14 +7,12 @@ that has to wait for the check calls them apart, everybody else calls `negotiate
 Nothing here depends on anything but its arguments, and the order of the server's versions means nothing.
 """
 
-from collections.abc import Iterable
-
 from msgspec import UNSET
 
 from comity.core.errors import ComityError, MalformedError
 from comity.core.negotiation import features, versions
 from comity.core.negotiation.capabilities import STATE_BEARING
-from comity.core.negotiation.messages import Ack, Hello, VcpError, is_extension_id
+from comity.core.negotiation.messages import Ack, HandshakeError, Hello, VcpError, is_extension_id
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.session import Identity, Session
 from comity.core.negotiation.versions import V3_1, Version
@@ -46,15 +44,15 @@ def screen(hello: Hello, policy: ServerPolicy) -> Version | VcpError:
         highest = versions.parse(hello.version)
         lowest = versions.parse(hello.min_version)
     except MalformedError as fault:
-        return version_unsupported(policy, f"The hello's versions are malformed: {fault.message}")
+        return _version_unsupported(policy, f"The hello's versions are malformed: {fault.message}")
     if lowest > highest:
-        return version_unsupported(
+        return _version_unsupported(
             policy, f"min_version {lowest} is above version {highest}; send the lower one as min_version"
         )
     version = versions.negotiated(lowest, highest, policy.versions)
     if version is None:
         wanted = str(highest) if lowest == highest else f"{lowest} to {highest}"
-        return version_unsupported(policy, f"No version in common: the client speaks VCP {wanted}")
+        return _version_unsupported(policy, f"No version in common: the client speaks VCP {wanted}")
     if policy.lacks_encryption:
         return NO_ENCRYPTION
     return version
@@ -107,13 +105,11 @@ def conclude(
     )
 
 
-def version_unsupported(policy: ServerPolicy, why: str) -> VcpError:
-    supported = _ascending(policy.versions)
-    return VcpError(
-        code="VERSION_UNSUPPORTED",
-        message=f"{why}; the server speaks VCP {supported[0]} to {supported[-1]}",
-        supported_versions=supported,
-    )
+def refusal(fault: HandshakeError, policy: ServerPolicy) -> VcpError:
+    """What a client is told about a hello that could not even be read."""
+    if fault.vcp_code == "VERSION_UNSUPPORTED":
+        return _version_unsupported(policy, fault.message)
+    return VcpError(code=fault.vcp_code, message=fault.message)
 
 
 def session_from(ack: Ack, session_id: str, identity: Identity | None) -> Session:
@@ -137,5 +133,10 @@ def implicit_session(policy: ServerPolicy, session_id: str) -> Session:
     )
 
 
-def _ascending(server: Iterable[Version]) -> tuple[str, ...]:
-    return tuple(map(str, sorted(set(server))))
+def _version_unsupported(policy: ServerPolicy, why: str) -> VcpError:
+    supported = tuple(map(str, sorted(set(policy.versions))))
+    return VcpError(
+        code="VERSION_UNSUPPORTED",
+        message=f"{why}; the server speaks VCP {supported[0]} to {supported[-1]}",
+        supported_versions=supported,
+    )

@@ -68,9 +68,9 @@ from comity.core.negotiation.negotiate import (
     NO_ENCRYPTION,
     conclude,
     implicit_session,
+    refusal,
     screen,
     session_from,
-    version_unsupported,
 )
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.questions import (
@@ -185,16 +185,9 @@ class ServerMachine:
                     message=f"The message exceeds the limit of {HANDSHAKE_LIMIT:,} bytes; connect again and send less",
                 )
             )
-        value: Any
-        try:
-            value = strict_json.loads(message, unique_keys=True)
-        except MalformedError as fault:
-            if not means_hello(message):
-                return otherwise(message, now)
-            value = HandshakeError("INTERNAL_ERROR", f"The hello is invalid: {fault.message}")
-        else:
-            if not says_hello(value):
-                return otherwise(message, now)
+        hello = _hello_in(message, strict=self._policy.strict)
+        if hello is None:
+            return otherwise(message, now)
         wait = self._limiter.take(self._peer, now)
         if wait:
             return self._refuse(
@@ -205,17 +198,11 @@ class ServerMachine:
                 ),
                 now,
             )
-        return self._hello(value, now)
+        if isinstance(hello, HandshakeError):
+            return self._refuse(refusal(hello, self._policy), now)
+        return self._hello(hello, now)
 
-    def _hello(self, value: Any, now: float) -> list[Effect]:
-        try:
-            if isinstance(value, HandshakeError):
-                raise value
-            hello = read_hello(value, strict=self._policy.strict)
-        except HandshakeError as fault:
-            if fault.vcp_code == "VERSION_UNSUPPORTED":
-                return self._refuse(version_unsupported(self._policy, fault.message), now)
-            return self._refuse(VcpError(code=fault.vcp_code, message=fault.message), now)
+    def _hello(self, hello: Hello, now: float) -> list[Effect]:
         version = screen(hello, self._policy)
         if isinstance(version, VcpError):
             return self._refuse(version, now)
@@ -409,6 +396,19 @@ class ServerMachine:
         (Phase.ACTIVE, LinkLost): _lost,
         (Phase.EXCHANGING, LinkLost): _lost,
     }
+
+
+def _hello_in(message: bytes, *, strict: bool) -> Hello | HandshakeError | None:
+    """The hello, or what is wrong with it; None when the message is not meant as one."""
+    try:
+        value = strict_json.loads(message, unique_keys=True)
+        return read_hello(value, strict=strict) if says_hello(value) else None
+    except HandshakeError as fault:
+        return fault
+    except MalformedError as fault:
+        if not means_hello(message):
+            return None
+        return HandshakeError("INTERNAL_ERROR", f"The hello is invalid: {fault.message}")
 
 
 def _told(what: Happening, error: VcpError, session: Session | None = None) -> list[Effect]:

@@ -4,7 +4,7 @@ Errors are an HTTP status and `{"detail": sentence}`; a refusal by the chain als
 statement of where the pair stands.
 """
 
-from comity.core.errors import ComityError, MalformedError, RetryLaterError, TooLargeError
+from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.http.asgi import (
@@ -17,6 +17,7 @@ from comity.doors.http.asgi import (
     answer_json,
     header,
     read_body,
+    when_to_retry,
 )
 from comity.doors.http.guard import peer_of
 from comity.pipeline.envelopes.refusals import OutOfChainError
@@ -40,12 +41,12 @@ class MessageSend:
         if scope["method"] != "POST":
             await answer_json(send, {"detail": "use POST"}, 405, [(b"allow", b"POST")])
             return
-        given = header(scope, b"content-type")
-        if given is None or given.partition(";")[0].strip().lower() not in _CONTENT_TYPES:
-            detail = f"unsupported content-type {given!r}; expected application/json"
-            await answer_json(send, {"detail": detail}, 415)
-            return
         try:
+            given = header(scope, b"content-type")
+            if given is None or given.partition(";")[0].strip().lower() not in _CONTENT_TYPES:
+                detail = f"unsupported content-type {given!r}; expected application/json"
+                await answer_json(send, {"detail": detail}, 415)
+                return
             body = await read_body(scope, receive, self._body_limit)
             request = strict_json.loads(body, unique_keys=True)
             arrival = Arrival(door="a2a", peer=peer_of(scope), body=request)
@@ -68,12 +69,5 @@ async def refuse(send: Send, refusal: ComityError) -> None:
     if isinstance(refusal, OutOfChainError):
         await answer_json(send, refusal.body(), 409)
         return
-    headers = []
-    if isinstance(refusal, RetryLaterError):
-        headers.append((b"retry-after", str(max(1, round(refusal.retry_after))).encode()))
-    if isinstance(refusal, TooLargeError):
-        headers.append((b"connection", b"close"))
     detail = sentence_for_strangers(refusal)
-    if isinstance(refusal, MalformedError):
-        detail = f"the body is not valid JSON: {detail}"
-    await answer_json(send, {"detail": detail}, http_status(refusal), headers)
+    await answer_json(send, {"detail": detail}, http_status(refusal), when_to_retry(refusal))

@@ -79,8 +79,11 @@ async def answer_json(send: Send, value: Any, status: int = 200, headers: Header
 
 
 async def answer_error(send: Send, error: ComityError, headers: Headers = ()) -> None:
-    extra = list(headers)
-    if isinstance(error, RetryLaterError):
-        extra.append((b"retry-after", str(max(1, math.ceil(error.retry_after))).encode()))
     refusal = {"detail": sentence_for_strangers(error), "code": error.code}
-    await answer_json(send, refusal, http_status(error), extra)
+    await answer_json(send, refusal, http_status(error), [*headers, *when_to_retry(error)])
+
+
+def when_to_retry(error: ComityError) -> Headers:
+    if isinstance(error, RetryLaterError):
+        return [(b"retry-after", str(max(1, math.ceil(error.retry_after))).encode())]
+    return []

@@ -6,6 +6,7 @@
 - What we send must be taken within `patience`.
 - Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed.
 - One connection too many is told so and closed.
+- On the paths named for it a peer may go on as a WebSocket (`websocket`); elsewhere it is answered as ever.
 
 A refusal is JSON like every other one. While the answer to an earlier request is under way there is
 no place for it: the connection then ends after that answer.
@@ -17,7 +18,7 @@ moment.
 
 import asyncio
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import httptools
@@ -69,10 +70,18 @@ class _HeadRefused(Exception):  # noqa: N818 - stops the parser, is seen nowhere
 
 class HttpConnection(HttpToolsProtocol):
     def __init__(
-        self, config: uvicorn.Config, state: ServerState, limits: Limits, refused: Callable[[str], None]
+        self,
+        config: uvicorn.Config,
+        state: ServerState,
+        limits: Limits,
+        refused: Callable[[str], None],
+        websockets: Collection[bytes] = (),
     ) -> None:
-        """`refused` is told the code of each refusal, so that it can be counted."""
+        """`refused` is told the code of each refusal, so that it can be counted. `websockets` are the paths
+        on which a peer may go on in that protocol.
+        """
         super().__init__(config, state, {})
+        self._websockets = websockets
         self._limits = limits
         self._count = refused
         self._phase = _HEAD
@@ -122,6 +131,9 @@ class HttpConnection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+                return
             self.cycle.keep_alive = False  # the peer may go on in another protocol, we do not
         except httptools.HttpParserError as fault:
             self._refuse(self._too_large if isinstance(fault.__context__, _HeadRefused) else _MALFORMED)
@@ -130,6 +142,11 @@ class HttpConnection(HttpToolsProtocol):
             self._bytes += len(data) if only_head and self._begun - begun < 2 else 1
             if self._bytes > self._limits.head_bytes:
                 self._refuse(self._too_large)
+
+    def handle_websocket_upgrade(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -176,6 +193,14 @@ class HttpConnection(HttpToolsProtocol):
         if self._bytes + self._chunk <= limit:
             return False
         return len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > limit
+
+    def _should_upgrade_to_ws(self) -> bool:
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return (
+            self.url.partition(b"?")[0] in self._websockets
+            and not answering
+            and super()._should_upgrade_to_ws()
+        )
 
     def _enter(self, phase: _Phase) -> None:
         self._phase = phase

@@ -8,7 +8,7 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from email.utils import formatdate
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 from comity.core.errors import ConfigError
 from comity.doors.http.asgi import App
 from comity.doors.http.connection import HttpConnection, Limits
+from comity.doors.http.websocket import WebSocketConnection
 
 try:
     import resource
@@ -37,7 +38,7 @@ class HttpServer:
     def __init__(
         self, host: str, port: int, *, cert: Path | None, key: Path | None, limits: Limits | None = None
     ) -> None:
-        self._socket = _bind(host, port)
+        self._socket = bind(host, port)
         self._cert = cert
         self._key = key
         self._limits = limits or Limits(connections=_room_for_connections())
@@ -52,14 +53,23 @@ class HttpServer:
         self._shutdown_seconds = 0.0
 
     async def start(
-        self, app: App, *, shutdown_seconds: float, refused: Callable[[str], None] = lambda _code: None
+        self,
+        app: App,
+        *,
+        shutdown_seconds: float,
+        refused: Callable[[str], None] = lambda _code: None,
+        websockets: Collection[str] = (),
     ) -> None:
-        """`refused` is told the code of what is refused before the application sees it."""
+        """`refused` is told the code of what is refused before the application sees it; `websockets` are the
+        paths of WebSockets.
+        """
+        paths = frozenset(path.encode() for path in websockets)
         config = uvicorn.Config(
             app,
             http=HttpConnection,
             interface="asgi3",
-            ws="none",
+            ws=WebSocketConnection if paths else "none",
+            ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -69,9 +79,9 @@ class HttpServer:
         config.load()
         self._shutdown_seconds = shutdown_seconds
         self._tell_date()
-        tls = _tls(self._cert, self._key)
+        tls = tls_context(self._cert, self._key)
         self._listening = await asyncio.get_running_loop().create_server(
-            lambda: HttpConnection(config, self._state, self._limits, refused),
+            lambda: HttpConnection(config, self._state, self._limits, refused, paths),
             sock=self._socket,
             backlog=BACKLOG,
             ssl=tls,
@@ -107,7 +117,7 @@ class HttpServer:
         self._clockwork = asyncio.get_running_loop().call_later(1.0, self._tell_date)
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
     # Named protocol: asyncio turns Nagle's delay off only on sockets that say they are TCP.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -122,7 +132,7 @@ def _bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _tls(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
+def tls_context(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
     if cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

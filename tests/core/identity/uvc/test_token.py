@@ -96,7 +96,7 @@ def test_the_parts_of_a_token_are_named_from_both_ends():
         ("family.safe.guide:" + "S" * 33, "invalid_namespace"),
         (".".join([LONG] * 8), "token_too_long"),
         (".".join([LONG] * 7) + "." + "a" * 26, "token_too_long"),
-        (".".join([LONG] * 7) + ".a@00000.00000.00000:SEC", "token_too_long"),
+        (".".join([LONG] * 7) + ".aaaa@00000.00000.00000:SEC", "token_too_long"),
         ("one.two@x:sec", "too_few_segments"),
         ("one.two.Three@x:sec", "invalid_segment"),
         ("one.two.three@x:sec", "invalid_version"),

@@ -1,0 +1,305 @@
+"""`comity hello`: negotiate with a VCP server and show what came of it; nothing else is sent.
+
+One hello, one answer: a busy server is not asked again, its wait is told. What a server promises is kept in
+the database of the data folder, so that the next hello can tell what it no longer promises.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from msgspec import UNSET
+
+from comity.cli.colour import colour_wanted, paint
+from comity.cli.failures import FAILED, say
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
+from comity.cli.own_store import own_key, writing
+from comity.cli.screen import Cell, note, one_line, print_fields, print_json, print_line, print_table, waiting
+from comity.clients.refusals import NoAnswerError
+from comity.clients.vcp import MIN_VERSION, VERSION, VcpClient
+from comity.clients.vcp_refusals import VcpRefusedError
+from comity.clients.vcp_session import VcpSession
+from comity.clients.vcp_targets import read_target
+from comity.config import Settings
+from comity.core.errors import ConfigError, InvalidError, KeyRefusedError
+from comity.core.identity.signed_token import TOKEN_LIMIT
+from comity.core.negotiation import versions
+from comity.core.negotiation.messages import VcpError
+from comity.core.negotiation.registry import STANDARD_EXTENSIONS
+from comity.keys.identity import has_identity, needs_passphrase
+from comity.keys.private import read_private
+from comity.store.protocol import Store
+
+app = new_app()
+
+SECONDS: Final = 15.0
+CLIENT_ID: Final = "comity hello"
+FROM_FILE: Final = "@"
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity hello http://127.0.0.1:8420  the node on this machine
+    comity hello wss://server.example/vcp --extensions VCP-X-Personal,VCP-X-Torch  ask for these two
+    comity hello tcp://127.0.0.1:8421 --extensions ""  over TCP, without extensions
+    comity hello https://server.example --identity @token.txt --json  with an identity; for programs
+    """,
+)
+def hello(
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL", help="The server: ws://, wss://, tcp://, tcps://, or a node's http(s)://."
+        ),
+    ],
+    extensions: Annotated[
+        str | None,
+        typer.Option(
+            "--extensions",
+            metavar="A,B",
+            help="Which extensions to ask for, the most wanted first; all five of VCP 3.1 if not set.",
+        ),
+    ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            "--identity", metavar="TOKEN|@FILE", help="A VCP/I token, or the file that holds it; @- is stdin."
+        ),
+    ] = None,
+    version: Annotated[
+        str, typer.Option("--version", metavar="VERSION", help="The highest version to ask for.")
+    ] = VERSION,
+    min_version: Annotated[
+        str, typer.Option("--min-version", metavar="VERSION", help="The lowest that will do.")
+    ] = MIN_VERSION,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout", metavar="SECONDS", help=f"How long it may take in total; {SECONDS:g} if not set."
+        ),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Say hello to a VCP server, and show version, extensions and core features that it answers with.
+
+    A downgrade since the last hello from this data folder is told. Exit code 1 means that there is no
+    session: the server refused, or cannot be reached.
+    """
+    asked = _extensions(extensions)
+    token = None if identity is None else _token(identity)
+    seconds = SECONDS if timeout is None else _seconds(timeout)
+    settings = settings_of(data, config).settings
+    target = read_target(url)
+    logging.getLogger("comity.vcp").addHandler(logging.NullHandler())  # what it would say is shown below
+    forgetful = _why_not_remembered(settings, passphrase_file)
+    try:
+        shown, remembered = asyncio.run(
+            _hello(
+                settings,
+                target.url,
+                seconds,
+                None if forgetful else passphrase_file or "",
+                extensions=asked,
+                identity=token,
+                version=version,
+                min_version=min_version,
+            )
+        )
+    except InvalidError as fault:
+        raise ConfigError(fault.message) from None
+    except VcpRefusedError as refusal:
+        error = refusal.error
+        words = f"the server refuses: {one_line(error.message).rstrip('.')} ({one_line(error.code)}); {_remedy(error)}"
+        say(error.code, words, as_json=as_json)
+        raise typer.Exit(FAILED) from None
+    if as_json:
+        print_json({"server": target.url, **_as_json(shown), "remembered": remembered})
+        return
+    _print(target.url, shown)
+    if forgetful:
+        sys.stdout.flush()
+        note(f"this answer is not remembered, so a downgrade will go unnoticed: {forgetful}")
+
+
+async def _hello(
+    settings: Settings, url: str, seconds: float, passphrase_file: str | None, **asked: Any
+) -> tuple[VcpSession, bool]:
+    """`passphrase_file` None: nothing is remembered."""
+    try:
+        async with _memory(settings, passphrase_file) as store, asyncio.timeout(seconds):
+            with waiting(f"saying hello to {url}"):
+                async with VcpClient.connect(
+                    url,
+                    store=store,
+                    audit_level=settings.audit.level,
+                    attempts=1,
+                    client_id=CLIENT_ID,
+                    **asked,
+                ) as session:
+                    return session, store is not None
+    except TimeoutError:
+        raise NoAnswerError(f"{url} did not answer within {seconds:g} seconds; try again later") from None
+
+
+@contextlib.asynccontextmanager
+async def _memory(settings: Settings, passphrase_file: str | None) -> AsyncIterator[Store | None]:
+    if passphrase_file is None:
+        yield None
+        return
+    async with writing(settings, own_key(settings, passphrase_file or None)) as (store, _chain):
+        yield store
+
+
+def _why_not_remembered(settings: Settings, passphrase_file: str | None) -> str | None:
+    """To say hello takes no key; to remember does, because all that is stored is in the audit record."""
+    if settings.store.engine == "memory":
+        return "store.engine memory keeps nothing"
+    if not has_identity(settings.data):
+        return f"{settings.data} has no identity yet; `comity id new` makes one"
+    if passphrase_file is None and needs_passphrase(settings.data):
+        return "the identity is sealed; open it with --passphrase-file FILE"
+    return None
+
+
+def _extensions(written: str | None) -> Sequence[str]:
+    if written is None:
+        return tuple(STANDARD_EXTENSIONS)
+    return [name.strip() for name in written.split(",") if name.strip()]
+
+
+def _token(written: str) -> str:
+    if not written.startswith(FROM_FILE):
+        return written.strip()
+    name = written.removeprefix(FROM_FILE)
+    try:
+        data = (
+            sys.stdin.buffer.read(TOKEN_LIMIT * 2) if name == "-" else read_private(Path(name).expanduser())
+        )
+        token = data.decode("ascii").strip()
+    except UnicodeDecodeError:
+        token = ""
+    if not token or len(token.split()) > 1:
+        raise KeyRefusedError(
+            f"{one_line(written)} holds no VCP/I token; put the token there and nothing else"
+        )
+    return token
+
+
+def _seconds(written: str) -> float:
+    try:
+        seconds = float(written)
+    except ValueError:
+        seconds = 0.0
+    if not 0.001 <= seconds <= 3600:
+        raise ConfigError(f"--timeout must be a number from 0.001 to 3600, not {written[:60]!r}")
+    return seconds
+
+
+def _remedy(error: VcpError) -> str:
+    match error.code:
+        case "VERSION_UNSUPPORTED" if error.supported_versions is not UNSET and error.supported_versions:
+            offered = [one_line(version) for version in error.supported_versions]
+            return f"it speaks {', '.join(offered)}: try {_flags(offered)}"
+        case "VERSION_UNSUPPORTED":
+            return "ask for another --version"
+        case "IDENTITY_REQUIRED":
+            return "give a token with --identity, or leave out what needs one with --extensions"
+        case "IDENTITY_INVALID":
+            return "get a fresh token from its issuer and give it with --identity"
+        case "EXTENSION_CONFLICT":
+            return "leave one of the two out with --extensions"
+    if error.retry_after is not None:
+        return f"try again in {error.retry_after} s"
+    return "try again later, or ask whoever runs it"
+
+
+def _flags(offered: Sequence[str]) -> str:
+    """The newest that is offered, as one would ask for it."""
+
+    def known() -> Iterator[versions.Version]:
+        for written in offered:
+            with contextlib.suppress(Exception):
+                yield versions.parse(written)
+
+    newest = max(known(), default=None)
+    return "another --version" if newest is None else f"--version {newest} --min-version {newest}"
+
+
+def _as_json(session: VcpSession) -> dict[str, Any]:
+    return {
+        "version": session.version,
+        "session_id": session.id,
+        "server_id": session.server_id,
+        "supported": session.extensions,
+        "unsupported": session.unsupported,
+        "capabilities": session.capabilities,
+        "core_features": session.core_features,
+        "warnings": session.warnings,
+        "alerts": msgspec.to_builtins(session.alerts),
+    }
+
+
+def _print(url: str, session: VcpSession) -> None:
+    fields = [("server", url if session.server_id is None else f"{url} ({one_line(session.server_id)})")]
+    fields.append(("version", f"VCP {session.version}"))
+    if session.id is not None:
+        fields.append(("session", one_line(session.id)))
+    if not (session.extensions or session.unsupported):
+        fields.append(("extensions", "none asked for"))
+    print_fields(fields)
+    rows = [
+        row
+        for name in session.extensions
+        for row in _extension_rows(name, session.capabilities.get(name, {}))
+    ]
+    rows += [(name, ("not supported", "yellow"), "") for name in session.unsupported]
+    if rows:
+        print_line()
+        print_table(("extension", "capability", "value"), rows)
+    print_line()
+    print_table(
+        ("core feature", "in use"),
+        [
+            (one_line(name), ("yes", "green") if on else ("no", "yellow"))
+            for name, on in session.core_features.items()
+        ],
+    )
+    _print_remarks(session)
+
+
+def _extension_rows(name: str, capabilities: dict[str, Any]) -> Iterator[Sequence[Cell]]:
+    if not capabilities:
+        yield (name, ("supported", "green"), "")
+    for key, value in capabilities.items():
+        yield (name, one_line(key), one_line(_value(value)))
+        name = ""
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(member, str | int) for member in value):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _print_remarks(session: VcpSession) -> None:
+    coloured = colour_wanted()
+    remarks = [(paint("warning:", "bold yellow", wanted=coloured), warning) for warning in session.warnings]
+    remarks += [(paint("downgrade:", "bold red", wanted=coloured), alert.message) for alert in session.alerts]
+    if remarks:
+        print_line()
+    for mark, text in remarks:
+        print_line(f"{mark} {one_line(text)}")

@@ -1,0 +1,200 @@
+"""The VCP client: connect, say hello, and have a session, or be told why not (vcp 1.9).
+
+    async with VcpClient.connect("wss://host/vcp", extensions=["VCP-X-Personal"]) as session:
+        answer = await session.send_context({"personal": {...}})
+
+- A server that cannot be reached, goes away or does not answer the hello within 10 s is connected to
+  again; one that is busy is asked again on the same connection, not before it said. The waits grow from 1 s
+  to 30 s. All of that happens `attempts` times in total.
+- An answer that breaks the protocol, and an error that no waiting mends, end it at once.
+- With a store, what the server promised is remembered, and an alert tells what it no longer promises.
+- How to connect (`vcp_links`), when to connect again (here) and what is said (`core.negotiation.client`)
+  know nothing of each other.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Final
+
+from msgspec import UNSET
+
+from comity.clients.refusals import NoAnswerError, UnreachableError
+from comity.clients.vcp_links import dial
+from comity.clients.vcp_memory import LastAcks
+from comity.clients.vcp_refusals import VcpRefusedError
+from comity.clients.vcp_session import Conversation, VcpSession
+from comity.clients.vcp_targets import VcpTarget, read_target
+from comity.core.clock import Clock
+from comity.core.errors import ComityError, InvalidError
+from comity.core.guard.audit import AuditLevel
+from comity.core.negotiation import backoff
+from comity.core.negotiation.client import ATTEMPTS, ClientMachine, Established
+from comity.core.negotiation.messages import Ack, Hello
+from comity.links.protocol import PeerLink
+from comity.pipeline.conductor import Conductor
+from comity.store.protocol import Store
+from comity.system_clock import SystemClock
+
+log = logging.getLogger("comity.vcp")
+
+VERSION: Final = "3.1"
+MIN_VERSION: Final = "1.0"
+ANSWER_SECONDS: Final = 30.0
+
+Dial = Callable[[VcpTarget, ssl.SSLContext | None], Awaitable[PeerLink]]
+
+# drawn to spread clients in time; nobody is kept from guessing it
+_draw = random.random
+
+
+class VcpClient:
+    def __init__(
+        self, target: VcpTarget, hello: Hello, *, attempts: int, memory: LastAcks | None, clock: Clock
+    ) -> None:
+        self._target = target
+        self._hello = hello
+        self._attempts = attempts
+        self._memory = memory
+        self._clock = clock
+        self._failures = 0
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connect(
+        cls,
+        url: str,
+        *,
+        extensions: Iterable[str] = (),
+        identity: str | None = None,
+        version: str = VERSION,
+        min_version: str = MIN_VERSION,
+        client_id: str | None = None,
+        store: Store | None = None,
+        audit_level: AuditLevel | None = "standard",
+        attempts: int = ATTEMPTS,
+        answer_seconds: float = ANSWER_SECONDS,
+        allow_plain: bool = False,
+        tls: ssl.SSLContext | None = None,
+        clock: Clock | None = None,
+        draw: Callable[[], float] = _draw,
+        dial: Dial = dial,
+    ) -> AsyncIterator[VcpSession]:
+        """A session for as long as the block runs.
+
+        `url` is ws://, wss://, tcp://, tcps:// or the http(s):// of a node; `allow_plain` lets it be
+        unencrypted to other machines. `store` remembers what the server promised (`audit_level` None: it has
+        no audit trail). `answer_seconds` is for the answer to a context request.
+        """
+        if attempts < 1:
+            raise InvalidError("attempts must be 1 or more")
+        clock = clock or SystemClock()
+        hello = Hello(
+            version=version,
+            min_version=min_version,
+            extensions=tuple(extensions),
+            identity=identity,
+            client_id=UNSET if client_id is None else client_id,
+        )
+        memory = None if store is None else LastAcks(store, clock, audit_level=audit_level)
+        client = cls(
+            read_target(url, allow_plain=allow_plain), hello, attempts=attempts, memory=memory, clock=clock
+        )
+        async with client._session(lambda target: dial(target, tls), draw, answer_seconds) as session:
+            yield session
+
+    @contextlib.asynccontextmanager
+    async def _session(
+        self,
+        reach: Callable[[VcpTarget], Awaitable[PeerLink]],
+        draw: Callable[[], float],
+        answer_seconds: float,
+    ) -> AsyncIterator[VcpSession]:
+        before = await self._recall()
+        while True:
+            machine = ClientMachine(self._hello, random=draw, last_ack=before)
+            try:
+                link = await reach(self._target)
+            except UnreachableError as fault:
+                await self._wait_after(fault, draw)
+                continue
+            async with _conversing(machine, link, self._clock) as conversation:
+                try:
+                    established = await self._negotiate(conversation)
+                except (UnreachableError, NoAnswerError) as fault:
+                    failure = fault
+                else:
+                    self._tell(established)
+                    await self._remember(established.ack, before)
+                    yield VcpSession(established, conversation, link.max_message_bytes, answer_seconds)
+                    return
+            await self._wait_after(failure, draw)
+
+    async def _negotiate(self, conversation: Conversation) -> Established:
+        """The end of the handshake on one connection. Raises what made it fail."""
+        while True:
+            report = await conversation.reports.get()
+            if isinstance(report, Established):
+                return report
+            if isinstance(report, ComityError):
+                raise report
+            self._failures += 1
+            if report.retry_in is None or self._failures >= self._attempts:
+                raise VcpRefusedError(report.error)
+            log.info(
+                "%s is busy (%s); asking again in %.1f s",
+                self._target.url,
+                report.error.code,
+                report.retry_in,
+            )
+
+    async def _wait_after(self, failure: ComityError, draw: Callable[[], float]) -> None:
+        self._failures += 1
+        if self._failures >= self._attempts:
+            raise failure
+        wait = backoff.delay(self._failures, draw())
+        log.info("%s; connecting again in %.1f s", failure.message, wait)
+        await self._clock.sleep(wait)
+
+    async def _recall(self) -> Ack | None:
+        if self._memory is None:
+            return None
+        return await self._memory.recall(self._target.url, self._hello.version)
+
+    async def _remember(self, ack: Ack, before: Ack | None) -> None:
+        if self._memory is not None:
+            await self._memory.remember(self._target.url, self._hello.version, ack, before)
+
+    def _tell(self, established: Established) -> None:
+        for warning in established.warnings:
+            log.warning("%s: %s", self._target.url, warning)
+        for alert in established.alerts:
+            log.warning("downgrade of %s: %s", self._target.url, alert.message)
+
+
+@contextlib.asynccontextmanager
+async def _conversing(machine: ClientMachine, link: PeerLink, clock: Clock) -> AsyncIterator[Conversation]:
+    """The machine on its link, until the block ends; then the link is closed."""
+    conversation = Conversation(machine)
+    conductor = Conductor(conversation, link, clock, conversation.next_to_say)
+
+    async def run() -> None:
+        try:
+            why: ComityError = NoAnswerError(f"the connection ended: {await conductor.run()}")
+        except asyncio.CancelledError:
+            conversation.end(NoAnswerError("this side has closed the connection"))
+            raise
+        except Exception:
+            log.exception("the conversation with %s failed", link.peer)
+            why = ComityError("something failed on our side; the log says what")
+        conversation.end(why)
+
+    running = asyncio.create_task(run())
+    try:
+        yield conversation
+    finally:
+        running.cancel()
+        await asyncio.wait([running])

@@ -1,0 +1,82 @@
+"""Addresses of VCP servers, and which of them may be spoken to in the clear.
+
+| written | carried by |
+|---|---|
+| `ws://host:port/vcp`, `wss://…` | WebSocket, in the clear or over TLS |
+| `http://host:port`, `https://…` | the same: the address of a node, whose door is at `/vcp` |
+| `tcp://host:port`, `tcps://…` | a JSON message per line over TCP, in the clear or over TLS |
+
+A hello may carry an identity and what follows it is personal: in the clear we speak to this machine only,
+unless the caller allows more (ruling 20).
+"""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from comity.clients.refusals import TargetRefusedError
+from comity.clients.urls import read_url
+from comity.config import is_loopback
+
+DOOR: Final = "/vcp"
+
+_SCHEME: Final = re.compile(r"(ws|wss|http|https|tcp|tcps)://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
+_PORT: Final = re.compile(r":[0-9]+")
+_ENCRYPTED: Final = frozenset(("wss", "tcps"))
+_SPOKEN: Final = {"http": "ws", "https": "wss"}
+
+
+class VcpTarget(Struct, frozen=True):
+    """`host` has no brackets; `path` is empty for TCP."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str = ""
+
+    @property
+    def secure(self) -> bool:
+        return self.scheme in _ENCRYPTED
+
+    @property
+    def is_websocket(self) -> bool:
+        return self.scheme in ("ws", "wss")
+
+    @property
+    def url(self) -> str:
+        """The one way in which this server is written, also for remembering it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.path}"
+
+
+def read_target(url: str, *, allow_plain: bool = False) -> VcpTarget:
+    """Raises TargetRefusedError for an address that is not spoken to."""
+    parts = _SCHEME.fullmatch(url)
+    if parts is None:
+        raise TargetRefusedError(
+            "the address of a VCP server begins with ws://, wss://, tcp:// or tcps://, "
+            "or is that of a node: http:// or https://"
+        )
+    scheme, authority, rest = parts[1].lower(), parts[2], parts[3]
+    carried = _SPOKEN.get(scheme, scheme)
+    checked = read_url(f"{'https' if carried in _ENCRYPTED else 'http'}://{authority}{rest}")
+    if carried in ("tcp", "tcps"):
+        if not _PORT.search(authority.rpartition("]")[2]) or rest not in ("", "/"):
+            raise TargetRefusedError(f"a TCP server is written as {carried}://host:port and nothing more")
+        target = VcpTarget(carried, checked.host, checked.port)
+    else:
+        target = VcpTarget(carried, checked.host, checked.port, _path(scheme, rest, checked.target))
+    if not (target.secure or allow_plain or is_loopback(target.host)):
+        raise TargetRefusedError(
+            f"{target.host} is another machine and {scheme}:// is not encrypted; use {scheme}s://"
+        )
+    return target
+
+
+def _path(scheme: str, written: str, target: str) -> str:
+    if scheme in _SPOKEN:
+        path, mark, query = target.partition("?")
+        path = path.rstrip("/")
+        return f"{path if path.endswith(DOOR) else path + DOOR}{mark}{query}"
+    return DOOR if not written else target

@@ -1,0 +1,1 @@
+"""The doors of VCP: WebSocket and TCP, two ways to one service."""

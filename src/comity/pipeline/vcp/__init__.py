@@ -1,0 +1,1 @@
+"""VCP sessions: what stands behind the handshake, whichever door it came through."""

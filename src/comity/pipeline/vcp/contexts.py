@@ -1,0 +1,157 @@
+"""What sessions know, kept sealed: `vcp:session:{id}:context` and `vcp:session:{id}:history` (vcp 5.1).
+
+- Only the context of an owner is stored; it stays for `ttl` seconds after the last exchange, so that the same
+  owner may resume. A stranger's context is held here for the time of the session and never stored (vcp 1.7).
+- What is stored carries its owner inside the seal. Anybody else is refused, and so is whoever asks for a
+  session that nobody owns.
+- A value that does not open is not taken for an absent one: the session is told that it may be corrupted.
+- History keeps the last exchanges without the constitution text, which is large and stands in the context.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.clock import Clock
+from comity.core.context.categorical import Categorical
+from comity.core.context.request import ContextRequest, GenerationPreferences
+from comity.core.context.response import SessionContext
+from comity.core.context.signals import Signal
+from comity.core.errors import ForbiddenError, NotFoundError
+from comity.core.negotiation.session import Identity, Session
+from comity.store.operations import Operation, Put
+from comity.store.protocol import Store
+from comity.store.vault import Vault
+
+SPACE: Final = "vcp:session"
+TTL_SECONDS: Final = 900.0
+MOST_REMEMBERED: Final = 32
+
+
+class UnreadableContextError(ForbiddenError):
+    """It was sealed under another key, or altered."""
+
+    code = "context_unreadable"
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    owner: str
+    context: SessionContext
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """One exchange, as it is remembered."""
+
+    at: float
+    accepted: tuple[str, ...]
+    categorical: Categorical | None
+    preferences: GenerationPreferences | None
+    signals: dict[str, Signal | None]
+
+
+class History(Struct, frozen=True, kw_only=True):
+    owner: str
+    exchanges: tuple[Exchange, ...] = ()
+
+
+class Contexts:
+    def __init__(self, store: Store, clock: Clock, *, ttl: float = TTL_SECONDS) -> None:
+        self._store = store
+        self._clock = clock
+        self._ttl = ttl
+        self._of_strangers: dict[str, SessionContext] = {}
+
+    async def known(self, session: Session, vault: Vault) -> SessionContext:
+        """What the session knows so far."""
+        if owner_of(session) is None:
+            return self._of_strangers.get(session.id, SessionContext())
+        stored = await self._stored(context_key(session.id), vault)
+        return SessionContext() if stored is None else _read_kept(stored).context
+
+    async def keeping(
+        self, session: Session, request: ContextRequest, context: SessionContext, vault: Vault
+    ) -> tuple[Operation, ...]:
+        """What has to be stored so that `context` is known from now on. A stranger's is held at once."""
+        owner = owner_of(session)
+        if owner is None:
+            self._of_strangers[session.id] = context
+            return ()
+        now = self._clock.now()
+        stored = await self._stored(history_key(session.id), vault)
+        before = () if stored is None else _read_history(stored).exchanges
+        exchange = Exchange(
+            at=now,
+            accepted=request.accepted,
+            categorical=request.categorical,
+            preferences=request.preferences,
+            signals=request.signals,
+        )
+        history = History(owner=owner, exchanges=(*before, exchange)[-MOST_REMEMBERED:])
+        kept = Kept(owner=owner, context=context)
+        return tuple(
+            Put(space=SPACE, key=key, value=vault.seal(_encode(value)), expires_at=now + self._ttl)
+            for key, value in ((context_key(session.id), kept), (history_key(session.id), history))
+        )
+
+    async def resume(self, session_id: str, identity: Identity | None, vault: Vault) -> SessionContext:
+        """The context of an earlier session, for its owner and nobody else."""
+        stored = await self._stored(context_key(session_id), vault)
+        if stored is None:
+            raise NotFoundError("there is no such session, or its context has expired; begin a new one")
+        kept = _read_kept(stored)
+        if identity is None or identity.owner is None or identity.owner != kept.owner:
+            raise ForbiddenError("this session belongs to somebody else; begin one of your own")
+        return kept.context
+
+    async def history(self, session_id: str, identity: Identity | None, vault: Vault) -> tuple[Exchange, ...]:
+        await self.resume(session_id, identity, vault)
+        stored = await self._stored(history_key(session_id), vault)
+        return () if stored is None else _read_history(stored).exchanges
+
+    def forget_stranger(self, session_id: str) -> None:
+        self._of_strangers.pop(session_id, None)
+
+    async def _stored(self, key: str, vault: Vault) -> bytes | None:
+        held = await self._store.get(SPACE, key)
+        if held is None:
+            return None
+        opened = vault.open(held.value)
+        if opened is None:
+            raise _unreadable()
+        return opened
+
+
+def context_key(session_id: str) -> str:
+    return f"vcp:session:{session_id}:context"
+
+
+def history_key(session_id: str) -> str:
+    return f"vcp:session:{session_id}:history"
+
+
+def owner_of(session: Session) -> str | None:
+    return None if session.identity is None else session.identity.owner
+
+
+_encode = msgspec.json.Encoder().encode
+_kept_decoder = msgspec.json.Decoder(Kept)
+_history_decoder = msgspec.json.Decoder(History)
+
+
+def _read_kept(data: bytes) -> Kept:
+    try:
+        return _kept_decoder.decode(data)
+    except msgspec.DecodeError:
+        raise _unreadable() from None
+
+
+def _read_history(data: bytes) -> History:
+    try:
+        return _history_decoder.decode(data)
+    except msgspec.DecodeError:
+        raise _unreadable() from None
+
+
+def _unreadable() -> UnreadableContextError:
+    return UnreadableContextError("Context decryption failed. Session may be corrupted; begin a new one")

@@ -1,0 +1,80 @@
+"""Who stands behind a token: proof first, then revocation, and a word about both for the record (vcp 2.1, 5.4).
+
+- Nothing is looked up elsewhere for a token that is not proven.
+- What cannot be known about revocation counts as revoked. What this node's owner revoked here is refused in
+  every mode, also where tokens are only looked at.
+- A structural token has no owner: its sender stays anonymous for storage and ownership (ruling 20).
+- The peer learns that its token was not accepted. Why is for the log, which never sees the token.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from comity.core.clock import Clock
+from comity.core.errors import UnauthenticatedError
+from comity.core.identity.issuers import IssuerRegistry
+from comity.core.identity.verification import IdentityMode, Verdict, verify_identity
+from comity.core.negotiation.session import Identity
+from comity.core.revocation.crl import RevocationList
+from comity.core.revocation.decision import Denylist, RevocationStatus, Unavailable, revocation_status
+from comity.core.revocation.reading import CrlSource
+
+log = logging.getLogger("comity.vcp")
+
+STALE_GRACE: Final = 300.0
+
+
+class Lists(Protocol):
+    """Where the lists of issuers come from; one out of date only while the next is being fetched."""
+
+    async def current(self, source: CrlSource) -> RevocationList | Unavailable: ...
+
+
+Decided = Callable[[Verdict, RevocationStatus], None]
+
+
+class IdentityDesk:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        mode: IdentityMode = IdentityMode.STRUCTURAL,
+        issuers: IssuerRegistry | None = None,
+        lists: Lists | None = None,
+        denylist: Callable[[], Denylist] = Denylist,
+    ) -> None:
+        """`denylist` is what the owner of this node has revoked, as it is now."""
+        self._clock = clock
+        self._mode = mode
+        self._issuers = issuers or IssuerRegistry()
+        self._lists = lists
+        self._denylist = denylist
+
+    async def check(self, token: str, decided: Decided) -> Identity:
+        """Raises UnauthenticatedError. `decided` is told of each decision about revocation."""
+        verdict = verify_identity(token, mode=self._mode, issuers=self._issuers, now=self._clock.now())
+        if verdict.ok:
+            status = await self._revocation(verdict)
+            decided(verdict, status)
+            verdict = verdict.after(status)
+        log.info("%s", verdict.log_line)
+        if not verdict.ok:
+            raise UnauthenticatedError("the identity token was not accepted; obtain a fresh one")
+        return Identity(issuer=verdict.issuer, subject=verdict.subject, owner=verdict.owner)
+
+    async def _revocation(self, verdict: Verdict) -> RevocationStatus:
+        issuer = self._issuers.get(verdict.issuer) if verdict.owner and verdict.issuer else None
+        found: RevocationList | Unavailable | None = None
+        if issuer is not None and issuer.crl is not None:
+            if self._lists is None:
+                found = Unavailable("this node fetches no lists")
+            else:
+                found = await self._lists.current(issuer.crl)
+        return revocation_status(
+            verdict.revocable,
+            crl=found,
+            now=self._clock.now(),
+            grace=STALE_GRACE,
+            denylist=self._denylist(),
+        )

@@ -1,0 +1,278 @@
+"""The session service: runs the server's machine on a link and answers what the machine asks for.
+
+- Every handshake, refusal, exchange and decision about revocation becomes an audit entry the moment it
+  happens. Refusals beyond an address's share are counted instead of written (ruling 22).
+- A context and the entry about its exchange are one commit, and the answer waits for it (ruling 23).
+- What fails on our side is told to the log; the client hears that it failed.
+- A link takes hellos only, 64 KiB at most, until there is a session; then it takes longer messages.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from msgspec.structs import replace
+
+from comity.config import is_loopback
+from comity.core.clock import Clock
+from comity.core.context.response import ContextResponse, SessionContext, after, respond
+from comity.core.errors import ComityError, OverloadedError, RateLimitedError
+from comity.core.guard.audit import AuditDraft, AuditLevel
+from comity.core.guard.rate import RateLimiter
+from comity.core.identity.verification import Verdict
+from comity.core.machine import Ask, Effect, Event, Received
+from comity.core.negotiation.policy import ServerPolicy
+from comity.core.negotiation.questions import CheckIdentity, ExchangeContext, Happened, WatchFeatures
+from comity.core.negotiation.server import ServerMachine
+from comity.core.negotiation.session import Identity, Session
+from comity.core.revocation.decision import RevocationStatus
+from comity.links.protocol import PeerLink
+from comity.pipeline.conductor import Conductor
+from comity.pipeline.vcp import record
+from comity.pipeline.vcp.contexts import Contexts, Exchange, UnreadableContextError
+from comity.pipeline.vcp.crowd import Crowd, Limits
+from comity.pipeline.vcp.features import RunningFeatures
+from comity.pipeline.vcp.identity import IdentityDesk
+from comity.pipeline.vcp.sessions import LiveSessions
+from comity.store.operations import Operation
+from comity.store.protocol import Store
+from comity.store.vault import Vault
+
+log = logging.getLogger("comity.vcp")
+
+HELLOS: Final = 10
+OWN_HELLOS: Final = 600
+HELLO_PERIOD: Final = 60.0
+SEND_SECONDS: Final = 10.0
+
+_SHOWN_NAMES: Final = 5
+_SHOWN_LENGTH: Final = 64
+_ENTRIES_PER_HELLO: Final = 4
+_ACK: Final = "HANDSHAKE_ACK"
+
+
+class VcpLink(PeerLink, Protocol):
+    def allow(self, message_bytes: int) -> None:
+        """From now on messages may have this many bytes. A longer one is handed over as any bytes that are
+        longer than every limit of the machine.
+        """
+        ...
+
+
+class VcpService:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        policy: ServerPolicy,
+        features: RunningFeatures,
+        desk: IdentityDesk,
+        contexts: Contexts,
+        vault: Callable[[], Vault],
+        limits: Limits | None = None,
+        hellos: int = HELLOS,
+        own_hellos: int = OWN_HELLOS,
+        wait_of: Callable[[str], float] = lambda _peer: 0.0,
+        count_refusal: Callable[[str, str], None] = lambda _room, _code: None,
+        audit_level: AuditLevel = "standard",
+        new_id: Callable[[], str] = lambda: f"ses_{secrets.token_hex(16)}",
+    ) -> None:
+        """`policy` is asked for all but its features, which are those that run. `hellos` are those of an
+        address in a minute, `own_hellos` those of this machine itself. `wait_of` takes one message off a
+        peer's budget and says how long it has to wait.
+        """
+        self.sessions = LiveSessions()
+        self._store = store
+        self._clock = clock
+        self._policy = policy
+        self._features = features
+        self._desk = desk
+        self._contexts = contexts
+        self._vault = vault
+        self._hellos = RateLimiter(hellos, HELLO_PERIOD)
+        self._own_hellos = RateLimiter(own_hellos, HELLO_PERIOD)
+        self._entries = RateLimiter(_ENTRIES_PER_HELLO * hellos, HELLO_PERIOD)
+        self._own_entries = RateLimiter(_ENTRIES_PER_HELLO * own_hellos, HELLO_PERIOD)
+        self._crowd = Crowd(limits or Limits(), is_own=is_loopback)
+        self._wait_of = wait_of
+        self._count_refusal = count_refusal
+        self._level = audit_level
+        self._new_id = new_id
+
+    @property
+    def message_limit(self) -> int:
+        return self._policy.message_limit
+
+    @property
+    def connections(self) -> int:
+        return len(self._crowd)
+
+    async def serve(self, link: VcpLink) -> str:
+        """One connection, from its first moment to its end; returns the reason. Raises OverloadedError, with
+        nothing said on the link, when there is no room for it.
+        """
+        attended = _Attended(self, link, self._machine(link.peer))
+        conductor = Conductor(attended, link, self._clock, attended.answer, send_seconds=SEND_SECONDS)
+        try:
+            attended.number = self._crowd.enter(link.peer, attended.leave)
+        except OverloadedError as refusal:
+            self._count_refusal("vcp", refusal.code)
+            raise
+        attended.running = running = asyncio.create_task(conductor.run())
+        try:
+            await asyncio.wait([running])
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+            self._crowd.gone(attended.number)
+            attended.end()
+        if running.cancelled():
+            return "this side stops"
+        fault = running.exception()
+        if fault is not None:
+            log.error("a VCP connection failed on our side", exc_info=fault)
+            return "something failed on our side"
+        return running.result()
+
+    async def resume(self, session_id: str, identity: Identity | None) -> SessionContext:
+        """What an earlier session knew, for its owner."""
+        return await self._contexts.resume(session_id, identity, self._vault())
+
+    async def history(self, session_id: str, identity: Identity | None) -> tuple[Exchange, ...]:
+        return await self._contexts.history(session_id, identity, self._vault())
+
+    def _machine(self, peer: str) -> ServerMachine:
+        running = self._features.running()
+        if running != self._policy.core_features:
+            self._policy = replace(self._policy, core_features=running)
+        limiter = self._own_hellos if is_loopback(peer) else self._hellos
+        return ServerMachine(self._policy, peer=peer, session_id=self._new_id(), limiter=limiter)
+
+    def forget(self, session: Session) -> None:
+        self._contexts.forget_stranger(session.id)
+
+    def spoke(self, number: int) -> None:
+        self._crowd.spoke(number)
+
+    def happened(self, what: Happened, peer: str) -> None:
+        if what.overlooked:
+            shown = ", ".join(repr(name[:_SHOWN_LENGTH]) for name in what.overlooked[:_SHOWN_NAMES])
+            log.warning("a hello from %s names what are no extension ids: %s", peer, shown)
+        now = self._clock.now()
+        self._record(record.happened(what, now=now, level=self._level), peer, written=what.what == _ACK)
+
+    async def check_identity(self, token: str) -> Identity:
+        return await self._desk.check(token, self._decided)
+
+    async def other_features(self, known: dict[str, bool]) -> dict[str, bool]:
+        return await self._features.other_than(known)
+
+    async def exchange(self, question: ExchangeContext, peer: str) -> ContextResponse:
+        """Keep what was told, and say what came of it."""
+        try:
+            wait = self._wait_of(peer)
+            if wait:
+                raise RateLimitedError(f"too many requests; try again in {wait:.1f} seconds", wait)
+            self._features.look()
+            return await self._exchange(question)
+        except ComityError as refusal:
+            now = self._clock.now()
+            entry = record.not_exchanged(question.session, refusal.code, now=now, level=self._level)
+            self._record(entry, peer)
+            if isinstance(refusal, RateLimitedError | UnreadableContextError):
+                raise
+            log.exception("a context could not be kept")
+            raise ComityError("the context could not be kept; try again later") from None
+
+    async def _exchange(self, question: ExchangeContext) -> ContextResponse:
+        session, request = question.session, question.request
+        began = self._clock.now()
+        vault = self._vault()
+        context = after(await self._contexts.known(session, vault), request)
+        response = respond(request, context, session, {})
+        operations = await self._contexts.keeping(session, request, context, vault)
+        entry = record.exchanged(session, response, began=began, now=self._clock.now(), level=self._level)
+        written = self._submit(operations, entry)
+        if operations:
+            await asyncio.shield(written)
+        return response
+
+    def _decided(self, verdict: Verdict, status: RevocationStatus) -> None:
+        self._submit((), record.revocation(verdict, status, now=self._clock.now(), level=self._level))
+
+    def _record(self, entry: AuditDraft, peer: str, *, written: bool = False) -> None:
+        """Write the entry down; beyond the share of the address it is only counted."""
+        share = self._own_entries if is_loopback(peer) else self._entries
+        if written or (entry.failed_step != "RATE_LIMITED" and not share.take(peer, self._clock.monotonic())):
+            self._submit((), entry)
+        else:
+            self._count_refusal("vcp", entry.failed_step or entry.verification_result)
+
+    def _submit(
+        self, operations: Sequence[Operation], entry: AuditDraft
+    ) -> "asyncio.Future[tuple[Any, ...]]":
+        written = self._store.submit(operations, [entry])
+        written.add_done_callback(self._report)
+        return written
+
+    def _report(self, written: "asyncio.Future[tuple[Any, ...]]") -> None:
+        if written.cancelled():
+            return
+        failure = written.exception()
+        if failure is not None:
+            log.error("an audit entry of VCP could not be written: %s", failure)
+        self._features.audit_written(failure is None)
+
+
+class _Attended:
+    """A machine, and what has to be noticed while it runs: its first word, its session, what goes on record.
+
+    What goes on record does so before anything is sent, and also when the connection ends at that moment.
+    """
+
+    def __init__(self, service: VcpService, link: VcpLink, machine: ServerMachine) -> None:
+        self.number = 0
+        self.running: asyncio.Task[str] | None = None
+        self._service = service
+        self._link = link
+        self._machine = machine
+        self._session: Session | None = None
+
+    def receive(self, event: Event, now: float) -> Sequence[Effect]:
+        effects = self._machine.receive(event, now)
+        if type(event) is Received:
+            self._service.spoke(self.number)
+        if self._session is None and self._machine.session is not None:
+            self._session = self._machine.session
+            self._service.sessions.began(self._session)
+            self._link.allow(self._service.message_limit)
+        wanted: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, Ask) and isinstance(effect.request, Happened):
+                self._service.happened(effect.request, self._link.peer)
+            else:
+                wanted.append(effect)
+        return wanted
+
+    async def answer(self, question: Any) -> Any:
+        match question:
+            case CheckIdentity(token):
+                return await self._service.check_identity(token)
+            case ExchangeContext():
+                return await self._service.exchange(question, self._link.peer)
+            case WatchFeatures(features):
+                return await self._service.other_features(features)
+            case _:
+                raise TypeError(f"nobody here answers {type(question).__name__}")
+
+    def leave(self) -> None:
+        assert self.running is not None
+        self.running.cancel()
+
+    def end(self) -> None:
+        if self._session is not None:
+            self._service.sessions.ended(self._session)
+            self._service.forget(self._session)

@@ -1,0 +1,201 @@
+"""`comity id import`: an identity of the reference release goes on living here."""
+
+import json
+import sys
+import tomllib
+from types import ModuleType
+
+import pytest
+
+from comity.keys.identity import create_identity, load_identity, needs_passphrase
+from comity.keys.sealing import SealingCost
+from tests.keys.vacant_folders import CHAINS, KEY, META, TARGET, logbook_lines, write_folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_folder(tmp_path / ".vacant" / "alice")
+
+
+def imported(outcome):
+    assert outcome.code == 0, outcome.err
+    return json.loads(outcome.out)
+
+
+def notes(told, part):
+    return {fact["what"]: fact["note"] for fact in told[part]}
+
+
+def chains(comity):
+    return json.loads(comity("chain", "show", "--json").out)["peers"]
+
+
+def test_key_state_words_and_chains_are_taken_and_the_rest_is_told(comity, folder, data):
+    (folder / "reviews_received.jsonl").write_text("{}\n")
+    told = imported(comity("id", "import", folder, "--json"))
+    assert (told["vacant_id"], told["name"], told["data"]) == (KEY.vacant_id.hex(), "alice", str(data))
+    assert told["logbook"] == {"entries": 2, "fault": None}
+    assert notes(told, "taken") == {
+        "key": f"now in {data / 'identity.json'}, open to its owner only",
+        "name": "alice, as agent.name in config.toml",
+        "capability": "translates, as agent.capability in config.toml",
+        "state": "ACTIVE",
+        "chains": "with 1 target, as the caller",
+    }
+    assert notes(told, "left") == {
+        "endpoint": f"{META['endpoint']}; to serve it there again: comity up --port 8443 --agent …",
+        "logbook": "2 entries, all verified; it stays where it is",
+        "reviews_received.jsonl": "is not read",
+    }
+    assert load_identity(data).seed == KEY.seed
+    assert tomllib.loads((data / "config.toml").read_text("utf-8")) == {
+        "agent": {"name": "alice", "capability": "translates"}
+    }
+    assert json.loads(comity("state", "show", "--json").out)["state"] == "ACTIVE"
+    (peer,) = chains(comity)
+    assert peer["vacant_id"] == TARGET.hex()
+    assert peer["call"]["requests"] == {"seq": 7, "tip": "aa" * 32}
+    assert peer["call"]["replies"] == {"seq": 6, "tip": "bb" * 32}
+    assert "IDENTITY_IMPORTED" in comity("audit", "tail").out
+    assert comity("audit", "verify").code == 0
+
+
+def test_for_people_it_is_a_page_that_warns_of_two_callers(comity, folder, data):
+    out = comity("id", "import", folder).out
+    assert out.startswith(f"{KEY.vacant_id}, called alice, is the identity of {data}.\n\nTaken\n  key ")
+    assert "\nNot taken\n  endpoint" in out
+    assert "use one of the two" in out
+    assert KEY.seed.hex() not in out
+
+
+def test_the_imported_identity_calls_on_where_it_was(comity, neighbourhood, tmp_path, data):
+    there = tmp_path / "there"
+    node = neighbourhood.node(there)
+    first = tmp_path / "first"
+    create_identity(first, key=KEY)
+    for text in ("one", "two"):
+        assert comity("call", node.url, text, "--data", first).code == 0
+    (peer,) = json.loads(comity("chain", "show", "--json", "--data", first).out)["peers"]
+    state = {
+        node.vacant_id.hex(): {
+            name: {"last_seq": peer["call"][ours]["seq"], "last_hash_hex": peer["call"][ours]["tip"]}
+            for name, ours in (("request", "requests"), ("response", "replies"))
+        }
+    }
+    comity("id", "import", write_folder(tmp_path / "alice", chains=state))
+    told = json.loads(comity("call", node.url, "three", "--json").out)
+    assert (told["request_seq"], told["response_seq"], told["caller"]) == (3, 3, KEY.vacant_id.hex())
+
+
+def test_another_identity_is_never_overwritten(comity, folder, data, identity):
+    before = {path: path.read_bytes() for path in data.iterdir()}
+    outcome = comity("id", "import", folder)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "is another identity and is never overwritten" in outcome.err
+    assert {path: path.read_bytes() for path in data.iterdir()} == before
+
+
+def test_a_second_import_takes_what_is_new_and_never_goes_back(comity, folder, data):
+    comity("id", "import", folder)
+    again = imported(comity("id", "import", folder, "--json"))
+    assert notes(again, "taken") == {}
+    assert notes(again, "left")["key"] == f"is in {data / 'identity.json'} already"
+    assert notes(again, "left")["chains"] == "with 1 of 1: known here, as far or farther"
+    later = {TARGET.hex(): {**CHAINS[TARGET.hex()], "request": {"last_seq": 9, "last_hash_hex": "cc" * 32}}}
+    write_folder(folder, chains=later)
+    assert "chains" in notes(imported(comity("id", "import", folder, "--json")), "taken")
+    write_folder(folder)
+    comity("id", "import", folder)
+    (peer,) = chains(comity)
+    assert (peer["call"]["requests"]["seq"], peer["call"]["replies"]["seq"]) == (9, 6)
+
+
+def test_a_settings_file_that_exists_is_left_alone(comity, folder, data):
+    data.mkdir(mode=0o700)
+    (data / "config.toml").write_text("port = 9000\n")
+    left = notes(imported(comity("id", "import", folder, "--json")), "left")
+    assert left["capability"] == "translates: set it as agent.capability, if you want it"
+    assert (data / "config.toml").read_text() == "port = 9000\n"
+
+
+def test_words_that_are_no_settings_are_not_taken(comity, tmp_path, data):
+    for number, (text, fits) in enumerate(
+        (
+            ('Ünïcode "quoted" \\ back\nand\ttab \x7f 🙂', True),
+            ("a" * 5000, False),
+            ("\x1f", False),
+            ("  x\n", True),
+        )
+    ):
+        folder = write_folder(tmp_path / "alice", meta={**META, "capability_text": text})
+        told = imported(comity("id", "import", folder, "--json", "--data", tmp_path / f"data {number}"))
+        assert ("capability" in notes(told, "taken")) is fits
+        if fits:
+            config = (tmp_path / f"data {number}" / "config.toml").read_text("utf-8")
+            assert tomllib.loads(config)["agent"]["capability"] == text
+            assert comity("config", "show", "--data", tmp_path / f"data {number}").code == 0
+
+
+def test_a_broken_logbook_and_damaged_files_are_told(comity, tmp_path):
+    first, _, third = logbook_lines(3)
+    folder = write_folder(tmp_path / "alice", logbook=[first, third], chains=b"{")
+    told = imported(comity("id", "import", folder, "--json"))
+    assert notes(told, "left")["logbook"].startswith("BROKEN: log entry 2 does not follow")
+    assert notes(told, "left")["damaged"].startswith("envelope_state.json cannot be read")
+    assert told["logbook"]["fault"].startswith("log entry 2")
+
+
+def test_a_running_node_is_not_imported_under(comity, neighbourhood, folder, data):
+    neighbourhood.node(data)
+    outcome = comity("id", "import", folder)
+    assert outcome.code == 1
+    assert "a node is running on" in outcome.err
+
+
+def test_the_key_may_be_sealed_on_the_way(comity, folder, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("comity.keys.identity.SealingCost", lambda: SealingCost(passes=1, memory=8 * 1024))
+    secret = tmp_path / "pass.txt"
+    secret.write_text("correct horse\n")
+    secret.chmod(0o600)
+    assert comity("id", "import", folder, "--passphrase-file", secret).code == 0
+    assert needs_passphrase(data)
+    assert load_identity(data, passphrase="correct horse").seed == KEY.seed
+
+
+def test_a_key_from_the_keyring_stays_in_one(comity, tmp_path, data, monkeypatch):
+    entries = {("vacant.cli", "alice"): KEY.seed.hex()}
+
+    class Backend:
+        priority = 5
+
+        def get_password(self, service, username):
+            return entries.get((service, username))
+
+        def set_password(self, service, username, password):
+            entries[service, username] = password
+
+    library = ModuleType("keyring")
+    library.get_keyring = Backend
+    monkeypatch.setitem(sys.modules, "keyring", library)
+    folder = write_folder(
+        tmp_path / "alice", key={"key_storage": "keyring", "pubkey_hex": KEY.vacant_id.hex()}
+    )
+    told = imported(comity("id", "import", folder, "--json"))
+    assert notes(told, "taken")["key"] == "now in the keyring of the operating system"
+    assert KEY.seed.hex() not in (data / "identity.json").read_text()
+    assert load_identity(data).seed == KEY.seed
+
+
+@pytest.mark.parametrize(
+    ("named", "code", "words"),
+    [
+        (None, 2, "missing argument 'FOLDER'"),
+        ("nowhere", 1, "nowhere is not a folder; name one such as ~/.vacant/alice"),
+        ("~/.vacant", 1, "holds several identities; name one of them: alice"),
+    ],
+)
+def test_a_folder_that_is_none_is_told_and_nothing_is_made(comity, folder, data, named, code, words):
+    outcome = comity("id", "import", *([] if named is None else [named]))
+    assert (outcome.code, outcome.out) == (code, "")
+    assert words in outcome.err
+    assert not data.exists()
