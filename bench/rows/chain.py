@@ -8,6 +8,7 @@ bar is only reported.
 import asyncio
 import contextlib
 import os
+import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from comity.system_clock import SystemClock
 CALLERS = 64
 SINGLE = "one transaction each"
 RAW = "raw fdatasync"
+FEW, MANY = 1_024, 1_000_000
+FEW_STORED = f"with {FEW:,}"
 BLOCK = bytes(4096)
 CHAINS = tuple(ChainKey("calls", f"{number:064x}", "f" * 64) for number in range(CALLERS))
 
@@ -126,6 +129,57 @@ def _appending(path: Path) -> Iterator[Callable[[], None]]:
         os.close(file)
 
 
+@contextlib.contextmanager
+def open_population(setting: Setting) -> Iterator[Sequence[Contender]]:
+    refuse_memory(setting.folder)
+    with (
+        asyncio.Runner() as runner,
+        _populated(runner, setting.folder / "many.db", MANY) as many,
+        _populated(runner, setting.folder / "few.db", FEW) as few,
+    ):
+        yield [
+            Contender(
+                f"with {MANY:,} pairs stored", lambda: runner.run(answers_per_second(many, setting.seconds))
+            ),
+            Contender(FEW_STORED, lambda: runner.run(answers_per_second(few, setting.seconds))),
+        ]
+
+
+@contextlib.contextmanager
+def _populated(runner: asyncio.Runner, path: Path, pairs: int) -> Iterator[Sequence[Ask]]:
+    """Callers who each advance any of their share of so many stored pairs."""
+    store = runner.run(SqliteStore.open(path, SystemClock()))
+    runner.run(store.close())
+    connection = open_writer(path)
+    connection.execute(
+        "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?) "
+        "INSERT INTO chain (book, sender, receiver, seq, hash) "
+        "SELECT 'calls', printf('%064x', i * 7919), printf('%064x', 1), 1, zeroblob(32) FROM n",
+        (pairs,),
+    )
+    connection.close()
+    store = runner.run(SqliteStore.open(path, SystemClock()))
+    try:
+        yield [_roaming(store, pairs, share) for share in range(CALLERS)]
+    finally:
+        runner.run(store.close())
+
+
+def _roaming(store: Store, pairs: int, share: int) -> Ask:
+    chance = random.Random(share)
+    tips: dict[int, Tip] = {}
+
+    async def ask() -> None:
+        pair = chance.randrange(pairs // CALLERS) * CALLERS + share
+        tip = tips.get(pair, Tip(1))
+        chain = ChainKey("calls", f"{pair * 7919:064x}", f"{1:064x}")
+        (tips[pair],) = await store.commit(
+            Advance(chain=chain, expected=tip, to=Tip(tip.seq + 1, _hash(tip.seq + 1)))
+        )
+
+    return ask
+
+
 ROWS = (
     Row(
         name="chain-advance",
@@ -133,5 +187,12 @@ ROWS = (
         unit=Unit.RATE,
         open=open_advance,
         bars=(AtLeast(8, of=SINGLE, where=WhereBelow(RAW, 5000)),),
+    ),
+    Row(
+        name="chain-advance-population",
+        title="durable advances of any of the pairs that are stored",
+        unit=Unit.RATE,
+        open=open_population,
+        bars=(AtLeast(0.5, of=FEW_STORED),),
     ),
 )

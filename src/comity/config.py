@@ -29,6 +29,8 @@ Environment = Literal["production", "prod", "staging", "development", "test"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 Engine = Literal["sqlite", "memory"]
 AuditLevel = Literal["minimal", "standard", "full", "diagnostic"]
+IdentityPolicy = Literal["optional", "required", "verified"]
+TokenMode = Literal["structural", "verified"]
 
 DEFAULT_PORT = 8420
 CONFIG_FILE = "config.toml"
@@ -36,7 +38,8 @@ CONFIG_VARIABLE = "COMITY_CONFIG"
 DEFAULT = "default"
 
 _PREFIX = "COMITY_"
-_PLAIN_ENVIRONMENT = "ENVIRONMENT"  # read when COMITY_ENVIRONMENT is not set
+# read when the variable of ours is not set
+_PLAIN_VARIABLES = {"environment": "ENVIRONMENT", "vcp.session_ttl_seconds": "VCP_SESSION_TTL_SECONDS"}
 _OTHER_VARIABLES = frozenset(
     (CONFIG_VARIABLE, "COMITY_DEBUG", "COMITY_VECTORS", "COMITY_SIM_SEEDS", "COMITY_TORTURE_ROUNDS")
 )
@@ -111,6 +114,23 @@ class VaultSettings(Struct, frozen=True, kw_only=True):
     plaintext: bool = False
 
 
+class VcpSettings(Struct, frozen=True, kw_only=True):
+    """`issuers` are names with their public Ed25519 keys; tokens that this node issued are always known.
+    `handshakes` are those of an address in a minute. `tcp_port` 0: VCP is spoken over WebSocket only.
+    """
+
+    identity_policy: IdentityPolicy = "optional"
+    identity_mode: TokenMode = "structural"
+    issuers: tuple[str, ...] = ()
+    hello_seconds: float = 5
+    idle_seconds: float = 300
+    session_ttl_seconds: float = 900
+    handshakes: int = 10
+    loopback_handshakes: int = 600
+    tcp_port: int = 0
+    server_id: str = ""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     data: Path
     host: str = "127.0.0.1"
@@ -127,6 +147,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     directory: DirectorySettings = DirectorySettings()
     dispatch: DispatchSettings = DispatchSettings()
     vault: VaultSettings = VaultSettings()
+    vcp: VcpSettings = VcpSettings()
 
     @property
     def production(self) -> bool:
@@ -164,6 +185,14 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise ConfigError(
                 f"vault.plaintext is for development and is refused in {self.environment}; set it to false"
             )
+        if self.vcp.identity_policy == "verified" and self.vcp.identity_mode != "verified":
+            raise ConfigError(
+                "vcp.identity_policy verified would refuse every token that vcp.identity_mode structural lets "
+                "pass; set both to verified"
+            )
+        names = [issuer.partition("=")[0] for issuer in self.vcp.issuers]
+        if len(set(names)) != len(names):
+            raise ConfigError("vcp.issuers names an issuer twice; name each once")
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -303,6 +332,21 @@ _KINDS: dict[str, Kind] = {
     "dispatch.allowed_hosts": list_of(text("a host name or an address without a port", NAMED_HOST)),
     "dispatch.timeout_seconds": number(0.001, 3600),
     "vault.plaintext": yes_no(),
+    "vcp.identity_policy": one_of("optional", "required", "verified"),
+    "vcp.identity_mode": one_of("structural", "verified"),
+    "vcp.issuers": list_of(
+        text(
+            "an issuer and its public Ed25519 key as name=64 hexadecimal digits",
+            r"[A-Za-z0-9._-]{1,128}=[0-9a-f]{64}",
+        )
+    ),
+    "vcp.hello_seconds": number(2, 5),
+    "vcp.idle_seconds": number(1, 86_400),
+    "vcp.session_ttl_seconds": number(1, 604_800),
+    "vcp.handshakes": whole(1, 1_000_000_000),
+    "vcp.loopback_handshakes": whole(1, 1_000_000_000),
+    "vcp.tcp_port": whole(0, 65_535),
+    "vcp.server_id": text("a name of at most 256 printable characters", r"[ -~]{0,256}"),
 }
 _SECTIONS = {
     field.name: field.type
@@ -350,8 +394,9 @@ def _from_flags(flags: Mapping[str, Any], reading: _Reading) -> dict[str, _Found
 
 def _from_environment(environ: Mapping[str, str], reading: _Reading) -> dict[str, _Found]:
     named = {key: variable for variable, key in _VARIABLES.items() if environ.get(variable)}
-    if "environment" not in named and environ.get(_PLAIN_ENVIRONMENT):
-        named["environment"] = _PLAIN_ENVIRONMENT
+    for key, variable in _PLAIN_VARIABLES.items():
+        if key not in named and environ.get(variable):
+            named[key] = variable
     return {key: _from_text(key, environ[variable], variable, reading) for key, variable in named.items()}
 
 

@@ -13,25 +13,32 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from comity import __version__
 from comity.agents.behaviour import Behaviour, close_behaviour
 from comity.agents.load import load_behaviour
+from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings, is_loopback
 from comity.core.card.resident import ResidentForm
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.core.guard.rate import RateLimiter
+from comity.core.identity.issuers import Issuer, IssuerRegistry, SignatureKey
 from comity.core.identity.keys import SigningKey, VacantId
+from comity.core.identity.verification import IdentityMode
+from comity.core.negotiation.policy import ServerPolicy
+from comity.core.negotiation.registry import ExtensionRegistry
 from comity.doors.a2a.card import CARD_PATHS, card_routes
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
 from comity.doors.directory import directory_routes, is_directory_path
 from comity.doors.http.app import HttpDoor, Readiness, RoomRoute
 from comity.doors.http.asgi import App
 from comity.doors.http.entry import Entry
-from comity.doors.http.server import HttpServer, PortTakenError
+from comity.doors.http.server import HttpServer, PortTakenError, bind, tls_context
+from comity.doors.vcp.tcp import TcpDoor
+from comity.doors.vcp.websocket import VCP_PATH, VcpOverWebSocket
 from comity.keys.identity import create_identity, has_identity, load_identity
 from comity.keys.private import ensure_private_folder
 from comity.keys.tokens import TOKEN_FILE, load_or_create_token, same_token
@@ -41,6 +48,10 @@ from comity.pipeline.housekeeping import keep_house
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
 from comity.pipeline.residence import StateRoom, move_in
+from comity.pipeline.vcp.contexts import Contexts
+from comity.pipeline.vcp.features import RunningFeatures
+from comity.pipeline.vcp.identity import IdentityDesk
+from comity.pipeline.vcp.service import VcpService
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import prune
 from comity.store.audit_trail import AuditTrail, log_of, open_head_file
@@ -141,6 +152,7 @@ class Node:
         keys = load_or_create_vault_keys(data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
         vault = self.settings.vault
         self.vault = Vault(keys, environment=self.settings.environment, plaintext=vault.plaintext)
+        self._key_file = None if VAULT_KEY_VARIABLE in os.environ else data / VAULT_KEY_FILE
         self.store = await self._open_store(data)
         self._opened.push_async_callback(self.store.close)
         self._metrics = Metrics(__version__, lambda: self._clock.monotonic() - self._started_at)
@@ -152,6 +164,7 @@ class Node:
             audit_level=self.settings.audit.level,
             observe=self._metrics.observe,
         )
+        self.vcp = self._vcp_service()
         await self._note("NODE_STARTED")
         self._opened.push_async_callback(self._note, "NODE_STOPPED")
         self._opened.callback(self.walk.flush)
@@ -174,6 +187,49 @@ class Node:
         return await SqliteStore.open(
             data / DATABASE_FILE, self._clock, AuditTrail(self._chain, self._key, head_file)
         )
+
+    def _vcp_service(self) -> VcpService:
+        settings = self.settings.vcp
+        features = RunningFeatures(self._clock, vault=self._vault_now)
+        self._opened.push_async_callback(features.aclose)
+        issuers = {name: bytes.fromhex(key) for name, _, key in (i.partition("=") for i in settings.issuers)}
+        issuers[self.vacant_id.hex()] = self.vacant_id.public
+        limiter = self._new_limiter()
+        return VcpService(
+            self.store,
+            self._clock,
+            policy=ServerPolicy(
+                core_features=features.running(),
+                registry=ExtensionRegistry(),
+                identity=settings.identity_policy,
+                environment=self.settings.environment,
+                server_id=settings.server_id or self.vacant_id.hex(),
+                hello_seconds=settings.hello_seconds,
+                idle_seconds=settings.idle_seconds,
+            ),
+            features=features,
+            desk=IdentityDesk(
+                self._clock,
+                mode=IdentityMode(settings.identity_mode),
+                issuers=IssuerRegistry(
+                    Issuer(name=name, signature_keys=(SignatureKey(key),)) for name, key in issuers.items()
+                ),
+                denylist=OwnRevocations(self.settings.data, self.vacant_id).denylist,
+            ),
+            contexts=Contexts(self.store, self._clock, ttl=settings.session_ttl_seconds),
+            vault=self._vault_now,
+            hellos=settings.handshakes,
+            own_hellos=settings.loopback_handshakes,
+            wait_of=lambda peer: 0.0 if is_loopback(peer) else limiter.take(peer, self._clock.monotonic()),
+            count_refusal=self.walk.count_refusal,
+            audit_level=self.settings.audit.level,
+        )
+
+    def _vault_now(self) -> Vault:
+        """The vault, unless its key was taken away while the node runs."""
+        if self._key_file is None or self._key_file.exists():
+            return self.vault
+        return Vault([], environment=self.settings.environment)
 
     async def _open_doors(self) -> None:
         settings = self.settings
@@ -204,7 +260,13 @@ class Node:
             door.app,
             shutdown_seconds=settings.http.shutdown_seconds,
             refused=lambda code: self.walk.count_refusal("http", code),
+            websockets=[VCP_PATH],
         )
+        if settings.vcp.tcp_port:
+            listening = bind(settings.host, settings.vcp.tcp_port)
+            tcp = TcpDoor(self.vcp, listening, tls_context(settings.tls.cert, settings.tls.key))
+            self._opened.push_async_callback(tcp.stop)
+            await tcp.start()
         self.entry_link = self.url + entry.new_link()
         self._claim.announce(RunningNode(pid=os.getpid(), url=self.url, vacant_id=self.vacant_id.hex()))
 
@@ -212,8 +274,8 @@ class Node:
         """The paths of the rooms that are open, and which of them need no token."""
         settings = self.settings
         hot: dict[str, App] = {}
-        routes: list[BaseRoute] = []
-        public: set[str] = set()
+        routes: list[BaseRoute] = [WebSocketRoute(VCP_PATH, VcpOverWebSocket(self.vcp))]
+        public = {VCP_PATH}
         if settings.directory.serve:
             routes += directory_routes(
                 walk=self.walk, store=self.store, clock=self._clock, body_limit=settings.http.body_limit

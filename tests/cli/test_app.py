@@ -108,7 +108,11 @@ def test_each_command_is_what_the_table_says(entry):
         "id new",
         "id export",
         "id import",
+        "id token issue",
+        "id token verify",
+        "id token revoke",
         "call",
+        "hello",
         "search",
         "card show",
         "card publish",
@@ -238,7 +242,7 @@ def complete(program, line, shell="bash"):
 def test_the_shell_completes_commands_options_and_members(program):
     assert complete(program, "comity ")[: len(COMMANDS)] == [entry.name for entry in COMMANDS]
     assert complete(program, "comity do") == ["doctor", ""]
-    assert complete(program, "comity id ") == ["show", "new", "export", "import", ""]
+    assert complete(program, "comity id ") == ["show", "new", "export", "import", "token", ""]
     assert complete(program, "comity audit verify --js") == ["--json", ""]
 
 

@@ -400,6 +400,18 @@ async def test_closing_lets_nobody_wait(world):
     assert "closed" in (await waiting).reason
     assert "closed" in (await at.current()).reason
     assert at.monotonic() == pytest.approx(1)
+
+
+@simulated
+async def test_closing_ends_what_is_fetched_in_the_background(world):
+    at = world()
+    await at.current()
+    await at.at(LIFE)
+    at.http.delay = 4.0
+    await at.current()
+    await asyncio.sleep(1)
+    assert len(asyncio.all_tasks()) == 2
+    await at.fetcher.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 

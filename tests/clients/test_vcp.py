@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -19,8 +20,6 @@ from tests.core.negotiation.samples import NO_FEATURES, TOKEN, WIRE, registry
 
 PERSONAL_DATA = {"signals": {"body_signals": {"category": "body_signals", "value": "pain", "intensity": 4}}}
 RESPONSE = {"version": "3.1", "accepted": ["categorical"], "ignored": []}
-
-
 
 
 def with_script(*lines, **options):
@@ -113,7 +112,7 @@ class TestNegotiating:
 
 
 class TestAnAck:
-    """vcp 10.11"""
+    """Behaviour 11 of vcp 10."""
 
     @staticmethod
     @pytest.mark.parametrize(
@@ -203,7 +202,7 @@ class TestTime:
             with pytest.raises(UnreachableError):
                 await world.connect(attempts=8).__aenter__()
             moments = world.dialled
-            waits = [late - early for early, late in zip(moments, moments[1:], strict=False)]
+            waits = [late - early for early, late in pairwise(moments)]
             assert waits == pytest.approx([1, 2, 4, 8, 16, 30, 30])
 
         run_simulated(scene)
@@ -230,7 +229,7 @@ class TestTime:
 
     @staticmethod
     def test_a_rate_limit_is_waited_out_on_the_same_connection():
-        """vcp 10.6"""
+        """Behaviour 6 of vcp 10: the limit is not reset by another client_id."""
 
         async def scene():
             limiter = RateLimiter(1, 40)
@@ -323,7 +322,7 @@ class TestAnError:
 
     @staticmethod
     def test_after_one_on_an_open_connection_no_context_leaves():
-        """vcp 10.11"""
+        """Behaviour 11 of vcp 10."""
 
         async def scene():
             world = with_script(ack(), [error("INTERNAL_ERROR", "over")], HANGS)
@@ -519,11 +518,13 @@ class TestContext:
 
 
 class TestMemory:
-    """vcp 10.11: the answer before this one."""
+    """Behaviour 11 of vcp 10: the answer before this one."""
 
     @staticmethod
     async def _visit(store, answer, *extensions, **options):
-        async with with_script(answer).connect(*extensions, store=store, audit_level=None, **options) as session:
+        async with with_script(answer).connect(
+            *extensions, store=store, audit_level=None, **options
+        ) as session:
             return [alert.name for alert in session.alerts]
 
     def test_what_shrinks_is_told_once(self):

@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-import datetime
 import ipaddress
 import json
 import socket
 import ssl
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
@@ -32,15 +32,15 @@ def certificate(tmp_path_factory):
     """Self-signed, for 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
-    today = datetime.datetime.now(datetime.UTC)
+    today = datetime.now(UTC)
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(today - datetime.timedelta(days=1))
-        .not_valid_after(today + datetime.timedelta(days=1))
+        .not_valid_before(today - timedelta(days=1))
+        .not_valid_after(today + timedelta(days=1))
         .add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
         )

@@ -93,6 +93,13 @@ class TestTheLimit:
         with pytest.raises(OverloadedError):
             await cache.claim("creed", "last", clock.time + HOUR)
 
+    async def test_nobody_is_told_to_come_back_within_a_second(self, store, clock):
+        cache = JtiReplayCache(store, clock, limit=1)
+        assert await cache.claim("creed", "j-1", clock.time + 0.2)
+        with pytest.raises(OverloadedError) as refusal:
+            await cache.claim("creed", "j-2", clock.time + HOUR)
+        assert refusal.value.retry_after == 1
+
     async def test_a_replay_takes_no_room(self, store, clock):
         cache = JtiReplayCache(store, clock, limit=2)
         assert await cache.claim("creed", "j-1", clock.time + HOUR)

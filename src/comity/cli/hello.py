@@ -10,7 +10,6 @@ import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -23,26 +22,24 @@ from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
 from comity.cli.own_store import own_key, writing
 from comity.cli.screen import Cell, note, one_line, print_fields, print_json, print_line, print_table, waiting
+from comity.cli.token_argument import read_token
 from comity.clients.refusals import NoAnswerError
 from comity.clients.vcp import MIN_VERSION, VERSION, VcpClient
 from comity.clients.vcp_refusals import VcpRefusedError
 from comity.clients.vcp_session import VcpSession
 from comity.clients.vcp_targets import read_target
 from comity.config import Settings
-from comity.core.errors import ConfigError, InvalidError, KeyRefusedError
-from comity.core.identity.signed_token import TOKEN_LIMIT
+from comity.core.errors import ConfigError, InvalidError
 from comity.core.negotiation import versions
 from comity.core.negotiation.messages import VcpError
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS
 from comity.keys.identity import has_identity, needs_passphrase
-from comity.keys.private import read_private
 from comity.store.protocol import Store
 
 app = new_app()
 
 SECONDS: Final = 15.0
 CLIENT_ID: Final = "comity hello"
-FROM_FILE: Final = "@"
 
 
 @app.command(
@@ -98,7 +95,7 @@ def hello(
     session: the server refused, or cannot be reached.
     """
     asked = _extensions(extensions)
-    token = None if identity is None else _token(identity)
+    token = None if identity is None else read_token(identity)
     seconds = SECONDS if timeout is None else _seconds(timeout)
     settings = settings_of(data, config).settings
     target = read_target(url)
@@ -177,24 +174,6 @@ def _extensions(written: str | None) -> Sequence[str]:
     if written is None:
         return tuple(STANDARD_EXTENSIONS)
     return [name.strip() for name in written.split(",") if name.strip()]
-
-
-def _token(written: str) -> str:
-    if not written.startswith(FROM_FILE):
-        return written.strip()
-    name = written.removeprefix(FROM_FILE)
-    try:
-        data = (
-            sys.stdin.buffer.read(TOKEN_LIMIT * 2) if name == "-" else read_private(Path(name).expanduser())
-        )
-        token = data.decode("ascii").strip()
-    except UnicodeDecodeError:
-        token = ""
-    if not token or len(token.split()) > 1:
-        raise KeyRefusedError(
-            f"{one_line(written)} holds no VCP/I token; put the token there and nothing else"
-        )
-    return token
 
 
 def _seconds(written: str) -> float:

@@ -12,6 +12,8 @@ import typer
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.identity_token import EXAMPLES as TOKEN_EXAMPLES
+from comity.cli.identity_token import app as token_app
 from comity.cli.options import (
     Config,
     Data,
@@ -35,6 +37,7 @@ from comity.keys.sealing import SealingCost, seal
 app = new_app(
     "Show, make, export or import the identity of a node: an Ed25519 key, and the id that is its public half."
 )
+app.add_typer(token_app, name="token", epilog=TOKEN_EXAMPLES)
 
 _KEPT = {
     KeptHere: "in this file, open to its owner only",

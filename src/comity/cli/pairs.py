@@ -16,7 +16,7 @@ from comity.core.envelope.carrier import from_a2a_jsonrpc
 from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.store.replay import SERVE_BOOK
-from comity.store.sqlite.connection import check_integrity, open_reader, our_words
+from comity.store.sqlite.connection import open_reader, our_words
 from comity.store.sqlite.schema import steps_taken
 
 _CHAINS: Final = """
@@ -70,7 +70,6 @@ def read_pairs(database: Path, self_id: str) -> list[Peer]:
     with our_words(database):
         connection = open_reader(database)
         try:
-            check_integrity(connection, database)
             steps_taken(connection, database)
             return _peers(connection, self_id)
         finally:

@@ -10,6 +10,7 @@ import json
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from websockets.asyncio.client import connect
+from websockets.protocol import State
 
 from comity.doors.http.entry import Entry
 from comity.doors.http.guard import Guard
@@ -35,8 +36,12 @@ class Doors:
     @contextlib.asynccontextmanager
     async def client(self, door):
         if door == "websocket":
-            async with connect(self.url, max_size=None, ping_interval=None, proxy=None) as socket:
+            socket = await connect(self.url, max_size=None, ping_interval=None, proxy=None)
+            try:
                 yield WebSocketClient(socket)
+            finally:
+                if socket.state is State.OPEN:
+                    await socket.close()
         else:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.tcp.port)
             try:

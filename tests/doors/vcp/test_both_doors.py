@@ -4,7 +4,9 @@ import asyncio
 import json
 
 import pytest
+from websockets.exceptions import InvalidStatus
 
+from comity.pipeline.vcp.crowd import Limits
 from comity.store.vault import Vault
 from tests.doors.vcp.doors import DOORS, open_doors
 from tests.pipeline.vcp.house import PERSONAL, TORCH, WIRE, hello, token
@@ -144,8 +146,6 @@ async def test_a_session_ends_with_an_error_when_the_key_is_taken_away(door):
 
 
 async def test_an_honest_client_gets_in_past_many_that_say_nothing(door):
-    from comity.pipeline.vcp.crowd import Limits
-
     async with open_doors(limits=Limits(half_open=5)) as doors:
         silent = [doors.client(door) for _ in range(8)]
         first = [await one.__aenter__() for one in silent]
@@ -157,10 +157,6 @@ async def test_an_honest_client_gets_in_past_many_that_say_nothing(door):
 
 
 async def test_when_everybody_talks_a_newcomer_is_told_to_come_later(door):
-    from websockets.exceptions import InvalidStatus
-
-    from comity.pipeline.vcp.crowd import Limits
-
     async with open_doors(limits=Limits(connections=1)) as doors, doors.client(door) as client:
         await client.ask(hello())
         if door == "tcp":
@@ -181,5 +177,5 @@ async def test_a_connection_that_ends_leaves_nothing_behind(door):
             await client.ask(hello())
             assert len(doors.house.service.sessions) == 1
         async with asyncio.timeout(5):
-            while doors.house.service.connections or len(doors.house.service.sessions):
+            while doors.house.service.connections or len(doors.house.service.sessions):  # noqa: ASYNC110 - nobody tells when a peer is gone
                 await asyncio.sleep(0.01)

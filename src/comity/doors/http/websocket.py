@@ -80,10 +80,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         await super().send(message)
         if message["type"] == "websocket.close":
-            self._give_up_after(LINGER_SECONDS)
-            if self._deaf and self.transport.can_write_eof():
-                # to close on a peer that is still sending would take back what it has not read yet
-                self.transport.write_eof()
+            self._part()
 
     async def receive(self) -> Any:
         message = await self.queue.get()
@@ -122,6 +119,15 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
                 return
         super().send_receive_event_to_app()
 
+    def handle_parser_exception(self) -> None:
+        close = self.conn.close_sent
+        assert close is not None
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": close.code, "reason": close.reason})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.close_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        self._part()
+
     def handle_ping(self) -> None:
         now = self.loop.time()
         if now - self._pings_since >= 1.0:
@@ -138,7 +144,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self._give_up_after(LINGER_SECONDS)
 
     def _take_apart(self) -> None:
-        while self._unread and not self._deaf and self.queue.empty() and self.writable.is_set():
+        while self._unread and not self._deaf and self._ready:
             piece = bytes(self._unread[:_PIECE])
             del self._unread[:_PIECE]
             self.conn.receive_data(piece)
@@ -155,8 +161,13 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
                 self.queue.put_nowait(oversize)  # type: ignore[arg-type]
         self._read_or_wait()
 
+    @property
+    def _ready(self) -> bool:
+        # once we have closed, the application takes nothing more, and only the peer's farewell is waited for
+        return self.close_sent or (self.queue.empty() and self.writable.is_set())
+
     def _read_or_wait(self) -> None:
-        ready = self._deaf or (not self._unread and self.queue.empty() and self.writable.is_set())
+        ready = self._deaf or (not self._unread and self._ready)
         if self.transport.is_closing() or ready is not self.read_paused:
             return
         self.read_paused = not ready
@@ -179,6 +190,13 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             return
         self.conn.fail(code, reason)
         self.handle_parser_exception()
+
+    def _part(self) -> None:
+        """The last word is said; the peer may take it in for a moment."""
+        self._give_up_after(LINGER_SECONDS)
+        if self._deaf and self.transport.can_write_eof():
+            # to close on a peer that is still sending would take back what it has not read yet
+            self.transport.write_eof()
 
     def _refuse_handshake(self) -> None:
         """A head that HTTP allows and this protocol does not."""

@@ -50,6 +50,7 @@ SEND_SECONDS: Final = 10.0
 _SHOWN_NAMES: Final = 5
 _SHOWN_LENGTH: Final = 64
 _ENTRIES_PER_HELLO: Final = 4
+_STOPS: Final = "this side stops"
 _ACK: Final = "HANDSHAKE_ACK"
 
 
@@ -130,7 +131,8 @@ class VcpService:
             self._crowd.gone(attended.number)
             attended.end()
         if running.cancelled():
-            return "this side stops"
+            await link.close(_STOPS)  # it may not even have begun
+            return _STOPS
         fault = running.exception()
         if fault is not None:
             log.error("a VCP connection failed on our side", exc_info=fault)

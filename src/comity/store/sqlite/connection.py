@@ -20,6 +20,7 @@ from comity.store.sqlite.schema import steps_taken
 PAGE_BYTES = 4096
 CHECKSUM_BYTES = 8
 BUSY_MILLISECONDS = 15_000
+WRITER_CACHE_KIB = 32 * 1024
 CHECKSUMMED_VFS = "cksmvfs"
 
 _MAGIC = b"SQLite format 3\0"
@@ -61,6 +62,7 @@ def open_writer(path: Path) -> apsw.Connection:
                 connection.reserve_bytes("main", CHECKSUM_BYTES)
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
+        connection.pragma("cache_size", -WRITER_CACHE_KIB)
         connection.pragma("cell_size_check", value=True)
     except BaseException:
         connection.close()

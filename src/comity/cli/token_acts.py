@@ -1,0 +1,246 @@
+"""What `comity id token` does: issue, verify and revoke, as the command line asks for it."""
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from comity.cli.failures import FAILED, say
+from comity.cli.own_store import entry, own_id, own_key, refuse_memory, writing
+from comity.cli.screen import one_line, print_fields, print_json, print_line
+from comity.cli.token_argument import FROM_FILE, read_token
+from comity.clients.vcp_revocations import OwnRevocations
+from comity.config import Settings
+from comity.core.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError
+from comity.core.guard.audit import privacy_hash
+from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey
+from comity.core.identity.keys import SigningKey, VacantId
+from comity.core.identity.signed_token import issue_a, issue_b, token_id
+from comity.core.identity.uvc.token import UvcToken
+from comity.core.identity.verification import (
+    IdentityMode,
+    Refusal,
+    Verdict,
+    parse_identity,
+    subject_id,
+    verify_identity,
+)
+from comity.core.revocation.crl import CRLEntry, RevocationReason
+from comity.core.revocation.decision import Revocable
+from comity.core.revocation.moment import write_moment
+from comity.core.revocation.signature import PublicKey, read_trust_key
+from comity.keys.identity import has_identity
+from comity.keys.private import read_private
+from comity.system_clock import SystemClock
+
+REVOKED: Final = "TOKEN_REVOKED"
+
+_FORMS: Final = {"signed_a": "signed", "signed_b": "stamped", "uvc": "value"}
+_WHY: Final = {
+    Refusal.MALFORMED: "it is no VCP/I token; check that it is whole",
+    Refusal.UNKNOWN_ISSUER: "no key of its issuer is known here for this form; give --key or --secret-file, or set vcp.issuers",
+    Refusal.BAD_SIGNATURE: "it is not signed by the key that it was held against; check the key and the token",
+    Refusal.EXPIRED: "it is too old; issue a new one",
+    Refusal.NOT_YET_VALID: "it is stamped in the future; check the clocks",
+    Refusal.REVOKED: "it is revoked; issue another under a new subject or kind",
+}
+
+
+def issue_token(
+    settings: Settings,
+    subject: str,
+    kind: str,
+    issuer: str | None,
+    secret_file: str | None,
+    passphrase_file: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    if secret_file is None:
+        key = own_key(settings, passphrase_file)
+        name = issuer or key.vacant_id.hex()
+        token = issue_a(key, issuer=name, kind=kind, subject=subject)
+        told: dict[str, Any] = {"form": "signed", "kind": kind, "key": key.vacant_id.hex()}
+    else:
+        name = issuer or own_id(settings).hex()
+        now = int(SystemClock().now())
+        token = issue_b(_secret(secret_file).secret, issuer=name, subject=subject, issued_at=now)
+        told = {"form": "stamped", "issued_at": write_moment(now)}
+    if _is_revoked(settings, Revocable((token_id(token),), subject_id(name, subject))):
+        raise ConflictError(
+            f"this token of {subject} is revoked here for good; choose another subject or kind"
+        )
+    if as_json:
+        about = {"issuer": name, "subject": subject, **told}
+        print_json({"token": token, "token_id": token_id(token), **about})
+    else:
+        print_line(token)
+
+
+def verify_token(
+    settings: Settings, token: str, key: str | None, secret_file: str | None, *, as_json: bool
+) -> None:
+    now = SystemClock().now()
+    written = read_token(token)
+    if key is not None:
+        issuers = _trusting(written, signature_keys=(SignatureKey(_public(key)),))
+    elif secret_file is not None:
+        issuers = _trusting(written, shared_keys=(_secret(secret_file),))
+    else:
+        issuers = _known(settings)
+    verdict = verify_identity(written, mode=IdentityMode.VERIFIED, issuers=issuers, now=now)
+    if verdict.ok and _is_revoked(settings, verdict.revocable):
+        verdict = verdict.refused(Refusal.REVOKED)
+    _tell(verdict, as_json=as_json)
+
+
+def revoke_token(
+    settings: Settings,
+    token: str | None,
+    subject: str | None,
+    reason: str,
+    passphrase_file: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    refuse_memory(settings, "a revocation needs to be on record")
+    now = int(SystemClock().now())
+    listed = CRLEntry(
+        bundle_id="" if subject is None else _subject(subject),
+        jti="" if token is None else _revocable_id(token),
+        revoked_at=write_moment(now),
+        reason=_reason(reason),
+    )
+    key = own_key(settings, passphrase_file)
+    revocations = OwnRevocations(settings.data, key.vacant_id)
+    new = asyncio.run(_revoke(settings, revocations, listed, key, now))
+    if as_json:
+        print_json(
+            {
+                "revoked": listed.bundle_id or listed.jti,
+                "new": new,
+                "reason": listed.reason.value,
+                "list": str(revocations.path),
+            }
+        )
+        return
+    what = f"all tokens of {listed.bundle_id} are" if listed.bundle_id else f"the token {listed.jti[:8]} is"
+    print_line(f"{what} {'now' if new else 'already'} revoked, in {revocations.path}")
+
+
+async def _revoke(
+    settings: Settings, revocations: OwnRevocations, listed: CRLEntry, key: SigningKey, now: int
+) -> bool:
+    async with writing(settings, key) as (store, _chain):
+        new = revocations.revoke(listed, key, now)
+        if new:
+            about = privacy_hash(listed.bundle_id or listed.jti)
+            await store.commit(audit=[entry(settings, REVOKED, about)])
+        return new
+
+
+def _is_revoked(settings: Settings, revocable: Revocable) -> bool:
+    if not has_identity(settings.data):
+        return False
+    return OwnRevocations(settings.data, own_id(settings)).denylist().names(revocable)
+
+
+def _known(settings: Settings) -> IssuerRegistry:
+    """Those whom the node of this folder believes."""
+    issuers = {
+        name: bytes.fromhex(key) for name, _, key in (each.partition("=") for each in settings.vcp.issuers)
+    }
+    if has_identity(settings.data):
+        own = own_id(settings)
+        issuers[own.hex()] = own.public
+    return IssuerRegistry(
+        Issuer(name=name, signature_keys=(SignatureKey(key),)) for name, key in issuers.items()
+    )
+
+
+def _trusting(written: str, **keys: Any) -> IssuerRegistry:
+    """Whoever the token names as its issuer, by the one key that it is held against."""
+    try:
+        token = parse_identity(written)
+    except MalformedError:
+        return IssuerRegistry()
+    return (
+        IssuerRegistry()
+        if isinstance(token, UvcToken)
+        else IssuerRegistry([Issuer(name=token.issuer, **keys)])
+    )
+
+
+def _tell(verdict: Verdict, *, as_json: bool) -> None:
+    form = None if verdict.kind is None else _FORMS[verdict.kind.value]
+    if as_json:
+        print_json(
+            {
+                "ok": verdict.ok,
+                "reason": None if verdict.refusal is None else verdict.refusal.value,
+                "form": form,
+                "issuer": verdict.issuer,
+                "subject": verdict.subject,
+                "owner": verdict.owner,
+                "token_id": verdict.token_id,
+            }
+        )
+    else:
+        fields = [("token", verdict.token_id[:8]), ("form", form or "unknown")]
+        if verdict.issuer is not None and verdict.subject is not None:
+            fields += [("issuer", verdict.issuer), ("subject", verdict.subject)]
+        print_fields([*fields, ("verdict", "good" if verdict.ok else "NOT GOOD")])
+        if verdict.refusal is not None:
+            sys.stdout.flush()
+            say(verdict.refusal.value, f"the token is not good: {_WHY[verdict.refusal]}", as_json=False)
+    if not verdict.ok:
+        raise typer.Exit(FAILED)
+
+
+def _secret(file: str) -> SharedKey:
+    secret = read_private(Path(file).expanduser()).partition(b"\n")[0].rstrip(b"\r")
+    try:
+        return SharedKey(secret)
+    except ComityError as fault:
+        raise KeyRefusedError(f"{one_line(file)} cannot be used: {fault.message}") from None
+
+
+def _public(written: str) -> bytes:
+    if written.startswith(FROM_FILE):
+        written = (
+            Path(written.removeprefix(FROM_FILE)).expanduser().read_bytes()[:4096].decode("ascii", "replace")
+        )
+    written = written.strip()
+    for read in (VacantId.from_hex, VacantId.from_did_key):
+        with contextlib.suppress(MalformedError):
+            return read(written).public
+    with contextlib.suppress(ComityError):
+        found = read_trust_key(written)
+        assert isinstance(found, PublicKey)
+        return found.public
+    raise ConfigError("--key must be an Ed25519 public key: 64 hexadecimal digits, did:key, base64 or PEM")
+
+
+def _revocable_id(written: str) -> str:
+    token = read_token(written)
+    parse_identity(token)  # what is no token would revoke nothing
+    return token_id(token)
+
+
+def _subject(written: str) -> str:
+    issuer, mark, subject = written.partition(":")
+    if not (issuer and mark and subject) or ":" in subject:
+        raise ConfigError("--subject must be ISSUER:SUBJECT, as in the token")
+    return subject_id(issuer, subject)
+
+
+def _reason(written: str) -> RevocationReason:
+    try:
+        return RevocationReason(written)
+    except ValueError:
+        raise ConfigError(
+            f"--reason must be one of {', '.join(RevocationReason)}, not {written[:60]!r}"
+        ) from None

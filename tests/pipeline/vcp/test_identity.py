@@ -1,0 +1,96 @@
+"""Who a token makes its sender, and what is looked up before that is believed."""
+
+import pytest
+from msgspec.structs import replace
+
+from comity.core.errors import UnauthenticatedError
+from comity.core.identity.issuers import Issuer, IssuerRegistry, SignatureKey
+from comity.core.identity.signed_token import token_id
+from comity.core.identity.verification import IdentityMode
+from comity.core.negotiation.session import Identity
+from comity.core.revocation.crl import RevocationList
+from comity.core.revocation.decision import Denylist, Unavailable
+from comity.core.revocation.reading import CrlSource
+from comity.pipeline.vcp.identity import IdentityDesk
+from comity.testing import EPOCH, VirtualClock
+from tests.pipeline.vcp.house import ISSUER_KEY, ISSUERS, token
+
+SOURCE = CrlSource(issuer_id="creed", uri="https://creed.example/crl", accept_unsigned=True)
+WITH_LIST = IssuerRegistry(
+    [Issuer(name="creed", signature_keys=(SignatureKey(ISSUER_KEY.vacant_id.public),), crl=SOURCE)]
+)
+EMPTY = RevocationList(
+    issuer_id="creed", published_at=EPOCH - 60, next_update=EPOCH + 3600, jtis={}, bundle_ids={}
+)
+
+
+class Lists:
+    def __init__(self, found):
+        self.found = found
+        self.asked = []
+
+    async def current(self, source):
+        self.asked.append(source)
+        return self.found
+
+
+def desk(**named):
+    return IdentityDesk(VirtualClock(), **({"mode": IdentityMode.VERIFIED, "issuers": ISSUERS} | named))
+
+
+async def decisions_about(desk, text):
+    decided = []
+    try:
+        identity = await desk.check(text, lambda _verdict, status: decided.append(status.status.value))
+    except UnauthenticatedError:
+        return None, decided
+    return identity, decided
+
+
+async def test_a_proven_token_has_an_owner():
+    identity, decided = await decisions_about(desk(), token())
+    assert identity == Identity(issuer="creed", subject="alice", owner="creed:user:alice")
+    assert decided == ["good"]
+
+
+async def test_a_structural_token_has_none():
+    identity, decided = await decisions_about(desk(mode=IdentityMode.STRUCTURAL), token())
+    assert identity == Identity(issuer="creed", subject="alice")
+    assert decided == ["good"]
+
+
+@pytest.mark.parametrize("text", ["nonsense", "", token()[:-4] + "AAAA", "family.safe.guide"])
+async def test_what_is_not_proven_is_refused_and_nothing_is_looked_up_for_it(text):
+    lists = Lists(EMPTY)
+    assert await decisions_about(desk(issuers=WITH_LIST, lists=lists), text) == (None, [])
+    assert lists.asked == []
+
+
+async def test_the_list_of_the_issuer_decides():
+    lists = Lists(EMPTY)
+    identity, decided = await decisions_about(desk(issuers=WITH_LIST, lists=lists), token())
+    assert (identity.verified, decided, lists.asked) == (True, ["good"], [SOURCE])
+    revoked = Lists(replace(EMPTY, jtis={token_id(token()): "key_compromise"}))
+    assert await decisions_about(desk(issuers=WITH_LIST, lists=revoked), token()) == (None, ["revoked"])
+
+
+@pytest.mark.parametrize(
+    "lists", [None, Lists(Unavailable("no answer")), Lists(replace(EMPTY, next_update=EPOCH - 301))]
+)
+async def test_what_cannot_be_known_counts_as_revoked(lists):
+    assert await decisions_about(desk(issuers=WITH_LIST, lists=lists), token()) == (None, ["unknown"])
+
+
+@pytest.mark.parametrize("mode", list(IdentityMode))
+async def test_what_the_owner_of_the_node_revoked_is_refused_in_every_mode(mode):
+    denied = Denylist(jtis=frozenset({token_id(token())}))
+    strict = desk(mode=mode, denylist=lambda: denied)
+    assert await decisions_about(strict, token()) == (None, ["revoked"])
+    assert (await decisions_about(strict, token("bob")))[0] is not None
+
+
+async def test_the_log_tells_why_and_never_the_token(caplog):
+    caplog.set_level("INFO", "comity.vcp")
+    await decisions_about(desk(), token()[:-4] + "AAAA")
+    assert "bad_signature" in caplog.text
+    assert "creed" not in caplog.text
