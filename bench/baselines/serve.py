@@ -7,7 +7,7 @@ from typing import Any
 import uvicorn
 
 
-def serve(app: Any) -> None:
+def serve(app: Any, ws: str = "none") -> None:
     # The protocol is named so that uvicorn turns Nagle's delay off, as it does on sockets it makes itself.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
@@ -16,7 +16,7 @@ def serve(app: Any) -> None:
         app,
         loop="uvloop",
         http="httptools",
-        ws="none",
+        ws=ws,
         lifespan="off",
         log_config=None,
         access_log=False,

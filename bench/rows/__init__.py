@@ -1,7 +1,17 @@
 """What is measured. Each file holds the rows of one concept; `ROWS` is their order in the table."""
 
 from bench.harness.row import Row
-from bench.rows import audit, chain, cold_start, envelopes, http, json_forms, rpc_stream, signatures
+from bench.rows import (
+    audit,
+    chain,
+    cold_start,
+    envelopes,
+    handshakes,
+    http,
+    json_forms,
+    rpc_stream,
+    signatures,
+)
 
 ROWS: tuple[Row, ...] = (
     *cold_start.ROWS,
@@ -12,4 +22,5 @@ ROWS: tuple[Row, ...] = (
     *rpc_stream.ROWS,
     *http.ROWS,
     *envelopes.ROWS,
+    *handshakes.ROWS,
 )

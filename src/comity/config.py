@@ -84,7 +84,8 @@ class RateSettings(Struct, frozen=True, kw_only=True):
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
     """`behaviour` empty: the node answers no calls. `freshness_seconds` 0: any timestamp is accepted.
-    `key_variable` names the environment variable that holds the key of a model's endpoint.
+    `key_variable` names the environment variable that holds the key of a model's endpoint. `endpoint` is
+    where others reach the agent, when that is not the node's own address: behind a proxy, say.
     """
 
     behaviour: str = ""
@@ -92,8 +93,14 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     capability: str = ""
     system_prompt: str = ""
     key_variable: str = "OPENAI_API_KEY"
+    endpoint: str = ""
     deadline_seconds: float = 60
     freshness_seconds: float = 0
+
+    @property
+    def offer(self) -> str:
+        """What the card says of the agent."""
+        return self.capability or f"answers with {self.behaviour}"
 
 
 class DirectorySettings(Struct, frozen=True, kw_only=True):
@@ -325,11 +332,17 @@ _KINDS: dict[str, Kind] = {
     ),
     "agent.system_prompt": text("a text of at most 65,536 characters", r"(?s).{0,65536}"),
     "agent.key_variable": text("the name of an environment variable", r"[A-Za-z_][A-Za-z0-9_]{0,127}"),
+    "agent.endpoint": text("an address such as https://agent.example/a2a/message/send", r"|https?://[^\s@]+"),
     "agent.deadline_seconds": number(0.001, 86_400),
     "agent.freshness_seconds": number(0, 86_400 * 365),
     "directory.serve": yes_no(),
     "directory.url": text("an address such as https://directory.example", r"|https?://[^\s@]+"),
-    "dispatch.allowed_hosts": list_of(text("a host name or an address without a port", NAMED_HOST)),
+    "dispatch.allowed_hosts": list_of(
+        text(
+            "a host name, an address without a port, or a network such as 10.1.0.0/16",
+            f"({NAMED_HOST})(/[0-9]{{1,3}})?",
+        )
+    ),
     "dispatch.timeout_seconds": number(0.001, 3600),
     "vault.plaintext": yes_no(),
     "vcp.identity_policy": one_of("optional", "required", "verified"),

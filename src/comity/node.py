@@ -282,8 +282,8 @@ class Node:
             )
         if settings.agent.behaviour:
             agent, limit = settings.agent, settings.http.body_limit
-            capability = agent.capability or f"answers with {agent.behaviour}"
-            form = await move_in(self.store, self._key, capability, self.url + MESSAGE_SEND_PATH)
+            endpoint = agent.endpoint or self.url + MESSAGE_SEND_PATH
+            form = await move_in(self.store, self._key, agent.offer, endpoint)
             hot[MESSAGE_SEND_PATH] = MessageSend(self._envelope_room(form), self.walk, limit)
             routes.append(Route("/v1/state", RoomRoute(StateRoom(form), self.walk, limit)))
             routes += card_routes(lambda: form, agent.name or form.identity.short())

@@ -64,7 +64,7 @@ def test_for_people_there_is_a_table_of_all_and_a_page_of_one(comity, data, afte
     assert theirs.splitlines()[1].split()[-2:] == ["2", "kept"]
     page = comity("chain", "show", stored_vacant_id(data).hex(), "--data", after_two_calls).out
     assert "serve: what it asked of this node" in page
-    assert "2 replies, given again" in page
+    assert "kept      2, given again" in page
 
 
 def test_a_peer_that_is_not_there_is_refused(comity, after_two_calls):

@@ -240,7 +240,7 @@ def test_an_answer_that_breaks_the_protocol_is_one_sentence(comity, serving):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("ws://127.0.0.1:9", "--extensions", "personal"),
+        ("ws://127.0.0.1:8420", "--extensions", "personal"),
         ("ws://127.0.0.1:8420", "--version", "three"),
         ("ws://127.0.0.1:8420", "--min-version", "3.2"),
         ("ws://127.0.0.1:8420", "--timeout", "soon"),

@@ -43,7 +43,7 @@ def test_key_state_words_and_chains_are_taken_and_the_rest_is_told(comity, folde
         "chains": "with 1 target, as the caller",
     }
     assert notes(told, "left") == {
-        "endpoint": f"{META['endpoint']}; to serve it there again: comity up --port 8443 --agent …",
+        "endpoint": f"{META['endpoint']}; --port 8443 serves it again",
         "logbook": "2 entries, all verified; it stays where it is",
         "reviews_received.jsonl": "is not read",
     }

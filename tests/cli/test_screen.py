@@ -152,3 +152,18 @@ def test_a_question_at_a_terminal_is_asked_on_it(environ, record, data):
     assert out == ""
     assert "Adopt it as it is?" in err
     assert "stopped before anything was done" in err
+
+
+@pytest.mark.parametrize(("columns", "whole"), [("80", True), ("60", False)])
+def test_what_people_copy_is_not_folded_while_there_is_room(monkeypatch, columns, whole):
+    monkeypatch.setenv("COLUMNS", columns)
+    stdout = Stream(terminal=True)
+    monkeypatch.setattr("sys.stdout", stdout)
+    url = "http://127.0.0.1:38965/a2a/message/send"
+    print_table(("offers", "endpoint"), [("many words " * 9, url)], unbroken="endpoint")
+    lines = [ANSI.sub("", line) for line in stdout.seen().splitlines()]
+    assert max(map(len, lines)) <= int(columns)
+    assert any(url in line for line in lines) is whole
+    shown = "".join(lines)
+    assert "…" not in shown
+    assert all(part in shown for part in ("http://127.0.0.1", "send"))

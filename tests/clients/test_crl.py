@@ -233,6 +233,7 @@ async def test_the_same_list_again_is_no_failure(world):
     await at.current()
     await at.at(2 * HOUR - 1)
     await at.current()
+    await asyncio.sleep(0.5)
     assert at.requests == 2
 
 

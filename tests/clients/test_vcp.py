@@ -122,6 +122,7 @@ class TestAnAck:
             ack(),
             ack(PERSONAL, RELATIONAL),
             ack(PERSONAL, capabilities={RELATIONAL: {}}),
+            ack(PERSONAL, capabilities={"\x1b[2J": {}}),
             ack(PERSONAL, version="3.2"),
             ack(PERSONAL, version="2.9"),
             ack(PERSONAL, core_features={"encryption": "yes"}),
@@ -136,8 +137,9 @@ class TestAnAck:
     def test_one_that_breaks_an_invariant_is_refused_and_not_asked_for_again(answer):
         async def scene():
             world = with_script(answer)
-            with pytest.raises(UnusableAnswerError):
+            with pytest.raises(UnusableAnswerError) as refusal:
                 await world.connect(PERSONAL, min_version="3.0").__aenter__()
+            assert refusal.value.message.isprintable()
             assert len(world.dialled) == len(world.server.said) == 1
 
         run_simulated(scene)
@@ -229,7 +231,7 @@ class TestTime:
 
     @staticmethod
     def test_a_rate_limit_is_waited_out_on_the_same_connection():
-        """Behaviour 6 of vcp 10: the limit is not reset by another client_id."""
+        """Behaviour 6 of vcp 10: the client waits at least as long as it is told."""
 
         async def scene():
             limiter = RateLimiter(1, 40)
@@ -462,6 +464,20 @@ class TestContext:
                     await say("three")
                 await asyncio.sleep(10)
                 assert await say("four") == "four"
+
+        run_simulated(scene)
+
+    @staticmethod
+    def test_what_nobody_wants_said_any_more_is_not_sent():
+        async def scene():
+            world = with_server()
+            async with world.connect() as session:
+                for _ in range(20):
+                    unwanted = asyncio.create_task(session.send_context({"constitution": "unwanted"}))
+                    await asyncio.sleep(0)
+                    unwanted.cancel()
+                assert await session.send_context({"constitution": "wanted"})
+            assert [message["constitution"] for message in world.server.said[1:]] == ["wanted"]
 
         run_simulated(scene)
 

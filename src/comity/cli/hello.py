@@ -29,7 +29,7 @@ from comity.clients.vcp_refusals import VcpRefusedError
 from comity.clients.vcp_session import VcpSession
 from comity.clients.vcp_targets import read_target
 from comity.config import Settings
-from comity.core.errors import ConfigError, InvalidError
+from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.negotiation import versions
 from comity.core.negotiation.messages import VcpError
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS
@@ -209,7 +209,7 @@ def _flags(offered: Sequence[str]) -> str:
 
     def known() -> Iterator[versions.Version]:
         for written in offered:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(MalformedError):
                 yield versions.parse(written)
 
     newest = max(known(), default=None)

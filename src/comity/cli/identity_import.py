@@ -171,5 +171,5 @@ def _how_to_serve(endpoint: str) -> str:
     except ComityError:
         return ""
     if is_loopback(url.host):
-        return f"; to serve it there again: comity up --port {url.port} --agent …"
-    return "; this node has an address of its own"
+        return f"; --port {url.port} serves it again"
+    return "; this node has its own"

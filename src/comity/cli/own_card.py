@@ -3,7 +3,7 @@
 from comity.cli.own_node import OwnNode
 from comity.cli.own_store import own_key
 from comity.cli.targets import CARD_PATH, read_card
-from comity.config import AgentSettings, Settings
+from comity.config import Settings
 from comity.core.card.card import CapabilityCard
 from comity.core.envelope.errors import EnvelopeSignatureError
 from comity.core.errors import NotFoundError
@@ -12,10 +12,6 @@ from comity.doors.a2a.message_send import MESSAGE_SEND_PATH
 from comity.pipeline.residence import make_card
 
 _HOW_TO_SERVE = "start one with `comity up --agent echo`, or set agent.behaviour"
-
-
-def capability_of(agent: AgentSettings) -> str:
-    return agent.capability or f"answers with {agent.behaviour}"
 
 
 async def own_card(settings: Settings, own: OwnNode | None, passphrase_file: str | None) -> CapabilityCard:
@@ -39,5 +35,5 @@ def _card_to_be(settings: Settings, passphrase_file: str | None) -> CapabilityCa
         raise NotFoundError("with port 0 the address is known only while the node runs; start it: comity up")
     scheme = "https" if settings.tls.cert else "http"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    endpoint = f"{scheme}://{host}:{settings.port}{MESSAGE_SEND_PATH}"
-    return make_card(own_key(settings, passphrase_file), capability_of(agent), endpoint)
+    endpoint = agent.endpoint or f"{scheme}://{host}:{settings.port}{MESSAGE_SEND_PATH}"
+    return make_card(own_key(settings, passphrase_file), agent.offer, endpoint)

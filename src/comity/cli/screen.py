@@ -16,6 +16,7 @@ from comity.cli.colour import colour_wanted, paint
 Cell = str | tuple[str, str]
 """A text, or a text and its style on a terminal."""
 
+_REST = 40  # what is left for the other columns beside one that is not folded
 # controls, half surrogates, line and paragraph ends, and what turns the direction of writing around
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -71,10 +72,12 @@ def waiting(what: str) -> Iterator[None]:
             sys.stderr.flush()
 
 
-def print_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Columns under titles. Numbers, and what else should stand right, come already padded."""
+def print_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], *, unbroken: str = "") -> None:
+    """Columns under titles. Numbers, and what else should stand right, come already padded. The column
+    `unbroken`, which people copy from, is not folded while there is room for it.
+    """
     if sys.stdout.isatty():
-        _print_rich(titles, rows)
+        _print_rich(titles, rows, unbroken)
         return
     plain = [list(titles), *([_text(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in plain) for column in range(len(titles))]
@@ -82,15 +85,17 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         print_line("  ".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip())
 
 
-def _print_rich(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+def _print_rich(titles: Sequence[str], rows: Sequence[Sequence[Cell]], unbroken: str) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for title in titles:
-        table.add_column(title, overflow="fold")
+    room = shutil.get_terminal_size().columns - _REST
+    for column, title in enumerate(titles):
+        whole = title == unbroken and all(len(_text(row[column])) <= room for row in rows)
+        table.add_column(title, overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(
             *(Text(cell) if isinstance(cell, str) else Text(cell[0], style=cell[1]) for cell in row)

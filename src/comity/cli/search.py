@@ -61,7 +61,8 @@ def search(
         return
     scored = any(match.score for match in matches)
     titles = ("", "agent", "offers", "endpoint", *(["score"] if scored else []))
-    print_table(titles, [_row(rank, match, scored=scored) for rank, match in enumerate(matches, 1)])
+    rows = [_row(rank, match, scored=scored) for rank, match in enumerate(matches, 1)]
+    print_table(titles, rows, unbroken="endpoint")
 
 
 def _row(rank: int, match: HaloMatch, *, scored: bool) -> list[str | tuple[str, str]]:

@@ -28,7 +28,6 @@ from comity.cli.options import (
     read_passphrase,
     settings_of,
 )
-from comity.cli.own_card import capability_of
 from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.config import DEFAULT, Loaded, flag_of
 from comity.core.errors import ConfigError
@@ -143,7 +142,7 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool) -> No
 
 def _ready_line(node: Node) -> dict[str, object]:
     agent = node.settings.agent
-    served = {"endpoint": node.url + MESSAGE_SEND_PATH, "capability": capability_of(agent)}
+    served = {"endpoint": agent.endpoint or node.url + MESSAGE_SEND_PATH, "capability": agent.offer}
     return {
         "ready": True,
         "url": node.url,
@@ -179,8 +178,8 @@ def _served(node: Node) -> list[tuple[str, str]]:
     agent = node.settings.agent
     if not agent.behaviour:
         return []
-    endpoint = paint(node.url + MESSAGE_SEND_PATH, "cyan", wanted=colour_wanted())
-    return [("agent", agent.behaviour), ("offers", one_line(capability_of(agent))), ("endpoint", endpoint)]
+    endpoint = paint(agent.endpoint or node.url + MESSAGE_SEND_PATH, "cyan", wanted=colour_wanted())
+    return [("agent", agent.behaviour), ("offers", one_line(agent.offer)), ("endpoint", endpoint)]
 
 
 def _next(node: Node, loaded: Loaded) -> list[tuple[str, str]]:

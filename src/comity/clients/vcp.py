@@ -25,7 +25,7 @@ from msgspec import UNSET
 from comity.clients.refusals import NoAnswerError, UnreachableError
 from comity.clients.vcp_links import dial
 from comity.clients.vcp_memory import LastAcks
-from comity.clients.vcp_refusals import VcpRefusedError
+from comity.clients.vcp_refusals import VcpRefusedError, clean
 from comity.clients.vcp_session import Conversation, VcpSession
 from comity.clients.vcp_targets import VcpTarget, read_target
 from comity.core.clock import Clock
@@ -172,7 +172,7 @@ class VcpClient:
         for warning in established.warnings:
             log.warning("%s: %s", self._target.url, warning)
         for alert in established.alerts:
-            log.warning("downgrade of %s: %s", self._target.url, alert.message)
+            log.warning("downgrade of %s: %s", self._target.url, clean(alert.message))
 
 
 @contextlib.asynccontextmanager

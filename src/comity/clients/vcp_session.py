@@ -124,8 +124,11 @@ class Conversation:
             case SessionEnded(error):
                 self.end(VcpRefusedError(error))
             case GivenUp(reason):
-                silent = isinstance(event, TimerFired)
-                self.end(NoAnswerError(reason) if silent else UnusableAnswerError(reason))
+                if isinstance(event, TimerFired):
+                    self.end(NoAnswerError(reason))
+                else:
+                    fault = clean(reason.partition(";")[0])  # what follows tells the sender what to do
+                    self.end(UnusableAnswerError(f"the server's answer is not VCP as agreed on: {fault}"))
 
     def _settle(self, utterance: Utterance, answer: bytes | ComityError) -> None:
         self._room.release()

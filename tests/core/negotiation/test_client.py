@@ -310,10 +310,11 @@ class TestAnError:
     def test_is_waited_for_longer_each_time_and_not_for_ever(self):
         side = Side(random=0.5)
         waits = []
-        while side.machine.phase is not Phase.REFUSED:
+        for _ in range(ATTEMPTS):
             waits.append(side.hear(error("INTERNAL_ERROR")).retry_in)
             side.wait_until(side.now + (waits[-1] or 0))
         assert waits == [1, 2, 4, 8, None]
+        assert side.machine.phase is Phase.REFUSED
         assert len(side.sent) == ATTEMPTS == 5
 
     def test_with_a_wait_beyond_a_day_is_left_to_the_caller(self):

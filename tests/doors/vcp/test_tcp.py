@@ -10,7 +10,7 @@ from comity.core.errors import ConfigError
 from comity.doors.http.server import bind
 from comity.doors.vcp.tcp import TcpDoor
 from tests.doors.vcp.doors import open_doors
-from tests.pipeline.vcp.house import WIRE, hello, token
+from tests.pipeline.vcp.house import WIRE, SlowDesk, hello, token
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -36,6 +36,23 @@ async def test_the_last_line_needs_no_end_and_is_answered_before_we_close():
         client.writer.write(HELLO)
         client.writer.write_eof()
         assert json.loads(await client.reader.read())["type"] == "vcp-ack"
+
+
+async def test_an_answer_that_takes_a_moment_is_waited_for_too():
+    async with opened(desk=SlowDesk(0.2)) as (_, client):
+        client.writer.write(HELLO)
+        client.writer.write_eof()
+        assert json.loads(await client.reader.read())["type"] == "vcp-ack"
+
+
+async def test_the_reason_is_not_taken_back_from_a_peer_that_was_still_sending():
+    async with opened() as (doors, client):
+        client.writer.write(b"x" * 200_000)
+        while doors.house.service.connections == 0:  # noqa: ASYNC110 - a peer is not told when it is noticed
+            await asyncio.sleep(0.01)
+        while doors.house.service.connections:  # noqa: ASYNC110 - nor when it is forgotten
+            await asyncio.sleep(0.01)
+        assert (await client.hear())["type"] == "vcp-error"
 
 
 async def test_bytes_may_come_one_at_a_time():

@@ -10,7 +10,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from comity.doors.http.websocket import MOST_SHREDS, PINGS_PER_SECOND
+from comity.doors.http.websocket import LINGER_SECONDS, MOST_SHREDS, PINGS_PER_SECOND
 from tests.doors.vcp.doors import open_doors
 from tests.pipeline.vcp.house import WIRE, hello
 
@@ -100,7 +100,8 @@ async def test_characters_cut_between_fragments_are_whole_again():
 async def test_a_frame_that_announces_petabytes_is_refused_once_it_is_beyond_the_limit():
     async with open_doors() as doors, raw(doors) as (reader, writer, _):
         writer.write(frame(0x1, b"x" * 66_000, length=1 << 50))
-        answer = await until_closed(reader)
+        async with asyncio.timeout(LINGER_SECONDS / 2):  # we do not wait for the rest of it to fall silent
+            answer = await until_closed(reader)
         assert b'"vcp-error"' in answer
         assert b"\x03\xf1" in answer  # 1009
 

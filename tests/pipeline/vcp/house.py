@@ -13,6 +13,7 @@ from comity.core.identity.signed_token import issue_a
 from comity.core.identity.verification import IdentityMode
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS, ExtensionRegistry
+from comity.core.negotiation.session import Identity
 from comity.links.loopback import LoopbackLink, loopback_pair
 from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.features import RunningFeatures
@@ -29,6 +30,7 @@ VAULT_KEY = Fernet.generate_key()
 PERSONAL, RELATIONAL, TORCH = "VCP-X-Personal", "VCP-X-Relational", "VCP-X-Torch"
 WIRE = "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:🇬🇧"
 STRANGER = "198.51.100.7"
+ALICE = Identity(issuer="creed", subject="alice", owner="creed:user:alice")
 
 ISSUERS = IssuerRegistry([Issuer(name="creed", signature_keys=(SignatureKey(ISSUER_KEY.vacant_id.public),))])
 
@@ -108,6 +110,17 @@ class House:
 
     async def results(self):
         return [entry.verification_result for entry in await self.entries()]
+
+
+class SlowDesk:
+    """It makes up its mind after `seconds`."""
+
+    def __init__(self, seconds):
+        self._seconds = seconds
+
+    async def check(self, token, decided):
+        await asyncio.sleep(self._seconds)
+        return ALICE
 
 
 class Client:

@@ -11,22 +11,21 @@ from comity.core.negotiation.session import Identity
 from comity.links.protocol import LinkClosed
 from comity.pipeline.vcp.crowd import Limits
 from comity.store.vault import Vault
-from tests.pipeline.vcp.house import PERSONAL, RELATIONAL, STRANGER, VAULT_KEY, WIRE, House, hello, token
+from tests.pipeline.vcp.house import (
+    ALICE,
+    PERSONAL,
+    RELATIONAL,
+    STRANGER,
+    VAULT_KEY,
+    WIRE,
+    House,
+    SlowDesk,
+    hello,
+    token,
+)
 from tests.pipeline.walking import HeldStore, settle, simulated
 
-ALICE = Identity(issuer="creed", subject="alice", owner="creed:user:alice")
 PAIN = {"personal": {"body_signals": {"category": "pain", "intensity": 4}}}
-
-
-class SlowDesk:
-    """It makes up its mind after `seconds`."""
-
-    def __init__(self, seconds):
-        self._seconds = seconds
-
-    async def check(self, token, decided):
-        await asyncio.sleep(self._seconds)
-        return ALICE
 
 
 @simulated

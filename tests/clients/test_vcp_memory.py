@@ -1,0 +1,66 @@
+"""What is remembered of a server, for any answers that it may give."""
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from comity.clients.vcp_memory import LastAcks, merged
+from comity.core.negotiation.downgrade import alerts
+from comity.core.negotiation.messages import Ack
+from comity.store.memory import MemoryStore
+from comity.testing.clock import VirtualClock
+from tests.core.negotiation.samples import EVERY_EXTENSION
+
+VALUES = st.booleans() | st.integers(0, 9) | st.lists(st.integers(0, 3)) | st.text(max_size=5)
+
+
+@st.composite
+def answers(draw):
+    asked = draw(st.lists(st.sampled_from(EVERY_EXTENSION), unique=True))
+    cut = draw(st.integers(0, len(asked)))
+    supported = tuple(asked[:cut])
+    return Ack(
+        version=draw(st.sampled_from(("1.0", "2.0", "3.0", "3.1"))),
+        supported=supported,
+        unsupported=tuple(asked[cut:]),
+        capabilities={
+            name: draw(st.dictionaries(st.text(max_size=5), VALUES, max_size=3)) for name in supported
+        },
+        core_features=draw(st.dictionaries(st.sampled_from(("encryption", "revocation")), st.booleans())),
+        session_id=draw(st.sampled_from((UNSET, "ses_1"))),
+    )
+
+
+@given(before=answers(), now=answers())
+def test_the_answer_of_this_time_alarms_nobody_the_next_time(before, now):
+    assert alerts(merged(before, now), now) == ()
+
+
+@given(before=answers(), now=answers())
+def test_what_was_not_asked_for_is_kept_and_what_was_answered_is_replaced(before, now):
+    kept = merged(before, now)
+    asked = {*now.supported, *now.unsupported}
+    assert set(kept.supported) == {*now.supported, *(set(before.supported) - asked)}
+    assert set(kept.supported).isdisjoint(kept.unsupported)
+    assert set(kept.capabilities) <= set(kept.supported)
+    for name in kept.supported:
+        source = now if name in asked else before
+        assert kept.capabilities.get(name) == source.capabilities.get(name)
+
+
+@given(first=answers(), second=answers())
+def test_what_is_remembered_is_recalled(first, second):
+    async def scene():
+        clock = VirtualClock()
+        memory = LastAcks(MemoryStore(clock), clock, audit_level=None)
+        await memory.remember("wss://server.example:443/vcp", "3.1", first, None)
+        before = await memory.recall("wss://server.example:443/vcp", "3.1")
+        assert before == merged(None, first)
+        await memory.remember("wss://server.example:443/vcp", "3.1", second, before)
+        assert await memory.recall("wss://server.example:443/vcp", "3.1") == merged(before, second)
+        assert await memory.recall("wss://server.example:443/vcp", "3.0") is None
+        assert await memory.recall("wss://other.example:443/vcp", "3.1") is None
+
+    asyncio.run(scene())
