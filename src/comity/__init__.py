@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from comity.clients.dispatch import call_local as call_local
     from comity.clients.dispatch import make_httpx_transport as make_httpx_transport
     from comity.clients.envelopes import build_envelope as build_envelope
+    from comity.clients.vcp import VcpClient as VcpClient
     from comity.config import Settings as Settings
     from comity.config import load_settings as load_settings
     from comity.core.card.behavior import BehaviorBundle as BehaviorBundle
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from comity.doors.a2a.response import make_response_envelope as make_response_envelope
     from comity.doors.mcp.vacant import VacantAsMCPServer as VacantAsMCPServer
     from comity.node import Node as Node
+    from comity.pipeline.vcp.service import VcpServer as VcpServer
     from comity.store.replay_stores import InMemoryReplayStore as InMemoryReplayStore
     from comity.store.replay_stores import SqliteReplayStore as SqliteReplayStore
     from comity.store.replay_stores import check_envelope as check_envelope
@@ -71,6 +73,7 @@ _HOMES = {
         "make_httpx_transport",
     ),
     "comity.clients.envelopes": ("build_envelope",),
+    "comity.clients.vcp": ("VcpClient",),
     "comity.config": ("Settings", "load_settings"),
     "comity.core.card.behavior": ("BehaviorBundle",),
     "comity.core.card.card": ("CapabilityCard", "SubstrateSpec"),
@@ -99,6 +102,7 @@ _HOMES = {
     "comity.doors.a2a.response": ("make_response_envelope",),
     "comity.doors.mcp.vacant": ("VacantAsMCPServer",),
     "comity.node": ("Node",),
+    "comity.pipeline.vcp.service": ("VcpServer",),
     "comity.store.replay_stores": ("InMemoryReplayStore", "SqliteReplayStore", "check_envelope"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -41,7 +41,14 @@ _PREFIX = "COMITY_"
 # read when the variable of ours is not set
 _PLAIN_VARIABLES = {"environment": "ENVIRONMENT", "vcp.session_ttl_seconds": "VCP_SESSION_TTL_SECONDS"}
 _OTHER_VARIABLES = frozenset(
-    (CONFIG_VARIABLE, "COMITY_DEBUG", "COMITY_VECTORS", "COMITY_SIM_SEEDS", "COMITY_TORTURE_ROUNDS")
+    (
+        CONFIG_VARIABLE,
+        "COMITY_DEBUG",
+        "COMITY_SEED",
+        "COMITY_VECTORS",
+        "COMITY_SIM_SEEDS",
+        "COMITY_TORTURE_ROUNDS",
+    )
 )
 _PRODUCTION = frozenset(("production", "prod", "staging"))
 _FILE_LIMIT = 1024 * 1024
@@ -123,12 +130,14 @@ class VaultSettings(Struct, frozen=True, kw_only=True):
 
 class VcpSettings(Struct, frozen=True, kw_only=True):
     """`issuers` are names with their public Ed25519 keys; tokens that this node issued are always known.
+    `crls` are names of issuers with the addresses where they publish what they revoked.
     `handshakes` are those of an address in a minute. `tcp_port` 0: VCP is spoken over WebSocket only.
     """
 
     identity_policy: IdentityPolicy = "optional"
     identity_mode: TokenMode = "structural"
     issuers: tuple[str, ...] = ()
+    crls: tuple[str, ...] = ()
     hello_seconds: float = 5
     idle_seconds: float = 300
     session_ttl_seconds: float = 900
@@ -200,6 +209,13 @@ class Settings(Struct, frozen=True, kw_only=True):
         names = [issuer.partition("=")[0] for issuer in self.vcp.issuers]
         if len(set(names)) != len(names):
             raise ConfigError("vcp.issuers names an issuer twice; name each once")
+        unknown = {crl.partition("=")[0] for crl in self.vcp.crls} - {
+            i.partition("=")[0] for i in self.vcp.issuers
+        }
+        if unknown:
+            raise ConfigError(
+                f"vcp.crls names {min(unknown)}, which vcp.issuers does not; a list counts under its issuer's key"
+            )
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -351,6 +367,12 @@ _KINDS: dict[str, Kind] = {
         text(
             "an issuer and its public Ed25519 key as name=64 hexadecimal digits",
             r"[A-Za-z0-9._-]{1,128}=[0-9a-f]{64}",
+        )
+    ),
+    "vcp.crls": list_of(
+        text(
+            "an issuer and the address of its list as name=https://…",
+            r"[A-Za-z0-9._-]{1,128}=https?://[^\s@]+",
         )
     ),
     "vcp.hello_seconds": number(2, 5),

@@ -39,7 +39,7 @@ def number(low: float, high: float) -> Kind:
             raise ValueError
         return float(value)
 
-    return Kind(f"a number from {low:g} to {high:g}", read, take)
+    return Kind(f"a number from {low:.12g} to {high:.12g}", read, take)
 
 
 def yes_no() -> Kind:

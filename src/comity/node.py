@@ -9,7 +9,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -18,6 +18,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from comity import __version__
 from comity.agents.behaviour import Behaviour, close_behaviour
 from comity.agents.load import load_behaviour
+from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
+from comity.clients.guarded_http import GuardedHttp
 from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings, is_loopback
 from comity.core.card.resident import ResidentForm
@@ -30,6 +32,8 @@ from comity.core.identity.keys import SigningKey, VacantId
 from comity.core.identity.verification import IdentityMode
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.registry import ExtensionRegistry
+from comity.core.revocation.reading import CrlSource
+from comity.core.revocation.signature import PublicKey
 from comity.doors.a2a.card import CARD_PATHS, card_routes
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
 from comity.doors.directory import directory_routes, is_directory_path
@@ -51,7 +55,7 @@ from comity.pipeline.residence import StateRoom, move_in
 from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
-from comity.pipeline.vcp.service import VcpService
+from comity.pipeline.vcp.service import VcpServer
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import prune
 from comity.store.audit_trail import AuditTrail, log_of, open_head_file
@@ -188,14 +192,20 @@ class Node:
             data / DATABASE_FILE, self._clock, AuditTrail(self._chain, self._key, head_file)
         )
 
-    def _vcp_service(self) -> VcpService:
+    def _vcp_service(self) -> VcpServer:
         settings = self.settings.vcp
         features = RunningFeatures(self._clock, vault=self._vault_now)
         self._opened.push_async_callback(features.aclose)
-        issuers = {name: bytes.fromhex(key) for name, _, key in (i.partition("=") for i in settings.issuers)}
-        issuers[self.vacant_id.hex()] = self.vacant_id.public
+        lists = CrlFetcher(
+            GuardedHttp(
+                timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=self.settings.dispatch.allowed_hosts
+            ),
+            self._clock,
+            https_only=self.settings.production,
+        )
+        self._opened.push_async_callback(lists.aclose)
         limiter = self._new_limiter()
-        return VcpService(
+        return VcpServer(
             self.store,
             self._clock,
             policy=ServerPolicy(
@@ -211,9 +221,8 @@ class Node:
             desk=IdentityDesk(
                 self._clock,
                 mode=IdentityMode(settings.identity_mode),
-                issuers=IssuerRegistry(
-                    Issuer(name=name, signature_keys=(SignatureKey(key),)) for name, key in issuers.items()
-                ),
+                issuers=IssuerRegistry(self._issuers()),
+                lists=lists,
                 denylist=OwnRevocations(self.settings.data, self.vacant_id).denylist,
             ),
             contexts=Contexts(self.store, self._clock, ttl=settings.session_ttl_seconds),
@@ -224,6 +233,17 @@ class Node:
             count_refusal=self.walk.count_refusal,
             audit_level=self.settings.audit.level,
         )
+
+    def _issuers(self) -> Iterator[Issuer]:
+        keys = dict(issuer.split("=", 1) for issuer in self.settings.vcp.issuers)
+        crls = dict(crl.split("=", 1) for crl in self.settings.vcp.crls)
+        for name, key in keys.items():
+            public = bytes.fromhex(key)
+            source = None
+            if name in crls:
+                source = CrlSource(issuer_id=name, uri=crls[name], key=PublicKey(public))
+            yield Issuer(name=name, signature_keys=(SignatureKey(public),), crl=source)
+        yield Issuer(name=self.vacant_id.hex(), signature_keys=(SignatureKey(self.vacant_id.public),))
 
     def _vault_now(self) -> Vault:
         """The vault, unless its key was taken away while the node runs."""

@@ -283,7 +283,7 @@ def _what_to_do(bad: list[AuditReport]) -> str:
 
 def _entry_line(chain: str, entry: AuditEntry, *, coloured: bool) -> str:
     moment = entry.created_at[:19].replace("T", " ")
-    result = entry.verification_result.ljust(18)
+    result = entry.verification_result.ljust(26)
     failed = entry.failed_step is not None
     detail = f"failed at {entry.failed_step}" if failed else ", ".join(entry.checks_passed)
     return "  ".join(

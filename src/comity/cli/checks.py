@@ -30,6 +30,7 @@ DISK_LOW = 1024**3
 DISK_EMPTY = 64 * 1024**2
 FUTURE_SECONDS = 300
 EXTRAS = {
+    "mcp": (("mcp",), "agents that are tools of an MCP server"),
     "p2p": (("webrtc", "aiortc"), "direct links between peers"),
     "postgres": (("asyncpg",), "several machines on one database"),
     "nats": (("nats",), "several machines on one bus"),

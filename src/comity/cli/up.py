@@ -6,7 +6,9 @@ SIGTERM, so that whoever waited for it may use and stop the node at once.
 
 import asyncio
 import importlib
+import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -185,21 +187,30 @@ def _served(node: Node) -> list[tuple[str, str]]:
 def _next(node: Node, loaded: Loaded) -> list[tuple[str, str]]:
     """What one may type now, in another terminal, with the flags that lead to this node."""
     folder = f" --data {shlex.quote(str(node.settings.data))}" if loaded.sources["data"] == "--data" else ""
-    steps = [(f"comity id show{folder}", "who this node is, to tell others")]
+    comity = _typed()
+    steps = [(f"{comity} id show{folder}", "who this node is, to tell others")]
     if node.settings.agent.behaviour:
         given = loaded.sources["directory.url"] == flag_of("directory.url")
         where = f" --directory {shlex.quote(node.settings.directory.url)}" if given else ""
         steps = [
-            (f"comity card show{folder}", "what others see of the agent"),
-            (f"comity call {node.url} hello --data {_OTHER_FOLDER}", "call it, as somebody else"),
-            (f"comity card publish{where}{folder}", "let others find it"),
+            (f"{comity} card show{folder}", "what others see of the agent"),
+            (f"{comity} call {node.url} hello --data {_OTHER_FOLDER}", "call it, as somebody else"),
+            (f"{comity} card publish{where}{folder}", "let others find it"),
         ]
     return [
         *steps,
-        (f"comity audit tail --follow{folder}", "what happens, as it happens"),
-        (f"comity doctor{folder}", "when something seems wrong"),
+        (f"{comity} audit tail --follow{folder}", "what happens, as it happens"),
+        (f"{comity} doctor{folder}", "when something seems wrong"),
         ("Ctrl-C", "stop"),
     ]
+
+
+def _typed() -> str:
+    """How the command is called from here: by its name, where a shell finds it."""
+    if shutil.which("comity"):
+        return "comity"
+    started_as = Path(sys.argv[0])
+    return shlex.quote(os.path.relpath(started_as)) if started_as.name == "comity" else "python -m comity"
 
 
 def _passphrase(data: Path, file: str | None) -> str | None:

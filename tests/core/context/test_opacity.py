@@ -113,6 +113,16 @@ class TestTheLevel:
                 0.7016,
                 "critical",
             ),
+            (
+                of(
+                    perceived_urgency=("critical", 5),
+                    body_signals=("unwell", 5),
+                    cognitive_state=("foggy", 3),
+                ),
+                0.7,
+                "critical",
+            ),
+            (of(body_signals=("pain", 4), emotional_tone=("tense", 3)), 0.4, "high"),
             (of(body_signals=("pain", 4)), 0.3808, "elevated"),
             (of(emotional_tone=("tense", 3)), 0.1632, "elevated"),
             (of(body_signals=("recovering", 5)), 0.136, "standard"),

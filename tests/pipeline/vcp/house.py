@@ -18,7 +18,7 @@ from comity.links.loopback import LoopbackLink, loopback_pair
 from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
-from comity.pipeline.vcp.service import VcpService
+from comity.pipeline.vcp.service import VcpServer
 from comity.store.audit_trail import AuditTrail, log_of
 from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
@@ -87,7 +87,7 @@ class House:
             "environment": "production" if production else "test",
             "server_id": "test-server",
         } | {name: named.pop(name) for name in tuple(named) if name in ServerPolicy.__struct_fields__}
-        self.service = VcpService(
+        self.service = VcpServer(
             self.store,
             self.clock,
             policy=ServerPolicy(**policy),

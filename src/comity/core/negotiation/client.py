@@ -238,7 +238,6 @@ class ClientMachine:
         noticed = () if self._last_ack is None else alerts(self._last_ack, ack)
         self._last_ack = ack
         self._phase = Phase.ACTIVE
-        self._failures = 0
         established = Established(session=self._session, ack=ack, warnings=tuple(warnings), alerts=noticed)
         return [Ask(_REPORT, established)]
 

@@ -19,7 +19,7 @@ from comity.core.errors import ConfigError, OverloadedError
 from comity.core.negotiation.messages import HANDSHAKE_LIMIT, VcpError, encode
 from comity.doors.http.guard import peer_of
 from comity.links.protocol import LinkClosed
-from comity.pipeline.vcp.service import VcpService
+from comity.pipeline.vcp.service import VcpServer
 
 LINGER_SECONDS: Final = 1.0
 LAST_ANSWER_SECONDS: Final = 5.0
@@ -31,7 +31,7 @@ _BACKLOG: Final = 1024
 
 
 class TcpDoor:
-    def __init__(self, service: VcpService, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, service: VcpServer, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
         """`listening` is bound already; the door closes it."""
         host, port = listening.getsockname()[:2]
         if tls is None and not is_loopback(host):

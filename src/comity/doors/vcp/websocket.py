@@ -14,7 +14,7 @@ from comity.doors.http.asgi import JSON, Receive, Scope, Send
 from comity.doors.http.guard import peer_of
 from comity.doors.http.websocket import set_limit
 from comity.links.protocol import LinkClosed
-from comity.pipeline.vcp.service import VcpService
+from comity.pipeline.vcp.service import VcpServer
 
 VCP_PATH: Final = "/vcp"
 
@@ -27,7 +27,7 @@ _LONGEST_REASON: Final = 123
 class VcpOverWebSocket:
     """Raw ASGI."""
 
-    def __init__(self, service: VcpService) -> None:
+    def __init__(self, service: VcpServer) -> None:
         self._service = service
         self._too_long = bytes(service.message_limit + 1)
 

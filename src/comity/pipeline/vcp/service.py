@@ -62,7 +62,7 @@ class VcpLink(PeerLink, Protocol):
         ...
 
 
-class VcpService:
+class VcpServer:
     def __init__(
         self,
         store: Store,
@@ -235,7 +235,7 @@ class _Attended:
     What goes on record does so before anything is sent, and also when the connection ends at that moment.
     """
 
-    def __init__(self, service: VcpService, link: VcpLink, machine: ServerMachine) -> None:
+    def __init__(self, service: VcpServer, link: VcpLink, machine: ServerMachine) -> None:
         self.number = 0
         self.running: asyncio.Task[str] | None = None
         self._service = service
