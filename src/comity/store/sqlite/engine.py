@@ -26,6 +26,18 @@ from comity.store.sqlite.schema import migrate
 
 PURGE_EVERY_SECONDS = 60.0
 
+# What is wrong with one transaction alone: a conflict, or a value that SQL cannot hold.
+_REFUSALS = (
+    StoreConflict,
+    StoreError,
+    apsw.TooBigError,
+    apsw.MismatchError,
+    apsw.ConstraintError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)
+
 
 class SqliteStore(SqliteReader):
     def __init__(
@@ -97,8 +109,7 @@ class SqliteStore(SqliteReader):
 
     def _write_durably(self, batch: Sequence[Work]) -> Sequence[Outcome]:
         now = self._clock.now()
-        self._writer.execute("BEGIN IMMEDIATE")
-        outcomes = [self._run(work, now) for work in batch]
+        outcomes = self._run_together(batch, now) or self._run_apart(batch, now)
         if self._trail is not None and self._trail.moved:
             head = Put(space=HEADS, key=self._trail.chain, value=self._trail.sealed_head(now))
             writes.apply(self._writer, head, now)
@@ -108,29 +119,51 @@ class SqliteStore(SqliteReader):
             self._trail.publish()
         return outcomes
 
+    def _run_together(self, batch: Sequence[Work], now: float) -> Sequence[Outcome] | None:
+        """All of them without a look back, which is how nearly every batch goes. None: one was refused, and
+        nothing was done.
+        """
+        mark = self._trail.mark() if self._trail is not None else None
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            outcomes = [
+                tuple(writes.apply(self._writer, op, now) for op in work.operations) for work in batch
+            ]
+            self._append_audit([draft for work in batch for draft in work.audit])
+        except _REFUSALS:
+            self._undo(mark)
+            return None
+        return outcomes
+
+    def _run_apart(self, batch: Sequence[Work], now: float) -> Sequence[Outcome]:
+        """Each in a savepoint of its own, so that one that is refused is undone alone."""
+        self._writer.execute("BEGIN IMMEDIATE")
+        return [self._run(work, now) for work in batch]
+
     def _run(self, work: Work, now: float) -> Outcome:
         self._writer.execute("SAVEPOINT work")
         try:
             results = tuple(writes.apply(self._writer, operation, now) for operation in work.operations)
-            if work.audit:
-                self._append_audit(work.audit)
-        except (StoreConflict, StoreError) as refusal:
+            self._append_audit(work.audit)
+        except _REFUSALS as refusal:
             self._drop_savepoint()
-            return refusal
-        except (apsw.TooBigError, apsw.MismatchError, apsw.ConstraintError) as refusal:
-            self._drop_savepoint()
-            return translate(refusal, self.path)
-        except (TypeError, ValueError, OverflowError) as refusal:  # a value that SQL cannot hold
-            self._drop_savepoint()
-            return StoreError(f"the store cannot hold this value: {refusal}")
+            return self._told(refusal)
         self._writer.execute("RELEASE work")
         return results
 
+    def _told(self, refusal: Exception) -> Exception:
+        if isinstance(refusal, StoreConflict | StoreError):
+            return refusal
+        if isinstance(refusal, apsw.Error):
+            return translate(refusal, self.path)
+        return StoreError(f"the store cannot hold this value: {refusal}")
+
     def _append_audit(self, drafts: Sequence[AuditDraft]) -> None:
+        if not drafts:
+            return
         if self._trail is None:
             raise StoreError("this store was opened without an audit trail; open it with one")
-        for entry in self._trail.link(drafts):
-            writes.append(self._writer, self._trail.log, entry)
+        writes.append_all(self._writer, self._trail.log, self._trail.link(drafts))
 
     def _drop_savepoint(self) -> None:
         self._writer.execute("ROLLBACK TO work")

@@ -1,6 +1,6 @@
 """Each operation in SQL. It runs inside a savepoint: a conflict raised half-way leaves nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
@@ -43,6 +43,20 @@ def append(connection: apsw.Connection, log: str, data: bytes) -> int:
     ).get
     connection.execute("INSERT INTO record VALUES (?, ?, ?)", (number, position, data))
     return int(position)
+
+
+def append_all(connection: apsw.Connection, log: str, records: Sequence[bytes]) -> None:
+    """Records side by side, at the price of one look at where the log ends."""
+    number, end = connection.execute(
+        'INSERT INTO log (name, "end") VALUES (?1, ?2) '
+        'ON CONFLICT (name) DO UPDATE SET "end" = "end" + ?2 RETURNING id, "end"',
+        (log, len(records)),
+    ).get
+    first = end - len(records) + 1
+    connection.executemany(
+        "INSERT INTO record VALUES (?, ?, ?)",
+        ((number, position, data) for position, data in enumerate(records, first)),
+    )
 
 
 def purge_expired(connection: apsw.Connection, now: float) -> None:
