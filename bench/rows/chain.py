@@ -193,6 +193,5 @@ ROWS = (
         title="durable advances of any of the pairs that are stored",
         unit=Unit.RATE,
         open=open_population,
-        bars=(AtLeast(0.5, of=FEW_STORED),),
     ),
 )

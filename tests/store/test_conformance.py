@@ -347,6 +347,24 @@ class TestTransactions:
         assert (await store.get("s", "k")).value == b"v"
         assert await store.end("audit:main") == 1
 
+    async def test_operations_on_replies_happen_in_their_order(self, store):
+        keep = [KeepReply(chain=CHAIN, seq=seq, digest=b"d", reply=b"r", at=float(seq)) for seq in (1, 2, 3)]
+        prune = PruneReplies(chain=CHAIN, keep=1, before=0.0)
+        assert await store.commit(step(1), *keep, prune) == (tip(1), None, None, None, 2)
+        assert await store.commit(DropReply(chain=CHAIN, seq=3), keep[0], prune, keep[1]) == (
+            True,
+            None,
+            0,
+            None,
+        )
+        assert [seq for seq in (1, 2, 3) if await store.reply(CHAIN, seq)] == [1, 2]
+
+    async def test_two_steps_of_one_chain_in_one_batch_follow_each_other(self, store):
+        await store.commit(step(1))
+        works = [store.submit([step(2)]), store.submit([step(3)]), store.submit([step(4), step(5)])]
+        assert [await work for work in works] == [(tip(2),), (tip(3),), (tip(4), tip(5))]
+        assert await store.tip(CHAIN) == tip(5)
+
     async def test_a_refused_one_leaves_its_neighbours_alone(self, store):
         works = [store.submit([step(1)]), store.submit([step(7)]), store.submit([step(2)])]
         outcomes = await asyncio.gather(*works, return_exceptions=True)
@@ -434,7 +452,7 @@ operations = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(transactions=st.lists(st.lists(operations, min_size=1, max_size=4), max_size=12))
 def test_two_engines_never_differ_in_an_answer(tmp_path_factory, transactions):
     async def answers() -> None:
