@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route
 
 from comity import __version__
 from comity.agents.behaviour import Behaviour, close_behaviour
@@ -80,6 +80,7 @@ _DAY = 86_400.0
 
 class RoomsOverHttp(TypedDict):
     hot: Mapping[str, App]
+    sockets: Mapping[str, App]
     routes: list[BaseRoute]
     is_public: Callable[[str], bool]
 
@@ -294,7 +295,7 @@ class Node:
         """The paths of the rooms that are open, and which of them need no token."""
         settings = self.settings
         hot: dict[str, App] = {}
-        routes: list[BaseRoute] = [WebSocketRoute(VCP_PATH, VcpOverWebSocket(self.vcp))]
+        routes: list[BaseRoute] = []
         public = {VCP_PATH}
         if settings.directory.serve:
             routes += directory_routes(
@@ -310,6 +311,7 @@ class Node:
             public |= {MESSAGE_SEND_PATH, *CARD_PATHS}
         return {
             "hot": hot,
+            "sockets": {VCP_PATH: VcpOverWebSocket(self.vcp)},
             "routes": routes,
             "is_public": lambda path: (
                 path in public or (settings.directory.serve and is_directory_path(path))

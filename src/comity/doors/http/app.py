@@ -59,11 +59,13 @@ class HttpDoor:
         origins: Collection[str] = (),
         wait_of: Callable[[str], float] = lambda _peer: 0.0,
         hot: Mapping[str, App] | None = None,
+        sockets: Mapping[str, App] | None = None,
         routes: Sequence[BaseRoute] = (),
         is_public: Callable[[str], bool] = lambda _path: False,
     ) -> None:
-        """`routes` are those of further doors; `hot` are paths that are answered without a router before
-        them; `is_public` tells which of all of these need no token; `wait_of` is the guard's.
+        """`routes` are those of further doors; `hot` and, for WebSockets, `sockets` are paths that are
+        answered without a router before them; `is_public` tells which of all of these need no token;
+        `wait_of` is the guard's.
         """
         self._entry = entry
         self._metrics = metrics
@@ -83,7 +85,9 @@ class HttpDoor:
             exception_handlers={HTTPException: _no_such_page, ComityError: _refusal},
         )
         self.app: App = Guard(
-            _HotPaths({"/v1/ping": RoomRoute(ping, walk, body_limit), **(hot or {})}, application),
+            _HotPaths(
+                {"/v1/ping": RoomRoute(ping, walk, body_limit), **(hot or {})}, sockets or {}, application
+            ),
             entry,
             is_public=lambda path: (
                 path in PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIXES) or is_public(path)
@@ -130,12 +134,12 @@ class HttpDoor:
 class _HotPaths:
     """Straight to where most messages go; all others by the router."""
 
-    def __init__(self, hot: Mapping[str, App], others: App) -> None:
-        self._hot = hot
+    def __init__(self, http: Mapping[str, App], sockets: Mapping[str, App], others: App) -> None:
+        self._paths: dict[str, Mapping[str, App]] = {"http": http, "websocket": sockets}
         self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._hot.get(scope["path"], self._others) if scope["type"] == "http" else self._others
+        app = self._paths.get(scope["type"], {}).get(scope.get("path", ""), self._others)
         await app(scope, receive, send)
 
 
