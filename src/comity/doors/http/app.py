@@ -135,12 +135,13 @@ class _HotPaths:
     """Straight to where most messages go; all others by the router."""
 
     def __init__(self, http: Mapping[str, App], sockets: Mapping[str, App], others: App) -> None:
-        self._paths: dict[str, Mapping[str, App]] = {"http": http, "websocket": sockets}
+        self._http = http
+        self._sockets = sockets
         self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._paths.get(scope["type"], {}).get(scope.get("path", ""), self._others)
-        await app(scope, receive, send)
+        paths = self._http if scope["type"] == "http" else self._sockets
+        await paths.get(scope.get("path", ""), self._others)(scope, receive, send)
 
 
 class RoomRoute:
