@@ -3,8 +3,13 @@
 import asyncio
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["comity.testing.fixtures", "pytester"]
+
+# Nothing is timed in a test: how long an example takes says more about the machine than about the code.
+settings.register_profile("comity", deadline=None)
+settings.load_profile("comity")
 
 
 @pytest.fixture
