@@ -1,0 +1,1 @@
+"""Actions: the NDJSON protocol machine, the contracts, and the skills behind them."""
