@@ -1,0 +1,54 @@
+"""Answers as bytes: results and errors around the id they belong to."""
+
+from typing import Any
+
+from comity.core.errors import ComityError, NotFoundError
+from comity.core.mcp import vcp_places
+from comity.core.mcp.methods import Server, Work, finished, resource_not_found
+from comity.core.mcp.refusals import McpError, invalid_params
+from comity.core.mcp.results import InputRequired, Json
+from comity.core.wire import strict_json
+from comity.core.wire.jsonrpc import INTERNAL_ERROR, Id, RpcError, error_bytes
+
+INTERNAL = RpcError(INTERNAL_ERROR, "Internal error; the log of this node says why")
+
+
+def around(id_: Id, result: bytes) -> bytes:
+    """A result that is bytes already, as the answer to `id_`."""
+    number = b"%d" % id_ if type(id_) is int else strict_json.dumps(id_)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (number, result)
+
+
+def result_of(server: Server, work: Work, answer: Any, reply: Json | None = None) -> bytes:
+    """`reply` is the word on a VCP hello that the request carried."""
+    result = finished(server, work.asker, work.shape(answer))
+    if reply is not None:
+        result = vcp_places.write_into_result(result, reply)
+    return strict_json.dumps(result)
+
+
+def input_required(server: Server, work: Work, asked: InputRequired, sealed: str | None) -> bytes:
+    result: Json = {
+        "resultType": "input_required",
+        "inputRequests": {
+            key: {"method": one.method, "params": dict(one.params)} for key, one in asked.requests.items()
+        },
+    }
+    if sealed is not None:
+        result["requestState"] = sealed
+    return strict_json.dumps(finished(server, work.asker, result))
+
+
+def refusal(work: Work, error: Exception) -> RpcError:
+    """The JSON-RPC error for what was raised; what is not ours stays inside."""
+    if isinstance(error, McpError):
+        return error.rpc
+    if isinstance(error, NotFoundError) and work.method == "resources/read":
+        return resource_not_found(work.asker, str(work.params.get("uri"))).rpc
+    if isinstance(error, ComityError):
+        return invalid_params(error.message).rpc
+    return INTERNAL
+
+
+def refused(id_: Id | None, error: RpcError) -> bytes:
+    return error_bytes(id_, error)

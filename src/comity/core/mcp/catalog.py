@@ -1,0 +1,285 @@
+"""What a server offers: tools, resources and prompts, registered by the rooms that have them.
+
+- What a client sees is a *view*: the selection of its connection (rooms and profile) and the VCP extensions
+  that are active for it. A view is made once and holds its lists ready as bytes.
+- A tool names what it needs to be seen: its room, the profiles it is in, the extension it belongs to. Its
+  own validator and its own way to render an error go before those of this house.
+- A namespace is a family of names with its own answer to a name that is not there.
+- Lists keep the order of registration. A change of the catalogue makes all views anew and tells whoever
+  listens.
+"""
+
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from comity.core.errors import ConfigError
+from comity.core.mcp.context import Context
+from comity.core.mcp.results import Contents, InputRequired, Json, PromptResult, ToolResult
+from comity.core.mcp.schema import Complain, complainer
+
+ToolAnswer = ToolResult | InputRequired
+ToolHandler = Callable[[Context, dict[str, Any]], ToolAnswer | Awaitable[ToolAnswer]]
+PromptAnswer = PromptResult | InputRequired
+PromptHandler = Callable[[Context, dict[str, str]], PromptAnswer | Awaitable[PromptAnswer]]
+ReadAnswer = Contents | InputRequired
+ReadHandler = Callable[[Context, str], ReadAnswer | Awaitable[ReadAnswer]]
+Completer = Callable[[Context, str, str, Mapping[str, str]], Sequence[str] | Awaitable[Sequence[str]]]
+"""Argument, what was typed so far, the other arguments -> what could be meant."""
+
+ANYTHING: Mapping[str, Any] = MappingProxyType({"type": "object"})
+ListName = Literal["tools", "resources", "prompts"]
+
+
+class Selection(Struct, frozen=True):
+    """What a connection was opened for. No rooms named: all."""
+
+    rooms: frozenset[str] | None = None
+    profile: str = "full"
+
+    def admits(self, room: str, profiles: frozenset[str] | None) -> bool:
+        if self.rooms is not None and room not in self.rooms and room != CORE_ROOM:
+            return False
+        return profiles is None or self.profile in profiles
+
+
+CORE_ROOM = "core"
+"""Whatever is registered under this room is always there."""
+
+
+class Tool(Struct, frozen=True, kw_only=True, dict=True):
+    """A handler that is a plain function is run in place and must not wait for anything.
+
+    `audit`: *tally* for what changes nothing (counted, alike calls of one moment in one entry), *own* where
+    the handler takes the walk itself. `params` maps an argument to the HTTP header that repeats it.
+    """
+
+    name: str
+    handler: ToolHandler
+    room: str
+    description: str
+    title: str = ""
+    input_schema: Mapping[str, Any] = ANYTHING
+    output_schema: Mapping[str, Any] | None = None
+    annotations: Mapping[str, Any] | None = None
+    profiles: frozenset[str] | None = None
+    extension: str | None = None
+    task: Literal["forbidden", "optional", "required"] = "forbidden"
+    audit: Literal["tally", "own"] = "tally"
+    deadline: float = 60.0
+    validator: Complain | None = None
+    render_invalid: Callable[[str], ToolResult] | None = None
+
+    @functools.cached_property
+    def complain(self) -> Complain:
+        return self.validator or complainer(self.input_schema)
+
+    @functools.cached_property
+    def complain_of_output(self) -> Complain | None:
+        return None if self.output_schema is None else complainer(self.output_schema)
+
+    @functools.cached_property
+    def mirrored(self) -> Mapping[tuple[str, ...], str]:
+        """Where in the arguments, to the suffix of its `Mcp-Param-` header."""
+        found: dict[tuple[str, ...], str] = {}
+        _find_mirrored(self.input_schema, (), found)
+        return found
+
+    def to_json(self) -> Json:
+        shown: Json = {"name": self.name}
+        if self.title:
+            shown["title"] = self.title
+        shown["description"] = self.description
+        shown["inputSchema"] = dict(self.input_schema)
+        if self.output_schema is not None:
+            shown["outputSchema"] = dict(self.output_schema)
+        if self.annotations is not None:
+            shown["annotations"] = dict(self.annotations)
+        return shown
+
+
+class Resources(Struct, frozen=True, kw_only=True):
+    """Resources of one kind. `list` may depend on who asks; `owns` tells whether a URI is of this kind;
+    `read` raises NotFoundError for one that is not there, also when the asker may not know of it.
+    """
+
+    room: str
+    owns: Callable[[str], bool]
+    read: ReadHandler
+    list: Callable[[Context], Sequence[Json] | Awaitable[Sequence[Json]]] = lambda _context: ()
+    templates: Sequence[Json] = ()
+    extension: str | None = None
+    inactive: Callable[[str], Exception] | None = None
+    complete: Completer | None = None
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    name: str
+    handler: PromptHandler
+    room: str
+    description: str = ""
+    title: str = ""
+    arguments: Sequence[Json] = ()
+    complete: Completer | None = None
+
+    def to_json(self) -> Json:
+        shown: Json = {"name": self.name}
+        if self.title:
+            shown["title"] = self.title
+        if self.description:
+            shown["description"] = self.description
+        if self.arguments:
+            shown["arguments"] = [dict(argument) for argument in self.arguments]
+        return shown
+
+
+class Namespace(Struct, frozen=True):
+    """`refuse` answers a call to a name with this prefix that is not in the view."""
+
+    prefix: str
+    refuse: Callable[[str, Selection], ToolResult]
+    list_meta: Callable[[Selection], Json] = lambda _selection: {}
+
+
+class Catalog:
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._resources: list[Resources] = []
+        self._prompts: dict[str, Prompt] = {}
+        self._namespaces: list[Namespace] = []
+        self._views: dict[tuple[Selection, frozenset[str]], View] = {}
+        self._heard_by: list[Callable[[ListName], None]] = []
+
+    def add_tools(self, tools: Iterable[Tool]) -> None:
+        for tool in tools:
+            if tool.name in self._tools:
+                raise ConfigError(f"a tool named {tool.name} is there already; choose another name")
+            self._tools[tool.name] = tool
+        self._changed("tools")
+
+    def remove_tools(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._tools.pop(name, None)
+        self._changed("tools")
+
+    def add_resources(self, *resources: Resources) -> None:
+        self._resources.extend(resources)
+        self._changed("resources")
+
+    def add_prompts(self, *prompts: Prompt) -> None:
+        for prompt in prompts:
+            self._prompts[prompt.name] = prompt
+        self._changed("prompts")
+
+    def remove_prompts(self, *names: str) -> None:
+        for name in names:
+            self._prompts.pop(name, None)
+        self._changed("prompts")
+
+    def add_namespace(self, namespace: Namespace) -> None:
+        self._namespaces.append(namespace)
+        self._changed("tools")
+
+    def on_change(self, callback: Callable[[ListName], None]) -> None:
+        """Call it with the name of each list that has changed."""
+        self._heard_by.append(callback)
+
+    def view(self, selection: Selection, active: frozenset[str]) -> "View":
+        key = selection, active
+        view = self._views.get(key)
+        if view is None:
+            view = self._views[key] = View(
+                selection,
+                active,
+                tools=tuple(self._tools.values()),
+                resources=tuple(self._resources),
+                prompts=tuple(self._prompts.values()),
+                namespaces=tuple(self._namespaces),
+            )
+        return view
+
+    def _changed(self, what: ListName) -> None:
+        self._views.clear()
+        for callback in self._heard_by:
+            callback(what)
+
+
+class View:
+    """What one kind of client sees. `ready` holds whole answers, by list and era."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        active: frozenset[str],
+        *,
+        tools: tuple[Tool, ...],
+        resources: tuple[Resources, ...],
+        prompts: tuple[Prompt, ...],
+        namespaces: tuple[Namespace, ...],
+    ) -> None:
+        def seen(room: str, extension: str | None, profiles: frozenset[str] | None = None) -> bool:
+            return selection.admits(room, profiles) and (extension is None or extension in active)
+
+        self.selection = selection
+        self.tools = {t.name: t for t in tools if seen(t.room, t.extension, t.profiles)}
+        self.dormant = {
+            t.name: t for t in tools if t.name not in self.tools and selection.admits(t.room, t.profiles)
+        }
+        self.resources = tuple(r for r in resources if seen(r.room, r.extension))
+        self.dormant_resources = tuple(
+            r for r in resources if not seen(r.room, r.extension) and selection.admits(r.room, None)
+        )
+        self.prompts = {p.name: p for p in prompts if seen(p.room, None)}
+        self.ready: dict[tuple[str, bool], bytes] = {}
+        self._namespaces = namespaces
+
+    @functools.cached_property
+    def tools_json(self) -> Json:
+        shown: Json = {"tools": [tool.to_json() for tool in self.tools.values()]}
+        meta: Json = {}
+        for namespace in self._namespaces:
+            meta |= namespace.list_meta(self.selection)
+        return {**shown, "_meta": meta} if meta else shown
+
+    @functools.cached_property
+    def prompts_json(self) -> Json:
+        return {"prompts": [prompt.to_json() for prompt in self.prompts.values()]}
+
+    @functools.cached_property
+    def templates_json(self) -> Json:
+        return {"resourceTemplates": [dict(one) for kind in self.resources for one in kind.templates]}
+
+    def namespace_of(self, name: str) -> Namespace | None:
+        return next((space for space in self._namespaces if name.startswith(space.prefix)), None)
+
+    def resources_for(self, uri: str) -> Resources | None:
+        return next((kind for kind in self.resources if kind.owns(uri)), None)
+
+    def dormant_for(self, uri: str) -> Resources | None:
+        return next((kind for kind in self.dormant_resources if kind.owns(uri)), None)
+
+
+def resource(
+    uri: str, read: ReadHandler, *, room: str, name: str, mime_type: str = "", **more: Any
+) -> Resources:
+    """One resource at a fixed address."""
+    shown = {"uri": uri, "name": name, **({"mimeType": mime_type} if mime_type else {}), **more}
+    return Resources(room=room, owns=lambda asked: asked == uri, read=read, list=lambda _context: (shown,))
+
+
+def remedy_for(extension: str) -> str:
+    """What to do about a tool or a resource whose extension is not active (vcp 7.4)."""
+    return f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"
+
+
+def _find_mirrored(schema: Any, path: tuple[str, ...], found: dict[tuple[str, ...], str]) -> None:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+        if isinstance(inner, Mapping):
+            header = inner.get("x-mcp-header")
+            if isinstance(header, str) and header:
+                found[*path, name] = header
+            _find_mirrored(inner, (*path, name), found)

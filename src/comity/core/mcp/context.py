@@ -1,0 +1,102 @@
+"""What a handler is told about the call it serves, and what it can do meanwhile.
+
+- `progress` and `log` cost nothing when the client did not ask for them.
+- `ask` puts questions to the client in either era. In the legacy one they travel while the handler waits.
+  In the modern one the handler is run again from its start once the answers are there, so what comes before
+  an `ask` must be safe to repeat.
+- `cancelled` tells that nobody waits any more; an asynchronous handler is also cancelled in its own right.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from comity.core.mcp.results import InputRequest
+
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+LEVELS: tuple[LogLevel, ...] = (
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+)
+
+
+class Asker(Struct, frozen=True, kw_only=True):
+    """Who asks: what the session or, in the modern era, the request itself says about the client.
+    `owner` is whom stored things belong to; `active` are the VCP extensions agreed on.
+    """
+
+    version: str
+    modern: bool
+    owner: str = ""
+    peer: str = ""
+    capabilities: Mapping[str, Any] = {}
+    info: Mapping[str, Any] = {}
+    active: frozenset[str] = frozenset()
+    vcp_session: str | None = None
+
+    def can(self, *path: str) -> bool:
+        """Whether the client declared a capability: `can("sampling")`, `can("elicitation", "url")`."""
+        found: Any = self.capabilities
+        for name in path:
+            found = found.get(name) if isinstance(found, Mapping) else None
+            if found is None:
+                return False
+        return True
+
+    def has_extension(self, identifier: str) -> bool:
+        return self.can("extensions", identifier)
+
+
+class CancelToken(Protocol):
+    def is_set(self) -> bool: ...
+
+    def on_set(self, callback: Callable[[], object]) -> None:
+        """Call it when nobody waits any more; at once if that is so already."""
+        ...
+
+
+class Context(Protocol):
+    @property
+    def asker(self) -> Asker: ...
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's own `_meta`."""
+        ...
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Belongs to the legacy session; in the modern era it is as new with each request."""
+        ...
+
+    @property
+    def cancelled(self) -> CancelToken: ...
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """Answers that came with a repeated request, by key. Unchecked."""
+        ...
+
+    @property
+    def input_state(self) -> Any:
+        """What an earlier `InputRequired` of ours carried; None at first."""
+        ...
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None: ...
+
+    def log(self, level: LogLevel, data: Any, logger: str | None = None) -> None: ...
+
+    async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
+        """The client's answers by key. Raises McpError when the client did not declare that it can answer."""
+        ...
+
+    async def release_stream(self) -> None:
+        """End the open HTTP response here; the client comes back for the rest. Nothing on other carriers."""
+        ...

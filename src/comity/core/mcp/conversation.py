@@ -1,0 +1,272 @@
+"""One stream of messages with one client: stdio, a Unix socket. The era is told from each request.
+
+    initialize                 -> legacy from here on; a second one is refused and changes nothing
+    request with a version     -> modern, whatever came before
+    any other request          -> the session; before `initialize` as 2025-06-18
+
+- While an `initialize` is being answered, what follows it waits: it may depend on what is agreed.
+- `notifications/cancelled` ends the work, and nothing more is sent for it.
+- In 2025-03-26 the answers to a batch leave as one array, once the last of them is there.
+- A response nobody waits for is dropped.
+
+Effects are bytes to write; `Work` to start; `Greet`, a hello to negotiate; `Drop`, work to cancel; `Answered`,
+an answer to a question of ours; `Exit`, the client wants us to end.
+"""
+
+from collections import deque
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.core.mcp import modern, vcp_places
+from comity.core.mcp.answers import around, refused
+from comity.core.mcp.catalog import Selection
+from comity.core.mcp.context import Asker
+from comity.core.mcp.methods import Server, Work, begin
+from comity.core.mcp.refusals import McpError, invalid_params, invalid_request
+from comity.core.mcp.results import Json
+from comity.core.mcp.revisions import BATCHES
+from comity.core.mcp.session import KEPT_METHODS, Session, introduced, welcome, without_handshake
+from comity.core.mcp.vcp_places import Negotiated
+from comity.core.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
+
+MOST_RUNNING: Final = 1024
+MOST_HELD: Final = 1024
+
+
+class Greet(Struct, frozen=True):
+    """Negotiate, and call `greeted` with the outcome."""
+
+    request: Request
+    hello: Any
+    asker: Asker
+    batch: "Gathering | None" = None
+
+
+class Drop(Struct, frozen=True):
+    work: Work
+
+
+class Answered(Struct, frozen=True):
+    response: Response
+
+
+class Shutdown(Struct, frozen=True):
+    """End what this connection opened; the connection itself stays."""
+
+
+class Exit(Struct, frozen=True):
+    pass
+
+
+Effect = bytes | Work | Greet | Drop | Answered | Shutdown | Exit
+
+
+class Gathering:
+    """The answers to a batch, until they are complete."""
+
+    def __init__(self, expected: int) -> None:
+        self._expected = expected
+        self._answers: list[bytes] = []
+
+    def add(self, answer: bytes) -> bytes | None:
+        self._answers.append(answer)
+        return self._whole()
+
+    def less(self) -> bytes | None:
+        """One answer will not come."""
+        self._expected -= 1
+        return self._whole()
+
+    def _whole(self) -> bytes | None:
+        if len(self._answers) < self._expected or not self._answers:
+            return None
+        return b"[" + b",".join(self._answers) + b"]"
+
+
+class Conversation:
+    def __init__(self, server: Server, selection: Selection, *, owner: str, peer: str) -> None:
+        self.server = server
+        self.selection = selection
+        self.session = Session(without_handshake(owner, peer))
+        self._owner = owner
+        self._peer = peer
+        self._initialized = False
+        self._greeting = False
+        self._held: deque[Incoming] = deque()
+        self._running: dict[Id, Work] = {}
+        self._gathering: dict[Id, Gathering] = {}
+        self._replies: dict[Id, Json] = {}
+
+    @property
+    def batches(self) -> bool:
+        """Whether the next message may be a batch."""
+        return self.session.asker.version in BATCHES
+
+    @property
+    def initialized(self) -> bool:
+        return self._initialized
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    def is_running(self, work: Work) -> bool:
+        return self._running.get(work.id) is work
+
+    def receive(self, message: Incoming) -> list[Effect]:
+        if self._greeting:
+            if len(self._held) >= MOST_HELD:
+                return self._refuse(
+                    message, invalid_request("too many messages before initialize is answered")
+                )
+            self._held.append(message)
+            return []
+        if type(message) is Request:
+            return self._request(message, None)
+        return self._other(message)
+
+    def greeted(self, greet: Greet, negotiated: Negotiated) -> list[Effect]:
+        """A hello has been negotiated: go on with the request that carried it."""
+        request = greet.request
+        if greet.asker.modern:
+            asker = replace(greet.asker, active=negotiated.active, vcp_session=negotiated.session_id)
+            self._replies[request.id] = negotiated.reply
+            return self._begin(request, asker, greet.batch)
+        self._greeting = False
+        effects = [*self._welcome(request, negotiated, greet.batch)]
+        while self._held and not self._greeting:
+            effects += self.receive(self._held.popleft())
+        return effects
+
+    def finish(self, work: Work, result: bytes) -> bytes | None:
+        """The answer to write, if there is still anybody to tell."""
+        return self._deliver(work.id, around(work.id, result), work)
+
+    def refuse(self, work: Work, error: RpcError) -> bytes | None:
+        return self._deliver(work.id, refused(work.id, error), work)
+
+    def reply_of(self, work: Work) -> Json | None:
+        """The word on the VCP hello that came with a request."""
+        return self._replies.get(work.id)
+
+    def _deliver(self, id_: Id, answer: bytes, work: Work) -> bytes | None:
+        if self._running.get(id_) is not work:
+            return None
+        del self._running[id_]
+        if self._replies:
+            self._replies.pop(id_, None)
+        gathering = self._gathering.pop(id_, None) if self._gathering else None
+        return answer if gathering is None else gathering.add(answer)
+
+    def _request(self, request: Request, batch: Gathering | None) -> list[Effect]:
+        if request.method == "initialize":
+            return self._initialize(request, batch)
+        params = request.params
+        asker = self.session.asker
+        if type(params) is dict and "_meta" in params and modern.is_modern(params):
+            meta = modern.meta_of(params)
+            try:
+                asker = modern.asker_of(meta, self._owner, self._peer)
+            except McpError as refusal:
+                return self._answer(refused(request.id, refusal.rpc), batch)
+            hello = vcp_places.hello_in_request(meta)
+            if hello is not None:
+                return [Greet(request, hello, asker, batch)]
+        return self._begin(request, asker, batch)
+
+    def _begin(self, request: Request, asker: Asker, batch: Gathering | None) -> list[Effect]:
+        id_ = request.id
+        try:
+            begun = begin(self.server, self.selection, asker, request)
+            if type(begun) is bytes:
+                if request.method in KEPT_METHODS:
+                    self.session.heard(request)
+                return self._ready(request, begun, batch)
+            assert isinstance(begun, Work)
+            if id_ in self._running:
+                raise invalid_request("a request with this id is still being worked on; ids are used once")
+            if len(self._running) >= MOST_RUNNING:
+                raise invalid_request(f"more than {MOST_RUNNING} requests at once; wait for answers")
+        except McpError as refusal:
+            self._replies.pop(id_, None)
+            return self._answer(refused(id_, refusal.rpc), batch)
+        self._running[id_] = begun
+        if batch is not None:
+            self._gathering[id_] = batch
+        return [begun]
+
+    def _ready(self, request: Request, result: bytes, batch: Gathering | None) -> list[Effect]:
+        reply = self._replies.pop(request.id, None)
+        if reply is not None:
+            result = vcp_places.write_into_bytes(result, reply)
+        effects = self._answer(around(request.id, result), batch)
+        if request.method == "shutdown":
+            effects.insert(0, Shutdown())
+        return effects
+
+    def _initialize(self, request: Request, batch: Gathering | None) -> list[Effect]:
+        if not isinstance(request.params, dict | None):
+            return self._answer(refused(request.id, invalid_params("params must be an object").rpc), batch)
+        if self._initialized:
+            why = invalid_request("this connection is initialised already; open a new one to negotiate again")
+            return self._answer(refused(request.id, why.rpc), batch)
+        self._initialized = True
+        params = request.params or {}
+        hello = vcp_places.hello_in_initialize(params)
+        if hello is None:
+            return self._welcome(request, None, batch)
+        self._greeting = True
+        return [Greet(request, hello, introduced(params, self._owner, self._peer, None), batch)]
+
+    def _welcome(
+        self, request: Request, negotiated: Negotiated | None, batch: Gathering | None
+    ) -> list[Effect]:
+        params = request.params if isinstance(request.params, dict) else {}
+        self.session.asker = introduced(params, self._owner, self._peer, negotiated)
+        result = welcome(self.server, self.selection, self.session.asker, negotiated)
+        return self._answer(around(request.id, result), batch)
+
+    def _other(self, message: Incoming) -> list[Effect]:
+        if isinstance(message, Notification):
+            return self._notified(message)
+        if isinstance(message, Response):
+            return [Answered(message)]
+        if isinstance(message, Batch):
+            return self._batch(message)
+        assert isinstance(message, Invalid)
+        return [refused(message.id, message.error)]
+
+    def _notified(self, message: Notification) -> list[Effect]:
+        if message.method == "exit":
+            return [Exit()]
+        if message.method == "notifications/cancelled" and isinstance(message.params, dict):
+            wanted = message.params.get("requestId")
+            work = self._running.pop(wanted, None) if isinstance(wanted, str | int | float) else None
+            if work is not None:
+                gathering = self._gathering.pop(work.id, None)
+                whole = None if gathering is None else gathering.less()
+                return [Drop(work)] if whole is None else [Drop(work), whole]
+        return []
+
+    def _batch(self, batch: Batch) -> list[Effect]:
+        gathering = Gathering(sum(isinstance(item, Request | Invalid) for item in batch.items))
+        effects: list[Effect] = []
+        for item in batch.items:
+            if isinstance(item, Request):
+                effects += self._request(item, gathering)
+            elif isinstance(item, Invalid):
+                effects += self._answer(refused(item.id, item.error), gathering)
+            else:
+                effects += self._other(item)
+        return effects
+
+    def _answer(self, answer: bytes, batch: Gathering | None) -> list[Effect]:
+        if batch is None:
+            return [answer]
+        whole = batch.add(answer)
+        return [] if whole is None else [whole]
+
+    def _refuse(self, message: Incoming, refusal: McpError) -> list[Effect]:
+        return [refused(message.id, refusal.rpc)] if isinstance(message, Request) else []

@@ -1,0 +1,483 @@
+"""The table of methods: from a request to its answer, or to the work that will give one.
+
+Each era has its own table; a method that an era lacks is unknown in it. What can be answered at once is
+answered with bytes, most of them made once per view. The rest is `Work`: whoever runs it calls `work.start`,
+and hands what comes of it to `work.finish`.
+
+- A tool that is not in the view is -32602, unless a namespace or an inactive extension has its own answer.
+- Arguments that break a tool's schema are an error of the tool (`isError`), so that a model can do better.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.core.mcp.catalog import Catalog, Completer, Selection, Tool, View, remedy_for
+from comity.core.mcp.context import LEVELS, Asker, Context
+from comity.core.mcp.refusals import (
+    RESOURCE_NOT_FOUND,
+    McpError,
+    invalid_params,
+    missing_capability,
+    no_such_method,
+)
+from comity.core.mcp.results import Contents, Json, PromptResult, ToolResult, failed
+from comity.core.mcp.revisions import META_LOG_LEVEL, META_SERVER, MODERN, TASKS
+from comity.core.wire import strict_json
+from comity.core.wire.jsonrpc import INTERNAL_ERROR, Id, Params, Request
+
+LIST_TTL: Final = 60_000
+MOST_COMPLETIONS: Final = 100
+MOST_LISTENED: Final = 256
+EMPTY_RESULT: Final = b"{}"
+
+
+class Server(Struct, frozen=True, kw_only=True):
+    """`extensions` are those advertised beside what the catalogue shows: identifier to settings."""
+
+    catalog: Catalog
+    info: Json
+    instructions: str = ""
+    extensions: Mapping[str, Json] = {}
+    tasks: bool = False
+
+    def view(self, selection: Selection, asker: Asker) -> View:
+        return self.catalog.view(selection, asker.active)
+
+
+class Listen(Struct, frozen=True, kw_only=True):
+    """What a modern client wants to hear of."""
+
+    tools: bool = False
+    prompts: bool = False
+    resources: bool = False
+    uris: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+
+    def to_json(self) -> Json:
+        heard: Json = {}
+        if self.tools:
+            heard["toolsListChanged"] = True
+        if self.prompts:
+            heard["promptsListChanged"] = True
+        if self.resources:
+            heard["resourcesListChanged"] = True
+        if self.uris:
+            heard["resourceSubscriptions"] = list(self.uris)
+        if self.tasks:
+            heard["taskIds"] = list(self.tasks)
+        return heard
+
+
+class TaskRequest(Struct, frozen=True, kw_only=True):
+    """tasks/get, tasks/update or tasks/cancel."""
+
+    verb: str
+    task_id: str
+    inputs: Mapping[str, Any] = {}
+
+
+class Work(Struct, kw_only=True):
+    """A request that is being worked on. `label` names it in the record; `special` is work of another kind
+    than calling `start`: a subscription, or a question about a task.
+    """
+
+    id: Id
+    method: str
+    params: Json
+    asker: Asker
+    label: str
+    start: Callable[[Context], Any]
+    shape: Callable[[Any], Json]
+    tool: Tool | None = None
+    special: Listen | TaskRequest | None = None
+    deadline: float = 60.0
+
+    @property
+    def meta(self) -> Json:
+        meta = self.params.get("_meta")
+        return meta if isinstance(meta, dict) else {}
+
+    @property
+    def progress_token(self) -> Any:
+        token = self.meta.get("progressToken")
+        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+    @property
+    def log_level(self) -> Any:
+        """That of a modern request; None for silence."""
+        return self.meta.get(META_LOG_LEVEL)
+
+    @property
+    def inputs(self) -> Json:
+        given = self.params.get("inputResponses")
+        return given if isinstance(given, dict) else {}
+
+    @property
+    def as_task(self) -> bool:
+        return self.tool is not None and self.tool.task != "forbidden" and self.asker.has_extension(TASKS)
+
+
+Begun = bytes | Work
+
+
+def begin(server: Server, selection: Selection, asker: Asker, request: Request) -> Begun:
+    """The result as bytes, or the work that leads to one. Raises McpError."""
+    table = _MODERN if asker.modern else _LEGACY
+    method = table.get(request.method)
+    if method is None:
+        raise no_such_method(request.method)
+    return method(server, server.view(selection, asker), asker, request, _object(request.params))
+
+
+def capabilities(server: Server, selection: Selection, asker: Asker) -> Json:
+    view = server.view(selection, asker)
+    shown: Json = {"tools": {"listChanged": True}}
+    shown["resources"] = {"listChanged": True} if asker.modern else {"subscribe": True, "listChanged": True}
+    shown["prompts"] = {"listChanged": True}
+    if any(_completers(view)):
+        shown["completions"] = {}
+    if not asker.modern:
+        shown["logging"] = {}
+    extensions = dict(server.extensions)
+    if server.tasks and asker.modern:
+        extensions[TASKS] = {}
+    if extensions:
+        shown["extensions"] = extensions
+    return shown
+
+
+def finished(server: Server, asker: Asker, result: Json) -> Json:
+    """As a result looks in the asker's era."""
+    if not asker.modern:
+        return result
+    answer = {"resultType": "complete", **result}
+    answer["_meta"] = {**answer.get("_meta", {}), META_SERVER: server.info}
+    return answer
+
+
+def cacheable(asker: Asker, result: Json, ttl: int, *, private: bool) -> Json:
+    if not asker.modern:
+        return result
+    return {**result, "ttlMs": ttl, "cacheScope": "private" if private else "public"}
+
+
+def _object(params: Params | None) -> Json:
+    if params is None:
+        return {}
+    if not isinstance(params, dict):
+        raise invalid_params("params must be an object")
+    return params
+
+
+def _ping(_server: Server, _view: View, _asker: Asker, _request: Request, _params: Json) -> Begun:
+    return EMPTY_RESULT
+
+
+def _discover(server: Server, view: View, asker: Asker, _request: Request, _params: Json) -> Begun:
+    result: Json = {
+        "supportedVersions": list(MODERN),
+        "capabilities": capabilities(server, view.selection, asker),
+    }
+    if server.instructions:
+        result["instructions"] = server.instructions
+    return _bytes(finished(server, asker, cacheable(asker, result, LIST_TTL, private=bool(asker.active))))
+
+
+def _tools_list(server: Server, view: View, asker: Asker, _request: Request, params: Json) -> Begun:
+    return _listed(server, view, asker, params, "tools", lambda: view.tools_json)
+
+
+def _prompts_list(server: Server, view: View, asker: Asker, _request: Request, params: Json) -> Begun:
+    return _listed(server, view, asker, params, "prompts", lambda: view.prompts_json)
+
+
+def _templates_list(server: Server, view: View, asker: Asker, _request: Request, params: Json) -> Begun:
+    return _listed(server, view, asker, params, "templates", lambda: view.templates_json)
+
+
+def _listed(
+    server: Server, view: View, asker: Asker, params: Json, what: str, make: Callable[[], Json]
+) -> bytes:
+    """One page holds everything, so no cursor is ever ours."""
+    if params.get("cursor") is not None:
+        raise invalid_params("there is no such cursor; leave it out")
+    ready = view.ready.get((what, asker.modern))
+    if ready is None:
+        result = cacheable(asker, make(), LIST_TTL, private=bool(asker.active))
+        ready = view.ready[what, asker.modern] = _bytes(finished(server, asker, result))
+    return ready
+
+
+def _resources_list(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+    if params.get("cursor") is not None:
+        raise invalid_params("there is no such cursor; leave it out")
+
+    async def gather(context: Context) -> list[Json]:
+        found: list[Json] = []
+        for kind in view.resources:
+            listed = kind.list(context)
+            found += await listed if isinstance(listed, Awaitable) else listed
+        return found
+
+    return _work(
+        request,
+        params,
+        asker,
+        label="resources/list",
+        start=gather,
+        shape=lambda found: cacheable(asker, {"resources": found}, LIST_TTL, private=True),
+    )
+
+
+def _tools_call(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+    name = params.get("name")
+    if not isinstance(name, str):
+        raise invalid_params("tools/call needs the tool's name as params.name")
+    tool = view.tools.get(name)
+    arguments = params.get("arguments", {})
+    if tool is None:
+        return _bytes(finished(_server, asker, _absent(view, name).to_json()))
+    if tool.validator is None and not isinstance(arguments, dict):
+        raise invalid_params("params.arguments must be an object")
+    if tool.task == "required" and not (asker.modern and asker.has_extension(TASKS)):
+        raise missing_capability(f"{name} runs as a task only", {"extensions": {TASKS: {}}})
+    complaint = tool.complain(arguments)
+    if complaint is not None:
+        refused = failed(f"{name} cannot be called like this: {complaint}")
+        if tool.render_invalid is not None:
+            refused = tool.render_invalid(complaint)
+        return _bytes(finished(_server, asker, refused.to_json()))
+    handler = tool.handler
+    return Work(
+        id=request.id,
+        method=request.method,
+        params=params,
+        asker=asker,
+        label=name,
+        start=lambda context: handler(context, arguments),
+        shape=_tool_shape(tool, asker),
+        tool=tool,
+        deadline=tool.deadline,
+    )
+
+
+def _absent(view: View, name: str) -> ToolResult:
+    dormant = view.dormant.get(name)
+    if dormant is not None and dormant.extension is not None:
+        return failed(remedy_for(dormant.extension))
+    namespace = view.namespace_of(name)
+    if namespace is not None:
+        return namespace.refuse(name, view.selection)
+    raise invalid_params(f"Unknown tool: {name[:100]}; tools/list names those there are")
+
+
+def _tool_shape(tool: Tool, asker: Asker) -> Callable[[Any], Json]:
+    def shape(result: ToolResult) -> Json:
+        complain = tool.complain_of_output
+        if complain is not None and not result.is_error:
+            complaint = complain(result.structured)
+            if complaint is not None:
+                raise McpError(INTERNAL_ERROR, f"{tool.name} broke its own output schema") from ValueError(
+                    complaint
+                )
+        answer = result.to_json()
+        if not asker.modern and not isinstance(answer.get("structuredContent", {}), dict):
+            del answer["structuredContent"]  # any JSON only since the modern era
+        return answer
+
+    return shape
+
+
+def _resources_read(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+    uri = params.get("uri")
+    if not isinstance(uri, str):
+        raise invalid_params("resources/read needs the resource's address as params.uri")
+    kind = view.resources_for(uri)
+    if kind is None:
+        dormant = view.dormant_for(uri)
+        if dormant is not None and dormant.extension is not None:
+            raise invalid_params(remedy_for(dormant.extension), {"uri": uri})
+        raise resource_not_found(asker, uri)
+    read = kind.read
+
+    def shape(answer: Contents) -> Json:
+        return cacheable(asker, {"contents": list(answer.contents)}, answer.ttl, private=answer.private)
+
+    return _work(
+        request, params, asker, label="resources/read", start=lambda context: read(context, uri), shape=shape
+    )
+
+
+def resource_not_found(asker: Asker, uri: str) -> McpError:
+    if asker.modern:
+        return invalid_params("Resource not found", {"uri": uri})
+    return McpError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
+
+
+def _prompts_get(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+    name = params.get("name")
+    prompt = view.prompts.get(name) if isinstance(name, str) else None
+    if prompt is None:
+        raise invalid_params("there is no such prompt; prompts/list names those there are")
+    given = params.get("arguments") or {}
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        raise invalid_params("params.arguments must be an object of strings")
+    lacking = [a["name"] for a in prompt.arguments if a.get("required") and a["name"] not in given]
+    if lacking:
+        raise invalid_params(f"prompt {prompt.name} needs {', '.join(lacking)}")
+    return _work(
+        request,
+        params,
+        asker,
+        label="prompts/get",
+        start=lambda context: prompt.handler(context, given),
+        shape=PromptResult.to_json,
+    )
+
+
+def _complete(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+    reference, argument = params.get("ref"), params.get("argument")
+    completer: Completer | None = None
+    match reference:
+        case {"type": "ref/prompt", "name": str(name)}:
+            if name not in view.prompts:
+                raise invalid_params("there is no such prompt")
+            completer = view.prompts[name].complete
+        case {"type": "ref/resource", "uri": str(uri)}:
+            for kind in view.resources:
+                if any(template.get("uriTemplate") == uri for template in kind.templates) or kind.owns(uri):
+                    completer = kind.complete
+                    break
+        case _:
+            raise invalid_params("params.ref must be a ref/prompt with a name or a ref/resource with a uri")
+    match argument:
+        case {"name": str(named), "value": str(typed)}:
+            pass
+        case _:
+            raise invalid_params("params.argument must have a name and a value, both strings")
+    others = params.get("context")
+    known = others.get("arguments") if isinstance(others, dict) else None
+    given = known if isinstance(known, dict) else {}
+
+    def shape(values: Sequence[str]) -> Json:
+        return {
+            "completion": {
+                "values": list(values[:MOST_COMPLETIONS]),
+                "total": len(values),
+                "hasMore": len(values) > MOST_COMPLETIONS,
+            }
+        }
+
+    return _work(
+        request,
+        params,
+        asker,
+        label="completion/complete",
+        start=lambda context: () if completer is None else completer(context, named, typed, given),
+        shape=shape,
+    )
+
+
+def _listen(_server: Server, _view: View, asker: Asker, request: Request, params: Json) -> Begun:
+    wanted = params.get("notifications")
+    if not isinstance(wanted, dict):
+        raise invalid_params("subscriptions/listen needs params.notifications")
+    uris, tasks = wanted.get("resourceSubscriptions", []), wanted.get("taskIds", [])
+    for listed in (uris, tasks):
+        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+            raise invalid_params("resourceSubscriptions and taskIds are lists of strings")
+        if len(listed) > MOST_LISTENED:
+            raise invalid_params(f"at most {MOST_LISTENED} addresses in one subscription")
+    if tasks and not asker.has_extension(TASKS):
+        raise missing_capability("taskIds are of the tasks extension", {"extensions": {TASKS: {}}})
+    listen = Listen(
+        tools=wanted.get("toolsListChanged") is True,
+        prompts=wanted.get("promptsListChanged") is True,
+        resources=wanted.get("resourcesListChanged") is True,
+        uris=tuple(uris),
+        tasks=tuple(tasks),
+    )
+    return _work(request, params, asker, label="subscriptions/listen", special=listen)
+
+
+def _task(server: Server, _view: View, asker: Asker, request: Request, params: Json) -> Begun:
+    if not server.tasks:
+        raise no_such_method(request.method)
+    if not asker.has_extension(TASKS):
+        raise missing_capability(f"{request.method} is of the tasks extension", {"extensions": {TASKS: {}}})
+    task_id, inputs = params.get("taskId"), params.get("inputResponses", {})
+    if not isinstance(task_id, str):
+        raise invalid_params(f"{request.method} needs params.taskId")
+    if not isinstance(inputs, dict):
+        raise invalid_params("params.inputResponses must be an object")
+    verb = request.method.removeprefix("tasks/")
+    asked = TaskRequest(verb=verb, task_id=task_id, inputs=inputs)
+    return _work(request, params, asker, label=request.method, special=asked)
+
+
+def _set_level(_server: Server, _view: View, _asker: Asker, _request: Request, params: Json) -> Begun:
+    if params.get("level") not in LEVELS:
+        raise invalid_params(f"params.level must be one of {', '.join(LEVELS)}")
+    return EMPTY_RESULT  # the session keeps it
+
+
+def _subscribe(_server: Server, view: View, asker: Asker, _request: Request, params: Json) -> Begun:
+    uri = params.get("uri")
+    if not isinstance(uri, str):
+        raise invalid_params("params.uri must be the resource's address")
+    if view.resources_for(uri) is None:
+        raise resource_not_found(asker, uri)
+    return EMPTY_RESULT  # the session keeps it
+
+
+def _unsubscribe(_server: Server, _view: View, _asker: Asker, _request: Request, params: Json) -> Begun:
+    if not isinstance(params.get("uri"), str):
+        raise invalid_params("params.uri must be the resource's address")
+    return EMPTY_RESULT
+
+
+def _work(request: Request, params: Json, asker: Asker, **more: Any) -> Work:
+    more = {"start": _unstarted, "shape": dict, **more}
+    return Work(id=request.id, method=request.method, params=params, asker=asker, **more)
+
+
+def _unstarted(_context: Context) -> Any:
+    raise TypeError("this work is of a special kind and is not started")
+
+
+def _completers(view: View) -> list[Completer]:
+    found = [prompt.complete for prompt in view.prompts.values()] + [kind.complete for kind in view.resources]
+    return [completer for completer in found if completer is not None]
+
+
+_bytes = strict_json.dumps
+
+_Method = Callable[[Server, View, Asker, Request, Json], Begun]
+_BOTH: dict[str, _Method] = {
+    "tools/list": _tools_list,
+    "tools/call": _tools_call,
+    "resources/list": _resources_list,
+    "resources/templates/list": _templates_list,
+    "resources/read": _resources_read,
+    "prompts/list": _prompts_list,
+    "prompts/get": _prompts_get,
+    "completion/complete": _complete,
+}
+_LEGACY: Final[dict[str, _Method]] = {
+    **_BOTH,
+    "ping": _ping,
+    "logging/setLevel": _set_level,
+    "resources/subscribe": _subscribe,
+    "resources/unsubscribe": _unsubscribe,
+    "shutdown": _ping,
+}
+_MODERN: Final[dict[str, _Method]] = {
+    **_BOTH,
+    "server/discover": _discover,
+    "subscriptions/listen": _listen,
+    "tasks/get": _task,
+    "tasks/update": _task,
+    "tasks/cancel": _task,
+}

@@ -1,0 +1,51 @@
+"""What a server hands out between two rounds of one request, so that it has to remember nothing.
+
+Sealed with AES-256-GCM under a key of this node, bound to who asked for what, and good for ten minutes. A
+state that was altered, moved to another request or kept too long does not open.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from comity.core.errors import MalformedError
+from comity.core.mcp.refusals import invalid_params
+from comity.core.wire import strict_json
+
+LIFETIME: Final = 600.0
+KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+
+
+class Sealer:
+    def __init__(self, key: bytes, random_bytes: Callable[[int], bytes]) -> None:
+        self._aead = AESGCM(key)
+        self._random = random_bytes
+
+    def seal(self, state: Any, binding: bytes, now: float) -> str:
+        nonce = self._random(_NONCE_BYTES)
+        body = strict_json.dumps({"until": now + LIFETIME, "state": state})
+        return base64.urlsafe_b64encode(nonce + self._aead.encrypt(nonce, body, binding)).decode()
+
+    def open(self, sealed: object, binding: bytes, now: float) -> Any:
+        """Raises McpError unless it is one of ours, for this request, and still good."""
+        try:
+            data = base64.b64decode(sealed, altchars=b"-_", validate=True) if isinstance(sealed, str) else b""
+            body = self._aead.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], binding)
+            value = strict_json.loads(body)
+        except (InvalidTag, ValueError, binascii.Error, MalformedError):
+            raise invalid_params("requestState is not one of ours for this request; begin again") from None
+        if now > value["until"]:
+            raise invalid_params("requestState has expired; begin again without it")
+        return value["state"]
+
+
+def binding(owner: str, method: str, params: dict[str, Any]) -> bytes:
+    """What a state is good for: this owner, this request, apart from what changes between rounds."""
+    same = {k: v for k, v in params.items() if k not in ("_meta", "inputResponses", "requestState")}
+    return sha256(strict_json.dumps([owner, method, same])).digest()

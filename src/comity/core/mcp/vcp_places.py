@@ -1,0 +1,90 @@
+"""Where a VCP hello stands in an MCP message, and where its answer is written (mcp 2.3, ruling 30).
+
+The two founding documents and the SDKs disagree on the place, and clients strip what they do not know: so
+every place is read, the first one that holds a hello counts, and the answer goes to every place from which
+the asker can read it. Whoever says no hello gets no word about VCP.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.core.mcp.results import Json
+from comity.core.mcp.revisions import META_CAPABILITIES
+from comity.core.wire import strict_json
+
+EXTENSION: Final = "space.creed/vcp"
+_META_HELLOS: Final = ("space.creed/vcp-hello", "space.creed.vcp/capabilities")
+_META_ACKS: Final = ("space.creed/vcp-ack", "space.creed.vcp/ack")
+
+
+class Negotiated(Struct, frozen=True, kw_only=True):
+    """What came of a hello. `reply` is the ack or the error, as it is sent."""
+
+    reply: Json
+    active: frozenset[str] = frozenset()
+    session_id: str | None = None
+
+
+def hello_in_initialize(params: Mapping[str, Any]) -> Any:
+    """None where there is none."""
+    options, capabilities = params.get("initializationOptions"), params.get("capabilities")
+    for holder in (options, params):
+        if isinstance(holder, Mapping) and holder.get("vcp") is not None:
+            return holder["vcp"]
+    for kind in ("extensions", "experimental"):
+        hello = _declared(capabilities, kind)
+        if hello is not None:
+            return hello
+    return _in_meta(params.get("_meta"))
+
+
+def hello_in_request(meta: Mapping[str, Any]) -> Any:
+    """Of a modern request; None where there is none."""
+    hello = _declared(meta.get(META_CAPABILITIES), "extensions")
+    return _in_meta(meta) if hello is None else hello
+
+
+def write_into_initialize(result: Json, reply: Json, settings: Json) -> Json:
+    server, shown = result["serverInfo"], result["capabilities"]
+    extensions = {**shown.get("extensions", {}), EXTENSION: {**settings, "ack": reply}}
+    return {
+        **result,
+        "serverInfo": {**server, "metadata": {"vcp": reply}},
+        "capabilities": {**shown, "extensions": extensions},
+        "vcp": reply,
+        "_meta": {**result.get("_meta", {}), **dict.fromkeys(_META_ACKS, reply)},
+    }
+
+
+def write_into_result(result: Json, reply: Json) -> Json:
+    """Of a modern request. What was agreed on is good for this asker only."""
+    written = {**result, "_meta": {**result.get("_meta", {}), **dict.fromkeys(_META_ACKS, reply)}}
+    shown = written.get("capabilities")
+    if isinstance(shown, dict) and "extensions" in shown:
+        extensions = shown["extensions"]
+        own = {**extensions.get(EXTENSION, {}), "ack": reply}
+        written["capabilities"] = {**shown, "extensions": {**extensions, EXTENSION: own}}
+    if "cacheScope" in written:
+        written["cacheScope"] = "private"
+    return written
+
+
+def _declared(capabilities: Any, kind: str) -> Any:
+    declared = capabilities.get(kind) if isinstance(capabilities, Mapping) else None
+    value = declared.get(EXTENSION) if isinstance(declared, Mapping) else None
+    if not isinstance(value, Mapping):
+        return None
+    return value.get("hello", value if "type" in value else None)
+
+
+def _in_meta(meta: Any) -> Any:
+    if not isinstance(meta, Mapping):
+        return None
+    return next((meta[key] for key in _META_HELLOS if meta.get(key) is not None), None)
+
+
+def write_into_bytes(result: bytes, reply: Json) -> bytes:
+    """As `write_into_result`, for a result that was made before."""
+    return strict_json.dumps(write_into_result(strict_json.loads(result), reply))

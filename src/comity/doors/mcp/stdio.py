@@ -1,0 +1,197 @@
+"""MCP on standard input and output.
+
+The two descriptors are taken away from everybody else first: whatever prints writes to standard error, and
+cannot break the stream. Pipes, sockets and terminals are read as they become ready, files by a thread.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import stat
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from comity.doors.mcp.stream import LAST_MOMENT, McpStream
+
+CHUNK: Final = 1 << 18
+MOST_UNREAD: Final = 1 << 20
+"""Bytes that wait for the client to read them, before we stop reading from it."""
+
+
+class ClaimedStdio:
+    def __init__(self) -> None:
+        self.input, self.output = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+
+    def give_back(self) -> None:
+        os.dup2(self.input, 0)
+        os.dup2(self.output, 1)
+        os.close(self.input)
+        os.close(self.output)
+
+
+class Outflow:
+    """Writes what the descriptor takes at once, and the rest when it is ready again."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiting = bytearray()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._callbacks: list[Callable[[], None]] = []
+        self._watched = False
+        self._broken = False
+        with contextlib.suppress(OSError):
+            os.set_blocking(descriptor, False)
+
+    def write(self, data: bytes) -> None:
+        if self._broken:
+            return
+        if self._waiting:
+            self._waiting += data
+        else:
+            written = self._try(data)
+            if written == len(data) or self._broken:
+                return
+            self._waiting += memoryview(data)[written:]
+            self._watch()
+        if len(self._waiting) > MOST_UNREAD:
+            self._drained.clear()
+
+    async def ready(self) -> None:
+        """Until the client has read enough."""
+        await self._drained.wait()
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    @property
+    def clogged(self) -> bool:
+        return not self._drained.is_set()
+
+    async def finish(self, patience: float) -> None:
+        """Give what is left a moment to leave."""
+        if self._waiting:
+            self._drained.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), patience)
+        self._unwatch()
+
+    def _try(self, data: bytes | bytearray) -> int:
+        try:
+            return os.write(self._descriptor, data)
+        except BlockingIOError:
+            return 0
+        except OSError:  # nobody reads any more
+            self._broken = True
+            self._waiting.clear()
+            self._all_gone()
+            return 0
+
+    def _more(self) -> None:
+        del self._waiting[: self._try(self._waiting)]
+        if not self._waiting or self._broken:
+            self._unwatch()
+            self._all_gone()
+
+    def _all_gone(self) -> None:
+        self._drained.set()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def _watch(self) -> None:
+        if not self._watched:
+            self._watched = True
+            asyncio.get_running_loop().add_writer(self._descriptor, self._more)
+
+    def _unwatch(self) -> None:
+        if self._watched:
+            self._watched = False
+            asyncio.get_running_loop().remove_writer(self._descriptor)
+
+
+async def serve_stdio(open_stream: Callable[[Callable[[bytes], None]], McpStream]) -> None:
+    """Until the input ends, the client says exit, or somebody sends SIGTERM or SIGINT."""
+    claimed = ClaimedStdio()
+    outflow = Outflow(claimed.output)
+    stream = open_stream(outflow.write)
+    loop = asyncio.get_running_loop()
+    for asked in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows has Ctrl-C only
+            loop.add_signal_handler(asked, stream.exit_asked.set)
+    reading = asyncio.ensure_future(_read(claimed.input, stream, outflow))
+    leaving = asyncio.ensure_future(stream.exit_asked.wait())
+    await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
+    patience = LAST_MOMENT if reading.done() else 0.0
+    for task in (reading, leaving):
+        task.cancel()
+    await asyncio.wait((reading, leaving))
+    await stream.close(patience)
+    await outflow.finish(LAST_MOMENT)
+    sys.stderr.flush()
+
+
+async def _read(descriptor: int, stream: McpStream, outflow: Outflow) -> None:
+    if stat.S_ISREG(os.fstat(descriptor).st_mode) or sys.platform == "win32":
+        while data := await asyncio.to_thread(os.read, descriptor, CHUNK):
+            stream.receive(data)
+            await outflow.ready()
+    else:
+        await _read_when_ready(descriptor, stream, outflow)
+    stream.end()
+
+
+async def _read_when_ready(descriptor: int, stream: McpStream, outflow: Outflow) -> None:
+    os.set_blocking(descriptor, False)
+    inflow = _Inflow(descriptor, stream, outflow)
+    inflow.go_on()
+    try:
+        await inflow.over
+    finally:
+        inflow.stop()
+
+
+class _Inflow:
+    """Reads whenever there is something to read, unless the client does not read what we wrote."""
+
+    def __init__(self, descriptor: int, stream: McpStream, outflow: Outflow) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.over: asyncio.Future[None] = self._loop.create_future()
+        self._descriptor = descriptor
+        self._stream = stream
+        self._outflow = outflow
+
+    def go_on(self) -> None:
+        if not self.over.done():
+            self._loop.add_reader(self._descriptor, self._ready)
+
+    def stop(self) -> None:
+        self._loop.remove_reader(self._descriptor)
+        self.over.cancel()
+
+    def _ready(self) -> None:
+        try:
+            data = os.read(self._descriptor, CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:  # as good as its end
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._descriptor)
+            self.over.set_result(None)
+            return
+        try:
+            self._stream.receive(data)
+        except Exception as fault:  # noqa: BLE001 - it ends the reading, and whoever waits for that hears of it
+            self._loop.remove_reader(self._descriptor)
+            self.over.set_exception(fault)
+            return
+        if self._outflow.clogged:
+            self._loop.remove_reader(self._descriptor)
+            self._outflow.when_drained(self.go_on)

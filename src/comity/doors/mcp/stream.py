@@ -1,0 +1,211 @@
+"""MCP on a stream of bytes: stdio, or a Unix socket. Bytes in, bytes out; nothing here opens anything.
+
+- All that one read brought is answered in one write; an answer that comes later leaves with whatever else is
+  ready in the same turn of the loop.
+- Calls run side by side. When the stream ends, those that still run get a moment to finish.
+- A client that does not read what it asked for is not read from either.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import ExitStack
+from typing import Any, Final
+
+from comity.core.mcp.answers import INTERNAL
+from comity.core.mcp.context import Asker
+from comity.core.mcp.conversation import Answered, Conversation, Drop, Effect, Exit, Greet, Shutdown
+from comity.core.mcp.methods import Work
+from comity.core.mcp.results import InputRequest, Json
+from comity.core.mcp.session import Session, notification
+from comity.core.mcp.vcp_places import Negotiated
+from comity.core.wire.jsonrpc import Incoming
+from comity.core.wire.rpc_stream import RpcStream
+from comity.pipeline.mcp.calls import Calls, Outcome
+from comity.pipeline.mcp.questions import Questions
+
+log = logging.getLogger("comity.mcp")
+
+LAST_MOMENT: Final = 1.0
+
+Negotiate = Callable[[Any, Asker], Awaitable[Negotiated]]
+
+
+class McpStream:
+    """`write` takes bytes and never waits. `exit_asked` is set when the client wants an end."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        conversation: Conversation,
+        *,
+        limit: int,
+        write: Callable[[bytes], None],
+        negotiate: Negotiate,
+        shutdown: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.exit_asked = asyncio.Event()
+        self._calls = calls
+        self._conversation = conversation
+        self._stream = RpcStream(limit)
+        self._write = write
+        self._negotiate = negotiate
+        self._shutdown = shutdown
+        self._questions = Questions()
+        self._tasks: dict[asyncio.Task[Any], Work | None] = {}
+        self._ready: list[bytes] = []
+        self._reading = False
+        self._flush_due = False
+        self._open = ExitStack()
+        self._told = False
+
+    def receive(self, data: bytes) -> None:
+        self._take(self._stream.receive(data))
+
+    def end(self) -> None:
+        """Nothing more will come: serve what was still on its way."""
+        self._take(self._stream.end())
+
+    async def close(self, patience: float = LAST_MOMENT) -> None:
+        if self._tasks and patience:
+            await asyncio.wait(self._tasks, timeout=patience)
+        self._questions.abandon()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._open.close()
+        self._flush()
+
+    def _take(self, messages: Any) -> None:
+        self._reading = True
+        try:
+            message: Incoming
+            for message in messages:
+                for effect in self._conversation.receive(message):
+                    self._do(effect)
+                self._stream.batches = self._conversation.batches
+        finally:
+            self._reading = False
+            self._flush()
+
+    def _do(self, effect: Effect) -> None:
+        if type(effect) is bytes:
+            self._ready.append(effect)
+        elif type(effect) is Work:
+            self._start(effect)
+        elif type(effect) is Greet:
+            self._later(self._greet(effect), None)
+        elif type(effect) is Drop:
+            self._drop(effect.work)
+        elif type(effect) is Answered:
+            self._questions.answered(effect.response)
+        elif type(effect) is Shutdown:
+            if self._shutdown is not None:
+                self._later(self._shutdown(), None)
+        elif type(effect) is Exit:
+            self.exit_asked.set()
+
+    def _start(self, work: Work) -> None:
+        conversation = self._conversation
+        outcome = self._calls.start(work, _Outlet(self, work), conversation.reply_of(work))
+        if isinstance(outcome, Coroutine):
+            self._later(self._finish(work, outcome), work)
+        else:
+            self._settle(work, outcome)
+
+    async def _finish(self, work: Work, running: Coroutine[Any, Any, Outcome]) -> None:
+        self._settle(work, await running)
+
+    def _settle(self, work: Work, outcome: Outcome) -> None:
+        conversation = self._conversation
+        if isinstance(outcome, bytes):
+            done = conversation.finish(work, outcome)
+        else:
+            done = conversation.refuse(work, outcome)
+        if done is not None:
+            self.send(done)
+
+    async def _greet(self, greet: Greet) -> None:
+        negotiated = await self._negotiate(greet.hello, greet.asker)
+        for effect in self._conversation.greeted(greet, negotiated):
+            self._do(effect)
+        self._stream.batches = self._conversation.batches
+        self._flush_soon()
+
+    def _drop(self, work: Work) -> None:
+        for task, its in self._tasks.items():
+            if its is work:
+                task.cancel()
+                return
+
+    def _later(self, coroutine: Any, work: Work | None) -> None:
+        task = asyncio.ensure_future(coroutine)
+        self._tasks[task] = work
+        task.add_done_callback(self._over)
+
+    def _over(self, task: "asyncio.Task[Any]") -> None:
+        work = self._tasks.pop(task)
+        if task.cancelled():
+            return
+        fault = task.exception()
+        if fault is not None:
+            log.error("a message could not be answered", exc_info=fault)
+            if work is not None and self._conversation.is_running(work):
+                self._settle(work, INTERNAL)
+
+    def send(self, message: bytes) -> None:
+        self._ready.append(message)
+        if not self._reading:
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._conversation.initialized and not self._told:
+            self._told = True
+            self._open.enter_context(self._calls.changes.told(self._wants, self._hear))
+        if self._ready:
+            ready, self._ready = self._ready, []
+            encode = self._stream.encode
+            self._write(b"".join([encode(message) for message in ready]))
+
+    def _wants(self, kind: str, name: str) -> bool:
+        return kind == "list" or (kind == "resource" and name in self._conversation.session.subscribed)
+
+    def _hear(self, method: str, params: Json) -> None:
+        self.send(notification(method, params or None))
+
+    def ask(self, request: InputRequest) -> Awaitable[Any]:
+        return self._questions.ask(request, self.send)
+
+    @property
+    def session(self) -> Session:
+        return self._conversation.session
+
+
+class _Outlet:
+    """Messages about one request go where all others go, as long as somebody waits for its answer."""
+
+    __slots__ = ("_stream", "_work")
+
+    def __init__(self, stream: McpStream, work: Work) -> None:
+        self._stream = stream
+        self._work = work
+
+    @property
+    def session(self) -> Session | None:
+        return None if self._work.asker.modern else self._stream.session
+
+    def send(self, message: bytes) -> None:
+        self._stream.send(message)
+
+    async def ask(self, request: InputRequest) -> Any:
+        return await self._stream.ask(request)
+
+    async def release(self) -> None:
+        """One stream carries everything."""

@@ -1,0 +1,221 @@
+"""Runs what a conversation or an HTTP request asks for, and makes the result of it.
+
+- A handler that is a plain function runs in place: nothing is scheduled for it. One that waits is a coroutine,
+  run by whoever holds the carrier, under the deadline of its tool.
+- A question to the client travels in the legacy era; in the modern one it is the result, with what is known
+  so far sealed beside it, and the handler runs again when the request is repeated with the answers.
+- What a tool refuses is an error of the tool, for the model to read. What breaks inside goes to the log.
+- Calls that change nothing are counted and audited without waiting (ruling 23); what changes state takes
+  the walk in its own room.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, Protocol
+
+from msgspec import UNSET
+
+from comity.core.clock import Clock
+from comity.core.errors import ComityError, DeadlineError, StoreError
+from comity.core.mcp import answers
+from comity.core.mcp.methods import Listen, Server, TaskRequest, Work, finished
+from comity.core.mcp.refusals import McpError
+from comity.core.mcp.request_state import Sealer, binding
+from comity.core.mcp.results import InputRequired, Json, failed
+from comity.core.mcp.revisions import META_SUBSCRIPTION
+from comity.core.mcp.session import demand, notification
+from comity.core.wire import strict_json
+from comity.core.wire.jsonrpc import RpcError
+from comity.pipeline.mcp.changes import Changes
+from comity.pipeline.mcp.context import CallContext, InputNeededError, Outlet
+
+log = logging.getLogger("comity.mcp")
+
+MOST_ROUNDS: Final = 16
+_ANSWERS: Final = "answers"
+
+Outcome = bytes | RpcError
+"""A result as bytes, or the error instead of one."""
+Tally = Callable[[str, str, str], None]
+"""Told of each call that changed nothing: what was called, by whom, how it ended."""
+
+
+class Tasks(Protocol):
+    """Work that outlives its request."""
+
+    async def begin(self, work: Work, run: Callable[[Outlet], Coroutine[Any, Any, Any]]) -> Json:
+        """The task, once it is durable. `run` does the work with questions and progress going to an outlet."""
+        ...
+
+    async def answer(self, request: TaskRequest, owner: str) -> Json: ...
+
+
+class Calls:
+    def __init__(
+        self,
+        server: Server,
+        clock: Clock,
+        *,
+        sealer: Sealer,
+        changes: Changes,
+        tally: Tally = lambda _label, _owner, _outcome: None,
+        tasks: Tasks | None = None,
+    ) -> None:
+        self.server = server
+        self.changes = changes
+        self._clock = clock
+        self._sealer = sealer
+        self._tally = tally
+        self._tasks = tasks
+
+    def start(
+        self, work: Work, outlet: Outlet, reply: Json | None = None
+    ) -> Outcome | Coroutine[Any, Any, Outcome]:
+        """The outcome, or the coroutine that gives it. `reply` answers a VCP hello of the request."""
+        if work.special is not None:
+            return self._special(work, outlet)
+        if work.as_task and self._tasks is not None:
+            return self._as_task(work)
+        try:
+            context = self._context(work, outlet)
+            answer = work.start(context)
+            if isinstance(answer, Awaitable) or type(answer) is InputRequired:
+                return self._later(work, outlet, context, answer, reply)
+            outcome = answers.result_of(self.server, work, answer, reply)
+        except Exception as fault:  # noqa: BLE001 - whatever a handler raises has an answer
+            return self._fault(work, fault, reply)
+        self._count(work, "error" if getattr(answer, "is_error", False) else "ok")
+        return outcome
+
+    async def _later(
+        self, work: Work, outlet: Outlet, context: CallContext, answer: Any, reply: Json | None
+    ) -> Outcome:
+        try:
+            answer = await self._in_rounds(work, outlet, context, answer)
+            if type(answer) is InputRequired:
+                return self._ask_again(work, context, answer)
+            outcome = answers.result_of(self.server, work, answer, reply)
+        except asyncio.CancelledError:
+            context.cancelled.set()
+            self._count(work, "cancelled")
+            raise
+        except Exception as fault:  # noqa: BLE001 - same
+            return self._fault(work, fault, reply)
+        self._count(work, "error" if getattr(answer, "is_error", False) else "ok")
+        return outcome
+
+    async def _in_rounds(self, work: Work, outlet: Outlet, context: CallContext, answer: Any) -> Any:
+        """Until there is an answer, or a question that only a repeated request can answer."""
+        try:
+            async with asyncio.timeout(work.deadline) as limit:
+                for _round in range(MOST_ROUNDS):
+                    try:
+                        answer = await answer if isinstance(answer, Awaitable) else answer
+                    except InputNeededError as needed:
+                        return InputRequired(needed.requests, {_ANSWERS: dict(context.inputs)})
+                    if type(answer) is not InputRequired or work.asker.modern:
+                        return answer
+                    given = await context.ask(answer.requests)
+                    state = None if answer.state is UNSET else answer.state
+                    context = CallContext(work, outlet, inputs=given, input_state=state)
+                    answer = work.start(context)
+                raise McpError(-32603, f"more than {MOST_ROUNDS} rounds of questions")
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            context.cancelled.set()
+            raise DeadlineError(
+                f"{work.label} took longer than {work.deadline:g} seconds; try again later"
+            ) from None
+
+    def _context(self, work: Work, outlet: Outlet) -> CallContext:
+        sealed = work.params.get("requestState") if work.asker.modern else None
+        if sealed is None:
+            return CallContext(work, outlet)
+        bound = binding(work.asker.owner, work.method, work.params)
+        state = self._sealer.open(sealed, bound, self._clock.now())
+        known: Mapping[str, Any] = {}
+        if isinstance(state, dict) and state.keys() == {_ANSWERS}:
+            known, state = state[_ANSWERS], None
+        return CallContext(work, outlet, inputs={**known, **work.inputs}, input_state=state)
+
+    def _ask_again(self, work: Work, context: CallContext, asked: InputRequired) -> Outcome:
+        for request in asked.requests.values():
+            demand(work.asker, request)
+        sealed = None
+        if asked.state is not UNSET:
+            bound = binding(work.asker.owner, work.method, work.params)
+            sealed = self._sealer.seal(asked.state, bound, self._clock.now())
+        self._count(work, "asked")
+        return answers.input_required(self.server, work, asked, sealed)
+
+    def _special(self, work: Work, outlet: Outlet) -> Coroutine[Any, Any, Outcome]:
+        if isinstance(work.special, Listen):
+            return self._listen(work, work.special, outlet)
+        assert isinstance(work.special, TaskRequest)
+        return self._about_task(work, work.special)
+
+    async def _listen(self, work: Work, listen: Listen, outlet: Outlet) -> Outcome:
+        """The subscription lasts until it is cancelled."""
+
+        def wanted(kind: str, name: str) -> bool:
+            if kind == "resource":
+                return name in listen.uris
+            if kind == "task":
+                return name in listen.tasks
+            return bool(getattr(listen, name))
+
+        def hear(method: str, params: Json) -> None:
+            meta = {**params.get("_meta", {}), META_SUBSCRIPTION: work.id}
+            outlet.send(notification(method, {**params, "_meta": meta}))
+
+        try:
+            with self.changes.told(wanted, hear):
+                hear("notifications/subscriptions/acknowledged", {"notifications": listen.to_json()})
+                await self.changes.closing.wait()
+        except ComityError as fault:
+            return self._fault(work, fault, None)
+        return strict_json.dumps(finished(self.server, work.asker, {}))
+
+    async def _as_task(self, work: Work) -> Outcome:
+        assert self._tasks is not None
+
+        async def run(outlet: Outlet) -> Any:
+            context = CallContext(work, outlet)
+            answer = work.start(context)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            return answer
+
+        try:
+            task = await self._tasks.begin(work, run)
+        except Exception as fault:  # noqa: BLE001 - same
+            return self._fault(work, fault, None)
+        return strict_json.dumps(finished(self.server, work.asker, {**task, "resultType": "task"}))
+
+    async def _about_task(self, work: Work, request: TaskRequest) -> Outcome:
+        assert self._tasks is not None
+        try:
+            answer = await self._tasks.answer(request, work.asker.owner)
+        except Exception as fault:  # noqa: BLE001 - same
+            return self._fault(work, fault, None)
+        return strict_json.dumps(finished(self.server, work.asker, answer))
+
+    def _fault(self, work: Work, fault: Exception, reply: Json | None) -> Outcome:
+        self._count(work, fault.code if isinstance(fault, ComityError) else "internal")
+        if isinstance(fault, McpError):
+            if fault.__cause__ is not None:
+                log.error("%s: %s", work.label, fault.__cause__)
+            return fault.rpc
+        ours = isinstance(fault, ComityError) and type(fault) is not ComityError
+        if not ours or isinstance(fault, StoreError):
+            log.error("%s failed", work.label, exc_info=fault)
+            return answers.INTERNAL
+        if work.tool is not None:
+            return answers.result_of(self.server, work, failed(fault.message), reply)  # type: ignore[attr-defined]
+        return answers.refusal(work, fault)
+
+    def _count(self, work: Work, outcome: str) -> None:
+        if work.tool is None or work.tool.audit == "tally":
+            self._tally(work.label, work.asker.owner, outcome)

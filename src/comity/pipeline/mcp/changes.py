@@ -1,0 +1,59 @@
+"""Who wants to hear of what has changed: lists, resources, tasks. In this process; nothing is kept for later.
+
+A listener is a callback that must not wait. What it is told are notifications as method and parameters.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from comity.core.errors import OverloadedError
+from comity.core.mcp.catalog import Catalog, ListName
+from comity.core.mcp.results import Json
+
+MOST_LISTENERS: Final = 4096
+
+Hear = Callable[[str, Json], None]
+
+
+class Wanted(Protocol):
+    """Whether a change is to be told: a list by its name, a resource by its address, a task by its id."""
+
+    def __call__(self, kind: str, name: str) -> bool: ...
+
+
+class Changes:
+    """`closing` is set when the node stops: subscriptions then end in order."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.closing = asyncio.Event()
+        self._listeners: dict[int, tuple[Wanted, Hear]] = {}
+        self._next = 0
+        catalog.on_change(self.list_changed)
+
+    @contextmanager
+    def told(self, wanted: Wanted, hear: Hear) -> Iterator[None]:
+        if len(self._listeners) >= MOST_LISTENERS:
+            raise OverloadedError("too many subscriptions on this node; try again later")
+        number = self._next
+        self._next += 1
+        self._listeners[number] = wanted, hear
+        try:
+            yield
+        finally:
+            del self._listeners[number]
+
+    def list_changed(self, name: ListName) -> None:
+        self._tell("list", name, f"notifications/{name}/list_changed", {})
+
+    def resource_updated(self, uri: str) -> None:
+        self._tell("resource", uri, "notifications/resources/updated", {"uri": uri})
+
+    def task_changed(self, task_id: str, task: Json) -> None:
+        self._tell("task", task_id, "notifications/tasks", task)
+
+    def _tell(self, kind: str, name: str, method: str, params: Json) -> None:
+        for wanted, hear in tuple(self._listeners.values()):
+            if wanted(kind, name):
+                hear(method, dict(params))

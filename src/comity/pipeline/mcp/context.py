@@ -1,0 +1,118 @@
+"""What a handler sees of its call: the Context of the core, on asyncio."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from comity.core.mcp.context import LEVELS, Asker, LogLevel
+from comity.core.mcp.methods import Work
+from comity.core.mcp.results import InputRequest
+from comity.core.mcp.session import Session, demand, notification
+
+
+class Outlet(Protocol):
+    """Where messages about one request go while it is worked on. `session` is that of a legacy client."""
+
+    @property
+    def session(self) -> Session | None: ...
+
+    def send(self, message: bytes) -> None: ...
+
+    async def ask(self, request: InputRequest) -> Any: ...
+
+    async def release(self) -> None: ...
+
+
+class InputNeededError(Exception):
+    """Raised through a handler that asked in the modern era: it is run again with the answers."""
+
+    def __init__(self, requests: Mapping[str, InputRequest]) -> None:
+        super().__init__("the client has to be asked first")
+        self.requests = requests
+
+
+class Cancellation:
+    def __init__(self) -> None:
+        self._set = False
+        self._callbacks: list[Callable[[], object]] = []
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def on_set(self, callback: Callable[[], object]) -> None:
+        if self._set:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def set(self) -> None:
+        self._set = True
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+class CallContext:
+    __slots__ = ("_outlet", "_state", "_work", "asker", "cancelled", "input_state", "inputs")
+
+    def __init__(
+        self, work: Work, outlet: Outlet, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
+    ) -> None:
+        self._work = work
+        self._outlet = outlet
+        self._state: dict[str, Any] | None = None
+        self.asker: Asker = work.asker
+        self.inputs: Mapping[str, Any] = work.inputs if inputs is None else inputs
+        self.input_state = input_state
+        self.cancelled = Cancellation()
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        return self._work.meta
+
+    @property
+    def state(self) -> dict[str, Any]:
+        session = self._outlet.session
+        if session is not None:
+            return session.state
+        if self._state is None:
+            self._state = {}
+        return self._state
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        token = self._work.progress_token
+        if token is None or self.cancelled.is_set():
+            return
+        params: dict[str, Any] = {"progressToken": token, "progress": done}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        self._outlet.send(notification("notifications/progress", params))
+
+    def log(self, level: LogLevel, data: Any, logger: str | None = None) -> None:
+        if self.cancelled.is_set() or not self._logs(level):
+            return
+        params = {"level": level, **({"logger": logger} if logger else {}), "data": data}
+        self._outlet.send(notification("notifications/message", params))
+
+    async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
+        for request in requests.values():
+            demand(self.asker, request)
+        if self.asker.modern:
+            missing = {key: one for key, one in requests.items() if key not in self.inputs}
+            if missing:
+                raise InputNeededError(missing)
+            return {key: self.inputs[key] for key in requests}
+        answers = await asyncio.gather(*map(self._outlet.ask, requests.values()))
+        return dict(zip(requests, answers, strict=True))
+
+    async def release_stream(self) -> None:
+        await self._outlet.release()
+
+    def _logs(self, level: LogLevel) -> bool:
+        session = self._outlet.session
+        if session is not None:
+            return session.logs(level)
+        wanted = self._work.log_level
+        return wanted in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted)
