@@ -34,6 +34,11 @@ class Metrics:
         self._calls.labels(room, outcome).inc()
         self._seconds.labels(room).observe(seconds)
 
+    def count(self, room: str, outcome: str, number: int) -> None:
+        """Calls that were counted together, without their seconds."""
+        self._total += number
+        self._calls.labels(room, outcome).inc(number)
+
     @property
     def calls(self) -> int:
         return self._total

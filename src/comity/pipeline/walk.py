@@ -75,15 +75,15 @@ class Walk:
 
     def count_refusal(self, room: str, code: str) -> None:
         """Of a stranger, before anything was known of him."""
-        self._note(self._refusals.count(room, code, self._clock.now()))
+        self.note(self._refusals.count(room, code, self._clock.now()))
 
     def close_minute(self) -> None:
         """Write down the refusals of a minute that is over."""
-        self._note(self._refusals.close_minute(self._clock.now()))
+        self.note(self._refusals.close_minute(self._clock.now()))
 
     def flush(self) -> None:
         """Write down the refusals counted so far."""
-        self._note(self._refusals.close_minute(self._clock.now(), anyway=True))
+        self.note(self._refusals.close_minute(self._clock.now(), anyway=True))
 
     def _let_in(self, room: Room, arrival: Arrival) -> Call:
         now = self._clock.now()
@@ -115,7 +115,7 @@ class Walk:
             except BaseException as failure:
                 entry = self._draft(room, call, "FAILED", began, (), {"failed_step": _code_of(failure)})
                 if undo is None:
-                    self._note([entry])
+                    self.note([entry])
                 else:
                     await _to_the_end(asyncio.ensure_future(self._undo(call, entry, undo)))
                 raise
@@ -134,7 +134,7 @@ class Walk:
             except StoreConflict as conflict:
                 sealed = await room.overtaken(call, conflict)
                 entry = self._draft(room, call, "OK", began, admission.checks, sealed.audit)
-        self._note([entry])
+        self.note([entry])
         return sealed, False
 
     async def _durably(self, operations: Sequence[Operation], entry: AuditDraft) -> bool:
@@ -165,7 +165,7 @@ class Walk:
             await self._store.commit(*await undo(call), audit=self._kept(entry))
         except Exception:  # the caller hears of the first failure, not of this one
             log.exception("a failed call could not give its admission back")
-            self._note([entry])
+            self.note([entry])
 
     def _draft(
         self,
@@ -189,7 +189,7 @@ class Walk:
     def _kept(self, entry: AuditDraft) -> list[AuditDraft]:
         return [entry] if self._audited else []
 
-    def _note(self, drafts: Sequence[AuditDraft]) -> None:
+    def note(self, drafts: Sequence[AuditDraft]) -> None:
         """Audit without waiting; a failure to do so is for the log, not for the caller."""
         if drafts and self._audited:
             self._store.submit((), drafts).add_done_callback(_report)

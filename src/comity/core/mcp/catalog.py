@@ -35,10 +35,11 @@ ListName = Literal["tools", "resources", "prompts"]
 
 
 class Selection(Struct, frozen=True):
-    """What a connection was opened for. No rooms named: all."""
+    """What a connection was opened for. No rooms named: all. `demands` is for the rooms that know it."""
 
     rooms: frozenset[str] | None = None
     profile: str = "full"
+    demands: Any = None
 
     def admits(self, room: str, profiles: frozenset[str] | None) -> bool:
         if self.rooms is not None and room not in self.rooms and room != CORE_ROOM:

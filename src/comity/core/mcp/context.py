@@ -67,6 +67,11 @@ class Context(Protocol):
     def asker(self) -> Asker: ...
 
     @property
+    def demands(self) -> Any:
+        """What the connection was opened with for the rooms that know it; None where it said nothing."""
+        ...
+
+    @property
     def meta(self) -> Mapping[str, Any]:
         """The request's own `_meta`."""
         ...

@@ -87,6 +87,7 @@ class Work(Struct, kw_only=True):
     method: str
     params: Json
     asker: Asker
+    selection: Selection
     label: str
     start: Callable[[Context], Any]
     shape: Callable[[Any], Json]
@@ -225,6 +226,7 @@ def _resources_list(_server: Server, view: View, asker: Asker, request: Request,
         request,
         params,
         asker,
+        view,
         label="resources/list",
         start=gather,
         shape=lambda found: cacheable(asker, {"resources": found}, LIST_TTL, private=True),
@@ -255,6 +257,7 @@ def _tools_call(_server: Server, view: View, asker: Asker, request: Request, par
         method=request.method,
         params=params,
         asker=asker,
+        selection=view.selection,
         label=name,
         start=lambda context: handler(context, arguments),
         shape=_tool_shape(tool, asker),
@@ -306,7 +309,13 @@ def _resources_read(_server: Server, view: View, asker: Asker, request: Request,
         return cacheable(asker, {"contents": list(answer.contents)}, answer.ttl, private=answer.private)
 
     return _work(
-        request, params, asker, label="resources/read", start=lambda context: read(context, uri), shape=shape
+        request,
+        params,
+        asker,
+        view,
+        label="resources/read",
+        start=lambda context: read(context, uri),
+        shape=shape,
     )
 
 
@@ -331,6 +340,7 @@ def _prompts_get(_server: Server, view: View, asker: Asker, request: Request, pa
         request,
         params,
         asker,
+        view,
         label="prompts/get",
         start=lambda context: prompt.handler(context, given),
         shape=PromptResult.to_json,
@@ -374,13 +384,14 @@ def _complete(_server: Server, view: View, asker: Asker, request: Request, param
         request,
         params,
         asker,
+        view,
         label="completion/complete",
         start=lambda context: () if completer is None else completer(context, named, typed, given),
         shape=shape,
     )
 
 
-def _listen(_server: Server, _view: View, asker: Asker, request: Request, params: Json) -> Begun:
+def _listen(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
     wanted = params.get("notifications")
     if not isinstance(wanted, dict):
         raise invalid_params("subscriptions/listen needs params.notifications")
@@ -399,10 +410,10 @@ def _listen(_server: Server, _view: View, asker: Asker, request: Request, params
         uris=tuple(uris),
         tasks=tuple(tasks),
     )
-    return _work(request, params, asker, label="subscriptions/listen", special=listen)
+    return _work(request, params, asker, view, label="subscriptions/listen", special=listen)
 
 
-def _task(server: Server, _view: View, asker: Asker, request: Request, params: Json) -> Begun:
+def _task(server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
     if not server.tasks:
         raise no_such_method(request.method)
     if not asker.has_extension(TASKS):
@@ -414,7 +425,7 @@ def _task(server: Server, _view: View, asker: Asker, request: Request, params: J
         raise invalid_params("params.inputResponses must be an object")
     verb = request.method.removeprefix("tasks/")
     asked = TaskRequest(verb=verb, task_id=task_id, inputs=inputs)
-    return _work(request, params, asker, label=request.method, special=asked)
+    return _work(request, params, asker, view, label=request.method, special=asked)
 
 
 def _set_level(_server: Server, _view: View, _asker: Asker, _request: Request, params: Json) -> Begun:
@@ -438,8 +449,8 @@ def _unsubscribe(_server: Server, _view: View, _asker: Asker, _request: Request,
     return EMPTY_RESULT
 
 
-def _work(request: Request, params: Json, asker: Asker, **more: Any) -> Work:
-    more = {"start": _unstarted, "shape": dict, **more}
+def _work(request: Request, params: Json, asker: Asker, view: View, **more: Any) -> Work:
+    more = {"start": _unstarted, "shape": dict, "selection": view.selection, **more}
     return Work(id=request.id, method=request.method, params=params, asker=asker, **more)
 
 

@@ -67,6 +67,10 @@ class CallContext:
         self.cancelled = Cancellation()
 
     @property
+    def demands(self) -> Any:
+        return self._work.selection.demands
+
+    @property
     def meta(self) -> Mapping[str, Any]:
         return self._work.meta
 

@@ -115,7 +115,7 @@ class VcpServer:
         """One connection, from its first moment to its end; returns the reason. Raises OverloadedError, with
         nothing said on the link, when there is no room for it.
         """
-        attended = _Attended(self, link, self._machine(link.peer))
+        attended = _Attended(self, link, self.machine(link.peer))
         conductor = Conductor(attended, link, self._clock, attended.answer, send_seconds=SEND_SECONDS)
         try:
             attended.number = self._crowd.enter(link.peer, attended.leave)
@@ -146,7 +146,7 @@ class VcpServer:
     async def history(self, session_id: str, identity: Identity | None) -> tuple[Exchange, ...]:
         return await self._contexts.history(session_id, identity, self._vault())
 
-    def _machine(self, peer: str) -> ServerMachine:
+    def machine(self, peer: str) -> ServerMachine:
         running = self._features.running()
         if running != self._policy.core_features:
             self._policy = replace(self._policy, core_features=running)

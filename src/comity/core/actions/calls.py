@@ -1,0 +1,102 @@
+"""Calling an action: is it known, can it use this input, what did it say (actions 1.2, steps 6 to 8).
+
+- Every way to an action leads through here: a line, a JSON-RPC request, an HTTP call, a signed envelope.
+  What is raised is a ComityError whose sentence goes to the caller as it is.
+- Whatever else a handler does, raise anything, or return nonsense, is an internal error: it is told to
+  whoever owns the log, and the caller lives.
+- Work that needs a page or a worker is handed back as `Work`, for a runner; what came of it is `settled`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.core.actions.action import Action, ActionError, Fetch, Handler, Outcome
+from comity.core.actions.registry import Entry, Registry
+from comity.core.errors import ComityError, NotFoundError
+
+INTERNAL: Final = "Internal error"
+
+_UNCERTAINTIES: Final = frozenset({"low", "medium", "high"})
+
+HandlerOf = Callable[[Action], Handler]
+Fault = Callable[[str, BaseException], None]
+"""Is told of an action that failed on our side, and how."""
+
+
+class Work(Struct, frozen=True):
+    """A call that cannot be answered at once. With `fetch` its pages are all that is missing; without, it
+    is slow and has not begun. `id` is the machine's own mark.
+    """
+
+    entry: Entry
+    input: Mapping[str, Any]
+    fetch: Fetch | None = None
+    id: Any = None
+
+
+Settled = Outcome | ComityError
+
+
+class Calls:
+    def __init__(self, registry: Registry, handler_of: HandlerOf, fault: Fault) -> None:
+        """`handler_of` prepares an action when it is first called, and remembers it."""
+        self.registry = registry
+        self._handler_of = handler_of
+        self._fault = fault
+
+    def entry(self, name: str) -> Entry:
+        try:
+            entry = self.registry.entry(name)
+        except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded is a fault like any other
+            raise self.failed(name, failure) from None
+        if entry is None:
+            where = "Use tools/list" if self.registry.mode == "compat" else "Call list_actions"
+            raise NotFoundError(f"Unknown action: '{name}'. {where} to see available actions.")
+        return entry
+
+    def begin(self, name: str, given: Mapping[str, Any]) -> tuple[Entry, Outcome | Work]:
+        """The outcome, or what is left to do for it."""
+        entry = self.entry(name)
+        try:
+            faults = entry.check(given)
+            if faults:
+                raise ActionError(f"Input validation failed for action '{name}': {'; '.join(faults)}")  # noqa: TRY301 - the guard lets it pass
+            if entry.action.slow:
+                return entry, Work(entry, given)
+            result = self._handler_of(entry.action)(given, self.registry.mode)
+        except ActionError:
+            raise
+        except Exception as failure:  # noqa: BLE001 - the guard of every handler
+            raise self.failed(name, failure) from None
+        return entry, Work(entry, given, result) if isinstance(result, Fetch) else result
+
+    def data(self, entry: Entry, settled: Settled) -> dict[str, Any]:
+        """The data of a reply (actions 1.1), its keys in order; raises what the work ended in."""
+        if isinstance(settled, ComityError):
+            raise settled
+        try:
+            return {
+                "action": entry.action.name,
+                "boundaryNotice": entry.contract.boundary,
+                "uncertainty": settled.uncertainty,
+                "assumptions": list(settled.assumptions),
+                "output": self._output(entry, settled),
+            }
+        except Exception as failure:  # noqa: BLE001 - what a handler returned may be anything
+            raise self.failed(entry.name, failure) from None
+
+    def failed(self, name: str, failure: BaseException) -> ComityError:
+        self._fault(name, failure)
+        return ComityError(INTERNAL)
+
+    @staticmethod
+    def _output(entry: Entry, outcome: Outcome) -> dict[str, Any]:
+        output = dict(outcome.output)
+        if entry.check_output is not None:
+            if outcome.uncertainty not in _UNCERTAINTIES:
+                raise ValueError(f"the uncertainty is {outcome.uncertainty!r}, not low, medium or high")
+            if faults := entry.check_output(output):
+                raise ValueError(f"the output breaks its own schema: {'; '.join(faults)}")
+        return output

@@ -1,0 +1,257 @@
+"""The detector: folds the text, looks every word up once, and reads the small grammars around what it found.
+
+- A match is lowered, never erased, by its context: a negation in the same clause, another person, a past that
+  is over, a quotation or story. It then counts as a mention.
+- A first-person statement keeps its weight whatever stands elsewhere in the text: only what touches the
+  statement itself (its clause, its quotation marks) lowers it.
+- Every look around a match goes a bounded number of characters, so the work is linear in the text. A report
+  holds at most `MOST_SIGNALS` signals.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from comity.core.actions.crisis.folding import Folded, fold
+from comity.core.actions.crisis.lexicon import LANGUAGES, Language, Lexicon, Rule, read_lexicon
+from comity.core.actions.crisis.report import QUIET, RANK, CrisisReport, Severity, Signal, Subject, Tense
+
+DATA: tuple[str, ...] = tuple(f"crisis/lexicon/{language}.json" for language in LANGUAGES)
+
+MOST_SIGNALS = 50
+_REACH = 160  # characters on each side of a match that may say something about it
+_CLAUSE = 32  # characters before a match in which a negation governs it
+_DENIAL = 12  # the same for a match that has a negation of its own
+_QUOTED = re.compile(
+    "\"[^\"]{2,300}\"|“[^”]{2,300}”|«[^»]{2,300}»|„[^“”]{2,300}[“”]|「[^」]{2,300}」|『[^』]{2,300}』|《[^》]{2,100}》"
+    r"|(?<!\w)['‘](?=\w)[^\n]{2,300}?['’](?!\w)"
+)
+_DANGERS = frozenset({"ideation", "plan", "attempt", "euphemism", "self_harm", "goodbye", "method"})
+
+Hit = tuple[int, int, int]  # start, end, concept
+Spans = tuple[tuple[int, int], ...]
+Match = tuple[Spans, Rule]
+Near = Sequence[tuple[str, int, int]]  # name of the context, start, end
+
+
+def crisis_detector(data: Mapping[str, bytes]) -> "CrisisDetector":
+    """`data` holds the files that `DATA` names, by those names."""
+    return CrisisDetector(read_lexicon(data[name] for name in DATA))
+
+
+class CrisisDetector:
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._find = lexicon.automaton.iter
+        self._languages = lexicon.languages
+        self._vocabulary = lexicon.vocabulary
+
+    def detect(self, text: str) -> CrisisReport:
+        folded = fold(text, self._vocabulary)
+        hits: dict[int, list[Hit]] = {}
+        endings = False
+        for last, (length, blank, meanings, ends) in self._find(folded.text):
+            start, end = last + 1 - length + blank, last + 1 - blank
+            endings = endings or ends
+            for language, concept in meanings:
+                hits.setdefault(language, []).append((start, end, concept))
+        if not endings:
+            return QUIET
+        signals: list[Signal] = []
+        quoted: list[tuple[int, int]] | None = None
+        for index, found in hits.items():
+            language = self._languages[index]
+            shown = _unhidden(language, found)
+            matches = _matches(language, shown, folded.text)
+            if not matches:
+                continue
+            if quoted is None:
+                quoted = [place.span() for place in _QUOTED.finditer(text)]
+            reader = _Reader(language, shown, folded, quoted)
+            signals += [reader.signal(*match) for match in matches[:MOST_SIGNALS]]
+        return _report(signals) if signals else QUIET
+
+
+def _unhidden(language: Language, hits: list[Hit]) -> list[Hit]:
+    """The hits that no idiom covers. An idiom hides what lies within it, itself excepted."""
+    idiom = language.context.get("IDIOM")
+    covers = [(start, end) for start, end, concept in hits if concept == idiom]
+    if not covers:
+        return hits
+    kept: list[Hit] = []
+    first = 0
+    for hit in hits:
+        while first < len(covers) and covers[first][1] < hit[0]:
+            first += 1
+        if hit[2] == idiom or not any(
+            start <= hit[0] and hit[1] <= end for start, end in covers[first : first + 8]
+        ):
+            kept.append(hit)
+    return kept
+
+
+def _matches(language: Language, hits: list[Hit], text: str) -> list[Match]:
+    """Per category the widest of the overlapping matches, with the greatest severity among them."""
+    best: list[Match] = []
+    for index, (_, _, concept) in enumerate(hits):
+        for rule in language.rules.get(concept, ()):
+            slots = _match_back(hits, index, rule, len(rule.slots) - 1, text)
+            if slots:
+                _keep(best, slots, rule)
+    return best
+
+
+def _keep(best: list[Match], slots: Spans, rule: Rule) -> None:
+    start, end = slots[0][0], slots[-1][1]
+    for at in range(len(best) - 1, max(len(best) - 9, -1), -1):
+        others, other = best[at]
+        if other.category == rule.category and others[0][0] < end and start < others[-1][1]:
+            heavier = rule if RANK[rule.severity] > RANK[other.severity] else other
+            best[at] = (tuple(sorted({*others, *slots})), heavier)
+            return
+    best.append((slots, rule))
+
+
+def _match_back(hits: list[Hit], index: int, rule: Rule, slot: int, text: str) -> Spans:
+    """The spans of a match that has `hits[index]` in `slot`, or none. Hits are in the order of their ends."""
+    start, end, _ = hits[index]
+    if slot == 0:
+        return ((start, end),)
+    for before in range(index - 1, -1, -1):
+        other_start, other_end, concept = hits[before]
+        if other_end < start - rule.gaps[slot]:
+            return ()
+        if concept in rule.slots[slot - 1] and other_end <= start and not _stops(text, other_end, start):
+            found = _match_back(hits, before, rule, slot - 1, text)
+            if found:
+                return (*found, (start, end))
+    return ()
+
+
+def _stops(text: str, start: int, end: int) -> bool:
+    between = text[start:end]
+    return not between.isalnum() and any(stop in between for stop in ".!?;\n\u0964")
+
+
+class _Reader:
+    """Reads the surroundings of the matches of one language."""
+
+    def __init__(
+        self, language: Language, hits: Sequence[Hit], folded: Folded, quoted: Sequence[tuple[int, int]]
+    ) -> None:
+        self._language = language.code
+        self._names = {number: name for name, number in language.context.items()}
+        self._hits = [hit for hit in hits if hit[2] in self._names]
+        self._folded = folded
+        self._quoted = quoted
+        self._from = 0
+
+    def signal(self, slots: Spans, rule: Rule) -> Signal:
+        start, end = slots[0][0], max(b for _, b in slots)
+        left, right = self._sentence(start, end)
+        near = [
+            (self._names[concept], a, b) for a, b, concept in self._around(start, end) if a >= left and b <= right
+        ]
+        span = self._folded.span(start, end)
+        subject = _subject(near, start, end)
+        negated = _negated(near, slots, self._folded.text)
+        hyperbole = any(name == "HYPERBOLE" and (start <= a < end or 0 <= a - end <= 14) for name, a, _ in near)
+        return Signal(
+            category=rule.category,
+            severity="low" if hyperbole else self._severity(near, rule, lowered=negated or subject == "other"),
+            span=span,
+            language=self._language,
+            subject=subject,
+            negated=negated or hyperbole,
+            tense=_tense(near),
+            framed=self._framed(near, start, span, subject),
+        )
+
+    def _around(self, start: int, end: int) -> Iterator[Hit]:
+        hits = self._hits
+        while self._from < len(hits) and hits[self._from][1] < start - 2 * _REACH:
+            self._from += 1
+        for at in range(self._from, len(hits)):
+            hit = hits[at]
+            if hit[0] > end + _REACH:
+                return
+            yield hit
+
+    def _sentence(self, start: int, end: int) -> tuple[int, int]:
+        text = self._folded.text
+        low, high = max(0, start - _REACH), min(len(text), end + _REACH)
+        left = max(text.rfind(f" {stop} ", low, start) for stop in ".!?;\n\u0964")
+        rights = [at for stop in ".!?;\n\u0964" if (at := text.find(f" {stop} ", end - 1, high)) >= 0]
+        return max(left, low), min(rights, default=high) + 1
+
+    def _severity(self, near: Near, rule: Rule, *, lowered: bool) -> Severity:
+        danger = rule.category in _DANGERS and RANK[rule.severity] >= RANK["high"] and not lowered
+        if danger and any(name in {"MEANS", "TIME"} for name, _, _ in near):
+            return "immediate"
+        return rule.severity
+
+    def _framed(
+        self, near: Near, start: int, span: tuple[int, int], subject: Subject
+    ) -> bool:
+        inside = any(a <= span[0] and span[1] <= b for a, b in self._quoted)
+        frames = [b for name, _, b in near if name == "FRAME"]
+        says = [b for name, _, b in near if name == "SAY"]
+        if inside:
+            return bool(frames or says)
+        if subject == "self":
+            return any(b <= start and any(f <= b for f in frames) for b in says)
+        return bool(frames)
+
+
+def _subject(near: Near, start: int, end: int) -> Subject:
+    within = {name for name, a, b in near if start <= a and b <= end and name in {"I", "THEY"}}
+    if within:
+        return "self" if "I" in within else "other"
+    before = max(((b, name) for name, _, b in near if name in {"I", "THEY"} and b <= start), default=None)
+    if before is None:
+        return "unknown"
+    return "self" if before[1] == "I" else "other"
+
+
+def _negated(near: Near, slots: Spans, text: str) -> bool:
+    start, end = slots[0][0], max(b for _, b in slots)
+    own = [(a, b) for name, a, b in near if name == "NEG" and _covered(a, b, slots)]
+    reach = _CLAUSE if not own else _DENIAL  # "I don't want to live" is no denial, and hardly ever denied
+    for name, a, b in near:
+        if name == "NEG_AFTER" and end - 2 <= a <= end + 12:
+            return True
+        if name not in {"NEG", "NEG_FAR"} or a >= end or b < start - reach or (a, b) in own:
+            continue
+        if a >= start:
+            if not own:
+                return True
+            continue
+        if "," in text[b:start] or any(other == "BUT" and b <= c < start for other, c, _ in near):
+            continue
+        if name == "NEG_FAR" or not any(other == "I" and b <= c and d <= start for other, c, d in near):
+            return True
+    return False
+
+
+def _covered(start: int, end: int, slots: Spans) -> bool:
+    return any(a <= start and end <= b for a, b in slots)
+
+
+def _tense(near: Near) -> Tense:
+    names = {name for name, _, _ in near}
+    if "PAST" in names and ("RECOVERY" in names or not names & {"NOW", "TIME"}):
+        return "past"
+    return "future" if "TIME" in names else "present"
+
+
+def _report(signals: list[Signal]) -> CrisisReport:
+    signals.sort(key=lambda signal: signal.span)
+    del signals[MOST_SIGNALS:]
+    open_signals = [signal for signal in signals if not signal.lowered]
+    worst: Severity = max((signal.severity for signal in open_signals), key=RANK.__getitem__, default="none")
+    weak = [signal for signal in open_signals if signal.category != "topic"]
+    if RANK[worst] < RANK["moderate"] and len(weak) > 1:
+        worst = "moderate"
+    if RANK[worst] < RANK["moderate"]:
+        return CrisisReport(severity="low", signals=tuple(signals), mention=True)
+    return CrisisReport(detected=True, severity=worst, signals=tuple(signals))
+
+

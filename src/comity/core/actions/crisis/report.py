@@ -1,0 +1,45 @@
+"""What the detector says of a text. A span is a pair of character positions in the text as it was given.
+
+- *Detected* means: somebody speaks of his own present danger. It takes one signal of weight that nothing
+  lowers, or two weak ones that say it together.
+- *Mention* means: the matter is there (another person, the past, a denial, a book, the news), and nobody's
+  own danger is. Whoever answers shows where help is to be found and claims no crisis.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Severity = Literal["none", "low", "moderate", "high", "immediate"]
+Subject = Literal["self", "other", "unknown"]
+Tense = Literal["present", "past", "future"]
+
+RANK: dict[Severity, int] = {"none": 0, "low": 1, "moderate": 2, "high": 3, "immediate": 4}
+
+
+class Signal(Struct, frozen=True, kw_only=True):
+    """`framed` is set inside a quotation, a story, a report or a lesson that is not the writer's own voice."""
+
+    category: str
+    severity: Severity
+    span: tuple[int, int]
+    language: str
+    subject: Subject = "unknown"
+    negated: bool = False
+    tense: Tense = "present"
+    framed: bool = False
+
+    @property
+    def lowered(self) -> bool:
+        """Whether the signal says something other than: I, now, in earnest."""
+        return self.negated or self.framed or self.subject == "other" or self.tense == "past"
+
+
+class CrisisReport(Struct, frozen=True, kw_only=True):
+    detected: bool = False
+    severity: Severity = "none"
+    signals: tuple[Signal, ...] = ()
+    mention: bool = False
+
+
+QUIET = CrisisReport()

@@ -1,0 +1,189 @@
+"""The NDJSON protocol (actions 1): bytes in, replies out, one for each line, in order.
+
+- The checks come in the order of the contract, and the first that fails answers. Nothing ends the stream:
+  too long a line is refused once, as soon as that is certain, and skipped without being kept.
+- What cannot be answered at once is yielded as `Work` between the replies. Whoever drives the machine
+  sends back what came of it; meanwhile no later line is looked at.
+- The replies of one read come as one piece, so that they can leave in one write.
+- Lines are read as JavaScript reads them: bytes that are no UTF-8 become U+FFFD, and count as such; half a
+  surrogate pair is a character; a number too large is infinite; of two equal keys the later one counts.
+  Only depth is ours: beyond 10,000 levels a line is malformed.
+"""
+
+import json
+from collections.abc import Generator, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from comity.core.actions.calls import Calls, Settled, Work
+from comity.core.actions.envelope import (
+    INVALID_DESCRIBE,
+    INVALID_ENVELOPE,
+    INVALID_PAYLOAD,
+    MALFORMED,
+    OVERSIZE,
+    Issue,
+    describe_issues,
+    envelope_issues,
+    invoke_issues,
+    refusal,
+    rules_of,
+)
+from comity.core.errors import ComityError, MalformedError, TooLargeError
+from comity.core.wire import exact_json, strict_json
+from comity.core.wire.frames import Event, FrameDecoder, Message
+
+LIMIT: Final = 524_288
+
+_DIGITS: Final = 4000  # what the interpreter still turns into an integer
+
+_decode = msgspec.json.Decoder().decode
+
+Steps = Generator[bytes | Work, Settled | None, None]
+
+
+class NdjsonMachine:
+    def __init__(self, calls: Calls, *, limit: int = LIMIT) -> None:
+        self._calls = calls
+        self._rules = rules_of(calls.registry.mode)
+        self._limit = limit
+        self._decoder = FrameDecoder(limit, lines_only=True)
+        self._listing: bytes | None = None
+
+    @property
+    def held(self) -> int:
+        """How many bytes of an unfinished line are kept."""
+        return self._decoder.held
+
+    def receive(self, data: bytes) -> Steps:
+        return self._answer_all(self._decoder.feed(data))
+
+    def end(self) -> Steps:
+        """The stream is over: a last line needs no line end."""
+        return self._answer_all(self._decoder.end())
+
+    def _answer_all(self, events: Sequence[Event]) -> Steps:
+        replies: list[bytes] = []
+        for event in events:
+            if not isinstance(event, Message):
+                replies.append(_OVERSIZE)
+                continue
+            reply = self._answer(event.body)
+            if isinstance(reply, Work):
+                if replies:
+                    yield b"".join(replies)
+                    replies.clear()
+                settled = yield reply
+                assert settled is not None
+                reply = self._settled(reply, settled)
+            replies.append(reply)
+        if replies:
+            yield b"".join(replies)
+
+    def _answer(self, line: bytes) -> bytes | Work:
+        try:
+            request = _decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if not line:
+                return _MALFORMED
+            try:
+                request = read_as_javascript(line, self._limit)
+            except TooLargeError:
+                return _OVERSIZE
+            except MalformedError:
+                return _MALFORMED
+        if type(request) is not dict:
+            return _line(refusal(INVALID_ENVELOPE, envelope_issues(request, self._rules)))
+        id_ = request.get("id", UNSET)
+        kind = request.get("type")
+        if (
+            type(kind) is not str
+            or kind not in self._rules.types
+            or (type(id_) is not str and id_ is not UNSET)
+        ):
+            kept = id_ if self._rules.echoes_ids and type(id_) is str else UNSET
+            return _line(refusal(INVALID_ENVELOPE, envelope_issues(request, self._rules), id_=kept))
+        try:
+            if kind == "list_actions":
+                return self._list(id_)
+            payload = request.get("payload", UNSET)
+            if kind == "invoke":
+                return self._invoke(id_, payload)
+            return self._describe(id_, payload)
+        except ComityError as refused:
+            return _line(refusal(refused.message, id_=id_))
+
+    def _list(self, id_: Any) -> bytes:
+        if self._listing is None:
+            try:
+                self._listing = self._calls.registry.listing_bytes() + b"}\n"
+            except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded
+                raise self._calls.failed("list_actions", failure) from None
+        head = (
+            b'{"ok":true,"data":' if id_ is UNSET else b'{"id":%b,"ok":true,"data":' % strict_json.dumps(id_)
+        )
+        return head + self._listing
+
+    def _invoke(self, id_: Any, payload: Any) -> bytes | Work:
+        if issues := invoke_issues(payload):
+            return _invalid(INVALID_PAYLOAD, issues, id_)
+        entry, begun = self._calls.begin(payload["action"], payload["input"])
+        if isinstance(begun, Work):
+            return msgspec.structs.replace(begun, id=id_)
+        return self._success(id_, self._calls.data(entry, begun), entry.name)
+
+    def _describe(self, id_: Any, payload: Any) -> bytes:
+        if issues := describe_issues(payload):
+            return _invalid(INVALID_DESCRIBE, issues, id_)
+        entry = self._calls.entry(payload["action"])
+        return self._success(id_, self._calls.registry.description(entry), entry.name)
+
+    def _settled(self, work: Work, settled: Settled) -> bytes:
+        try:
+            return self._success(work.id, self._calls.data(work.entry, settled), work.entry.name)
+        except ComityError as refused:
+            return _line(refusal(refused.message, id_=work.id))
+
+    def _success(self, id_: Any, data: dict[str, Any], name: str) -> bytes:
+        reply: dict[str, Any] = (
+            {"ok": True, "data": data} if id_ is UNSET else {"id": id_, "ok": True, "data": data}
+        )
+        try:
+            return _line(reply)
+        except Exception as failure:  # noqa: BLE001 - what a handler returned may have no JSON form
+            raise self._calls.failed(name, failure) from None
+
+
+def read_as_javascript(line: bytes, limit: int) -> Any:
+    """The value of a line that the fast reader refuses. MalformedError when JavaScript refuses it too."""
+    text = line.decode("utf-8", "replace")
+    if len(text) > limit // 3 and len(text.encode()) > limit:
+        raise TooLargeError("the line", limit)
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_int=_integer)
+    except RecursionError:
+        return exact_json.read(text.encode(), depth=exact_json.DEEPEST, lone_surrogates=True)
+    except ValueError as fault:
+        raise MalformedError(f"{fault}; send valid JSON") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise MalformedError(f"JSON has no {name}")
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < _DIGITS else float(digits)
+
+
+def _invalid(text: str, issues: list[Issue], id_: Any) -> bytes:
+    return _line(refusal(text, issues, id_=id_))
+
+
+def _line(reply: dict[str, Any]) -> bytes:
+    return strict_json.dumps(reply) + b"\n"
+
+
+_OVERSIZE: Final = _line(refusal(OVERSIZE))
+_MALFORMED: Final = _line(refusal(MALFORMED))

@@ -1,0 +1,153 @@
+"""Which actions there are, in which order, and by which contract each is called (actions 1.5, ruling 33).
+
+| mode     | listed                              | can be invoked    |
+|----------|-------------------------------------|-------------------|
+| strict   | the ten of 0.1.1                    | all eleven        |
+| compat   | the nine of 1.0.8                   | those nine        |
+| enhanced | the nine, then those of the plugins | all eleven        |
+
+What a plugin adds can be invoked in every mode. A skill is imported when it is first called or described;
+an action that has no contract of its own for a mode is called by the nearest one it has.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+
+from comity.core.actions.action import Action, Contract, Mode
+from comity.core.actions.validation import Check, check_for, plain, schema_check
+from comity.core.wire import strict_json
+
+
+class _Place(NamedTuple):
+    package: str
+    attribute: str = "ACTION"
+
+
+_SKILLS: Final = "comity.core.actions.skills"
+
+_PLACES: Final[Mapping[str, _Place]] = {
+    "wcagaaa_check": _Place("accessibility_audit", "WCAGAAA_ACTION"),
+    "accessibility_audit": _Place("accessibility_audit"),
+    "rewrite_depression_sensitive_content": _Place("rewrite_depression_sensitive_content"),
+    "supportive_reply": _Place("supportive_reply"),
+    "cognitive_accessibility_audit": _Place("cognitive_accessibility_audit"),
+    "cultural_context_check": _Place("cultural_context_check"),
+    "deescalation_plan": _Place("deescalation_plan"),
+    "empathetic_reframe": _Place("empathetic_reframe"),
+    "grief_support_response": _Place("supportive_reply", "GRIEF_ACTION"),
+    "neurodiversity_design_check": _Place("neurodiversity_design_check"),
+    "age_inclusive_design_check": _Place("age_inclusive_design_check"),
+}
+NAMES: Final = tuple(_PLACES)
+_OF_1_0: Final = tuple(name for name in NAMES if name not in {"wcagaaa_check", "grief_support_response"})
+_LISTED: Final[Mapping[Mode, tuple[str, ...]]] = {
+    "strict": tuple(name for name in NAMES if name != "accessibility_audit"),
+    "compat": _OF_1_0,
+    "enhanced": _OF_1_0,
+}
+_NEAREST: Final[Mapping[Mode, tuple[Mode, ...]]] = {
+    "strict": ("strict", "compat", "enhanced"),
+    "compat": ("compat", "enhanced", "strict"),
+    "enhanced": ("enhanced", "compat", "strict"),
+}
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """An action as it is called in one mode. `check_output` is there for what strangers wrote."""
+
+    action: Action
+    contract: Contract
+    check: Check
+    check_output: Check | None = None
+
+    @property
+    def name(self) -> str:
+        return self.action.name
+
+
+class Registry:
+    def __init__(self, mode: Mode, plugins: Sequence[Action] = ()) -> None:
+        self.mode = mode
+        self._plugins = {action.name: action for action in plugins}
+        self._built_in = frozenset(_OF_1_0 if mode == "compat" else NAMES)
+        self._entries: dict[str, Entry] = {}
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The names that `list_actions` tells, in its order."""
+        more = self._plugins if self.mode == "enhanced" else ()
+        return (*_LISTED[self.mode], *more)
+
+    def entry(self, name: str) -> Entry | None:
+        """The action of that name, exactly; None when there is none."""
+        entry = self._entries.get(name)
+        if entry is None and (name in self._built_in or name in self._plugins):
+            entry = self._entries[name] = self._open(name)
+        return entry
+
+    def entries(self) -> list[Entry]:
+        """Those that are listed."""
+        return [entry for name in self.listed if (entry := self.entry(name)) is not None]
+
+    def listing(self) -> list[dict[str, Any]]:
+        """What `list_actions` tells of each."""
+        return [self._listed_as(entry) for entry in self.entries()]
+
+    def listing_bytes(self) -> bytes:
+        return strict_json.dumps(self.listing())
+
+    def description(self, entry: Entry) -> dict[str, Any]:
+        """An action with its schemas in full: what `describe_action` tells."""
+        contract = entry.contract
+        return {
+            "skill": contract.skill,
+            "action": entry.name,
+            "description": contract.description,
+            "inputSchema": plain(contract.input_schema),
+            "outputSchema": plain(contract.output_schema),
+            "safetyBoundary": contract.boundary,
+        }
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        return list(map(self.description, self.entries()))
+
+    def _open(self, name: str) -> Entry:
+        plugin = self._plugins.get(name)
+        action = built_in(name) if plugin is None else plugin
+        contract = contract_of(action, self.mode)
+        return Entry(
+            action=action,
+            contract=contract,
+            check=check_for(contract.input_schema, self.mode if plugin is None else "enhanced"),
+            check_output=None if plugin is None else schema_check(contract.output_schema),
+        )
+
+    def _listed_as(self, entry: Entry) -> dict[str, Any]:
+        contract = entry.contract
+        described = {} if self.mode == "strict" else {"description": contract.description}
+        return {
+            "skill": contract.skill,
+            "action": entry.name,
+            **described,
+            "inputSchemaPath": f"schemas/{contract.skill}.input.json",
+            "outputSchemaPath": f"schemas/{contract.skill}.output.json",
+            "safetyBoundary": contract.boundary,
+        }
+
+
+def built_in(name: str) -> Action:
+    """One of the eleven; its skill is imported now."""
+    action: Action = getattr(importlib.import_module(module_of(name)), _PLACES[name].attribute)
+    return action
+
+
+def module_of(name: str) -> str:
+    """Where the skill of one of the eleven lives."""
+    return f"{_SKILLS}.{_PLACES[name].package}"
+
+
+def contract_of(action: Action, mode: Mode) -> Contract:
+    return next(action.contracts[near] for near in _NEAREST[mode] if near in action.contracts)

@@ -1,0 +1,1 @@
+"""What assistive technology is told: roles, ARIA attributes and accessible names."""

@@ -1,0 +1,1 @@
+"""How the page looks, as far as its own style attributes and style elements say."""

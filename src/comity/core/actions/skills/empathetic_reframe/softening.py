@@ -1,0 +1,94 @@
+"""A refusal or bad news, told by somebody who minds: the same sentence with a few words before it.
+
+- `We cannot refund you.` becomes `We are sorry, but we cannot refund you.`: the refusal itself is untouched.
+- Only a plain statement at the start of a sentence is touched, and only when what is refused is something the
+  reader may have wished for: `We cannot wait to see you` and `We don't share your data` stay.
+- Once in a message is enough. A message that already says sorry gets no second one.
+- Whoever speaks as `I` says it as `I`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from comity.core.actions.editing.passage import Passage
+from comity.core.actions.editing.rules import Finding
+
+CATEGORY: Final = "refusal"
+REASON: Final = (
+    "Says that the news is hard for the reader before giving it; what is refused or asked stays the same."
+)
+
+_NOT: Final = (
+    r"(?:cannot|can't|can not|do not|don't|will not|won't|could not|couldn't|did not|didn't|are unable to|am unable to"
+    r"|are not able to|aren't able to|are not in a position to)"
+)
+_REFUSED: Final = (
+    r"(?:accept|accommodate|allow|approve|assist|book|cancel|change|compensate|cover|deliver|exchange|extend|find"
+    r"|fulfil|fulfill|give you|grant|help you|help with|honour|honor|issue|make an exception|make changes|offer|permit"
+    r"|process|provide|refund|reimburse|repair|replace|reschedule|reserve|return|schedule|send|serve|ship|support"
+    r"|take back|upgrade|waive)"
+)
+_POLICY: Final = r"(?:(?:as per|per|under) our (?:policy|policies|terms|terms and conditions),?\s+)"
+_BAD_NEWS: Final = re.compile(
+    r"(?:unfortunately|regrettably|sadly),?\s+(?=(?:we|you|your|the|this|that|there|it|our|i|they|as per)\b)",
+    re.IGNORECASE,
+)
+_REFUSAL: Final = re.compile(
+    rf"(?P<policy>{_POLICY})?(?P<who>we|i)\s+(?:currently\s+)?{_NOT}\s+(?:currently\s+)?{_REFUSED}\b",
+    re.IGNORECASE,
+)
+_UNDER: Final = re.compile(r"(?:as per|per|under)(?= our)", re.IGNORECASE)
+_SORRY: Final = re.compile(r"\b(?:sorry|apolog\w{1,6}|regret(?:s|fully)?|afraid)\b", re.IGNORECASE)
+_NO_REGRET: Final = re.compile(r"\b(?:enough|without you|any fees?|any charges?)\b|\?", re.IGNORECASE)
+_WE: Final = re.compile(r"\b(?:we|our|us|we're|we've|we'll)\b", re.IGNORECASE)
+_I: Final = re.compile(r"\b(?:I|I'm|I've|I'll|my|me)\b")
+
+
+def softened(passage: Passage) -> Iterator[Finding]:
+    """At most one finding: the first refusal or piece of bad news in the message."""
+    if _SORRY.search(passage.folded):
+        return
+    for start, end in passage.sentences:
+        if _NO_REGRET.search(passage.folded, start, min(end, start + 600)):
+            continue
+        news = _BAD_NEWS.match(passage.folded, start)
+        refusal = _REFUSAL.match(passage.folded, news.end() if news else start)
+        if news or refusal:
+            yield _finding(passage, start, news, refusal)
+            return
+
+
+def _finding(
+    passage: Passage, start: int, news: re.Match[str] | None, refusal: re.Match[str] | None
+) -> Finding:
+    text = passage.text
+    speaker = "I am" if (refusal and refusal["who"].lower() == "i") or _speaks_alone(passage) else "We are"
+    under = _UNDER.match(passage.folded, news.end() if news else start)
+    if under and (news or refusal):
+        end, kept = under.end(), "under"
+    elif news:
+        end, kept = news.end(), ""
+    else:
+        end = start + len(refusal["who"]) if refusal else start
+        kept = text[start:end] if text[start:end] == "I" else text[start:end].lower()
+    words = f"{speaker} sorry, but {kept}"
+    original = text[start:end]
+    if original[0].islower() and speaker == "We are":
+        words = words.replace("We", "we", 1)
+    quoted = passage.is_quoted(start, end)
+    return Finding(
+        rule="refusal",
+        category=CATEGORY,
+        severity="low" if quoted else "medium",
+        start=start,
+        end=end,
+        text=original,
+        reason=REASON,
+        quoted=quoted,
+        replacement=None if quoted else words,
+    )
+
+
+def _speaks_alone(passage: Passage) -> bool:
+    return not _WE.search(passage.folded) and bool(_I.search(passage.folded))

@@ -1,0 +1,349 @@
+"""MCP at one HTTP endpoint, both eras: legacy sessions and modern requests that stand alone.
+
+    POST     a message; answered as JSON, or as a stream of events once there is more to say than the answer
+    GET      the stream of a legacy session, or one of its streams taken up again (`Last-Event-ID`)
+    DELETE   the end of a legacy session
+
+- Token, Host, Origin and the size of the body were looked at before (`doors/http/guard.py`).
+- In the legacy era a lost connection cancels nothing: the answer waits in its stream. In the modern era a
+  closed response is how a client cancels.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.core.errors import ComityError, TooLargeError
+from comity.core.mcp import http_rules, modern, sse, vcp_places
+from comity.core.mcp.answers import around, refused
+from comity.core.mcp.catalog import Selection
+from comity.core.mcp.context import Asker
+from comity.core.mcp.http_rules import McpHeaders
+from comity.core.mcp.methods import Work, begin
+from comity.core.mcp.refusals import McpError, invalid_request
+from comity.core.mcp.results import InputRequest, Json
+from comity.core.mcp.revisions import BATCHES, LEGACY, WITHOUT_HEADER
+from comity.core.mcp.session import KEPT_METHODS, Session, introduced, welcome
+from comity.core.mcp.vcp_places import Negotiated
+from comity.core.wire import jsonrpc
+from comity.core.wire.jsonrpc import Batch, Incoming, Invalid, Notification, Request, Response, RpcError
+from comity.doors.dialects import http_status, sentence_for_strangers
+from comity.doors.http.asgi import (
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    header,
+    read_body,
+    when_to_retry,
+)
+from comity.doors.http.guard import peer_of
+from comity.doors.mcp.http_response import NOT_ACCEPTABLE, Responder, cancelled, refuse, spoken
+from comity.doors.mcp.stream import Negotiate
+from comity.pipeline.mcp.calls import Calls, Outcome
+from comity.pipeline.mcp.events import EventStream
+from comity.pipeline.mcp.sessions import STANDING, HttpSession, Sessions
+
+log = logging.getLogger("comity.mcp")
+
+MCP_PATH: Final = "/mcp"
+PRIMED: Final = "2025-11-25"
+"""Since this revision streams begin with an event that has only an id."""
+
+
+class McpEndpoint(Struct, frozen=True, kw_only=True):
+    """What stands behind the endpoint. `ended` is told of each session that its client ends."""
+
+    calls: Calls
+    sessions: Sessions
+    negotiate: Negotiate
+    body_limit: int
+    selection: Selection = Selection()
+    owner_of: Callable[[Scope], str] = lambda _scope: "local"
+    ended: Callable[[HttpSession], None] = lambda _session: None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await _Exchange(self, scope, receive, send).serve()
+        except Disconnected:
+            return
+        except McpError as refusal:
+            await refuse(send, None, refusal.rpc, refusal.status)
+        except TooLargeError as refusal:
+            await refuse(send, None, invalid_request(refusal.message).rpc, http_status(refusal))
+        except ComityError as refusal:
+            error = RpcError(jsonrpc.INVALID_REQUEST, sentence_for_strangers(refusal))
+            await refuse(send, None, error, http_status(refusal), [*when_to_retry(refusal)])
+
+
+class _Exchange:
+    """One HTTP request and its response."""
+
+    def __init__(self, behind: McpEndpoint, scope: Scope, receive: Receive, send: Send) -> None:
+        self._behind = behind
+        self._scope = scope
+        self._receive = receive
+        self._peer = peer_of(scope)
+        self._respond = Responder(receive, send)
+        self._owner = behind.owner_of(scope)
+
+    async def serve(self) -> None:
+        method = self._scope["method"]
+        if method == "POST":
+            await self._post()
+        elif method in ("GET", "DELETE"):
+            headers = http_rules.read_headers(self._scope["headers"])
+            if headers.modern or headers.session is None:
+                await self._not_allowed()
+            elif method == "GET":
+                await self._get(headers)
+            else:
+                self._behind.ended(await self._behind.sessions.end(headers.session, self._owner))
+                await self._respond.with_body(200, b"")
+        else:
+            await self._not_allowed()
+
+    async def _not_allowed(self) -> None:
+        error = invalid_request("this endpoint takes POST; GET and DELETE belong to a session").rpc
+        await self._respond.refuse(None, error, 405, [(b"allow", b"POST, GET, DELETE")])
+
+    async def _post(self) -> None:
+        kind = (header(self._scope, b"content-type") or "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            error = invalid_request("the body must be application/json; say so in Content-Type").rpc
+            await self._respond.refuse(None, error, 415)
+            return
+        body = await read_body(self._scope, self._receive, self._behind.body_limit)
+        headers = http_rules.read_headers(self._scope["headers"])
+        message = jsonrpc.parse(body, batches=not headers.modern)
+        if isinstance(message, Invalid):
+            await self._respond.refuse(message.id, message.error, 400)
+        elif headers.modern:
+            await self._modern(headers, message)
+        else:
+            await self._legacy(headers, message)
+
+    # the modern era
+
+    async def _modern(self, headers: McpHeaders, message: Incoming) -> None:
+        if isinstance(message, Notification):
+            await self._respond.with_body(202, b"")
+            return
+        if not isinstance(message, Request):
+            raise invalid_request("a modern client sends one request at a time, and no responses")
+        try:
+            asker, reply = await self._asker(headers, message)
+            begun = self._begin(headers, message, asker)
+        except McpError as refusal:
+            await self._respond.refuse(message.id, refusal.rpc, refusal.status)
+            return
+        if isinstance(begun, bytes):
+            if reply is not None:
+                begun = vcp_places.write_into_bytes(begun, reply)
+            await self._respond.with_body(200, around(message.id, begun))
+            return
+        stream = EventStream("")
+        outcome = self._behind.calls.start(begun, _Outlet(stream, None), reply)
+        if not isinstance(outcome, Coroutine):
+            await self._respond.say(message, outcome)
+            return
+        work = asyncio.ensure_future(_into(stream, message, outcome))
+        try:
+            await self._respond.until_done(message, stream, work, with_ids=False)
+        finally:
+            await cancelled(work)
+
+    async def _asker(self, headers: McpHeaders, request: Request) -> tuple[Asker, Json | None]:
+        http_rules.check_era(headers, request)
+        meta = modern.meta_of(request.params)
+        asker = modern.asker_of(meta, self._owner, self._peer)
+        http_rules.check_repeats(headers, request)
+        hello = vcp_places.hello_in_request(meta)
+        if hello is None:
+            return asker, None
+        negotiated = await self._behind.negotiate(hello, asker)
+        agreed = replace(asker, active=negotiated.active, vcp_session=negotiated.session_id)
+        return agreed, negotiated.reply
+
+    def _begin(self, headers: McpHeaders, request: Request, asker: Asker) -> bytes | Work:
+        begun = begin(self._behind.calls.server, self._behind.selection, asker, request)
+        if isinstance(begun, Work) and begun.tool is not None and begun.tool.mirrored:
+            http_rules.check_mirrored(headers, begun.tool, begun.params.get("arguments", {}))
+        return begun
+
+    # the legacy era
+
+    async def _legacy(self, headers: McpHeaders, message: Incoming) -> None:
+        self._check_accept()
+        if isinstance(message, Request):
+            http_rules.check_era(headers, message)
+            if message.method == "initialize":
+                await self._initialize(headers, message)
+                return
+        if headers.session is None:
+            id_ = message.id if isinstance(message, Request) else None
+            error = invalid_request("send initialize first, then its Mcp-Session-Id with each message").rpc
+            await self._respond.refuse(id_, error, 400)
+            return
+        held = await self._behind.sessions.get(headers.session, self._owner)
+        version = headers.version or WITHOUT_HEADER
+        if isinstance(message, Batch):
+            if held.session.asker.version not in BATCHES:
+                raise invalid_request("a message is one JSON object; batches are of 2025-03-26 only")
+            await self._batch(held, message)
+        elif isinstance(message, Request):
+            await self._request(held, message)
+        else:
+            self._heed(held, message)
+            await self._respond.with_body(202, b"")
+        assert version in LEGACY
+
+    def _check_accept(self) -> None:
+        accepted = header(self._scope, b"accept")
+        if accepted is None or "*/*" in accepted:
+            return
+        if "application/json" not in accepted or "text/event-stream" not in accepted:
+            raise NOT_ACCEPTABLE
+
+    async def _initialize(self, headers: McpHeaders, request: Request) -> None:
+        if headers.session is not None:
+            error = invalid_request(
+                "this session is initialised already; leave Mcp-Session-Id out for a new one"
+            )
+            await self._respond.refuse(request.id, error.rpc, 400)
+            return
+        params = request.params if isinstance(request.params, dict) else {}
+        hello = vcp_places.hello_in_initialize(params)
+        negotiated: Negotiated | None = None
+        if hello is not None:
+            asker = introduced(params, self._owner, self._peer, None)
+            negotiated = await self._behind.negotiate(hello, asker)
+        session = Session(introduced(params, self._owner, self._peer, negotiated))
+        held = await self._behind.sessions.begin(session)
+        result = welcome(self._behind.calls.server, self._behind.selection, session.asker, negotiated)
+        session_header = (http_rules.SESSION, held.id.encode())
+        await self._respond.with_body(200, around(request.id, result), headers=[session_header])
+
+    async def _request(self, held: HttpSession, request: Request) -> None:
+        try:
+            begun = begin(self._behind.calls.server, self._behind.selection, held.session.asker, request)
+            if isinstance(begun, bytes) and request.method in KEPT_METHODS:
+                held.session.heard(request)
+                await self._behind.sessions.keep(held)
+            if isinstance(begun, Work) and request.id in held.running:
+                raise invalid_request("a request with this id is still being worked on; ids are used once")
+        except McpError as refusal:
+            await self._respond.refuse(request.id, refusal.rpc, 200)
+            return
+        if isinstance(begun, bytes):
+            await self._respond.with_body(200, around(request.id, begun))
+            return
+        stream = held.new_stream()
+        outcome = self._behind.calls.start(begun, _Outlet(stream, held))
+        if not isinstance(outcome, Coroutine):
+            held.forget_stream(stream)
+            await self._respond.say(request, outcome, legacy=True)
+            return
+        work = asyncio.ensure_future(_into(stream, request, outcome))
+        held.running[request.id] = begun, work
+        work.add_done_callback(lambda _: held.running.pop(request.id, None))
+        primed = held.session.asker.version >= PRIMED
+        await self._respond.until_done(request, stream, work, with_ids=True, primed=primed)
+        if stream.ended and not stream.streamed:
+            held.forget_stream(stream)
+
+    async def _batch(self, held: HttpSession, batch: Batch) -> None:
+        """Its answers leave together. What it asks to be told meanwhile goes to the standing stream."""
+        waiting: list[Awaitable[bytes]] = []
+        for item in batch.items:
+            if isinstance(item, Request):
+                waiting.append(self._one_of_batch(held, item))
+            elif isinstance(item, Invalid):
+                waiting.append(_ready(refused(item.id, item.error)))
+            else:
+                self._heed(held, item)
+        answers = await asyncio.gather(*waiting)
+        if answers:
+            await self._respond.with_body(200, b"[" + b",".join(answers) + b"]")
+        else:
+            await self._respond.with_body(202, b"")
+
+    async def _one_of_batch(self, held: HttpSession, request: Request) -> bytes:
+        try:
+            begun = begin(self._behind.calls.server, self._behind.selection, held.session.asker, request)
+            if isinstance(begun, bytes):
+                if request.method in KEPT_METHODS:
+                    held.session.heard(request)
+                return around(request.id, begun)
+        except McpError as refusal:
+            return refused(request.id, refusal.rpc)
+        outcome = self._behind.calls.start(begun, _Outlet(held.standing, held))
+        return spoken(request, await outcome if isinstance(outcome, Coroutine) else outcome)
+
+    def _heed(self, held: HttpSession, message: Incoming) -> None:
+        if isinstance(message, Response):
+            held.questions.answered(message)
+        elif isinstance(message, Notification) and message.method == "notifications/cancelled":
+            params = message.params if isinstance(message.params, dict) else {}
+            held.cancel(params.get("requestId"))
+
+    async def _get(self, headers: McpHeaders) -> None:
+        accepted = header(self._scope, b"accept") or "*/*"
+        if "text/event-stream" not in accepted and "*/*" not in accepted:
+            raise NOT_ACCEPTABLE
+        assert headers.session is not None
+        held = await self._behind.sessions.get(headers.session, self._owner)
+        stream, after = held.standing, held.standing.last
+        if headers.last_event is not None:
+            place = sse.place_of(headers.last_event)
+            if place is None:
+                raise invalid_request("Last-Event-ID is not one of ours")
+            stream, after = held.stream(place[0]), place[1]
+        primed = held.session.asker.version >= PRIMED and stream.name == STANDING
+        await self._respond.follow(stream, after, with_ids=True, primed=primed)
+
+
+class _Outlet:
+    __slots__ = ("_held", "_stream")
+
+    def __init__(self, stream: EventStream, held: HttpSession | None) -> None:
+        self._stream = stream
+        self._held = held
+
+    @property
+    def session(self) -> Session | None:
+        return None if self._held is None else self._held.session
+
+    def send(self, message: bytes) -> None:
+        self._stream.add(message)
+
+    async def ask(self, request: InputRequest) -> Any:
+        assert self._held is not None
+        return await self._held.questions.ask(request, self._stream.add)
+
+    async def release(self) -> None:
+        if self._held is not None:
+            self._stream.release()
+
+
+async def _into(
+    stream: EventStream, request: Request, running: Coroutine[Any, Any, Outcome]
+) -> Outcome | None:
+    """Run it; what comes of it is the last message of its stream."""
+    try:
+        outcome = await running
+        stream.add(spoken(request, outcome))
+    except asyncio.CancelledError:
+        return None
+    else:
+        return outcome
+    finally:
+        stream.end()
+
+
+async def _ready(body: bytes) -> bytes:
+    return body

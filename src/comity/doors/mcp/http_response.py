@@ -1,0 +1,123 @@
+"""How an exchange over HTTP is answered: with one JSON body, or with a stream of events."""
+
+import asyncio
+import logging
+from contextlib import aclosing
+from typing import Any, Final
+
+from comity.core.mcp import sse
+from comity.core.mcp.answers import around, refused
+from comity.core.mcp.refusals import McpError, status_of
+from comity.core.wire import jsonrpc
+from comity.core.wire.jsonrpc import Id, Request, RpcError
+from comity.doors.http.asgi import Headers, Receive, Send, answer
+from comity.pipeline.mcp.calls import Outcome
+from comity.pipeline.mcp.events import EventStream
+
+log = logging.getLogger("comity.mcp")
+
+RETRY_MS: Final = 1000
+SILENCE: Final = 5.0
+"""Seconds without a word after which an answer becomes a stream, so that signs of life can be given."""
+
+
+class Responder:
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+
+    async def with_body(self, status: int, body: bytes, headers: Headers = ()) -> None:
+        await answer(self._send, status, body, headers=headers)
+
+    async def refuse(self, id_: Id | None, error: RpcError, status: int, headers: Headers = ()) -> None:
+        await refuse(self._send, id_, error, status, headers)
+
+    async def say(self, request: Request, outcome: Outcome, *, legacy: bool = False) -> None:
+        status = 200 if legacy or isinstance(outcome, bytes) else status_of(outcome.code)
+        await answer(self._send, status, spoken(request, outcome))
+
+    async def until_done(
+        self,
+        request: Request,
+        stream: EventStream,
+        work: "asyncio.Task[Outcome | None]",
+        *,
+        with_ids: bool,
+        primed: bool = False,
+    ) -> None:
+        """Answer with what comes of the work: as JSON if that is all, else as the stream it has become."""
+        gone = asyncio.ensure_future(self._gone())
+        first = asyncio.ensure_future(stream.wait())
+        try:
+            await asyncio.wait((first, gone), timeout=SILENCE, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                return
+            if work.done() and stream.last <= 1:
+                outcome = None if work.cancelled() else work.result()
+                if outcome is None:  # cancelled by the client: there is nothing to say
+                    await answer(self._send, 202, b"")
+                else:
+                    await self.say(request, outcome, legacy=with_ids)
+                return
+            stream.streamed = True
+            follow = asyncio.ensure_future(self.follow(stream, 0, with_ids=with_ids, primed=primed))
+            await asyncio.wait((follow, gone), return_when=asyncio.FIRST_COMPLETED)
+            await cancelled(follow)
+        finally:
+            first.cancel()
+            gone.cancel()
+
+    async def follow(self, stream: EventStream, after: int, *, with_ids: bool, primed: bool) -> None:
+        async with aclosing(stream.follow(after, with_ids=with_ids)) as events:
+            await self._send(
+                {
+                    "type": "http.response.start",
+                    "status": 200,
+                    "headers": [
+                        (b"content-type", sse.CONTENT_TYPE),
+                        (b"cache-control", b"no-cache, no-transform"),
+                        (b"x-accel-buffering", b"no"),
+                        (b"x-content-type-options", b"nosniff"),
+                    ],
+                }
+            )
+            if primed:
+                await self._part(sse.priming(sse.event_id(stream.name, after), RETRY_MS))
+            async for event in events:
+                await self._part(event)
+            await self._send({"type": "http.response.body", "body": b""})
+
+    async def _part(self, data: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def spoken(request: Request, outcome: Outcome) -> bytes:
+    return around(request.id, outcome) if isinstance(outcome, bytes) else refused(request.id, outcome)
+
+
+async def cancelled(task: "asyncio.Future[Any]") -> None:
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled() and (fault := task.exception()) is not None:
+        log.debug("a response ended early: %s", fault)
+
+
+async def refuse(send: Send, id_: Id | None, error: RpcError, status: int, headers: Headers = ()) -> None:
+    await answer(send, status, refused(id_, error), headers=headers)
+
+
+class NotAcceptableError(McpError):
+    code = "not_acceptable"
+
+    @property
+    def status(self) -> int:
+        return 406
+
+
+NOT_ACCEPTABLE = NotAcceptableError(
+    jsonrpc.INVALID_REQUEST, "answers are application/json or text/event-stream; accept both"
+)

@@ -1,0 +1,95 @@
+"""Streams of messages to an HTTP client, which it can leave and take up again.
+
+A stream keeps its latest messages, within limits, after they were written. One reader at a time follows it;
+a second one is refused, unless the first has gone.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from comity.core.errors import ConflictError, NotFoundError
+from comity.core.mcp import sse
+
+MOST_EVENTS: Final = 512
+MOST_BYTES: Final = 4 << 20
+KEEPALIVE_SECONDS: Final = 15.0
+
+
+class EventStream:
+    """`streamed` tells that some of it has left as a stream, so that a client may come back to it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.followed = False
+        self.streamed = False
+        self._events: deque[tuple[int, bytes]] = deque()
+        self._bytes = 0
+        self._last = 0
+        self._ended = False
+        self._release = False
+        self._stirred = asyncio.Event()
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    @property
+    def last(self) -> int:
+        """The number of the newest message."""
+        return self._last
+
+    def add(self, message: bytes) -> None:
+        if self._ended:
+            return
+        self._last += 1
+        self._events.append((self._last, message))
+        self._bytes += len(message)
+        while len(self._events) > MOST_EVENTS or (self._bytes > MOST_BYTES and len(self._events) > 1):
+            self._bytes -= len(self._events.popleft()[1])
+        self._stirred.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._stirred.set()
+
+    def release(self) -> None:
+        """Send whoever follows away; he may come back."""
+        if self.followed:
+            self._release = True
+            self._stirred.set()
+
+    async def wait(self) -> None:
+        """Until there is something to read, or the end."""
+        while not (self._last or self._ended):
+            self._stirred.clear()
+            await self._stirred.wait()
+
+    async def follow(self, after: int = 0, *, with_ids: bool = True) -> AsyncGenerator[bytes, None]:
+        """Events from a place on, with a sign of life in silent times."""
+        if self.followed:
+            raise ConflictError("this stream is being read already; close the other connection first")
+        if after > self._last:
+            raise NotFoundError("there was no such event; begin again")
+        self.followed, self._release = True, False
+        try:
+            while True:
+                for number, message in [one for one in self._events if one[0] > after]:
+                    after = number
+                    yield sse.event(message, sse.event_id(self.name, number) if with_ids else None)
+                if self._release or (self._ended and after >= self._last):
+                    return
+                if after >= self._last and not await self._something():
+                    yield sse.KEEPALIVE
+        finally:
+            self.followed, self._release = False, False
+
+    async def _something(self) -> bool:
+        self._stirred.clear()
+        try:
+            async with asyncio.timeout(KEEPALIVE_SECONDS):
+                await self._stirred.wait()
+        except TimeoutError:
+            return False
+        return True

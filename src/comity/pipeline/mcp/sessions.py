@@ -1,0 +1,218 @@
+"""Legacy sessions over HTTP: what `initialize` agreed on, kept in the store so that any process can go on.
+
+- An id is of 192 random bits, belongs to whoever opened the session, and proves nothing by itself.
+- A session ends when its client says so, when it was idle too long, or after a day.
+- Running calls, open questions and streams are of this process; a session taken up elsewhere begins without.
+"""
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.clock import Clock
+from comity.core.errors import NotFoundError, OverloadedError
+from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.mcp.methods import Work
+from comity.core.mcp.results import Json
+from comity.core.mcp.session import Remembered, Session, notification
+from comity.core.wire.jsonrpc import Id
+from comity.pipeline.mcp.changes import Changes
+from comity.pipeline.mcp.events import EventStream
+from comity.pipeline.mcp.questions import Questions
+from comity.store.operations import Delete, Put
+from comity.store.protocol import Store
+
+SPACE: Final = "mcp:session"
+MOST_SESSIONS: Final = 10_000
+MOST_OF_ONE: Final = 1_000
+MOST_STREAMS: Final = 64
+LONGEST: Final = 86_400.0
+STANDING: Final = "0"
+"""The stream of messages that belong to no request."""
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    session: Remembered
+    began: float
+
+
+class HttpSession:
+    def __init__(self, id_: str, session: Session, began: float, changes: Changes) -> None:
+        self.id = id_
+        self.session = session
+        self.began = began
+        self.heard_at = 0.0
+        self.written_at = 0.0
+        self.questions = Questions(f"comity-{id_[:8]}")
+        self.standing = EventStream(STANDING)
+        self.running: dict[Id, tuple[Work, asyncio.Task[Any]]] = {}
+        self._streams: dict[str, EventStream] = {}
+        self._numbers = 0
+        self._told = changes.told(self._wants, self._hear)
+        self._told.__enter__()
+
+    def new_stream(self) -> EventStream:
+        """For one request. Old ones that are over make room."""
+        self._numbers += 1
+        stream = self._streams[f"{self._numbers}"] = EventStream(f"{self._numbers}")
+        for name in [name for name, one in self._streams.items() if one.ended]:
+            if len(self._streams) <= MOST_STREAMS:
+                break
+            del self._streams[name]
+        return stream
+
+    def forget_stream(self, stream: EventStream) -> None:
+        """Nothing of it was ever written as a stream."""
+        self._streams.pop(stream.name, None)
+
+    def stream(self, name: str) -> EventStream:
+        found = self.standing if name == STANDING else self._streams.get(name)
+        if found is None:
+            raise NotFoundError("there is no such stream in this session, or it was too long ago")
+        return found
+
+    def cancel(self, request_id: Any) -> None:
+        running = self.running.pop(request_id, None) if isinstance(request_id, str | int | float) else None
+        if running is not None:
+            running[1].cancel()
+
+    def end(self) -> None:
+        self._told.__exit__(None, None, None)
+        self.questions.abandon()
+        for _, task in self.running.values():
+            task.cancel()
+        for stream in (self.standing, *self._streams.values()):
+            stream.end()
+
+    def _wants(self, kind: str, name: str) -> bool:
+        return kind == "list" or (kind == "resource" and name in self.session.subscribed)
+
+    def _hear(self, method: str, params: Json) -> None:
+        self.standing.add(notification(method, params or None))
+
+
+class Sessions:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        changes: Changes,
+        *,
+        idle: float,
+        most: int = MOST_SESSIONS,
+        audit_level: AuditLevel = "standard",
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._changes = changes
+        self._idle = idle
+        self._most = most
+        self._level = audit_level
+        self._live: dict[str, HttpSession] = {}
+        self._owned: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    async def begin(self, session: Session) -> HttpSession:
+        """It is durable when this returns."""
+        owner = session.asker.owner
+        if self._is_full(owner):
+            await self.expire()
+        if self._is_full(owner):
+            raise OverloadedError(
+                "too many sessions are open; end some with DELETE, or come back later", 30.0
+            )
+        now = self._clock.now()
+        held = HttpSession(secrets.token_urlsafe(24), session, now, self._changes)
+        held.heard_at = now
+        self._add(held)
+        await self.keep(held, audit=[self._draft("MCP_SESSION_BEGUN", owner)])
+        return held
+
+    async def get(self, id_: str, owner: str) -> HttpSession:
+        """Raises NotFoundError, also for a session of somebody else."""
+        now = self._clock.now()
+        held = self._live.get(id_)
+        if held is None:
+            held = await self._recall(id_)
+        if held is not None and (now - held.heard_at > self._idle or now - held.began > LONGEST):
+            await self._drop(held)
+            held = None
+        if held is None or held.session.asker.owner != owner:
+            raise NotFoundError("there is no such session, or it has ended; send initialize again")
+        held.heard_at = now
+        if now - held.written_at > self._idle / 4:
+            await self.keep(held)
+        return held
+
+    async def keep(self, held: HttpSession, audit: Sequence[AuditDraft] = ()) -> None:
+        """Write down what has changed about it."""
+        held.written_at = self._clock.now()
+        kept = Kept(session=held.session.remembered(), began=held.began)
+        until = min(held.written_at + self._idle, held.began + LONGEST)
+        put = Put(space=SPACE, key=held.id, value=_encode(kept), expires_at=until)
+        await self._store.commit(put, audit=audit)
+
+    async def end(self, id_: str, owner: str) -> HttpSession:
+        held = await self.get(id_, owner)
+        await self._drop(held)
+        return held
+
+    async def expire(self) -> list[HttpSession]:
+        """End those that were idle for too long."""
+        now = self._clock.now()
+        over = [one for one in self._live.values() if now - one.heard_at > self._idle and not one.running]
+        for one in over:
+            await self._drop(one)
+        return over
+
+    def close(self) -> None:
+        """This process stops; the sessions stay in the store."""
+        for held in self._live.values():
+            held.end()
+        self._live.clear()
+        self._owned.clear()
+
+    def _is_full(self, owner: str) -> bool:
+        return len(self._live) >= self._most or self._owned[owner] >= min(MOST_OF_ONE, self._most)
+
+    def _add(self, held: HttpSession) -> None:
+        self._live[held.id] = held
+        self._owned[held.session.asker.owner] += 1
+
+    async def _drop(self, held: HttpSession) -> None:
+        owner = held.session.asker.owner
+        if self._live.pop(held.id, None) is not None:
+            self._owned[owner] -= 1
+            held.end()
+        gone = Delete(space=SPACE, key=held.id)
+        await self._store.commit(gone, audit=[self._draft("MCP_SESSION_ENDED", owner)])
+
+    def _draft(self, event: str, owner: str) -> AuditDraft:
+        return AuditDraft(
+            verification_result=event,
+            issuer_hash=privacy_hash(owner),
+            audit_level=self._level,
+            created_at=timestamp(self._clock.now()),
+        )
+
+    async def _recall(self, id_: str) -> HttpSession | None:
+        found = await self._store.get(SPACE, id_)
+        if found is None:
+            return None
+        kept = _decoder.decode(found.value)
+        if id_ not in self._live:  # somebody else may have asked meanwhile
+            held = HttpSession(id_, Session.recalled(kept.session), kept.began, self._changes)
+            held.heard_at = held.written_at = self._clock.now()
+            self._add(held)
+        return self._live[id_]
+
+
+_encode = msgspec.json.Encoder().encode
+_decoder = msgspec.json.Decoder(Kept)
