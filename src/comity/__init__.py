@@ -7,6 +7,8 @@ Every public name can be imported from here. A name's module is loaded when the 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from comity.release import __version__
+
 if TYPE_CHECKING:
     from comity.agents.load import load_behaviour as load_behaviour
     from comity.agents.mcp_substrate import MCPClientSubstrate as MCPClientSubstrate
@@ -60,7 +62,6 @@ if TYPE_CHECKING:
     from comity.store.replay_stores import SqliteReplayStore as SqliteReplayStore
     from comity.store.replay_stores import check_envelope as check_envelope
 
-__version__ = "0.1.0"
 
 _HOMES = {
     "comity.agents.load": ("load_behaviour",),

@@ -147,6 +147,13 @@ class VcpSettings(Struct, frozen=True, kw_only=True):
     server_id: str = ""
 
 
+class McpSettings(Struct, frozen=True, kw_only=True):
+    """Sessions of HTTP clients: how long one may be silent, and how many there may be."""
+
+    idle_seconds: float = 1800
+    sessions: int = 10_000
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     data: Path
     host: str = "127.0.0.1"
@@ -164,6 +171,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     dispatch: DispatchSettings = DispatchSettings()
     vault: VaultSettings = VaultSettings()
     vcp: VcpSettings = VcpSettings()
+    mcp: McpSettings = McpSettings()
 
     @property
     def production(self) -> bool:
@@ -340,7 +348,8 @@ _KINDS: dict[str, Kind] = {
     "rate.per_seconds": number(0.001, 86_400),
     "rate.new_pairs": whole(1, 1_000_000_000),
     "agent.behaviour": text(
-        "echo, module:function, mcp:… or openai:…", r"|echo|[A-Za-z_][\w.]*:[\w.]+|(mcp|openai):.+"
+        "echo, actions, module:function, mcp:… or openai:…",
+        r"|echo|actions|[A-Za-z_][\w.]*:[\w.]+|(mcp|openai):.+",
     ),
     "agent.name": text("a name of at most 64 letters, digits, dots, dashes or spaces", r"[\w .-]{0,64}"),
     "agent.capability": text(
@@ -381,6 +390,8 @@ _KINDS: dict[str, Kind] = {
     "vcp.handshakes": whole(1, 1_000_000_000),
     "vcp.loopback_handshakes": whole(1, 1_000_000_000),
     "vcp.tcp_port": whole(0, 65_535),
+    "mcp.idle_seconds": number(1, 86_400),
+    "mcp.sessions": whole(1, 1_000_000),
     "vcp.server_id": text("a name of at most 256 printable characters", r"[ -~]{0,256}"),
 }
 _SECTIONS = {

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
@@ -20,6 +21,7 @@ from comity.agents.behaviour import Behaviour, close_behaviour
 from comity.agents.load import load_behaviour
 from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
 from comity.clients.guarded_http import GuardedHttp
+from comity.clients.pages import Pages
 from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings, is_loopback
 from comity.core.card.resident import ResidentForm
@@ -36,25 +38,37 @@ from comity.core.revocation.reading import CrlSource
 from comity.core.revocation.signature import PublicKey
 from comity.doors.a2a.card import CARD_PATHS, card_routes
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
+from comity.doors.actions.http import action_routes
 from comity.doors.directory import directory_routes, is_directory_path
 from comity.doors.http.app import HttpDoor, Readiness, RoomRoute
 from comity.doors.http.asgi import App
 from comity.doors.http.entry import Entry
 from comity.doors.http.server import HttpServer, PortTakenError, bind, tls_context
+from comity.doors.mcp.http import MCP_PATH, McpEndpoint
+from comity.doors.mcp.unix import McpSocket, socket_path
+from comity.doors.mcp.vacant_tools import Resident
 from comity.doors.vcp.tcp import TcpDoor
 from comity.doors.vcp.websocket import VCP_PATH, VcpOverWebSocket
 from comity.keys.identity import create_identity, has_identity, load_identity
 from comity.keys.private import ensure_private_folder
 from comity.keys.tokens import TOKEN_FILE, load_or_create_token, same_token
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
+from comity.node_mcp import McpSide
+from comity.pipeline.actions.library import Library
+from comity.pipeline.actions.runner import Runner
 from comity.pipeline.envelopes.room import EnvelopeRoom
 from comity.pipeline.housekeeping import keep_house
+from comity.pipeline.mcp.sessions import HttpSession, Sessions
+from comity.pipeline.mcp.tally import CallTally
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
-from comity.pipeline.residence import StateRoom, move_in
+from comity.pipeline.residence import StateRoom, move_in, nobody_home
 from comity.pipeline.vcp.contexts import Contexts
+from comity.pipeline.vcp.desk import VcpDesk
 from comity.pipeline.vcp.features import RunningFeatures
-from comity.pipeline.vcp.identity import IdentityDesk
+from comity.pipeline.vcp.mcp import VcpRooms
+from comity.pipeline.vcp.over_mcp import VcpOverMcp
+from comity.pipeline.vcp.resources import VcpResources
 from comity.pipeline.vcp.service import VcpServer
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import prune
@@ -92,9 +106,13 @@ class Node:
         *,
         passphrase: str | None = None,
         may_move_port: bool = False,
+        guest: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """`may_move_port`: a taken port is replaced by a free one, and `notices` says so."""
+        """`may_move_port`: a taken port is replaced by a free one, and `notices` says so. A `guest` opens no
+        doors and shares the data folder with whoever else works in it.
+        """
+        self._guest = guest
         self.settings = settings
         self.notices: list[str] = []
         self.url = ""
@@ -117,7 +135,8 @@ class Node:
     async def start(self) -> None:
         try:
             await self._open_rooms()
-            await self._open_doors()
+            if not self._guest:
+                await self._open_doors()
         except BaseException:
             try:
                 await self._opened.aclose()
@@ -150,8 +169,9 @@ class Node:
     async def _open_rooms(self) -> None:
         data = self.settings.data
         await asyncio.to_thread(ensure_private_folder, data)
-        self._claim = FolderClaim(data)
-        self._opened.callback(self._claim.release)
+        if not self._guest:
+            self._claim = FolderClaim(data)
+            self._opened.callback(self._claim.release)
         self._key = await asyncio.to_thread(self._identity)
         self._token = load_or_create_token(data / TOKEN_FILE)
         keys = load_or_create_vault_keys(data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
@@ -170,6 +190,9 @@ class Node:
             observe=self._metrics.observe,
         )
         self.vcp = self._vcp_service()
+        self.vcp_over_mcp = VcpOverMcp(self.vcp, self._clock)
+        self.mcp = self._mcp_side()
+        self.resident = Resident(nobody_home(self.vacant_id), self.walk, None)
         await self._note("NODE_STARTED")
         self._opened.push_async_callback(self._note, "NODE_STOPPED")
         self._opened.callback(self.walk.flush)
@@ -177,6 +200,8 @@ class Node:
             keep_house(self._clock, [(_REFUSALS_EVERY, self._write_refusals), (_PRUNE_EVERY, self._forget)])
         )
         self._opened.push_async_callback(_end, housekeeping)
+        self.actions = Runner(Library("enhanced"), Pages(allow=self.settings.dispatch.allowed_hosts))
+        self._opened.push_async_callback(self.actions.aclose)
         self._opened.push_async_callback(self._dismiss_agent)  # after the doors: they may still need it
 
     def _identity(self) -> SigningKey:
@@ -206,27 +231,30 @@ class Node:
         )
         self._opened.push_async_callback(lists.aclose)
         limiter = self._new_limiter()
-        return VcpServer(
+        desk = VcpDesk(
+            self._clock,
+            mode=IdentityMode(settings.identity_mode),
+            issuers=IssuerRegistry(self._issuers()),
+            lists=lists,
+            denylist=OwnRevocations(self.settings.data, self.vacant_id).denylist,
+        )
+        policy = ServerPolicy(
+            core_features=features.running(),
+            registry=ExtensionRegistry(),
+            identity=settings.identity_policy,
+            environment=self.settings.environment,
+            server_id=settings.server_id or self.vacant_id.hex(),
+            hello_seconds=settings.hello_seconds,
+            idle_seconds=settings.idle_seconds,
+        )
+        contexts = Contexts(self.store, self._clock, ttl=settings.session_ttl_seconds)
+        service = VcpServer(
             self.store,
             self._clock,
-            policy=ServerPolicy(
-                core_features=features.running(),
-                registry=ExtensionRegistry(),
-                identity=settings.identity_policy,
-                environment=self.settings.environment,
-                server_id=settings.server_id or self.vacant_id.hex(),
-                hello_seconds=settings.hello_seconds,
-                idle_seconds=settings.idle_seconds,
-            ),
+            policy=policy,
             features=features,
-            desk=IdentityDesk(
-                self._clock,
-                mode=IdentityMode(settings.identity_mode),
-                issuers=IssuerRegistry(self._issuers()),
-                lists=lists,
-                denylist=OwnRevocations(self.settings.data, self.vacant_id).denylist,
-            ),
-            contexts=Contexts(self.store, self._clock, ttl=settings.session_ttl_seconds),
+            desk=desk,
+            contexts=contexts,
             vault=self._vault_now,
             hellos=settings.handshakes,
             own_hellos=settings.loopback_handshakes,
@@ -234,6 +262,18 @@ class Node:
             count_refusal=self.walk.count_refusal,
             audit_level=self.settings.audit.level,
         )
+        resources = VcpResources(
+            policy=policy,
+            features=features,
+            sessions=service.sessions,
+            contexts=contexts,
+            vault=self._vault_now,
+            desk=desk,
+        )
+        self.vcp_rooms = VcpRooms(
+            desk, resources, __version__, lambda: self._clock.monotonic() - self._started_at
+        )
+        return service
 
     def _issuers(self) -> Iterator[Issuer]:
         keys = dict(issuer.split("=", 1) for issuer in self.settings.vcp.issuers)
@@ -289,13 +329,68 @@ class Node:
             self._opened.push_async_callback(tcp.stop)
             await tcp.start()
         self.entry_link = self.url + entry.new_link()
-        self._claim.announce(RunningNode(pid=os.getpid(), url=self.url, vacant_id=self.vacant_id.hex()))
+        self._claim.announce(
+            RunningNode(
+                pid=os.getpid(),
+                url=self.url,
+                vacant_id=self.vacant_id.hex(),
+                mcp_socket=await self._open_socket(),
+            )
+        )
+
+    async def _open_socket(self) -> str:
+        """Where `comity mcp` of this user joins; there are no such sockets on Windows."""
+        if not hasattr(socket, "AF_UNIX"):
+            return ""
+        path = socket_path(self.settings.data)
+        door = McpSocket(path, self.mcp.open_stream)
+        await door.start()
+        self._opened.push_async_callback(door.stop)
+        return str(path)
+
+    def _mcp_side(self) -> McpSide:
+        tally = CallTally(
+            self._clock,
+            note=self.walk.note,
+            observe=self._metrics.count,
+            level=self.settings.audit.level,
+        )
+        self._opened.callback(tally.flush)
+
+        async def opened() -> "Node":
+            return self
+
+        return McpSide(opened, self._clock, tally=tally.count, secret=self._key.seed)
+
+    def _mcp_endpoint(self) -> McpEndpoint:
+        settings = self.settings.mcp
+        sessions = Sessions(
+            self.store,
+            self._clock,
+            self.mcp.changes,
+            idle=settings.idle_seconds,
+            most=settings.sessions,
+            audit_level=self.settings.audit.level,
+        )
+        self._opened.callback(sessions.close)
+
+        def ended(session: HttpSession) -> None:
+            self.vcp_over_mcp.end(session.session.asker.vcp)
+
+        return McpEndpoint(
+            calls=self.mcp.calls,
+            sessions=sessions,
+            negotiate=self.mcp.negotiate,
+            body_limit=self.settings.http.body_limit,
+            ended=ended,
+        )
 
     async def _rooms_over_http(self) -> RoomsOverHttp:
         """The paths of the rooms that are open, and which of them need no token."""
         settings = self.settings
-        hot: dict[str, App] = {}
-        routes: list[BaseRoute] = []
+        hot: dict[str, App] = {MCP_PATH: self._mcp_endpoint()}
+        body_limit = settings.http.body_limit
+        routes = action_routes(self.actions, self.walk, body_limit=body_limit, version=__version__)
         public = {VCP_PATH}
         if settings.directory.serve:
             routes += directory_routes(
@@ -305,7 +400,9 @@ class Node:
             agent, limit = settings.agent, settings.http.body_limit
             endpoint = agent.endpoint or self.url + MESSAGE_SEND_PATH
             form = await move_in(self.store, self._key, agent.offer, endpoint)
-            hot[MESSAGE_SEND_PATH] = MessageSend(self._envelope_room(form), self.walk, limit)
+            room = self._envelope_room(form)
+            self.resident = Resident(form, self.walk, room)
+            hot[MESSAGE_SEND_PATH] = MessageSend(room, self.walk, limit)
             routes.append(Route("/v1/state", RoomRoute(StateRoom(form), self.walk, limit)))
             routes += card_routes(lambda: form, agent.name or form.identity.short())
             public |= {MESSAGE_SEND_PATH, *CARD_PATHS}

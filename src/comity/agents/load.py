@@ -1,4 +1,4 @@
-"""From what the owner wrote to the behaviour: `echo`, `module:function`, `mcp:…` or `openai:…`.
+"""From what the owner wrote to the behaviour: `echo`, `actions`, `module:function`, `mcp:…` or `openai:…`.
 
 Each kind is loaded only when it is asked for. What cannot work is refused here, with a sentence, and not
 with the first call.
@@ -28,6 +28,10 @@ def load_behaviour(
         from comity.agents.echo import echo
 
         return echo
+    if spec == "actions":
+        from comity.agents.actions import load_actions
+
+        return load_actions()
     if kind == "mcp":
         from comity.agents.mcp_tool import load_mcp_tool
 
@@ -44,5 +48,5 @@ def load_behaviour(
 
         return load_function(spec)
     raise ConfigError(
-        f"there is no agent {spec!r}; use echo, module:function, mcp:command#tool or openai:URL#model"
+        f"there is no agent {spec!r}; use echo, actions, module:function, mcp:command#tool or openai:URL#model"
     )

@@ -32,10 +32,24 @@ COMMANDS = (
         "state", "comity.cli.state", "Show or set whether the agent of a node takes calls", "Run a node"
     ),
     Announced("doctor", "comity.cli.doctor", "Check this machine and say what to do", "Run a node"),
+    Announced("mcp", "comity.cli.mcp", "Serve an MCP client on standard input and output", "Run a node"),
     Announced("call", "comity.cli.call", "Call an agent and print its signed reply", "Meet others"),
     Announced("search", "comity.cli.search", "Find agents by what they offer", "Meet others"),
     Announced("hello", "comity.cli.hello", "Negotiate with a VCP server and show its answer", "Meet others"),
     Announced("card", "comity.cli.card", "Show, publish or verify what an agent offers", "Meet others"),
+    Announced("actions", "comity.cli.actions", "Serve, list or run the humane skills", "Meet others"),
+    Announced(
+        "install",
+        "comity.cli.install.command",
+        "Register Comity with Claude Code, Codex, Cursor and others",
+        "Use it from a client",
+    ),
+    Announced(
+        "uninstall",
+        "comity.cli.install.uninstall",
+        "Take the registration back, byte for byte",
+        "Use it from a client",
+    ),
     Announced("id", "comity.cli.identity", "Show, make, export or import an identity", "Look inside"),
     Announced("chain", "comity.cli.chain", "Show the chains of messages with other agents", "Look inside"),
     Announced(

@@ -14,7 +14,7 @@ from comity.core.card.lifecycle import RuntimeState
 from comity.core.card.logbook import Logbook
 from comity.core.card.resident import ResidentForm
 from comity.core.errors import ConflictError, InvalidError, UnauthenticatedError
-from comity.core.identity.keys import SigningKey
+from comity.core.identity.keys import SigningKey, VacantId
 from comity.pipeline.room import Arrival, Call, PlainRoom, Principal, Sealed
 from comity.store.operations import Put
 from comity.store.protocol import Store
@@ -52,6 +52,16 @@ def make_card(key: SigningKey, capability: str, endpoint: str) -> CapabilityCard
     )
     refuse_control_characters(card)
     return card.signed(key)
+
+
+def nobody_home(identity: VacantId) -> ResidentForm:
+    """The form of a node whose agent answers no calls."""
+    return ResidentForm(
+        identity=identity,
+        logbook=Logbook(),
+        behavior_bundle=BehaviorBundle(),
+        substrate_spec=SubstrateSpec(),
+    )
 
 
 async def move_in(store: Store, key: SigningKey, capability: str, endpoint: str) -> ResidentForm:

@@ -145,8 +145,6 @@ def decode(wire: str) -> WireContext:
     """Raises ContextError."""
     if len(wire) > LONGEST_WIRE:
         raise _too_long()
-    if not _is_visible(wire):
-        raise ContextError("INVALID", "a context wire holds no white space and no control characters", "wire")
     situation, bands, person = unicodedata.normalize("NFC", wire).partition(BANDS)
     if bands and not person:
         raise ContextError("INVALID", f"behind {BANDS} comes at least one personal dimension", "wire")

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from comity.core.mcp.results import InputRequest
+from comity.core.negotiation.session import Session as VcpSession
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 LEVELS: tuple[LogLevel, ...] = (
@@ -29,7 +30,8 @@ LEVELS: tuple[LogLevel, ...] = (
 
 class Asker(Struct, frozen=True, kw_only=True):
     """Who asks: what the session or, in the modern era, the request itself says about the client.
-    `owner` is whom stored things belong to; `active` are the VCP extensions agreed on.
+    `owner` is whom stored things belong to. `vcp` is what a hello agreed on, `active` its extensions, and
+    `token_prefix` the beginning of the id of the token that came with it.
     """
 
     version: str
@@ -39,7 +41,8 @@ class Asker(Struct, frozen=True, kw_only=True):
     capabilities: Mapping[str, Any] = {}
     info: Mapping[str, Any] = {}
     active: frozenset[str] = frozenset()
-    vcp_session: str | None = None
+    vcp: VcpSession | None = None
+    token_prefix: str | None = None
 
     def can(self, *path: str) -> bool:
         """Whether the client declared a capability: `can("sampling")`, `can("elicitation", "url")`."""

@@ -17,7 +17,6 @@ from collections import deque
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from comity.core.mcp import modern, vcp_places
 from comity.core.mcp.answers import around, refused
@@ -131,9 +130,8 @@ class Conversation:
         """A hello has been negotiated: go on with the request that carried it."""
         request = greet.request
         if greet.asker.modern:
-            asker = replace(greet.asker, active=negotiated.active, vcp_session=negotiated.session_id)
             self._replies[request.id] = negotiated.reply
-            return self._begin(request, asker, greet.batch)
+            return self._begin(request, negotiated.agreed(greet.asker), greet.batch)
         self._greeting = False
         effects = [*self._welcome(request, negotiated, greet.batch)]
         while self._held and not self._greeting:

@@ -117,7 +117,9 @@ class Work(Struct, kw_only=True):
 
     @property
     def as_task(self) -> bool:
-        return self.tool is not None and self.tool.task != "forbidden" and self.asker.has_extension(TASKS)
+        if self.tool is None or self.tool.task == "forbidden":
+            return False
+        return self.asker.modern and self.asker.has_extension(TASKS)
 
 
 Begun = bytes | Work

@@ -6,12 +6,10 @@ state that was altered, moved to another request or kept too long does not open.
 
 import base64
 import binascii
+import functools
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from comity.core.errors import MalformedError
 from comity.core.mcp.refusals import invalid_params
@@ -24,8 +22,14 @@ _NONCE_BYTES: Final = 12
 
 class Sealer:
     def __init__(self, key: bytes, random_bytes: Callable[[int], bytes]) -> None:
-        self._aead = AESGCM(key)
+        self._key = key
         self._random = random_bytes
+
+    @functools.cached_property
+    def _aead(self) -> Any:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # most clients never need it
+
+        return AESGCM(self._key)
 
     def seal(self, state: Any, binding: bytes, now: float) -> str:
         nonce = self._random(_NONCE_BYTES)
@@ -34,6 +38,8 @@ class Sealer:
 
     def open(self, sealed: object, binding: bytes, now: float) -> Any:
         """Raises McpError unless it is one of ours, for this request, and still good."""
+        from cryptography.exceptions import InvalidTag
+
         try:
             data = base64.b64decode(sealed, altchars=b"-_", validate=True) if isinstance(sealed, str) else b""
             body = self._aead.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], binding)

@@ -22,8 +22,7 @@ class ToolResult(Struct, frozen=True):
         answer: Json = {"content": list(self.content)}
         if self.structured is not UNSET:
             answer["structuredContent"] = self.structured
-        if self.is_error:
-            answer["isError"] = True
+        answer["isError"] = self.is_error
         if self.meta:
             answer["_meta"] = dict(self.meta)
         return answer

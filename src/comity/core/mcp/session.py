@@ -81,16 +81,15 @@ def without_handshake(owner: str, peer: str) -> Asker:
 def introduced(params: Json, owner: str, peer: str, negotiated: Negotiated | None) -> Asker:
     """The client that an `initialize` speaks of."""
     declared, info = params.get("capabilities"), params.get("clientInfo")
-    return Asker(
+    asker = Asker(
         version=chosen_legacy(params.get("protocolVersion")),
         modern=False,
         owner=owner,
         peer=peer,
         capabilities=declared if isinstance(declared, dict) else {},
         info=info if isinstance(info, dict) else {},
-        active=frozenset() if negotiated is None else negotiated.active,
-        vcp_session=None if negotiated is None else negotiated.session_id,
     )
+    return asker if negotiated is None else negotiated.agreed(asker)
 
 
 def welcome(server: Server, selection: Selection, asker: Asker, negotiated: Negotiated | None) -> bytes:

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from comity.core.mcp.context import Asker
 from comity.core.mcp.results import Json
 from comity.core.mcp.revisions import META_CAPABILITIES
+from comity.core.negotiation.session import Session
 from comity.core.wire import strict_json
 
 EXTENSION: Final = "space.creed/vcp"
@@ -23,8 +26,15 @@ class Negotiated(Struct, frozen=True, kw_only=True):
     """What came of a hello. `reply` is the ack or the error, as it is sent."""
 
     reply: Json
-    active: frozenset[str] = frozenset()
-    session_id: str | None = None
+    session: Session | None = None
+    token_prefix: str | None = None
+
+    def agreed(self, asker: Asker) -> Asker:
+        """The asker, from now on."""
+        if self.session is None:
+            return asker
+        active = frozenset(self.session.extensions)
+        return replace(asker, active=active, vcp=self.session, token_prefix=self.token_prefix)
 
 
 def hello_in_initialize(params: Mapping[str, Any]) -> Any:

@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from comity.core.errors import ComityError, TooLargeError
 from comity.core.mcp import http_rules, modern, sse, vcp_places
@@ -166,8 +165,7 @@ class _Exchange:
         if hello is None:
             return asker, None
         negotiated = await self._behind.negotiate(hello, asker)
-        agreed = replace(asker, active=negotiated.active, vcp_session=negotiated.session_id)
-        return agreed, negotiated.reply
+        return negotiated.agreed(asker), negotiated.reply
 
     def _begin(self, headers: McpHeaders, request: Request, asker: Asker) -> bytes | Work:
         begun = begin(self._behind.calls.server, self._behind.selection, asker, request)

@@ -11,33 +11,16 @@ from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
 from comity.doors.a2a.embedded import EmbeddedVacant, OnStore
+from comity.doors.mcp.vacant_tools import TOOLS
 from comity.pipeline.envelopes.refusals import (
     MisdirectedError,
     OutOfChainError,
     VacantAsleepError,
     VacantGoneError,
 )
-from comity.pipeline.envelopes.room import Behaviour
+from comity.pipeline.envelopes.room import Behaviour, EnvelopeRoom
 from comity.pipeline.room import Arrival
-
-TOOLS: tuple[dict[str, Any], ...] = (
-    {
-        "name": "vacant_call",
-        "title": "Call this vacant",
-        "description": "Send one signed envelope (the JSON-RPC body of message/send) and get the signed reply.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {"envelope": {"type": "object"}},
-            "required": ["envelope"],
-        },
-    },
-    {
-        "name": "vacant_describe",
-        "title": "Describe this vacant",
-        "description": "Show the id, the capability and the endpoint of this vacant.",
-        "inputSchema": {"type": "object", "properties": {}},
-    },
-)
+from comity.pipeline.walk import Walk
 
 
 class VacantAsMCPServer:
@@ -68,28 +51,38 @@ class VacantAsMCPServer:
         return {"error": f"unknown tool {name!r}"}
 
     def _describe(self) -> dict[str, Any]:
-        card = self._form.capability_card
-        return {
-            "vacant_id": self._form.identity.hex(),
-            "capability_text": card.capability_text if card else None,
-            "halo_version": card.halo_version if card else None,
-            "endpoint": card.endpoint if card else None,
-        }
+        return describe(self._form)
 
     async def _call(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        given = arguments.get("envelope") if isinstance(arguments, dict) else None
-        if not isinstance(given, dict):
-            raise EnvelopeFormatError("missing field: 'envelope'; give the JSON-RPC body of message/send")
-        request = {"jsonrpc": "2.0", "method": METHOD, "params": given.get("params", {"message": given})}
-        envelope = from_a2a_jsonrpc(request)
         room, walk = await self._vacant.opened()
-        try:
-            message: bytes = await walk.take(room, Arrival(door="mcp", peer="mcp", body=request))
-        except MisdirectedError:
-            expected, got = self._form.identity.hex(), envelope.to_vacant_id.hex()
-            return {"error": f"envelope_to_mismatch: expected {expected}, got {got}"}
-        except (VacantGoneError, VacantAsleepError):
-            return {"error": f"vacant {self._form.runtime_state.value}; not accepting calls"}
-        except OutOfChainError as refusal:
-            raise (refusal.__cause__ or refusal) from None
-        return {"message": strict_json.loads(message)}
+        return await call(self._form, room, walk, arguments)
+
+
+def describe(form: ResidentForm) -> dict[str, Any]:
+    card = form.capability_card
+    return {
+        "vacant_id": form.identity.hex(),
+        "capability_text": card.capability_text if card else None,
+        "halo_version": card.halo_version if card else None,
+        "endpoint": card.endpoint if card else None,
+    }
+
+
+async def call(
+    form: ResidentForm, room: EnvelopeRoom, walk: Walk, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    given = arguments.get("envelope") if isinstance(arguments, dict) else None
+    if not isinstance(given, dict):
+        raise EnvelopeFormatError("missing field: 'envelope'; give the JSON-RPC body of message/send")
+    request = {"jsonrpc": "2.0", "method": METHOD, "params": given.get("params", {"message": given})}
+    envelope = from_a2a_jsonrpc(request)
+    try:
+        message: bytes = await walk.take(room, Arrival(door="mcp", peer="mcp", body=request))
+    except MisdirectedError:
+        expected, got = form.identity.hex(), envelope.to_vacant_id.hex()
+        return {"error": f"envelope_to_mismatch: expected {expected}, got {got}"}
+    except (VacantGoneError, VacantAsleepError):
+        return {"error": f"vacant {form.runtime_state.value}; not accepting calls"}
+    except OutOfChainError as refusal:
+        raise (refusal.__cause__ or refusal) from None
+    return {"message": strict_json.loads(message)}

@@ -11,10 +11,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, DeadlineError, StoreError
@@ -25,6 +26,7 @@ from comity.core.mcp.request_state import Sealer, binding
 from comity.core.mcp.results import InputRequired, Json, failed
 from comity.core.mcp.revisions import META_SUBSCRIPTION
 from comity.core.mcp.session import demand, notification
+from comity.core.mcp.tasks import LONGEST
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import RpcError
 from comity.pipeline.mcp.changes import Changes
@@ -44,11 +46,21 @@ Tally = Callable[[str, str, str], None]
 class Tasks(Protocol):
     """Work that outlives its request."""
 
-    async def begin(self, work: Work, run: Callable[[Outlet], Coroutine[Any, Any, Any]]) -> Json:
-        """The task, once it is durable. `run` does the work with questions and progress going to an outlet."""
+    def context(
+        self, work: Work, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
+    ) -> CallContext:
+        """For a call that may become a task."""
+        ...
+
+    async def begin(self, context: CallContext, run: Callable[[], Coroutine[Any, Any, Outcome]]) -> Json:
+        """The task, once it is durable; only then it is run."""
         ...
 
     async def answer(self, request: TaskRequest, owner: str) -> Json: ...
+
+    async def known(self, ids: Iterable[str], owner: str) -> tuple[str, ...]:
+        """Those of the ids that are tasks of this owner."""
+        ...
 
 
 class Calls:
@@ -76,12 +88,12 @@ class Calls:
         if work.special is not None:
             return self._special(work, outlet)
         if work.as_task and self._tasks is not None:
-            return self._as_task(work)
+            return self._as_task(work, self._tasks)
         try:
             context = self._context(work, outlet)
             answer = work.start(context)
             if isinstance(answer, Awaitable) or type(answer) is InputRequired:
-                return self._later(work, outlet, context, answer, reply)
+                return self._later(work, context, answer, reply)
             outcome = answers.result_of(self.server, work, answer, reply)
         except Exception as fault:  # noqa: BLE001 - whatever a handler raises has an answer
             return self._fault(work, fault, reply)
@@ -89,10 +101,10 @@ class Calls:
         return outcome
 
     async def _later(
-        self, work: Work, outlet: Outlet, context: CallContext, answer: Any, reply: Json | None
+        self, work: Work, context: CallContext, answer: Any, reply: Json | None = None
     ) -> Outcome:
         try:
-            answer = await self._in_rounds(work, outlet, context, answer)
+            answer = await self._in_rounds(work, context, answer)
             if type(answer) is InputRequired:
                 return self._ask_again(work, context, answer)
             outcome = answers.result_of(self.server, work, answer, reply)
@@ -105,7 +117,7 @@ class Calls:
         self._count(work, "error" if getattr(answer, "is_error", False) else "ok")
         return outcome
 
-    async def _in_rounds(self, work: Work, outlet: Outlet, context: CallContext, answer: Any) -> Any:
+    async def _in_rounds(self, work: Work, context: CallContext, answer: Any) -> Any:
         """Until there is an answer, or a question that only a repeated request can answer."""
         try:
             async with asyncio.timeout(work.deadline) as limit:
@@ -114,11 +126,11 @@ class Calls:
                         answer = await answer if isinstance(answer, Awaitable) else answer
                     except InputNeededError as needed:
                         return InputRequired(needed.requests, {_ANSWERS: dict(context.inputs)})
-                    if type(answer) is not InputRequired or work.asker.modern:
+                    if type(answer) is not InputRequired or not context.waits:
                         return answer
                     given = await context.ask(answer.requests)
                     state = None if answer.state is UNSET else answer.state
-                    context = CallContext(work, outlet, inputs=given, input_state=state)
+                    context = context.again(given, state)
                     answer = work.start(context)
                 raise McpError(-32603, f"more than {MOST_ROUNDS} rounds of questions")
         except TimeoutError:
@@ -130,15 +142,22 @@ class Calls:
             ) from None
 
     def _context(self, work: Work, outlet: Outlet) -> CallContext:
-        sealed = work.params.get("requestState") if work.asker.modern else None
-        if sealed is None:
+        if not work.asker.modern or work.params.get("requestState") is None:
             return CallContext(work, outlet)
+        inputs, state = self._known(work)
+        return CallContext(work, outlet, inputs=inputs, input_state=state)
+
+    def _known(self, work: Work) -> tuple[Mapping[str, Any], Any]:
+        """What earlier rounds of a modern request have brought."""
+        sealed = work.params.get("requestState")
+        if sealed is None:
+            return work.inputs, None
         bound = binding(work.asker.owner, work.method, work.params)
         state = self._sealer.open(sealed, bound, self._clock.now())
         known: Mapping[str, Any] = {}
         if isinstance(state, dict) and state.keys() == {_ANSWERS}:
             known, state = state[_ANSWERS], None
-        return CallContext(work, outlet, inputs={**known, **work.inputs}, input_state=state)
+        return {**known, **work.inputs}, state
 
     def _ask_again(self, work: Work, context: CallContext, asked: InputRequired) -> Outcome:
         for request in asked.requests.values():
@@ -171,6 +190,8 @@ class Calls:
             outlet.send(notification(method, {**params, "_meta": meta}))
 
         try:
+            owned = () if self._tasks is None else await self._tasks.known(listen.tasks, work.asker.owner)
+            listen = replace(listen, tasks=owned)
             with self.changes.told(wanted, hear):
                 hear("notifications/subscriptions/acknowledged", {"notifications": listen.to_json()})
                 await self.changes.closing.wait()
@@ -178,19 +199,24 @@ class Calls:
             return self._fault(work, fault, None)
         return strict_json.dumps(finished(self.server, work.asker, {}))
 
-    async def _as_task(self, work: Work) -> Outcome:
-        assert self._tasks is not None
-
-        async def run(outlet: Outlet) -> Any:
-            context = CallContext(work, outlet)
-            answer = work.start(context)
-            if isinstance(answer, Awaitable):
-                answer = await answer
-            return answer
-
+    async def _as_task(self, work: Work, tasks: Tasks) -> Outcome:
+        """What the handler answers at once is the answer; what it has to wait for becomes a task."""
+        answer: Any = None
         try:
-            task = await self._tasks.begin(work, run)
+            inputs, state = self._known(work)
+            context = tasks.context(work, inputs=inputs, input_state=state)
+            answer = work.start(context)
+            if type(answer) is InputRequired:
+                return self._ask_again(work, context, answer)
+            if not isinstance(answer, Awaitable):
+                outcome = answers.result_of(self.server, work, answer)
+                self._count(work, "error" if getattr(answer, "is_error", False) else "ok")
+                return outcome
+            work.deadline = LONGEST
+            task = await tasks.begin(context, lambda: self._later(work, context, answer))
         except Exception as fault:  # noqa: BLE001 - same
+            if isinstance(answer, Coroutine):
+                answer.close()
             return self._fault(work, fault, None)
         return strict_json.dumps(finished(self.server, work.asker, {**task, "resultType": "task"}))
 

@@ -100,10 +100,19 @@ class CallContext:
         params = {"level": level, **({"logger": logger} if logger else {}), "data": data}
         self._outlet.send(notification("notifications/message", params))
 
+    @property
+    def waits(self) -> bool:
+        """Whether questions travel while the handler waits; else it is run again with the answers."""
+        return not self.asker.modern
+
+    def again(self, inputs: Mapping[str, Any], input_state: Any) -> "CallContext":
+        """For the next round of the same call."""
+        return CallContext(self._work, self._outlet, inputs=inputs, input_state=input_state)
+
     async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
         for request in requests.values():
             demand(self.asker, request)
-        if self.asker.modern:
+        if not self.waits:
             missing = {key: one for key, one in requests.items() if key not in self.inputs}
             if missing:
                 raise InputNeededError(missing)

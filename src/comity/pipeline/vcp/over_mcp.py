@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
+from comity.core.identity.signed_token import log_prefix
 from comity.core.machine import (
     Answered,
     Ask,
@@ -58,16 +59,15 @@ class VcpOverMcp:
             return Negotiated(reply=reply)
         if not asker.modern:
             self._service.sessions.began(session)
-        return Negotiated(reply=reply, active=frozenset(session.extensions), session_id=session.id)
+        token = hello.get("identity")
+        prefix = log_prefix(token) if isinstance(token, str) else None
+        return Negotiated(reply=reply, session=session, token_prefix=prefix)
 
-    def end(self, session_id: str | None) -> None:
-        session = None if session_id is None else self._service.sessions.get(session_id)
+    def end(self, session: Session | None) -> None:
+        """The MCP session that said the hello is over."""
         if session is not None:
             self._service.sessions.ended(session)
             self._service.forget(session)
-
-    def session(self, session_id: str | None) -> Session | None:
-        return None if session_id is None else self._service.sessions.get(session_id)
 
 
 class _Handshake:

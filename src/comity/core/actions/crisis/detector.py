@@ -19,8 +19,6 @@ DATA: tuple[str, ...] = tuple(f"crisis/lexicon/{language}.json" for language in 
 
 MOST_SIGNALS = 50
 _REACH = 160  # characters on each side of a match that may say something about it
-_CLAUSE = 32  # characters before a match in which a negation governs it
-_DENIAL = 12  # the same for a match that has a negation of its own
 _QUOTED = re.compile(
     "\"[^\"]{2,300}\"|“[^”]{2,300}”|«[^»]{2,300}»|„[^“”]{2,300}[“”]|「[^」]{2,300}」|『[^』]{2,300}』|《[^》]{2,100}》"
     r"|(?<!\w)['‘](?=\w)[^\n]{2,300}?['’](?!\w)"
@@ -138,6 +136,7 @@ class _Reader:
         self, language: Language, hits: Sequence[Hit], folded: Folded, quoted: Sequence[tuple[int, int]]
     ) -> None:
         self._language = language.code
+        self._gap = language.gap
         self._names = {number: name for name, number in language.context.items()}
         self._hits = [hit for hit in hits if hit[2] in self._names]
         self._folded = folded
@@ -152,8 +151,8 @@ class _Reader:
         ]
         span = self._folded.span(start, end)
         subject = _subject(near, start, end)
-        negated = _negated(near, slots, self._folded.text)
-        hyperbole = any(name == "HYPERBOLE" and (start <= a < end or 0 <= a - end <= 14) for name, a, _ in near)
+        negated = _negated(near, slots, self._folded.text, self._gap)
+        hyperbole = any(name == "HYPERBOLE" and (start <= a < end or 0 <= a - end <= self._gap // 2 + 2) for name, a, _ in near)
         return Signal(
             category=rule.category,
             severity="low" if hyperbole else self._severity(near, rule, lowered=negated or subject == "other"),
@@ -211,12 +210,12 @@ def _subject(near: Near, start: int, end: int) -> Subject:
     return "self" if before[1] == "I" else "other"
 
 
-def _negated(near: Near, slots: Spans, text: str) -> bool:
+def _negated(near: Near, slots: Spans, text: str, gap: int) -> bool:
     start, end = slots[0][0], max(b for _, b in slots)
     own = [(a, b) for name, a, b in near if name == "NEG" and _covered(a, b, slots)]
-    reach = _CLAUSE if not own else _DENIAL  # "I don't want to live" is no denial, and hardly ever denied
+    reach = gap // 2 if own else gap + gap // 3  # "I don't want to live" is no denial, and hardly ever denied
     for name, a, b in near:
-        if name == "NEG_AFTER" and end - 2 <= a <= end + 12:
+        if name == "NEG_AFTER" and end - 2 <= a <= end + gap // 2:
             return True
         if name not in {"NEG", "NEG_FAR"} or a >= end or b < start - reach or (a, b) in own:
             continue

@@ -62,6 +62,7 @@ class Language(Struct, frozen=True):
     """`rules` are found by the concept of their last slot; `context` by the name in `CONTEXT`."""
 
     code: str
+    gap: int
     rules: Mapping[int, tuple[Rule, ...]]
     context: Mapping[str, int]
 
@@ -126,6 +127,7 @@ class _Builder:
                 self.ends.add(number)
         return Language(
             file.language,
+            file.gap,
             {number: tuple(found) for number, found in by_end.items()},
             {name: numbers[name] for name in CONTEXT if name in numbers},
         )

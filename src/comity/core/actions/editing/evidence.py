@@ -27,7 +27,9 @@ def uncertainty_of(text: str, *, doubtful: bool) -> Uncertainty:
 
 
 def is_doubtful(findings: Iterable[Finding], rewrite: Rewrite) -> bool:
-    return bool(rewrite.withdrawn) or any(finding.quoted or finding.severity == "low" for finding in findings)
+    done = {(edit.start, edit.end) for edit in rewrite.edits}
+    left = (finding for finding in findings if (finding.start, finding.end) not in done)
+    return bool(rewrite.withdrawn) or any(finding.quoted or finding.severity == "low" for finding in left)
 
 
 def edit_rows(edits: Sequence[Edit], *, applied: bool) -> list[dict[str, Any]]:

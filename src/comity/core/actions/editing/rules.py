@@ -3,7 +3,8 @@
 - `match` is an expression on the folded text, without regard to capitals; it names whole words by itself.
 - A rule counts only where its context allows: `needs` and `unless` look at the sentence around the match,
   `before`, `unless_before` and `unless_after` at the words next to it.
-- A rule without `replace` only flags. `{1}` in a replacement stands for the first group as it was written.
+- A rule without `replace` only flags. So does one whose neighbours are not those that `reword_before` and
+  `reword_after` ask for: there the replacement would not be grammatical, or would say more. `{1}` in a replacement stands for the first group as it was written.
 - In a quotation a rule flags with severity low and proposes nothing: the words are somebody else's.
 - A rule marked `clinical: skip` is silent when the text is of a clinical domain, where its words are terms.
 - Each rule reports at most `FINDINGS_PER_RULE` places, which keeps an answer smaller than a hostile question.
@@ -43,6 +44,8 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     before: str = ""
     unless_before: str = ""
     unless_after: str = ""
+    reword_before: str = ""
+    reword_after: str = ""
     clinical: Literal["keep", "skip"] = "keep"
 
 
@@ -79,6 +82,8 @@ class CompiledRule(Struct, frozen=True, kw_only=True):
     before: re.Pattern[str] | None
     unless_before: re.Pattern[str] | None
     unless_after: re.Pattern[str] | None
+    reword_before: re.Pattern[str] | None
+    reword_after: re.Pattern[str] | None
 
 
 def ruleset(data: bytes) -> Ruleset:
@@ -101,6 +106,8 @@ def compiled(rules: Ruleset) -> tuple[CompiledRule, ...]:
             before=expression(rule.before, r"(?:{})\s*$"),
             unless_before=expression(rule.unless_before, r"(?:{})\s*$"),
             unless_after=expression(rule.unless_after, r"\s*(?:{})"),
+            reword_before=expression(rule.reword_before, r"(?:{})\s*$"),
+            reword_after=expression(rule.reword_after, r"\s*(?:{})"),
         )
         for rule in rules.rules
     )
@@ -121,7 +128,7 @@ def find(passage: Passage, rules: Iterable[CompiledRule], *, clinical: bool = Fa
             start, end = match.span()
             if passage.is_link(start, end) or not _applies(rule, passage, start, end):
                 continue
-            found.append(_finding(rule.rule, passage, match))
+            found.append(_finding(rule, passage, match))
             places += 1
             if places == FINDINGS_PER_RULE:
                 break
@@ -164,12 +171,13 @@ def _applies(rule: CompiledRule, passage: Passage, start: int, end: int) -> bool
     return not (rule.unless_after and rule.unless_after.match(text, end, end + _BESIDE))
 
 
-def _finding(rule: Rule, passage: Passage, match: re.Match[str]) -> Finding:
+def _finding(compiled_rule: CompiledRule, passage: Passage, match: re.Match[str]) -> Finding:
+    rule = compiled_rule.rule
     start, end = match.span()
     text = passage.text[start:end]
     quoted = passage.is_quoted(start, end)
     replacement = None
-    if rule.replace is not None and not quoted:
+    if rule.replace is not None and not quoted and _rewords(compiled_rule, passage.folded, start, end):
         written = _GROUP.sub(lambda group: _group(passage.text, match, int(group[1])), rule.replace)
         replacement = match_case(text, written)
     return Finding(
@@ -183,6 +191,12 @@ def _finding(rule: Rule, passage: Passage, match: re.Match[str]) -> Finding:
         quoted=quoted,
         replacement=replacement,
     )
+
+
+def _rewords(rule: CompiledRule, text: str, start: int, end: int) -> bool:
+    if rule.reword_before and not rule.reword_before.search(text[max(0, start - _BESIDE) : start]):
+        return False
+    return not rule.reword_after or rule.reword_after.match(text, end) is not None
 
 
 def _group(text: str, match: re.Match[str], number: int) -> str:

@@ -19,7 +19,7 @@ CATEGORY = "shame_blame"
 REASON = "Says who is to blame where saying what happened is enough."
 
 _ENDS = r"(?=\s*(?:[.!?;]|$|[\r\n])|,?\s+(?:so|but|and)\s+(?:you|we|please)\b|,\s+(?:you|we|please)\b)"
-_NOUNS = r"(the|your|this|that|these|those|an?)\s+([a-z][a-z-]{0,24}(?:\s[a-z][a-z-]{0,24}){0,3})"
+_NOUNS = r"(the|your|our|this|that|these|those|an?)\s+([a-z][a-z-]{0,24}(?:\s[a-z][a-z-]{0,24}){0,3})"
 _FAILED = re.compile(
     r"\byou(\s+have|'ve)?\s+failed\b(?:\s+to\s+([a-z]{3,10})\s+"
     + _NOUNS

@@ -16,7 +16,7 @@ from unicodedata import normalize
 from msgspec import Struct
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’ʼ＇][^\W_]+)*")  # noqa: RUF001 the apostrophes people type
-_JOINS: Final = re.compile(r"[\s\-‐‑–/_'’\"“”*]*")  # noqa: RUF001 dashes and quotes do not end a phrase
+_JOINS: Final = re.compile(r"[\s\-‐‑–/_&'’\"“”*]*")  # noqa: RUF001 dashes and quotes do not end a phrase
 _ENDS_SENTENCE: Final = re.compile(r"[!?;。！？؟।]|\.(?:\s|$)|\n\s*\n|\n\s*[-*•]")  # noqa: RUF001
 _ENDS_CLAUSE: Final = re.compile(r"[,:()\[\]，、：؛،—]|\s[-–]\s")  # noqa: RUF001
 _APOSTROPHES: Final = str.maketrans("’ʼ＇", "'''")  # noqa: RUF001

@@ -220,7 +220,6 @@ def _read_scopes(listed: str) -> tuple[str, ...]:
         if len(scope) != 1:
             scopes_of(scopes[:position])
             raise _scope_format()
-    scopes_of(scopes)  # before anything that stands behind them
     return tuple(scopes)
 
 

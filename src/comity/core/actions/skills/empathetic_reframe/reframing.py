@@ -77,6 +77,8 @@ def _findings(passage: Passage, rules: Sequence[CompiledRule], tone: str) -> lis
         for first in softened(passage):
             found = [other for other in found if other.end <= first.start or other.start >= first.end]
             found.append(first)
+    # a phrase is informal or it is not: where it cannot be reworded there is nothing to say about it
+    found = [one for one in found if one.category != "formality" or one.replacement is not None]
     found.sort(key=lambda finding: (finding.start, -finding.end))
     return found
 

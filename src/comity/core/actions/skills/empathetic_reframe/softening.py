@@ -19,28 +19,39 @@ REASON: Final = (
     "Says that the news is hard for the reader before giving it; what is refused or asked stays the same."
 )
 
-_NOT: Final = (
-    r"(?:cannot|can't|can not|do not|don't|will not|won't|could not|couldn't|did not|didn't|are unable to|am unable to"
-    r"|are not able to|aren't able to|are not in a position to)"
+# what one cannot do may be anything the reader asked for; what one does not or will not do may be good news
+_CANNOT: Final = (
+    r"(?:cannot|can't|can not|could not|couldn't|(?:are|am) (?:unable|not able) to|aren't able to"
+    r"|are not in a position to)"
 )
-_REFUSED: Final = (
-    r"(?:accept|accommodate|allow|approve|assist|book|cancel|change|compensate|cover|deliver|exchange|extend|find"
-    r"|fulfil|fulfill|give you|grant|help you|help with|honour|honor|issue|make an exception|make changes|offer|permit"
-    r"|process|provide|refund|reimburse|repair|replace|reschedule|reserve|return|schedule|send|serve|ship|support"
-    r"|take back|upgrade|waive)"
+_DOES_NOT: Final = r"(?:do not|don't|will not|won't)"
+_NEVER_WELCOME: Final = (
+    r"accommodate|compensate|deliver|exchange|extend|give you|grant|help you|make an exception|offer|provide|refund"
+    r"|reimburse|repair|ship|take back|waive"
 )
+_SOMETIMES_WELCOME: Final = (
+    r"approve your|assist|book|cancel|change|cover|find your|fulfil|fulfill|help with|honou?r|issue|make changes|process"
+    r"|replace|reschedule|reserve|return|schedule|send|serve|upgrade"
+)
+_ASKED_BY_YOU: Final = r"(?:accept|allow|permit|support) your?"
 _POLICY: Final = r"(?:(?:as per|per|under) our (?:policy|policies|terms|terms and conditions),?\s+)"
 _BAD_NEWS: Final = re.compile(
-    r"(?:unfortunately|regrettably|sadly),?\s+(?=(?:we|you|your|the|this|that|there|it|our|i|they|as per)\b)",
+    r"(?:unfortunately|regrettably),?\s+(?=(?:we|you|your|the|this|that|there|it|our|i|they|as per)\b)",
     re.IGNORECASE,
 )
 _REFUSAL: Final = re.compile(
-    rf"(?P<policy>{_POLICY})?(?P<who>we|i)\s+(?:currently\s+)?{_NOT}\s+(?:currently\s+)?{_REFUSED}\b",
+    rf"{_POLICY}?(?P<who>we|i)\s+(?:currently\s+)?"
+    rf"(?:{_CANNOT}\s+(?:currently\s+)?(?:{_NEVER_WELCOME}|{_SOMETIMES_WELCOME}|{_ASKED_BY_YOU})"
+    rf"|{_DOES_NOT}\s+(?:currently\s+)?(?:{_NEVER_WELCOME}|{_ASKED_BY_YOU}))\b",
     re.IGNORECASE,
 )
 _UNDER: Final = re.compile(r"(?:as per|per|under)(?= our)", re.IGNORECASE)
 _SORRY: Final = re.compile(r"\b(?:sorry|apolog\w{1,6}|regret(?:s|fully)?|afraid)\b", re.IGNORECASE)
-_NO_REGRET: Final = re.compile(r"\b(?:enough|without you|any fees?|any charges?)\b|\?", re.IGNORECASE)
+_NO_REGRET: Final = re.compile(
+    r"\?|\b(?:enough|without you|any (?:fees?|charges?|problems?|errors?|issues?|faults?|bugs?|damage|signs?)|better"
+    r"|die[ds]?|dead|death|passed away|funeral|killed|suicide|cancer|abus\w{1,4}|violen\w{1,3}|harass\w{1,5})\b",
+    re.IGNORECASE,
+)
 _WE: Final = re.compile(r"\b(?:we|our|us|we're|we've|we'll)\b", re.IGNORECASE)
 _I: Final = re.compile(r"\b(?:I|I'm|I've|I'll|my|me)\b")
 
@@ -54,7 +65,8 @@ def softened(passage: Passage) -> Iterator[Finding]:
             continue
         news = _BAD_NEWS.match(passage.folded, start)
         refusal = _REFUSAL.match(passage.folded, news.end() if news else start)
-        if news or refusal:
+        shouted = passage.text[start : start + 12].isupper()
+        if (news or refusal) and not shouted:
             yield _finding(passage, start, news, refusal)
             return
 

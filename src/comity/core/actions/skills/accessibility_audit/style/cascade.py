@@ -15,7 +15,7 @@ from comity.core.actions.skills.accessibility_audit.style.colour import BLACK, C
 from comity.core.actions.skills.accessibility_audit.style.selectors import match
 from comity.core.actions.skills.accessibility_audit.style.sheet import Declarations, Sheet, read_declarations
 
-WORK = 4_000_000
+WORK = 1_500_000
 
 _INHERITED = frozenset({"letter-spacing", "word-spacing", "line-height", "text-shadow", "text-indent"})
 _KEYWORDS = frozenset({"inherit", "initial", "unset", "revert", "revert-layer"})

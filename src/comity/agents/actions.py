@@ -1,0 +1,57 @@
+"""The agent that calls actions: `comity up --agent actions`.
+
+A request is one text part that holds JSON, `{"action": name, "input": {…}}`; other parts may say what they
+like. The reply holds JSON as the lines of `comity actions` do: `{"ok": true, "data": {…}}`, or
+`{"ok": false, "error": sentence}`. The signature of the envelope vouches for both.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from comity.agents.behaviour import saying
+from comity.clients.pages import Pages
+from comity.core.actions.envelope import INVALID_PAYLOAD, MALFORMED, invoke_issues, refusal
+from comity.core.envelope.envelope import VacantEnvelope
+from comity.core.envelope.message import A2AMessage
+from comity.core.errors import ComityError, MalformedError
+from comity.core.wire import strict_json
+from comity.doors.dialects import sentence_for_strangers
+from comity.pipeline.actions.library import Library
+from comity.pipeline.actions.runner import Runner
+
+
+class ActionsAgent:
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    async def __call__(self, envelope: VacantEnvelope) -> A2AMessage:
+        return saying(strict_json.dumps(await self._reply(envelope)).decode())
+
+    async def aclose(self) -> None:
+        await self._runner.aclose()
+
+    async def _reply(self, envelope: VacantEnvelope) -> dict[str, Any]:
+        asked = next(_objects(envelope), None)
+        if asked is None:
+            return refusal(MALFORMED)
+        if issues := invoke_issues(asked):
+            return refusal(INVALID_PAYLOAD, issues)
+        try:
+            return {"ok": True, "data": await self._runner.call(asked["action"], asked["input"])}
+        except ComityError as refused:
+            return refusal(sentence_for_strangers(refused))
+
+
+def load_actions() -> ActionsAgent:
+    """The actions that come with Comity. Strangers call them, so no private page is fetched."""
+    return ActionsAgent(Runner(Library("enhanced"), Pages()))
+
+
+def _objects(envelope: VacantEnvelope) -> Iterator[dict[str, Any]]:
+    for part in envelope.payload.parts:
+        try:
+            value = strict_json.loads(part.text.encode())
+        except (MalformedError, UnicodeEncodeError):
+            continue
+        if isinstance(value, dict):
+            yield value

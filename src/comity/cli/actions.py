@@ -1,0 +1,204 @@
+"""`comity actions`: the skills on stdin and stdout for programs, and one at a time for people.
+
+Without a word behind it the command serves until its input ends, in the mode asked for. `list` and `run` are
+for people; they know all that the enhanced mode knows.
+"""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+import comity
+from comity.cli.colour import colour_wanted, paint
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Json
+from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
+from comity.core.errors import ConfigError, MalformedError
+from comity.core.wire import strict_json
+
+if TYPE_CHECKING:
+    from comity.core.actions.action import Mode
+    from comity.pipeline.actions.library import Library
+    from comity.pipeline.actions.runner import Runner
+
+app = new_app()
+
+COMPAT: Final = "1.0"
+
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin", metavar="MODULE", help="A module with actions of yours; may be given several times."
+    ),
+]
+Private = Annotated[
+    bool,
+    typer.Option("--allow-private-pages", help="Also fetch pages from private networks and this machine."),
+]
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog="""
+    comity actions  answer requests, one per line, as the reference server does
+    comity actions --enhanced  with ids on every refusal, and evidence in every answer
+    comity actions --jsonrpc --enhanced  the same as JSON-RPC 2.0
+    comity actions list  what there is
+    comity actions run supportive_reply --input '{"message":"hello","risk_level":"low"}'  call one
+    """,
+)
+def actions(
+    context: typer.Context,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="The recorded wire of 0.1.1; this is the default.")
+    ] = False,
+    compat: Annotated[
+        str | None,
+        typer.Option("--compat", metavar=COMPAT, help="The shapes and texts of release 1.0.8."),
+    ] = None,
+    enhanced: Annotated[
+        bool, typer.Option("--enhanced", help="Ours: ids on refusals, evidence, plugins, describe_action.")
+    ] = False,
+    jsonrpc: Annotated[
+        bool, typer.Option("--jsonrpc", help="Speak JSON-RPC 2.0, in lines or Content-Length frames.")
+    ] = False,
+    plugin: Plugins = None,
+    allow_private_pages: Private = False,
+) -> None:
+    """Serve the actions on standard input and output, or list and run them.
+
+    Each request is one line of JSON, and so is each reply. The process ends when its input does.
+    """
+    flags = [strict, compat is not None, enhanced]
+    if context.invoked_subcommand is not None:
+        if any((*flags, jsonrpc, plugin, allow_private_pages)):
+            raise ConfigError(f"write the options behind the word {context.invoked_subcommand}")
+        return
+    if sum(flags) > 1:
+        raise ConfigError("--strict, --compat and --enhanced exclude each other; choose one")
+    if compat not in {None, COMPAT}:
+        raise ConfigError(f"--compat knows {COMPAT} only, not {str(compat)[:40]!r}")
+    mode: Mode = "enhanced" if enhanced else "compat" if compat else "strict"
+    from comity.doors.actions.stdio import serve_stdio
+
+    runner = _runner(_library(mode, plugin), allow_private=allow_private_pages)
+    serve_stdio(runner, comity.__version__, jsonrpc=jsonrpc)
+
+
+@app.command(
+    "list",
+    cls=HelpfulCommand,
+    epilog="""
+    comity actions list  the names and what they are for
+    comity actions list --json  with their schemas, for programs
+    """,
+)
+def list_actions(plugin: Plugins = None, as_json: Json = False) -> None:
+    """List the actions, with what each needs and what it may be used for."""
+    registry = _library("enhanced", plugin).registry
+    if as_json:
+        print_json({"actions": registry.descriptions()})
+        return
+    rows = [
+        (
+            entry.name,
+            ", ".join(entry.contract.input_schema.get("required", ())) or "see --json",
+            one_line(entry.contract.boundary),
+        )
+        for entry in registry.entries()
+    ]
+    print_table(("action", "needs", "boundary"), rows, unbroken="action")
+
+
+@app.command(
+    "run",
+    cls=HelpfulCommand,
+    epilog="""
+    comity actions run empathetic_reframe --input '{"message":"We cannot refund you"}'  call one
+    comity actions run cognitive_accessibility_audit --input - < input.json  with a longer input
+    """,
+)
+def run_action(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The action; `comity actions list` has them.")],
+    given: Annotated[
+        str, typer.Option("--input", metavar="JSON", help="Its input, a JSON object; - reads standard input.")
+    ],
+    plugin: Plugins = None,
+    allow_private_pages: Private = False,
+    as_json: Json = False,
+) -> None:
+    """Call one action and print what it says."""
+    runner = _runner(_library("enhanced", plugin), allow_private=allow_private_pages)
+    data = asyncio.run(_called(runner, name, _input(given)))
+    if as_json:
+        print_json(data)
+    else:
+        _print(data)
+
+
+async def _called(runner: "Runner", name: str, given: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return await runner.call(name, given)
+    finally:
+        _tell("")
+        await runner.aclose()
+
+
+def _library(mode: "Mode", plugins: list[str] | None) -> "Library":
+    from comity.pipeline.actions.library import Library
+    from comity.pipeline.actions.plugins import announced_plugins, load_plugins
+
+    named = load_plugins(plugins or ())
+    announced = announced_plugins(note, named) if mode == "enhanced" else ()
+    return Library(mode, (*named, *announced))
+
+
+def _runner(library: "Library", *, allow_private: bool) -> "Runner":
+    from comity.clients.pages import Pages
+    from comity.pipeline.actions.runner import Runner
+
+    return Runner(library, Pages(allow_private=allow_private, tell=_tell))
+
+
+def _tell(doing: str) -> None:
+    """At a terminal, in one line that is written over; a program is told nothing."""
+    if colour_wanted(sys.stderr):
+        sys.stderr.write("\r\x1b[K" + paint(one_line(doing)[:79], "dim", wanted=True))
+        sys.stderr.flush()
+
+
+def _input(written: str) -> dict[str, Any]:
+    text = sys.stdin.read() if written == "-" else written
+    try:
+        value = strict_json.loads(text.encode(errors="surrogatepass"), lone_surrogates=True)
+    except MalformedError as fault:
+        raise ConfigError(f"--input is no JSON: {fault.message}") from None
+    if not isinstance(value, dict):
+        raise ConfigError('--input must be a JSON object, such as {"message": "hello"}')
+    return value
+
+
+def _print(data: dict[str, Any]) -> None:
+    print_fields(
+        [
+            ("action", data["action"]),
+            ("boundary", one_line(data["boundaryNotice"])),
+            ("uncertainty", data["uncertainty"]),
+        ]
+    )
+    for name, value in (("assumptions", data["assumptions"]), *data["output"].items()):
+        print_line()
+        print_line(paint(one_line(name), "bold", wanted=colour_wanted()))
+        _print_value(value)
+
+
+def _print_value(value: Any) -> None:
+    if isinstance(value, str):
+        print_foreign(value)
+    elif isinstance(value, list):
+        for item in value:
+            print_line(f"- {one_line(item if isinstance(item, str) else strict_json.dumps(item).decode())}")
+    else:
+        print_line(one_line(strict_json.dumps(value).decode()))

@@ -1,0 +1,164 @@
+"""`comity mcp`: MCP on standard input and output, for a client that starts it.
+
+It joins the node that runs on the data folder, so that all clients, the command line and the pages share sessions
+and identity. Where none runs, it is one by itself, and opens a room when it is first used.
+"""
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, settings_of, whole_number
+from comity.core.errors import ConfigError
+from comity.core.peering.demands import Demands
+from comity.core.peering.profiles import read_profile
+from comity.doors.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
+
+app = new_app()
+
+_TRUE = frozenset({"true", "1", "yes", "y", "on"})
+_FALSE = frozenset({"false", "0", "no", "n", "off"})
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity mcp  serve a client on standard input and output
+    comity mcp --tool-profile core  without the tools for files and shared state
+    comity mcp --rooms vcp,actions  only these rooms
+    comity install claude-code  let a client start it by itself
+    """,
+)
+def mcp(
+    tool_profile: Annotated[
+        str | None,
+        typer.Option(
+            "--tool-profile",
+            metavar="PROFILE",
+            help="Which vdo_* tools are there: core, file, state or full. Also VDON_MCP_TOOL_PROFILE.",
+        ),
+    ] = None,
+    rooms: Annotated[
+        str | None,
+        typer.Option(
+            "--rooms", metavar="A,B", help="Rooms to offer: vcp, vacant, actions, vdo; all if not set."
+        ),
+    ] = None,
+    max_message_bytes: Annotated[
+        str | None,
+        typer.Option(
+            "--max-message-bytes",
+            metavar="N",
+            help="The longest message; 1048576 if not set. Also VDON_MCP_MAX_MESSAGE_BYTES.",
+        ),
+    ] = None,
+    join_token_secret: Annotated[
+        str | None,
+        typer.Option(
+            "--join-token-secret",
+            metavar="SECRET",
+            help="What join tokens are checked with. Better as VDON_MCP_JOIN_TOKEN_SECRET: a flag can be seen.",
+        ),
+    ] = None,
+    enforce_join_token: Annotated[
+        str | None,
+        typer.Option(
+            "--enforce-join-token",
+            metavar="BOOL",
+            help="Let nobody join without a valid token. Also VDON_MCP_ENFORCE_JOIN_TOKEN.",
+        ),
+    ] = None,
+    allow_peer_stream_ids: Annotated[
+        str | None,
+        typer.Option(
+            "--allow-peer-stream-ids",
+            metavar="A,B",
+            help="The only peers that may join. Also VDON_MCP_ALLOW_PEER_STREAM_IDS.",
+        ),
+    ] = None,
+    require_session_mac: Annotated[
+        str | None,
+        typer.Option(
+            "--require-session-mac",
+            metavar="BOOL",
+            help="Drop what peers send without a code. Also VDON_MCP_REQUIRE_SESSION_MAC.",
+        ),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+) -> None:
+    """Serve MCP on standard input and output, for a client that starts this.
+
+    Joins the node that runs on the data folder; where none runs, it works by itself.
+    """
+    opening = Opening(
+        rooms=_rooms(rooms),
+        profile=_given("--tool-profile", tool_profile, read_profile, "full"),
+        max_message_bytes=_given("--max-message-bytes", max_message_bytes, _limit, MESSAGE_LIMIT),
+        demands=Demands(
+            join_token_secret=_given("--join-token-secret", join_token_secret, _text, None),
+            enforce_join_token=_given("--enforce-join-token", enforce_join_token, _yes_no, False),
+            require_session_mac=_given("--require-session-mac", require_session_mac, _yes_no, False),
+            allow_peer_stream_ids=_given("--allow-peer-stream-ids", allow_peer_stream_ids, _names, ()),
+        ),
+    )
+    opening.demands.check()
+    settings = settings_of(data, config).settings
+    link = _running(settings.data, opening)
+    if link is not None:
+        from comity.cli.mcp_attach import pump
+
+        pump(link)
+    else:
+        from comity.cli.mcp_guest import serve_alone
+
+        serve_alone(settings, opening)
+
+
+def _running(folder: Any, opening: Opening) -> Any:
+    from comity.store.claim import running_node
+
+    node = running_node(folder)
+    if node is None or not node.mcp_socket:
+        return None
+    from comity.cli.mcp_attach import attach
+
+    return attach(node.mcp_socket, opening)
+
+
+def _given(flag: str, typed: str | None, read: Any, otherwise: Any) -> Any:
+    """The flag, else its variable, else the default; who typed it wrong is told how he typed it."""
+    variable = "VDON_MCP_" + flag[2:].replace("-", "_").upper()
+    if typed is not None:
+        return read(typed, flag)
+    stated = os.environ.get(variable, "")
+    return read(stated, variable) if stated.strip() else otherwise
+
+
+def _limit(text: str, name: str) -> int:
+    return whole_number(name, text.strip(), 1, LARGEST_LIMIT)
+
+
+def _yes_no(text: str, name: str) -> bool:
+    word = text.strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise ConfigError(f"{name} must be true or false, not {text[:60]!r}")
+    return word in _TRUE
+
+
+def _names(text: str, _name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _text(text: str, _name: str) -> str | None:
+    return text.strip() or None
+
+
+def _rooms(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    from comity.core.mcp.rooms import check_rooms
+
+    return check_rooms(_names(text, "--rooms"))

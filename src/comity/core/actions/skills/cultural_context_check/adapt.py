@@ -1,0 +1,123 @@
+"""The one change that is made to a message: a greeting or an address that does not travel.
+
+- `hey`, `guys` and `dude` go only where they address the reader: at the head of a sentence, behind a word of
+  thanks or welcome, and in `you guys`. In `they said hey` and `girls, guys and kids` they are content and stay.
+- What is quoted stays. Nothing else of the message changes: no other word, number, sign or order.
+- *strict* and *compat* leave the words out, with the comma that would dangle; *enhanced* puts a neutral word
+  there. A message that would be empty is left as it is.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+_QUOTED: Final = re.compile(r"\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”|«[^»\n]{0,400}»")
+_WHO: Final = r"(?:you[ ]guys|guys|dudes?)(?!['’\w-])"  # noqa: RUF001 both apostrophes
+# A list (`guys, girls and kids`) addresses nobody.
+_LIST: Final = r"[ ](?:girls|gals|ladies|women|men|boys|kids|dudes?|guys|and|or|who|that)\b"
+_HEAD: Final = re.compile(
+    r"(?:(?<=\A)|(?<=[.!?…][ ])|(?<=\n))"
+    rf"(?:(?P<hey>hey)(?P<there>[ ]there)?(?:,?[ ](?P<who>{_WHO}))?(?P<stop>[ ]?(?:[,!.:–—-]|\Z))"  # noqa: RUF001
+    r"|(?P<named>hey)(?=[ ](?-i:[A-Z])[\w'’.-]{0,30}(?:[ ](?-i:[A-Z])[\w'’.-]{0,30})?[,!])"  # noqa: RUF001
+    rf"|(?P<call>{_WHO})(?P<comma>[ ]?[,!]))(?!{_LIST})",
+    re.IGNORECASE,
+)
+_TAIL: Final = re.compile(
+    r"(?:(?<=\A)|(?<=[.!?,;:…][ ])|(?<=\n))"
+    r"(?:(?:welcome|thanks|hello|hi|sorry|cheers|bye|congratulations|congrats|well[ ]done|(?:good|great)[ ](?:job|work))"
+    r"(?P<lead>,?[ ])|(?:yes|no|ok|okay|please|thank[ ]you)(?P<paused>,[ ]))"
+    rf"(?P<who>{_WHO})(?!,{_LIST})(?=[ ]?(?:[.!?,]|\Z))",
+    re.IGNORECASE,
+)
+_YOU: Final = re.compile(r"\b(?P<you>you)[ ]guys(?!['’\w-])", re.IGNORECASE)  # noqa: RUF001
+
+
+class Edit(Struct, frozen=True):
+    start: int
+    end: int
+    replacement: str
+
+
+def adapt(message: str, *, neutral: bool) -> tuple[str, list[Edit]]:
+    """The message with its edits made, and the edits; `neutral` puts a word in the place of those left out."""
+    quoted = [match.span() for match in _QUOTED.finditer(message)]
+    edits: list[Edit] = []
+    passes: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], bool], str]], ...] = (
+        (_HEAD, _head),
+        (_TAIL, _tail),
+        (_YOU, _you),
+    )
+    for pattern, replace in passes:
+        for match in pattern.finditer(message):
+            if match["named"] if pattern is _HEAD else None:
+                start, end = match.span("named")
+                edit = Edit(start, end if neutral else end + 1, "Hello" if neutral else "")
+            else:
+                edit = Edit(*_reach(message, match, pattern, neutral=neutral), replace(match, neutral))
+            edits.append(edit)
+    edits = _apart(edits, quoted)
+    result = _made(message, edits)
+    return (result, edits) if result.strip() else (message, [])
+
+
+def _head(match: re.Match[str], neutral: bool) -> str:
+    if not neutral:
+        return ""
+    who = (match["who"] or match["call"] or "").lower()
+    several = who.endswith("guys") or who == "dudes"
+    if match["call"]:
+        return f"Everyone{match['comma']}" if several else ""
+    return f"Hello{' everyone' if several else ''}{match['stop']}"
+
+
+def _tail(match: re.Match[str], neutral: bool) -> str:
+    who = match["who"].lower()
+    several = who.endswith("guys") or who == "dudes"
+    return f"{match['lead'] or match['paused']}everyone" if neutral and several else ""
+
+
+def _you(match: re.Match[str], neutral: bool) -> str:
+    return f"{match['you']} all" if neutral else match["you"]
+
+
+def _reach(message: str, match: re.Match[str], pattern: re.Pattern[str], *, neutral: bool) -> tuple[int, int]:
+    """What is left out at the head of a sentence takes the space behind it along."""
+    start, end = match.span()
+    if pattern is _TAIL:
+        start = match.start("lead" if match["lead"] else "paused")
+    if pattern is _HEAD and not (neutral and _head(match, neutral)):
+        while end < len(message) and message[end] in " \t":
+            end += 1
+    return start, end
+
+
+def _apart(edits: list[Edit], quoted: list[tuple[int, int]]) -> list[Edit]:
+    """In order, none over another (the first kind wins), none within a quotation."""
+    taken: list[Edit] = []
+    at = 0
+    last = 0
+    for edit in sorted(edits, key=lambda each: each.start):
+        while at < len(quoted) and quoted[at][1] <= edit.start:
+            at += 1
+        inside = at < len(quoted) and quoted[at][0] <= edit.start
+        if edit.start >= last and not inside:
+            taken.append(edit)
+            last = edit.end
+    return taken
+
+
+def _made(message: str, edits: list[Edit]) -> str:
+    parts = []
+    last = 0
+    for edit in edits:
+        parts.append(message[last : edit.start])
+        parts.append(edit.replacement)
+        last = edit.end
+        opens = not edit.replacement and message[edit.start : edit.start + 1].isupper()
+        if opens and message[last : last + 1].islower():
+            parts.append(message[last].upper())
+            last += 1
+    parts.append(message[last:])
+    return "".join(parts)

@@ -1,0 +1,139 @@
+"""A task of the extension `io.modelcontextprotocol/tasks`: work that outlives the request it came with.
+
+    working <-> input_required        while it runs
+    completed | failed | cancelled    the end; nothing changes after it
+
+- What a tool refuses is *completed*, with `isError` in its result. *failed* is for errors of the protocol and
+  for a process that died.
+- A question has a key that is used once in the life of its task. An answer counts when its key is open and it
+  is an object; all else is passed over, and what is unanswered stays open.
+- Functions here give the task as it is next, or the same object where nothing changes.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.core.guard.audit import timestamp
+from comity.core.mcp.results import InputRequest, Json
+from comity.core.wire import strict_json
+from comity.core.wire.jsonrpc import INTERNAL_ERROR, RpcError
+
+Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
+
+KEPT: Final = 7200.0
+LONGEST: Final = 3600.0
+"""Seconds a task may run: what came of it can still be fetched for as long again."""
+POLL_MS: Final = 500
+
+_DEPTH: Final = strict_json.DEPTH + 16
+
+DIED: Final = RpcError(
+    INTERNAL_ERROR, "the node stopped before this task was done; call the tool again for a new one"
+)
+
+
+class Question(Struct, frozen=True):
+    method: str
+    params: Json
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """As it is stored. `holder` is the process that runs it; `answers` are those it may not have seen yet."""
+
+    id: str
+    owner: str
+    holder: str
+    created: float
+    updated: float
+    kept: float = KEPT
+    status: Status = "working"
+    questions: dict[str, Question] = {}
+    answers: dict[str, Json] = {}
+    result: Json | None = None
+    error: RpcError | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.status in ("completed", "failed", "cancelled")
+
+    @property
+    def expires(self) -> float:
+        return self.created + self.kept
+
+
+def asking(task: Task, requests: Mapping[str, InputRequest], now: float) -> Task:
+    if task.over:
+        return task
+    more = {key: Question(one.method, dict(one.params)) for key, one in requests.items()}
+    return replace(task, status="input_required", questions={**task.questions, **more}, updated=now)
+
+
+def answered(task: Task, given: Mapping[str, Any], now: float) -> Task:
+    if task.over:
+        return task
+    taken = {key: one for key, one in given.items() if key in task.questions and isinstance(one, dict)}
+    if not taken:
+        return task
+    still = {key: one for key, one in task.questions.items() if key not in taken}
+    status: Status = "input_required" if still else "working"
+    answers = {**task.answers, **taken}
+    return replace(task, status=status, questions=still, answers=answers, updated=now)
+
+
+def ended(task: Task, outcome: bytes | RpcError, now: float) -> Task:
+    """`outcome` is the result of the call as it would have been sent, or the error instead of one."""
+    if task.over:
+        return task
+    over = replace(task, questions={}, answers={}, updated=now)
+    if isinstance(outcome, RpcError):
+        return replace(over, status="failed", error=outcome)
+    return replace(over, status="completed", result=_read(outcome))
+
+
+def cancelled(task: Task, now: float) -> Task:
+    if task.over:
+        return task
+    return replace(task, status="cancelled", questions={}, answers={}, updated=now)
+
+
+def created_json(task: Task) -> Json:
+    """What answers the call that became this task."""
+    return {
+        "taskId": task.id,
+        "status": task.status,
+        "createdAt": timestamp(task.created),
+        "lastUpdatedAt": timestamp(task.updated),
+        "ttlMs": int(task.kept * 1000),
+        "pollIntervalMs": POLL_MS,
+    }
+
+
+def detailed_json(task: Task) -> Json:
+    """What tasks/get answers and notifications tell: with what is asked, or what came of it."""
+    shown = created_json(task)
+    if task.status == "input_required":
+        shown["inputRequests"] = {
+            key: {"method": one.method, "params": one.params} for key, one in task.questions.items()
+        }
+    if task.result is not None:
+        shown["result"] = task.result
+    if task.error is not None:
+        shown["error"] = msgspec.to_builtins(task.error)
+    return shown
+
+
+def to_bytes(task: Task) -> bytes:
+    return strict_json.dumps(msgspec.to_builtins(task))
+
+
+def from_bytes(stored: bytes) -> Task:
+    return msgspec.convert(_read(stored), Task)
+
+
+def _read(data: bytes) -> Any:
+    """What was written here is read here, whatever it holds."""
+    return strict_json.loads(data, depth=_DEPTH, lone_surrogates=True)

@@ -1,0 +1,106 @@
+"""Actions on standard input and output, for a program that started us (actions 1.1).
+
+- Bytes are read and written on the file descriptors themselves: all lines of one read are answered with one
+  write. What anything in this process prints goes to stderr, so that stdout holds replies and nothing else.
+- stderr gets four lines at the start. When the input ends, what was asked is answered and the process
+  ends well; SIGTERM and SIGINT end it at once, and well. When nobody reads the replies any more, it ends.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final, Protocol
+
+from comity.core.actions.action import Mode
+from comity.core.actions.calls import Settled, Work
+from comity.core.actions.machine import NdjsonMachine, Steps
+from comity.core.actions.rpc import RpcMachine
+from comity.doors.dialects import rpc_code
+from comity.pipeline.actions.runner import Runner
+
+READ_SIZE: Final = 65_536
+
+_WIRES: Final[dict[Mode, str]] = {
+    "strict": "the wire of 0.1.1",
+    "compat": "the shapes of 1.0.8",
+    "enhanced": "with evidence",
+}
+
+
+class Machine(Protocol):
+    def receive(self, data: bytes) -> Steps: ...
+
+    def end(self) -> Steps: ...
+
+
+def serve_stdio(runner: Runner, version: str, *, jsonrpc: bool = False) -> None:
+    """Until the input ends."""
+    calls = runner.library.calls
+    machine: Machine = RpcMachine(calls, rpc_code) if jsonrpc else NdjsonMachine(calls)
+    with _stdout_for_replies() as replies, asyncio.Runner() as loop:
+        _end_well_when_told()
+        sys.stderr.write(banner(runner, version, jsonrpc=jsonrpc))
+        sys.stderr.flush()
+        try:
+            while data := os.read(0, READ_SIZE):
+                _drive(machine.receive(data), runner, loop, replies)
+            _drive(machine.end(), runner, loop, replies)
+        except BrokenPipeError:
+            return
+        finally:
+            loop.run(runner.aclose())
+
+
+def banner(runner: Runner, version: str, *, jsonrpc: bool) -> str:
+    registry = runner.library.registry
+    wire = "JSON-RPC 2.0" if jsonrpc else "NDJSON"
+    return (
+        f"comity actions {version}\n"
+        f"Actions: {len(registry.listed)} registered\n"
+        f"Protocol: {wire} on stdin and stdout, {registry.mode}: {_WIRES[registry.mode]}\n"
+        "Ready\n"
+    )
+
+
+def _drive(steps: Steps, runner: Runner, loop: asyncio.Runner, replies: int) -> None:
+    settled: Settled | None = None
+    with contextlib.suppress(StopIteration):
+        while True:
+            step = steps.send(settled)
+            settled = None
+            if isinstance(step, Work):
+                settled = loop.run(runner.settle(step))
+            else:
+                _write(replies, step)
+
+
+def _write(replies: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(replies, view) :]
+
+
+@contextlib.contextmanager
+def _stdout_for_replies() -> Iterator[int]:
+    """A descriptor of our own for the replies; the usual one leads to stderr meanwhile."""
+    sys.stdout.flush()
+    replies = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield replies
+    finally:
+        sys.stdout.flush()
+        os.dup2(replies, 1)
+        os.close(replies)
+
+
+def _end_well_when_told() -> None:
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)

@@ -1,0 +1,70 @@
+"""How a connection to a running node is opened: one line from the client, one line back, then MCP.
+
+The line says what the connection is for: rooms, profile, the longest message, and demands that go on top of
+those of the node.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.errors import ComityError, MalformedError, PeerError
+from comity.core.mcp.catalog import Selection
+from comity.core.peering.demands import Demands
+from comity.core.peering.profiles import read_profile
+
+MESSAGE_LIMIT: Final = 1_048_576
+LARGEST_LIMIT: Final = 64 * MESSAGE_LIMIT
+LONGEST_LINE: Final = 16_384
+PROTOCOL: Final = 1
+
+
+class Opening(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    comity: int = PROTOCOL
+    rooms: tuple[str, ...] | None = None
+    profile: str = "full"
+    max_message_bytes: int = MESSAGE_LIMIT
+    demands: Demands = Demands()
+
+    def selection(self, of_node: Demands) -> Selection:
+        demands = of_node.tightened(self.demands)
+        demands.check()
+        rooms = None if self.rooms is None else frozenset(self.rooms)
+        return Selection(rooms, read_profile(self.profile), demands)
+
+
+class Opened(Struct, frozen=True, kw_only=True):
+    """`error` is a sentence for the person who started the client; then nothing follows."""
+
+    ok: bool
+    error: str = ""
+
+
+def line_of(message: Opening | Opened) -> bytes:
+    return _encoder.encode(message) + b"\n"
+
+
+def read_opening(line: bytes) -> Opening:
+    try:
+        opening = _opening.decode(line)
+    except msgspec.MsgspecError as fault:
+        raise MalformedError(f"the first line does not open a connection: {fault}") from None
+    if opening.comity != PROTOCOL or not 1 <= opening.max_message_bytes <= LARGEST_LIMIT:
+        raise MalformedError("this node opens connections of version 1 with messages of up to 64 MiB")
+    return opening
+
+
+def read_opened(line: bytes) -> None:
+    """Raises what the node says against it."""
+    try:
+        opened = _opened.decode(line)
+    except msgspec.MsgspecError:
+        raise PeerError("what listens there is no node of this version; restart it") from None
+    if not opened.ok:
+        raise ComityError(opened.error)
+
+
+_encoder = msgspec.json.Encoder()
+_opening = msgspec.json.Decoder(Opening)
+_opened = msgspec.json.Decoder(Opened)

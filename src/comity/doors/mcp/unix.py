@@ -1,0 +1,126 @@
+"""MCP on a Unix socket in the data folder: how `comity mcp` of the same user joins a running node.
+
+Who can open the socket is the owner: it lies in a folder closed to others and is closed to others itself.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from comity.core.errors import ComityError, OverloadedError
+from comity.core.mcp.catalog import Selection
+from comity.core.peering.demands import Demands
+from comity.doors.mcp.opening import LONGEST_LINE, Opened, line_of, read_opening
+from comity.doors.mcp.stdio import CHUNK, MOST_UNREAD
+from comity.doors.mcp.stream import McpStream
+
+log = logging.getLogger("comity.mcp")
+
+SOCKET_FILE: Final = "mcp.sock"
+MOST_CONNECTIONS: Final = 256
+_LONGEST_PATH: Final = 100  # the address of a socket has room for about this many bytes
+_OPENING_SECONDS: Final = 5.0
+
+OpenStream = Callable[[Selection, int, Callable[[bytes], None]], McpStream]
+"""A stream for a connection of this selection and message limit, that writes with this function."""
+
+
+def socket_path(data: Path) -> Path:
+    """In the data folder; where that has too long a name, in a folder of this user's own for such files."""
+    path = data / SOCKET_FILE
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        return path
+    name = hashlib.sha256(os.fsencode(data)).hexdigest()[:24]
+    return Path(tempfile.gettempdir()) / f"comity-{os.getuid()}" / f"{name}.sock"
+
+
+class McpSocket:
+    def __init__(self, path: Path, open_stream: OpenStream, *, demands: Demands | None = None) -> None:
+        self._path = path
+        self._open_stream = open_stream
+        self._demands = demands or Demands()
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """The folder is claimed, so a socket that is there is history."""
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+        before = os.umask(0o177)
+        try:
+            self._server = await asyncio.start_unix_server(self._connected, self._path, limit=CHUNK)
+        finally:
+            os.umask(before)
+
+    async def stop(self) -> None:
+        self._server.close()
+        for connection in self._connections:
+            connection.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections)
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError) as end:
+            log.debug("a connection on the socket ended: %s", end)
+        except asyncio.CancelledError:
+            pass  # the node stops
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_OPENING_SECONDS):
+            line = await reader.readline()
+        try:
+            if len(self._connections) > MOST_CONNECTIONS:
+                raise OverloadedError(f"{MOST_CONNECTIONS} clients are connected to this node; close one")
+            if len(line) > LONGEST_LINE:
+                raise OverloadedError("the first line is too long")
+            opening = read_opening(line)
+            selection = opening.selection(self._demands)
+        except ComityError as refusal:
+            writer.write(line_of(Opened(ok=False, error=refusal.message)))
+            await writer.drain()
+            return
+        writer.write(line_of(Opened(ok=True)))
+        writer.transport.set_write_buffer_limits(high=MOST_UNREAD)
+        stream = self._open_stream(selection, opening.max_message_bytes, writer.write)
+        try:
+            await self._converse(stream, reader, writer)
+        finally:
+            await asyncio.shield(stream.close(0.0))
+
+    async def _converse(
+        self, stream: McpStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        leaving = asyncio.ensure_future(stream.exit_asked.wait())
+        try:
+            while not leaving.done():
+                reading = asyncio.ensure_future(reader.read(CHUNK))
+                await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    reading.cancel()
+                    break
+                data = reading.result()
+                if not data:
+                    stream.end()
+                    await stream.close()
+                    break
+                stream.receive(data)
+                await writer.drain()
+        finally:
+            leaving.cancel()
+        await writer.drain()

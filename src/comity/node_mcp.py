@@ -1,0 +1,124 @@
+"""The MCP side of a node: one catalogue, filled by the rooms that have tools, and what every carrier stands on.
+
+The catalogue needs no room to be open: lists are answered at once, and a room opens with its first call. So a
+client that starts `comity mcp` has its answer before the database is there.
+"""
+
+import hashlib
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from comity.core.clock import Clock
+from comity.core.mcp.catalog import Catalog, Selection
+from comity.core.mcp.context import Asker
+from comity.core.mcp.conversation import Conversation
+from comity.core.mcp.methods import Server
+from comity.core.mcp.request_state import Sealer
+from comity.core.mcp.vcp_places import EXTENSION, Negotiated
+from comity.core.negotiation.versions import DEFAULT_VERSIONS
+from comity.core.peering.profiles import VDO_TOOLS
+from comity.doors.mcp.stream import McpStream
+from comity.doors.mcp.vacant_tools import Resident, vacant_tools
+from comity.pipeline.mcp.calls import Calls, Tally, Tasks
+from comity.pipeline.mcp.changes import Changes
+from comity.pipeline.vcp.mcp import VcpRooms, vcp_resources, vcp_tools
+from comity.release import __version__
+
+if TYPE_CHECKING:
+    from comity.pipeline.vcp.over_mcp import VcpOverMcp
+
+LOCAL_OWNER: Final = "local"
+
+INSTRUCTIONS: Final = (
+    "Comity connects agents of different owners. vcp_* negotiate and encode context; vacant_* are this node's "
+    "agent behind signed envelopes; the humane-communication actions review or rewrite text before it is sent. "
+    "When a result carries a boundary notice or an uncertainty, pass it on with the result."
+)
+
+
+class Opened(Protocol):
+    """The rooms of a node, as far as tools need them."""
+
+    @property
+    def vcp_rooms(self) -> VcpRooms: ...
+
+    @property
+    def vcp_over_mcp(self) -> "VcpOverMcp": ...
+
+    @property
+    def resident(self) -> Resident: ...
+
+
+class McpSide:
+    def __init__(
+        self,
+        opened: Callable[[], Awaitable[Opened]],
+        clock: Clock,
+        *,
+        tally: Tally,
+        secret: bytes | None = None,
+        tasks: Callable[[Changes], Tasks] | None = None,
+    ) -> None:
+        """`secret` is what states that clients hand back are sealed with, the same in every process of a node."""
+        self._opened = opened
+        self.catalog = Catalog()
+        self.changes = Changes(self.catalog)
+        self._fill(self.catalog)
+        self.server = Server(
+            catalog=self.catalog,
+            info={"name": "comity", "title": "Comity", "version": __version__},
+            instructions=INSTRUCTIONS,
+            extensions={EXTENSION: vcp_settings()},
+            tasks=tasks is not None,
+        )
+        key = hashlib.sha256(b"comity mcp request state" + (secret or os.urandom(32))).digest()
+        self.calls = Calls(
+            self.server,
+            clock,
+            sealer=Sealer(key, os.urandom),
+            changes=self.changes,
+            tally=tally,
+            tasks=None if tasks is None else tasks(self.changes),
+        )
+
+    def open_stream(self, selection: Selection, limit: int, write: Callable[[bytes], None]) -> McpStream:
+        """For one connection of this machine's own user."""
+        conversation = Conversation(self.server, selection, owner=LOCAL_OWNER, peer="127.0.0.1")
+
+        async def shutdown() -> None:
+            session = conversation.session.asker.vcp
+            if session is not None:
+                (await self._opened()).vcp_over_mcp.end(session)
+
+        return McpStream(
+            self.calls,
+            conversation,
+            limit=limit,
+            write=write,
+            negotiate=self.negotiate,
+            shutdown=shutdown,
+        )
+
+    async def negotiate(self, hello: object, asker: Asker) -> Negotiated:
+        return await (await self._opened()).vcp_over_mcp.negotiate(hello, asker)
+
+    async def close(self) -> None:
+        self.changes.closing.set()
+
+    def _fill(self, catalog: Catalog) -> None:
+        async def vcp() -> VcpRooms:
+            return (await self._opened()).vcp_rooms
+
+        async def resident() -> Resident:
+            return (await self._opened()).resident
+
+        catalog.add_tools(vcp_tools(vcp))
+        catalog.add_resources(*vcp_resources(vcp))
+        catalog.add_tools(vacant_tools(resident))
+        catalog.add_namespace(VDO_TOOLS)
+
+
+def vcp_settings() -> dict[str, object]:
+    """What is said about VCP before anybody says hello."""
+    return {"versions": [str(version) for version in sorted(DEFAULT_VERSIONS)], "extensions": []}

@@ -1,0 +1,45 @@
+"""The room of the actions: a call by the owner takes the walk like every other message.
+
+Nothing is stored, so the call is audited without waiting; the text that was sent is in no audit entry.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.core.actions.action import ActionError
+from comity.core.errors import UnauthenticatedError
+from comity.pipeline.actions.runner import Runner
+from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal
+
+
+class Invocation(Struct, frozen=True):
+    """Which action, and what was sent to it."""
+
+    action: str
+    input: Any
+
+
+class ActionsRoom(PlainRoom):
+    name = "actions"
+    deadline: Final = 150.0  # the workers and the fetcher have their own, and tell more
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def identify(self, arrival: Arrival) -> Principal:
+        if not arrival.owner:
+            raise UnauthenticatedError(
+                "an action needs this node's token; it is in the file `token` of the data folder"
+            )
+        return Principal("local", "owner")
+
+    async def admit(self, call: Call) -> Admission:
+        if not isinstance(call.arrival.body.input, Mapping):
+            raise ActionError("the input of an action is a JSON object; send one")
+        return Admission(checks=("schema",))
+
+    async def handle(self, call: Call) -> dict[str, Any]:
+        asked: Invocation = call.arrival.body
+        return await self._runner.call(asked.action, asked.input)

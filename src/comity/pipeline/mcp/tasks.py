@@ -1,0 +1,302 @@
+"""Tasks: calls that go on after they were answered, kept in the store so that any process can tell of them.
+
+- A task is durable before it is answered, and runs only from then on. Its id is of 192 random bits; to anybody
+  but its owner there is no such task.
+- The store is the truth: a question, an answer, a cancellation and the end are each written there first, and
+  who was too late finds out there. The process that runs a task hears of a change at once when it made it
+  itself, else with its next beat.
+- A process that runs tasks holds a lease, and renews it with each beat. A task whose holder has none any more
+  has died with it, and is failed by whoever asks for it first.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final
+
+from comity.core.clock import Clock
+from comity.core.errors import OverloadedError, StoreError
+from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.mcp import tasks
+from comity.core.mcp.methods import TaskRequest, Work
+from comity.core.mcp.refusals import McpError, invalid_params
+from comity.core.mcp.results import InputRequest, Json
+from comity.core.mcp.session import Session, demand
+from comity.core.mcp.tasks import DIED, Task
+from comity.core.wire.jsonrpc import RpcError
+from comity.pipeline.mcp.changes import Changes
+from comity.pipeline.mcp.context import CallContext
+from comity.store.operations import Acquire, Put, StoreConflict
+from comity.store.protocol import Store
+
+log = logging.getLogger("comity.mcp")
+
+SPACE: Final = "mcp:task"
+MOST_RUNNING: Final = 256
+MOST_OF_ONE: Final = 64
+BEAT: Final = 5.0
+LEASE: Final = 3 * BEAT
+
+
+class StoredTasks:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        changes: Changes,
+        *,
+        most: int = MOST_RUNNING,
+        audit_level: AuditLevel = "standard",
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._changes = changes
+        self._most = most
+        self._level = audit_level
+        self._name = secrets.token_urlsafe(12)
+        self._jobs: dict[str, _Job] = {}
+        self._owned: Counter[str] = Counter()
+        self._beating: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        """How many run here."""
+        return len(self._jobs)
+
+    def context(
+        self, work: Work, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
+    ) -> CallContext:
+        return TaskContext(work, self, _Job(work.asker.owner), inputs=inputs, input_state=input_state)
+
+    async def begin(
+        self, context: CallContext, run: Callable[[], Coroutine[Any, Any, bytes | RpcError]]
+    ) -> Json:
+        assert isinstance(context, TaskContext)
+        job, owner = context.job, context.asker.owner
+        if len(self._jobs) >= self._most or self._owned[owner] >= min(MOST_OF_ONE, self._most):
+            raise OverloadedError("too many tasks are running; wait for some to end, or cancel them", 5.0)
+        now = self._clock.now()
+        task = Task(id=job.id, owner=owner, holder=self._name, created=now, updated=now)
+        self._jobs[job.id] = job
+        self._owned[owner] += 1
+        try:
+            await self._store.commit(
+                self._lease(), _put(task, expect=0), audit=[self._draft("MCP_TASK_BEGUN", task)]
+            )
+        except BaseException:
+            self._forget(job)
+            raise
+        job.running = asyncio.ensure_future(self._run(job, run))
+        if self._beating is None:
+            self._beating = asyncio.ensure_future(self._beat())
+        return tasks.created_json(task)
+
+    async def answer(self, request: TaskRequest, owner: str) -> Json:
+        task = await self._owned_by(request.task_id, owner)
+        if task is None:
+            raise invalid_params("there is no such task, or it is too long ago")
+        if request.verb == "get":
+            return tasks.detailed_json(task)
+        if request.verb == "update":
+            await self._change(task.id, lambda held: tasks.answered(held, request.inputs, self._clock.now()))
+        else:
+            await self._change(task.id, lambda held: tasks.cancelled(held, self._clock.now()))
+        return {}
+
+    async def known(self, ids: Iterable[str], owner: str) -> tuple[str, ...]:
+        """Those of the ids that are tasks of this owner."""
+        return tuple([id_ for id_ in ids if await self._owned_by(id_, owner) is not None])
+
+    async def ask(self, job: "_Job", requests: Mapping[str, InputRequest]) -> dict[str, Any]:
+        """Questions from inside a task: the answers, once all of them are there."""
+        keys = {job.fresh(key): key for key in requests}
+        open_ = {fresh: requests[key] for fresh, key in keys.items()}
+        await self._change(job.id, lambda held: tasks.asking(held, open_, self._clock.now()))
+        while not keys.keys() <= job.answers.keys():
+            job.stirred.clear()
+            await job.stirred.wait()
+        return {key: job.answers[fresh] for fresh, key in keys.items()}
+
+    async def close(self) -> None:
+        """This process stops; what still runs has failed."""
+        if self._beating is not None:
+            self._beating.cancel()
+        for job in tuple(self._jobs.values()):
+            with contextlib.suppress(StoreError):  # whoever asks for it later will see that it died
+                await self._settle(job.id, DIED)
+        running = [job.running for job in self._jobs.values() if job.running is not None]
+        for one in running:
+            one.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    async def _run(self, job: "_Job", run: Callable[[], Coroutine[Any, Any, bytes | RpcError]]) -> None:
+        try:
+            await self._settle(job.id, await run())
+        except asyncio.CancelledError:
+            log.debug("a task was cancelled")
+        except Exception:  # whoever asks for it finds it dead
+            log.exception("the end of a task could not be written")
+        finally:
+            self._forget(job)
+
+    async def _settle(self, id_: str, outcome: bytes | RpcError) -> None:
+        await self._change(id_, lambda held: tasks.ended(held, outcome, self._clock.now()))
+
+    async def _owned_by(self, id_: str, owner: str) -> Task | None:
+        found = await self._store.get(SPACE, id_)
+        if found is None:
+            return None
+        task = tasks.from_bytes(found.value)
+        if task.owner != owner:
+            return None
+        if task.over or await self._is_held(task):
+            return task
+        return await self._change(id_, lambda held: tasks.ended(held, DIED, self._clock.now()))
+
+    async def _is_held(self, task: Task) -> bool:
+        if task.holder == self._name:
+            return task.id in self._jobs
+        return await self._store.lease(_lease_name(task.holder)) is not None
+
+    async def _change(self, id_: str, change: Callable[[Task], Task]) -> Task | None:
+        """Write what has changed about a task, on top of what others have written meanwhile."""
+        while True:
+            found = await self._store.get(SPACE, id_)
+            if found is None:
+                return None
+            before = tasks.from_bytes(found.value)
+            after = change(before)
+            if after is before:
+                return before
+            audit = [self._draft(f"MCP_TASK_{after.status.upper()}", after)] if after.over else []
+            try:
+                await self._store.commit(_put(after, expect=found.version), audit=audit)
+            except StoreConflict:
+                continue
+            self._tell(after)
+            return after
+
+    def _tell(self, task: Task) -> None:
+        job = self._jobs.get(task.id)
+        if job is not None:
+            job.hear(task)
+        self._changes.task_changed(task.id, tasks.detailed_json(task))
+
+    async def _beat(self) -> None:
+        try:
+            while self._jobs:
+                await self._clock.sleep(BEAT)
+                try:
+                    await self._store.commit(self._lease())
+                    await self._listen()
+                except StoreError as fault:
+                    log.error("the tasks of this process could not be looked after: %s", fault)
+        finally:
+            self._beating = None
+
+    async def _listen(self) -> None:
+        """Hear what other processes have written about tasks that run here."""
+        for job in tuple(self._jobs.values()):
+            found = await self._store.get(SPACE, job.id)
+            if found is not None:
+                job.hear(tasks.from_bytes(found.value))
+
+    def _forget(self, job: "_Job") -> None:
+        if self._jobs.pop(job.id, None) is not None:
+            self._owned[job.owner] -= 1
+
+    def _lease(self) -> Acquire:
+        return Acquire(name=_lease_name(self._name), holder=self._name, ttl=LEASE)
+
+    def _draft(self, event: str, task: Task) -> AuditDraft:
+        return AuditDraft(
+            verification_result=event,
+            issuer_hash=privacy_hash(task.owner),
+            request_id_hash=privacy_hash(task.id),
+            audit_level=self._level,
+            created_at=timestamp(task.updated),
+        )
+
+
+class TaskContext(CallContext):
+    """Of a call that may become a task: its questions are asked while it waits."""
+
+    __slots__ = ("_tasks", "job")
+
+    def __init__(
+        self,
+        work: Work,
+        tasks_: StoredTasks,
+        job: "_Job",
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        input_state: Any = None,
+    ) -> None:
+        super().__init__(work, _Nowhere(), inputs=inputs, input_state=input_state)
+        self._tasks = tasks_
+        self.job = job
+
+    @property
+    def waits(self) -> bool:
+        return True
+
+    async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
+        for request in requests.values():
+            demand(self.asker, request)
+        return await self._tasks.ask(self.job, requests)
+
+    def again(self, inputs: Mapping[str, Any], input_state: Any) -> CallContext:
+        return TaskContext(self._work, self._tasks, self.job, inputs=inputs, input_state=input_state)
+
+
+class _Job:
+    """What this process knows of a task that it runs."""
+
+    def __init__(self, owner: str) -> None:
+        self.id = secrets.token_urlsafe(24)
+        self.owner = owner
+        self.answers: dict[str, Any] = {}
+        self.stirred = asyncio.Event()
+        self.running: asyncio.Task[None] | None = None
+        self._keys: set[str] = set()
+
+    def fresh(self, key: str) -> str:
+        """A key that this task has not used yet."""
+        fresh, number = key, 1
+        while fresh in self._keys:
+            number += 1
+            fresh = f"{key}-{number}"
+        self._keys.add(fresh)
+        return fresh
+
+    def hear(self, task: Task) -> None:
+        self.answers |= task.answers
+        self.stirred.set()
+        if task.over and self.running is not None and self.running is not asyncio.current_task():
+            self.running.cancel()
+
+
+class _Nowhere:
+    """Whoever asked has been answered: what is said meanwhile has nobody to go to."""
+
+    session: Session | None = None
+
+    def send(self, message: bytes) -> None:
+        pass
+
+    async def ask(self, request: InputRequest) -> Any:
+        raise McpError(-32603, "a task asks through the store")
+
+    async def release(self) -> None:
+        pass
+
+
+def _put(task: Task, expect: int) -> Put:
+    return Put(space=SPACE, key=task.id, value=tasks.to_bytes(task), expect=expect, expires_at=task.expires)
+
+
+def _lease_name(holder: str) -> str:
+    return f"mcp:tasks:{holder}"

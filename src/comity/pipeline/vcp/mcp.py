@@ -1,0 +1,138 @@
+"""VCP in the catalogue of MCP: the four core tools, which everybody has, and the resources (vcp 7).
+
+Tools and resources of an extension are added by the extension, under its name; the catalogue shows them only where
+it is active. What does the work is loaded with the first call: a list of tools costs no more than the list.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from comity.core.mcp.catalog import CORE_ROOM, Resources, Tool
+from comity.core.mcp.context import Context
+from comity.core.mcp.results import Contents, ToolResult, structured, text
+from comity.pipeline.vcp import schemas
+from comity.pipeline.vcp.addresses import core_templates
+
+if TYPE_CHECKING:
+    from comity.pipeline.vcp.desk import VcpDesk
+    from comity.pipeline.vcp.remedies import Answer
+    from comity.pipeline.vcp.resource_readers import Owner
+    from comity.pipeline.vcp.resources import VcpResources
+
+_READS = {"readOnlyHint": True, "openWorldHint": False}
+
+
+class VcpRooms(NamedTuple):
+    """What the tools work with. `uptime` is in seconds."""
+
+    desk: "VcpDesk"
+    resources: "VcpResources"
+    version: str
+    uptime: Callable[[], float]
+
+
+Opened = Callable[[], Awaitable[VcpRooms]]
+
+
+def vcp_tools(opened: Opened) -> list[Tool]:
+    async def validate(_context: Context, arguments: dict[str, Any]) -> ToolResult:
+        from comity.pipeline.vcp import tools
+
+        return _shown(await tools.validate_token(arguments["token"], (await opened()).desk))
+
+    def parse(_context: Context, arguments: dict[str, Any]) -> ToolResult:
+        from comity.pipeline.vcp import tools
+
+        return _shown(tools.parse_csm1(arguments["code"]))
+
+    def encode(_context: Context, arguments: dict[str, Any]) -> ToolResult:
+        from comity.pipeline.vcp import tools
+
+        return _shown(tools.encode_context(arguments))
+
+    async def status(context: Context, _arguments: dict[str, Any]) -> ToolResult:
+        from comity.pipeline.vcp import tools
+
+        rooms = await opened()
+        answer = tools.status(server_version=rooms.version, uptime=rooms.uptime(), session=context.asker.vcp)
+        return _shown(answer)
+
+    return [
+        Tool(
+            name="vcp_validate_token",
+            title="Check a VCP/I token",
+            description="Say whether a VCP/I token is valid, what it says and who vouches for it.",
+            handler=validate,
+            input_schema=schemas.VALIDATE_TOKEN_INPUT,
+            output_schema=schemas.VALIDATE_TOKEN_OUTPUT,
+            annotations=_READS,
+            room=CORE_ROOM,
+        ),
+        Tool(
+            name="vcp_parse_csm1",
+            title="Read a CSM-1 code",
+            description="Say what a CSM-1 constitution code means: persona, adherence, scopes, namespace, version.",
+            handler=parse,
+            input_schema=schemas.PARSE_CSM1_INPUT,
+            output_schema=schemas.PARSE_CSM1_OUTPUT,
+            annotations=_READS,
+            room=CORE_ROOM,
+        ),
+        Tool(
+            name="vcp_encode_context",
+            title="Write a VCP context",
+            description="Turn the dimensions of a situation, and of a person's state, into the VCP wire format.",
+            handler=encode,
+            input_schema=schemas.ENCODE_CONTEXT_INPUT,
+            output_schema=schemas.ENCODE_CONTEXT_OUTPUT,
+            annotations=_READS,
+            room=CORE_ROOM,
+        ),
+        Tool(
+            name="vcp_status",
+            title="Show the VCP session",
+            description="Show the server's version, what was negotiated, active extensions and core features.",
+            handler=status,
+            input_schema=schemas.STATUS_INPUT,
+            output_schema=schemas.STATUS_OUTPUT,
+            annotations=_READS,
+            room=CORE_ROOM,
+        ),
+    ]
+
+
+def vcp_resources(opened: Opened) -> list[Resources]:
+    """Those of the core; an extension's come and go with it."""
+
+    async def listed(context: Context) -> list[dict[str, Any]]:
+        return await (await opened()).resources.list(_owner(context), context.asker.active)
+
+    async def read(context: Context, uri: str) -> Contents:
+        found = await (await opened()).resources.read(uri, _owner(context), context.asker.active)
+        return Contents(found)
+
+    core = Resources(
+        room=CORE_ROOM,
+        owns=lambda uri: uri.startswith("vcp://"),
+        read=read,
+        list=listed,
+        templates=core_templates(),
+    )
+    return [core]
+
+
+def _owner(context: Context) -> "Owner":
+    from comity.pipeline.vcp.resource_readers import Owner
+
+    session = context.asker.vcp
+    identity = None if session is None else session.identity
+    return Owner(identity=identity, session=session, token_prefix=context.asker.token_prefix)
+
+
+def _shown(answer: "Answer") -> ToolResult:
+    """A token or a code that is none is an error of the call, with all that is known about it."""
+    if answer.structured.get("valid") is False:
+        return ToolResult([text(answer.structured["error"])], answer.structured, is_error=True)
+    if answer.text is not None:
+        return ToolResult([text(answer.text)], answer.structured, answer.is_error)
+    return structured(answer.structured, error=answer.is_error)

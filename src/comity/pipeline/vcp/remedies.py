@@ -1,0 +1,65 @@
+"""How a VCP tool says no: the sentence that says what was wrong, and behind it, as the last line, what to do
+about it (vcp 7.4).
+
+The last lines are the specification's, word for word, so that a host may look for them. Anything else that goes
+wrong has a message that says what to do by itself.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.core.context.errors import ContextError
+from comity.core.errors import ComityError, ForbiddenError, UnauthenticatedError
+from comity.pipeline.vcp.contexts import UnreadableContextError
+
+REAUTHENTICATE: Final = "Re-authenticate with a valid VCP/I token"
+SCAN_FAILED: Final = "Constitution content failed safety scan"
+UNREADABLE: Final = "Context decryption failed. Session may be corrupted"
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What a tool answers. `text` is what a person or a model reads; None: the structured content as JSON."""
+
+    structured: dict[str, Any]
+    text: str | None = None
+    is_error: bool = False
+
+
+class InactiveExtensionError(ForbiddenError):
+    """Asked for something of an extension that was not agreed on in this session."""
+
+    code = "extension_inactive"
+
+    def __init__(self, extension: str) -> None:
+        super().__init__(
+            f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"
+        )
+        self.extension = extension
+
+
+class RevokedError(ForbiddenError):
+    """What was asked for has been revoked, or nobody can tell that it has not."""
+
+    code = "revoked"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"Bundle has been revoked: {reason}")
+
+
+def refused(error: ComityError) -> Answer:
+    """The error as the answer of a tool."""
+    told: dict[str, Any] = {"error": _lines(error), "code": error.code}
+    if isinstance(error, ContextError):
+        told |= {"code": error.wire_code.lower(), "field": error.field}
+    return Answer(structured=told, text=told["error"], is_error=True)
+
+
+def _lines(error: ComityError) -> str:
+    if isinstance(error, UnreadableContextError):
+        return UNREADABLE
+    if isinstance(error, UnauthenticatedError):
+        return f"{error.message}\n{REAUTHENTICATE}"
+    if isinstance(error, ContextError) and error.wire_code == "CONSTITUTION_REFUSED":
+        return f"{error.message}\n{SCAN_FAILED}"
+    return error.message

@@ -1,0 +1,254 @@
+"""The nine resources of VCP, for whoever may read them (vcp 7.2). No door is in here.
+
+| address | who reads it |
+|---|---|
+| `vcp://capabilities` | everybody |
+| `vcp://constitution/{csm1_code}` | everybody: it says what a code means |
+| `vcp://identity/{token}` | a value token, everybody; an identity, by the beginning of its token's id, its owner |
+| `vcp://bundle/{session_id}` | the owner of the session, and the session itself |
+| the five of the extensions | as above, while the extension is active (`resource_readers`) |
+
+- A session of somebody else is never listed, and reading it is refused.
+- A credential has no place in an address: an identity token there is refused, whole or cut, and not repeated.
+- A bundle is handed out only after a look at what is revoked: the session, the subject behind it, and the
+  constitution by the SHA-256 of its text. It holds what a model may see, and no signal.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from comity.core.context.csm1.code import parse_csm1
+from comity.core.context.csm1.errors import Csm1Error
+from comity.core.context.opacity import model_safe
+from comity.core.context.response import SessionContext
+from comity.core.errors import InvalidError, NotFoundError
+from comity.core.identity.signed_token import LOG_PREFIX_LENGTH, SIGNED_PREFIX, STAMPED_PREFIX
+from comity.core.negotiation.policy import ServerPolicy
+from comity.core.negotiation.registry import STANDARD_EXTENSIONS
+from comity.core.negotiation.session import Identity, Session
+from comity.pipeline.vcp.addresses import (
+    ALIASES,
+    BUNDLE,
+    CAPABILITIES,
+    CONSTITUTION,
+    EXTENSION_ADDRESSES,
+    IDENTITY,
+    MIME_TYPE,
+    Address,
+    core_templates,
+    template,
+)
+from comity.pipeline.vcp.contexts import Contexts
+from comity.pipeline.vcp.desk import VcpDesk
+from comity.pipeline.vcp.features import RunningFeatures
+from comity.pipeline.vcp.remedies import InactiveExtensionError, RevokedError
+from comity.pipeline.vcp.resource_readers import Owner, ResourceReaders
+from comity.pipeline.vcp.sessions import LiveSessions
+from comity.pipeline.vcp.tools import describe, validate_token
+from comity.store.vault import Vault
+
+Entries = list[dict[str, Any]]
+
+LONGEST_URI: Final = 2100
+
+_URI: Final = re.compile(r"vcp://([a-z-]+)(?:/(.*))?", re.DOTALL)
+_PREFIX: Final = re.compile(rf"[0-9a-f]{{{LOG_PREFIX_LENGTH}}}")
+_CREDENTIAL: Final = (SIGNED_PREFIX, STAMPED_PREFIX)
+_encode = msgspec.json.Encoder().encode
+
+
+class VcpResources:
+    def __init__(
+        self,
+        *,
+        policy: ServerPolicy,
+        features: RunningFeatures,
+        sessions: LiveSessions,
+        contexts: Contexts,
+        vault: Callable[[], Vault],
+        desk: VcpDesk,
+        readers: ResourceReaders | None = None,
+    ) -> None:
+        self.readers = readers or ResourceReaders()
+        self._policy = policy
+        self._features = features
+        self._sessions = sessions
+        self._contexts = contexts
+        self._vault = vault
+        self._desk = desk
+
+    async def list(self, owner: Owner, active: Collection[str]) -> Entries:
+        """What may be read for this owner, by name: `uri`, `name`, `title`, `description` and `mimeType` of each."""
+        listed = [_listed(CAPABILITIES, None)]
+        listed += [_listed(BUNDLE, id_) for id_ in self._own_sessions(owner)]
+        if owner.token_prefix is not None:
+            listed.append(_listed(IDENTITY, owner.token_prefix))
+        for address, reader in self.readers.active(active):
+            listed += [_listed(address, id_) for id_ in await reader.ids(owner)]
+        return listed
+
+    def templates(self, active: Collection[str]) -> Entries:
+        return core_templates() + [template(address) for address, _ in self.readers.active(active)]
+
+    async def read(self, uri: str, owner: Owner, active: Collection[str]) -> Entries:
+        """The contents: `uri`, `mimeType` and `text`. Raises NotFoundError, ForbiddenError (also as
+        InactiveExtensionError, RevokedError, UnreadableContextError) and InvalidError.
+        """
+        host, id_ = _parse(uri)
+        if host in EXTENSION_ADDRESSES:
+            content = await self._read_extension(EXTENSION_ADDRESSES[host], id_, owner, active)
+        elif host == CAPABILITIES.host and not id_:
+            content = self._capabilities()
+        elif host == CONSTITUTION.host and id_:
+            content = _constitution(id_)
+        elif host == IDENTITY.host and id_:
+            content = await self._identity(id_, owner)
+        elif host == BUNDLE.host and id_:
+            content = await self._bundle(id_, owner)
+        else:
+            raise _no_such()
+        return [{"uri": uri, "mimeType": MIME_TYPE, "text": _encode(content).decode()}]
+
+    async def _read_extension(self, address: Address, id_: str, owner: Owner, active: Collection[str]) -> Any:
+        reader = self.readers.get(address.host, active)
+        if reader is None:
+            assert address.extension is not None
+            raise InactiveExtensionError(address.extension)
+        if not id_:
+            raise _no_such()
+        if address.of_session:
+            self._session(id_, owner)
+        return await reader.read(id_, owner)
+
+    def _capabilities(self) -> dict[str, Any]:
+        registry = self._policy.registry
+        supported = [id_ for id_ in STANDARD_EXTENSIONS if registry.supports(id_)]
+        return {
+            "server_id": self._policy.server_id,
+            "versions": [str(version) for version in sorted(set(self._policy.versions))],
+            "extensions": registry.capabilities(supported),
+            "core_features": self._features.running(),
+        }
+
+    async def _identity(self, token: str, owner: Owner) -> dict[str, Any]:
+        if token.lower().startswith(_CREDENTIAL):
+            raise InvalidError(
+                "an identity token is a credential and has no place in an address; ask by the first "
+                f"{LOG_PREFIX_LENGTH} digits of its SHA-256, or have it checked by vcp_validate_token"
+            )
+        if not _PREFIX.fullmatch(token):
+            return (await validate_token(token, self._desk)).structured
+        if owner.identity is None or token != owner.token_prefix:
+            raise NotFoundError("this is not the identity that you came with; only your own can be read")
+        return {"token_prefix": token, **_who(owner.identity)}
+
+    async def _bundle(self, session_id: str, owner: Owner) -> dict[str, Any]:
+        session = self._session(session_id, owner, or_stored=True)
+        identity = owner.identity if session is None else session.identity
+        await self._refuse_revoked(session_id, identity)
+        if session is None:
+            context = await self._contexts.resume(session_id, identity, self._vault())
+        else:
+            context = await self._contexts.known(session, self._vault())
+        if context.constitution is not None:
+            await self._refuse_revoked(constitution_id(context.constitution), identity)
+        return {"session_id": session_id, **_promised(session), **_who(identity), **_known(context, session)}
+
+    def _session(self, session_id: str, owner: Owner, *, or_stored: bool = False) -> Session | None:
+        """The session, if it is the owner's; None for one that is not open any more."""
+        if owner.session is not None and owner.session.id == session_id:
+            return owner.session
+        if or_stored and session_id not in self._sessions:
+            return None
+        return self._sessions.of(session_id, owner.identity)
+
+    async def _refuse_revoked(self, jti: str, identity: Identity | None) -> None:
+        status = await self._desk.still_good((jti,), identity)
+        if status.refuses:
+            raise RevokedError(status.detail or f"its status is {status.status}")
+
+    def _own_sessions(self, owner: Owner) -> Iterable[str]:
+        own = [] if owner.session is None else [owner.session.id]
+        if owner.id is not None:
+            own += [
+                session.id
+                for session in self._sessions
+                if session.identity is not None and session.identity.owner == owner.id
+            ]
+        return dict.fromkeys(own)
+
+
+def constitution_id(text: str) -> str:
+    """Under this id a constitution is revoked, whoever brings it."""
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _parse(uri: str) -> tuple[str, str]:
+    found = _URI.fullmatch(uri) if len(uri) <= LONGEST_URI else None
+    if found is None:
+        raise _no_such()
+    host, id_ = found.groups(default="")
+    return ALIASES.get(host, host), unquote(id_)
+
+
+def _constitution(code: str) -> dict[str, Any]:
+    try:
+        return describe(parse_csm1(code))
+    except Csm1Error as fault:
+        raise InvalidError(f"the address holds no CSM-1 code ({fault.label}): {fault.message}") from None
+
+
+def _promised(session: Session | None) -> dict[str, Any]:
+    if session is None:
+        return {"session_active": False}
+    return {
+        "session_active": True,
+        "version": session.version,
+        "extensions": list(session.extensions),
+        "core_features": session.core_features,
+    }
+
+
+def _who(identity: Identity | None) -> dict[str, Any]:
+    if identity is None:
+        return {"identity": None}
+    return {
+        "identity": {
+            "issuer": identity.issuer,
+            "subject": identity.subject,
+            "verified": identity.verified,
+        }
+    }
+
+
+def _known(context: SessionContext, session: Session | None) -> dict[str, Any]:
+    return {
+        "constitution": None
+        if context.constitution is None
+        else {"id": constitution_id(context.constitution), "text": context.constitution},
+        "generation_preferences": context.preferences,
+        "model_safe_context": model_safe(
+            context.signals, context.categorical, session_active=session is not None
+        ),
+    }
+
+
+def _listed(address: Address, id_: str | None) -> dict[str, Any]:
+    return {
+        "uri": address.uri(None if id_ is None else quote(id_, safe="")),
+        "name": f"vcp_{address.host.replace('-', '_')}",
+        "title": address.title,
+        "description": address.description,
+        "mimeType": MIME_TYPE,
+    }
+
+
+def _no_such() -> NotFoundError:
+    return NotFoundError(
+        "there is no such VCP resource; resources/list and resources/templates/list name them"
+    )

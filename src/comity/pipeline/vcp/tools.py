@@ -1,0 +1,235 @@
+"""The four core tools of VCP, which everybody has whatever was agreed on (vcp 7.1). No door is in here.
+
+- A token or a code that is none is a finding, not a failure: `valid` is false and `error` says why, beginning
+  with the protocol's label. A context that cannot be written is a failure (`remedies`).
+- A token is judged by the desk that judges it in a handshake. A value token needs no proof to be valid. Why an
+  identity token is refused is for the log; its proof is never repeated.
+- `vcp_status` tells what a session was promised; without a hello that is VCP 1.0 and no feature (vcp 1.8).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from comity.core.context.csm1.code import Csm1Code
+from comity.core.context.csm1.code import parse_csm1 as read_csm1
+from comity.core.context.csm1.errors import Csm1Error
+from comity.core.context.dimensions import PERSONAL_SYMBOLS
+from comity.core.context.errors import ContextError
+from comity.core.context.wire_format import encode, read_context
+from comity.core.errors import ComityError, MalformedError, UnauthenticatedError
+from comity.core.identity.signed_token import SignedToken, StampedToken, log_prefix
+from comity.core.identity.uvc.errors import UvcTokenError
+from comity.core.identity.uvc.token import UvcToken
+from comity.core.identity.uvc.uri import UvcUri, parse_uri
+from comity.core.identity.verification import TokenKind, parse_identity
+from comity.core.negotiation.features import CORE_FEATURES
+from comity.core.negotiation.session import Identity, Session
+from comity.core.negotiation.versions import V1_0
+from comity.core.revocation.decision import RevocationStatus
+from comity.pipeline.vcp.identity import Decided
+from comity.pipeline.vcp.remedies import REAUTHENTICATE, Answer, refused
+
+SERVER: Final = "comity"
+
+_NO_FEATURES: Final = dict.fromkeys(CORE_FEATURES, False)
+
+
+class Desk(Protocol):
+    async def check(self, token: str, decided: Decided) -> Identity: ...
+
+
+async def validate_token(token: Any, desk: Desk, decided: Decided = lambda _verdict, _status: None) -> Answer:
+    """`decided` is told of each decision about revocation, for the record."""
+    try:
+        read = _read_token(token)
+    except ComityError as fault:
+        label = fault.label if isinstance(fault, UvcTokenError) else fault.code
+        return _invalid(f"{label}: {fault.message}", kind=None, verification="refused")
+    kind = _kind(read)
+    revoked: list[RevocationStatus] = []
+
+    def note(verdict: Any, status: RevocationStatus) -> None:
+        decided(verdict, status)
+        if status.refuses:
+            revoked.append(status)
+
+    try:
+        identity = await desk.check(str(read), note)
+    except UnauthenticatedError as refusal:
+        if isinstance(read, UvcToken) and not revoked:
+            return Answer(structured={**_uvc(read), "verification": "none", "trust_chain": []})
+        return _invalid(f"identity_invalid: {refusal.message}", kind=kind, verification="refused")
+    verification = "verified" if identity.verified else "structural"
+    if isinstance(read, UvcToken):
+        return Answer(structured={**_uvc(read), "verification": verification, "trust_chain": []})
+    return Answer(
+        structured={
+            **_signed(read),
+            "verification": verification,
+            "trust_chain": _trust_chain(read) if identity.verified else [],
+        }
+    )
+
+
+def parse_csm1(code: Any) -> Answer:
+    try:
+        return Answer(structured={"valid": True, **describe(read_csm1(code))})
+    except Csm1Error as fault:
+        error = f"{fault.label}: {fault.message}"
+        return Answer(structured={"valid": False, "error": error, "label": fault.label.value})
+
+
+def describe(code: Csm1Code) -> dict[str, Any]:
+    """All that a code says, in letters and in words."""
+    persona, scopes = code.character, code.places
+    told: dict[str, Any] = {
+        "persona": persona.name.upper(),
+        "persona_name": persona.name,
+        "persona_code": persona.code,
+        "persona_description": persona.focus,
+        "adherence": code.adherence,
+        "adherence_level": code.adherence,
+        "adherence_name": code.adherence_name,
+        "scopes": [scope.name for scope in scopes],
+        "scope_codes": [scope.code for scope in scopes],
+        "scope_descriptions": [scope.description for scope in scopes],
+        "namespace": code.namespace,
+        "version": code.version,
+        "tier": code.tier.value,
+        "encoded": str(code),
+        "canonical": code.canonical(),
+        "warnings": [f"{persona.name} is not meant for {scope.name.lower()}" for scope in code.unsuitable],
+    }
+    return told if code.token is None else {**told, "token": str(code.token)}
+
+
+def encode_context(arguments: Mapping[str, Any]) -> Answer:
+    """`dimensions` and `personal`, or the dimensions one by one beside them. What is told in the more particular
+    place counts: `personal` before `dimensions`, both before a dimension of its own.
+    """
+    try:
+        told = {name: value for name, value in arguments.items() if name not in _OBJECTS}
+        told |= _object(arguments, "dimensions")
+        personal = {name: told.pop(name) for name in PERSONAL_SYMBOLS if name in told}
+        context = read_context(told, personal | _signals(_object(arguments, "personal")))
+    except ContextError as fault:
+        return refused(fault)
+    return Answer(
+        structured={
+            "wire_format": encode(context),
+            "json_format": context.json_format,
+            "dimensions_set": list(context.dimensions),
+            "conformance_level": context.conformance_level,
+            "categorical_wire": context.categorical().wire,
+            "metadata": context.metadata,
+        }
+    )
+
+
+def status(*, server_version: str, uptime: float, session: Session | None) -> Answer:
+    """`session` is what this asker has agreed on; None: it said no hello, or was refused."""
+    negotiated = session is not None and session.mode == "negotiated"
+    identity = None if session is None else session.identity
+    return Answer(
+        structured={
+            "server": SERVER,
+            "server_version": server_version,
+            "negotiated": negotiated,
+            "negotiated_version": str(V1_0) if session is None else session.version,
+            "session_id": None if session is None else session.id,
+            "active_extensions": [] if session is None else list(session.extensions),
+            "core_features": _NO_FEATURES
+            | (session.core_features if session is not None and negotiated else {}),
+            "identity": "anonymous"
+            if identity is None
+            else ("verified" if identity.verified else "structural"),
+            "uptime_seconds": round(max(0.0, uptime), 3),
+        }
+    )
+
+
+_OBJECTS: Final = ("dimensions", "personal")
+
+
+def _object(arguments: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = arguments.get(name)
+    if value is None:
+        return {}
+    if type(value) is not dict:
+        raise ContextError("INVALID", f"{name} must be an object of dimensions", name)
+    return value
+
+
+def _signals(personal: dict[str, Any]) -> dict[str, Any]:
+    """The dimensions, also where the first document's `signals` is around them."""
+    return _object(personal, "signals") if personal.keys() == {"signals"} else personal
+
+
+def _read_token(token: Any) -> UvcToken | SignedToken | StampedToken:
+    if type(token) is not str:
+        raise MalformedError("token must be a text")
+    return parse_uri(token).token if "://" in token else parse_identity(token)
+
+
+def _kind(token: UvcToken | SignedToken | StampedToken) -> TokenKind:
+    if isinstance(token, UvcToken):
+        return TokenKind.UVC
+    return TokenKind.SIGNED_A if isinstance(token, SignedToken) else TokenKind.SIGNED_B
+
+
+def _invalid(error: str, *, kind: TokenKind | None, verification: str) -> Answer:
+    return Answer(
+        structured={
+            "valid": False,
+            "error": f"{error}\n{REAUTHENTICATE}",
+            "kind": None if kind is None else kind.value,
+            "verification": verification,
+            "trust_chain": [],
+        }
+    )
+
+
+def _uvc(token: UvcToken) -> dict[str, Any]:
+    return {
+        "valid": True,
+        "kind": TokenKind.UVC.value,
+        "canonical": token.dotted,
+        "full": str(token),
+        "domain": token.domain,
+        "approach": token.approach,
+        "role": token.role,
+        "segments": list(token.segments),
+        "depth": token.depth,
+        "version": None if token.version is None else str(token.version),
+        "namespace": token.namespace,
+        "uri": str(UvcUri(UvcToken(token.segments, token.version))),
+    }
+
+
+def _signed(token: SignedToken | StampedToken) -> dict[str, Any]:
+    """An identity token has none of the parts of a value token, and its proof is not repeated."""
+    return {
+        "valid": True,
+        "kind": _kind(token).value,
+        "canonical": token.signed_text,
+        "full": None,
+        "domain": None,
+        "approach": None,
+        "role": None,
+        "segments": [],
+        "depth": 0,
+        "version": None,
+        "namespace": None,
+        "uri": f"vcp://identity/{log_prefix(str(token))}",
+        "issuer": token.issuer,
+        "subject": token.subject,
+    }
+
+
+def _trust_chain(token: SignedToken | StampedToken) -> list[dict[str, str]]:
+    """From whom we believe to whom that vouches for."""
+    proof = "ed25519" if isinstance(token, SignedToken) else "hmac-sha256"
+    return [
+        {"role": "issuer", "id": token.issuer, "trust": "configured"},
+        {"role": "subject", "id": token.subject, "trust": proof},
+    ]
