@@ -148,10 +148,16 @@ class VcpSettings(Struct, frozen=True, kw_only=True):
 
 
 class McpSettings(Struct, frozen=True, kw_only=True):
-    """Sessions of HTTP clients: how long one may be silent, and how many there may be."""
+    """Sessions of HTTP clients: how long one may be silent, and how many there may be. With `oauth_issuer`,
+    tokens of that authorization server are taken at /mcp, if they are meant for `resource`; `oauth_keys` is where
+    its keys are.
+    """
 
     idle_seconds: float = 1800
     sessions: int = 10_000
+    oauth_issuer: str = ""
+    oauth_keys: str = ""
+    resource: str = ""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -392,6 +398,11 @@ _KINDS: dict[str, Kind] = {
     "vcp.tcp_port": whole(0, 65_535),
     "mcp.idle_seconds": number(1, 86_400),
     "mcp.sessions": whole(1, 1_000_000),
+    "mcp.oauth_issuer": text("an address such as https://login.example", r"|https?://[^\s@]+"),
+    "mcp.oauth_keys": text(
+        "the address of a key set, or the path of a file that holds one", r"[^\x00]{0,4096}"
+    ),
+    "mcp.resource": text("the address of /mcp as clients know it", r"|https?://[^\s@?#]+"),
     "vcp.server_id": text("a name of at most 256 printable characters", r"[ -~]{0,256}"),
 }
 _SECTIONS = {

@@ -22,11 +22,12 @@ from comity.agents.load import load_behaviour
 from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
 from comity.clients.guarded_http import GuardedHttp
 from comity.clients.pages import Pages
+from comity.clients.signing_keys import AuthorizationServer
 from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings, is_loopback
 from comity.core.card.resident import ResidentForm
 from comity.core.clock import Clock
-from comity.core.errors import ComityError
+from comity.core.errors import ComityError, ConfigError
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.core.guard.rate import RateLimiter
 from comity.core.identity.issuers import Issuer, IssuerRegistry, SignatureKey
@@ -45,6 +46,7 @@ from comity.doors.http.asgi import App
 from comity.doors.http.entry import Entry
 from comity.doors.http.server import HttpServer, PortTakenError, bind, tls_context
 from comity.doors.mcp.http import MCP_PATH, McpEndpoint
+from comity.doors.mcp.oauth import ResourceServer, owner_of
 from comity.doors.mcp.unix import McpSocket, socket_path
 from comity.doors.mcp.vacant_tools import Resident
 from comity.doors.vcp.tcp import TcpDoor
@@ -304,6 +306,7 @@ class Node:
             secure=settings.tls.cert is not None,
         )
         limiter = self._new_limiter()
+        visitors = await self._resource_server()
         door = HttpDoor(
             walk=self.walk,
             entry=entry,
@@ -315,7 +318,8 @@ class Node:
             hosts=(settings.host, *settings.http.allowed_hosts),
             origins=settings.http.allowed_origins,
             wait_of=lambda peer: 0.0 if is_loopback(peer) else limiter.take(peer, self._clock.monotonic()),
-            **await self._rooms_over_http(),
+            visitors=visitors,
+            **await self._rooms_over_http(visitors),
         )
         await server.start(
             door.app,
@@ -382,16 +386,41 @@ class Node:
             sessions=sessions,
             negotiate=self.mcp.negotiate,
             body_limit=self.settings.http.body_limit,
+            owner_of=owner_of,
             ended=ended,
         )
 
-    async def _rooms_over_http(self) -> RoomsOverHttp:
+    async def _resource_server(self) -> ResourceServer | None:
+        """For clients with tokens of an authorization server, where one is set."""
+        settings = self.settings.mcp
+        if not settings.oauth_issuer:
+            return None
+        if not settings.oauth_keys:
+            raise ConfigError("mcp.oauth_issuer needs mcp.oauth_keys, the address or file of its keys")
+        resource = settings.resource or self.url + MCP_PATH
+        http = GuardedHttp(
+            timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=self.settings.dispatch.allowed_hosts
+        )
+        server = AuthorizationServer(
+            http, self._clock, issuer=settings.oauth_issuer, keys=settings.oauth_keys, resource=resource
+        )
+        self._opened.push_async_callback(http.aclose)
+        self._opened.push_async_callback(server.aclose)
+        await server.start()
+        return ResourceServer(
+            resource=resource, path=MCP_PATH, issuer=settings.oauth_issuer, judge=server.judge
+        )
+
+    async def _rooms_over_http(self, visitors: ResourceServer | None) -> RoomsOverHttp:
         """The paths of the rooms that are open, and which of them need no token."""
         settings = self.settings
         hot: dict[str, App] = {MCP_PATH: self._mcp_endpoint()}
         body_limit = settings.http.body_limit
         routes = action_routes(self.actions, self.walk, body_limit=body_limit, version=__version__)
         public = {VCP_PATH}
+        if visitors is not None:
+            routes += visitors.routes()
+            public |= visitors.metadata_paths
         if settings.directory.serve:
             routes += directory_routes(
                 walk=self.walk, store=self.store, clock=self._clock, body_limit=settings.http.body_limit

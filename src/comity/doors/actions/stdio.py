@@ -24,6 +24,9 @@ from comity.pipeline.actions.runner import Runner
 
 READ_SIZE: Final = 65_536
 
+_PIPE_SIZE: Final = 1_048_576
+_PIECES: Final = 1024  # as many as the system takes at once
+
 _WIRES: Final[dict[Mode, str]] = {
     "strict": "the wire of 0.1.1",
     "compat": "the shapes of 1.0.8",
@@ -78,7 +81,19 @@ def _drive(steps: Steps, runner: Runner, loop: asyncio.Runner, replies: int) -> 
                 _write(replies, step)
 
 
-def _write(replies: int, data: bytes) -> None:
+def _write(replies: int, pieces: list[bytes]) -> None:
+    """As they lie in memory, where the system can do that: a listing is not copied for each who asks."""
+    if not hasattr(os, "writev"):
+        _write_whole(replies, b"".join(pieces))
+        return
+    for at in range(0, len(pieces), _PIECES):
+        some = pieces[at : at + _PIECES]
+        written = os.writev(replies, some)
+        if written < sum(map(len, some)):  # a signal came in between
+            _write_whole(replies, b"".join(some)[written:])
+
+
+def _write_whole(replies: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(replies, view) :]
@@ -90,12 +105,21 @@ def _stdout_for_replies() -> Iterator[int]:
     sys.stdout.flush()
     replies = os.dup(1)
     os.dup2(2, 1)
+    _widen(replies)
     try:
         yield replies
     finally:
         sys.stdout.flush()
         os.dup2(replies, 1)
         os.close(replies)
+
+
+def _widen(pipe: int) -> None:
+    """A wider pipe wakes the reader, and us, less often. What is no pipe, or may not grow, stays as it is."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
 
 
 def _end_well_when_told() -> None:

@@ -27,7 +27,7 @@ from comity.doors.http.asgi import (
     read_body,
 )
 from comity.doors.http.entry import Entry
-from comity.doors.http.guard import Guard, peer_of
+from comity.doors.http.guard import Guard, Visitors, peer_of
 from comity.doors.http.status_page import assets, page
 from comity.pipeline.metrics import CONTENT_TYPE, Metrics
 from comity.pipeline.room import Arrival, Room
@@ -62,10 +62,11 @@ class HttpDoor:
         sockets: Mapping[str, App] | None = None,
         routes: Sequence[BaseRoute] = (),
         is_public: Callable[[str], bool] = lambda _path: False,
+        visitors: Visitors | None = None,
     ) -> None:
         """`routes` are those of further doors; `hot` and, for WebSockets, `sockets` are paths that are
         answered without a router before them; `is_public` tells which of all of these need no token;
-        `wait_of` is the guard's.
+        `wait_of` and `visitors` are the guard's.
         """
         self._entry = entry
         self._metrics = metrics
@@ -97,6 +98,7 @@ class HttpDoor:
             origins=origins,
             wait_of=wait_of,
             refused=lambda code: walk.count_refusal("http", code),
+            visitors=visitors,
         )
 
     async def _readyz(self, _request: Request) -> Response:

@@ -4,12 +4,14 @@
 - Host must be a name of this node: a page that rebinds its own name to us stops here.
 - Origin, where a browser sends one, must be ours or allowed by a setting.
 - A body that announces itself as too large is refused before any of it is read.
-- What is not public needs the token or the cookie of a browser that was let in.
+- What is not public needs the token or the cookie of a browser that was let in; or, where a door has visitors of
+  its own, a token that this door takes.
 """
 
 import ipaddress
 from collections.abc import Callable, Collection
 from functools import lru_cache
+from typing import Protocol
 
 from comity.core.errors import (
     ComityError,
@@ -21,8 +23,21 @@ from comity.core.errors import (
 from comity.doors.http.asgi import App, Receive, Scope, Send, answer_error, header, refuse_announced
 from comity.doors.http.entry import Entry
 
-_CHALLENGE = (b"www-authenticate", b'Bearer realm="comity"')
+_CHALLENGE = b'Bearer realm="comity"'
+_SCOPE = "insufficient_scope"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+class Visitors(Protocol):
+    """Those who come to one door with tokens of somebody else's."""
+
+    def admits(self, scope: Scope, token: str) -> bool:
+        """False where the door is another one. Raises when the token is not good."""
+        ...
+
+    def challenge(self, path: str, error: str | None) -> bytes | None:
+        """What to answer who was refused at that path; None for the usual."""
+        ...
 
 
 class Guard:
@@ -37,6 +52,7 @@ class Guard:
         origins: Collection[str] = (),
         wait_of: Callable[[str], float] = lambda _peer: 0.0,
         refused: Callable[[str], None] = lambda _code: None,
+        visitors: Visitors | None = None,
     ) -> None:
         """`wait_of` takes one request off a peer's budget and says how long it has to wait, 0.0 for not
         at all; `refused` is told the code of each refusal, so that it can be counted.
@@ -48,6 +64,7 @@ class Guard:
         self._hosts = _LOOPBACK_NAMES | {_as_in_url(host) for host in hosts}
         self._wait_of = wait_of
         self._refused = refused
+        self._visitors = visitors
         self._origins = {origin.lower().rstrip("/") for origin in origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,9 +78,7 @@ class Guard:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
                 return
-            await answer_error(
-                send, refusal, [_CHALLENGE] if isinstance(refusal, UnauthenticatedError) else ()
-            )
+            await answer_error(send, refusal, self._challenge(scope, refusal))
             return
         await self._app(scope, receive, send)
 
@@ -76,11 +91,28 @@ class Guard:
             raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
         self._check_origin(scope, host)
         refuse_announced(scope, self._body_limit)
-        if not self._is_public(scope["path"]) and not self._entry.admits(scope):
+        if not self._is_public(scope["path"]) and not self._entry.admits(scope) and not self._visits(scope):
             raise UnauthenticatedError(
                 "this needs the node's token (Authorization: Bearer …, see the file `token` in the data "
                 "folder) or the one-time link that `comity up` prints"
             )
+
+    def _visits(self, scope: Scope) -> bool:
+        token = None if self._visitors is None else self._entry.token_of(scope)
+        return token is not None and self._visitors is not None and self._visitors.admits(scope, token)
+
+    def _challenge(self, scope: Scope, refusal: ComityError) -> list[tuple[bytes, bytes]]:
+        """Only where a token would help."""
+        if not isinstance(refusal, UnauthenticatedError) and refusal.code != _SCOPE:
+            return []
+        error = None
+        if self._visitors is not None:
+            if self._entry.token_of(scope) is not None:
+                error = _SCOPE if refusal.code == _SCOPE else "invalid_token"
+            told = self._visitors.challenge(scope["path"], error)
+            if told is not None:
+                return [(b"www-authenticate", told)]
+        return [(b"www-authenticate", _CHALLENGE)]
 
     def _check_origin(self, scope: Scope, host: str) -> None:
         origin = header(scope, b"origin")

@@ -324,7 +324,8 @@ class _Outlet:
         return await self._held.questions.ask(request, self._stream.add)
 
     async def release(self) -> None:
-        if self._held is not None:
+        """Only from who can come back: with the id that the stream began with."""
+        if self._held is not None and self._held.session.asker.version >= PRIMED:
             self._stream.release()
 
 

@@ -59,7 +59,6 @@ class Responder:
                 else:
                     await self.say(request, outcome, legacy=with_ids)
                 return
-            stream.streamed = True
             follow = asyncio.ensure_future(self.follow(stream, 0, with_ids=with_ids, primed=primed))
             await asyncio.wait((follow, gone), return_when=asyncio.FIRST_COMPLETED)
             await cancelled(follow)

@@ -1,0 +1,77 @@
+"""The MCP endpoint as an OAuth resource server (RFC 9728): who is sent where for a token, and whose are taken.
+
+- A token must be meant for this resource, or it is refused; it is never passed on, and never read from a query.
+- Without the scope the answer is 403, with the scope to ask for.
+- Whoever comes with a token of the authorization server is an owner of his own: he sees no session of others.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from comity.core.errors import ForbiddenError
+from comity.core.identity.access_token import AccessToken
+from comity.core.wire import strict_json
+from comity.doors.http.asgi import Scope
+
+SCOPE: Final = "mcp"
+METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
+OWNER: Final = "comity.owner"
+"""Under this key of the ASGI scope stands who came, where it is not the owner of the node."""
+
+
+class MissingScopeError(ForbiddenError):
+    code = "insufficient_scope"
+
+
+class ResourceServer:
+    def __init__(self, *, resource: str, path: str, issuer: str, judge: Callable[[str], AccessToken]) -> None:
+        """`judge` raises UnauthenticatedError."""
+        self._resource = resource
+        self._path = path
+        self._issuer = issuer
+        self._judge = judge
+        self.metadata_paths = frozenset({METADATA_PATH, METADATA_PATH + path})
+
+    def admits(self, scope: Scope, token: str) -> bool:
+        """False for another path than ours. Raises for a token that is not good here."""
+        if scope["path"] != self._path:
+            return False
+        access = self._judge(token)
+        if SCOPE not in access.scopes:
+            raise MissingScopeError(f"the access token lacks the scope {SCOPE}; ask for one that has it")
+        scope[OWNER] = f"oauth:{access.issuer}:{access.subject}"
+        return True
+
+    def challenge(self, path: str, error: str | None) -> bytes | None:
+        """What WWW-Authenticate says to who was refused at our path."""
+        if path != self._path:
+            return None
+        told = [f'realm="comity", resource_metadata="{self._metadata_url()}", scope="{SCOPE}"']
+        if error is not None:
+            told.append(f'error="{error}"')
+        return f"Bearer {', '.join(told)}".encode()
+
+    def routes(self) -> list[Route]:
+        async def metadata(_request: Request) -> Response:
+            told = {
+                "resource": self._resource,
+                "authorization_servers": [self._issuer],
+                "scopes_supported": [SCOPE],
+                "bearer_methods_supported": ["header"],
+                "resource_name": "Comity",
+            }
+            return Response(strict_json.dumps(told), media_type="application/json")
+
+        return [Route(path, metadata) for path in sorted(self.metadata_paths)]
+
+    def _metadata_url(self) -> str:
+        return self._resource.removesuffix(self._path) + METADATA_PATH + self._path
+
+
+def owner_of(scope: Scope) -> str:
+    owner: str = scope.get(OWNER, "local")
+    return owner

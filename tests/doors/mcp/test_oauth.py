@@ -1,0 +1,105 @@
+import json
+import time
+
+import httpx
+import pytest
+
+from comity.config import McpSettings
+from comity.core.errors import ConfigError
+from comity.testing.nodes import bearer, running_node
+from tests.core.identity.authorization_server import ISSUER, RESOURCE, Signer
+
+
+def initialize(**headers):
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        },
+    }
+    return {"json": message, "headers": {"Accept": "application/json, text/event-stream", **headers}}
+
+
+@pytest.fixture
+def signer():
+    return Signer("ES256")
+
+
+@pytest.fixture
+def settings(signer, tmp_path):
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps(signer.jwks), encoding="utf-8")
+    return McpSettings(oauth_issuer=ISSUER, oauth_keys=str(keys), resource=RESOURCE)
+
+
+def token(signer, **claims):
+    return {"Authorization": f"Bearer {signer.token(exp=time.time() + 600, aud=RESOURCE, **claims)}"}
+
+
+async def test_a_visitor_is_told_where_to_get_a_token_and_let_in_with_it(signer, settings):
+    async with running_node(mcp=settings) as node, httpx.AsyncClient(base_url=node.url) as client:
+        refused = await client.post("/mcp", **initialize())
+        assert refused.status_code == 401
+        challenge = refused.headers["WWW-Authenticate"]
+        assert (
+            'resource_metadata="https://node.example/.well-known/oauth-protected-resource/mcp"' in challenge
+        )
+        assert "error=" not in challenge
+        for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
+            told = (await client.get(path)).json()
+            assert told["resource"] == RESOURCE
+            assert told["authorization_servers"] == [ISSUER]
+        answer = await client.post("/mcp", **initialize(**token(signer)))
+        assert answer.status_code == 200
+        assert answer.headers["Mcp-Session-Id"]
+
+
+@pytest.mark.parametrize(
+    "claims", [{"aud": "https://other.example"}, {"exp": 1.0}, {"iss": "https://evil.example"}]
+)
+async def test_a_token_for_somebody_else_is_refused(signer, settings, claims):
+    async with running_node(mcp=settings) as node, httpx.AsyncClient(base_url=node.url) as client:
+        headers = {
+            "Authorization": f"Bearer {signer.token(**{'aud': RESOURCE, 'exp': time.time() + 60, **claims})}"
+        }
+        answer = await client.post("/mcp", **initialize(**headers))
+    assert answer.status_code == 401
+    assert 'error="invalid_token"' in answer.headers["WWW-Authenticate"]
+
+
+async def test_a_missing_scope_is_named(signer, settings):
+    async with running_node(mcp=settings) as node, httpx.AsyncClient(base_url=node.url) as client:
+        answer = await client.post("/mcp", **initialize(**token(signer, scope="email")))
+    assert answer.status_code == 403
+    challenge = answer.headers["WWW-Authenticate"]
+    assert 'error="insufficient_scope"' in challenge
+    assert 'scope="mcp"' in challenge
+
+
+async def test_a_visitor_gets_nowhere_else_and_into_no_session_of_others(signer, settings):
+    async with running_node(mcp=settings) as node, httpx.AsyncClient(base_url=node.url) as client:
+        visitor = token(signer)
+        assert (await client.get("/v1/status", headers=visitor)).status_code == 401
+        own = (await client.post("/mcp", **initialize(**bearer(node)))).headers["Mcp-Session-Id"]
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        theirs = {"Mcp-Session-Id": own, "Accept": "application/json, text/event-stream"}
+        assert (await client.post("/mcp", json=ping, headers={**theirs, **visitor})).status_code == 404
+        assert (await client.post("/mcp", json=ping, headers={**theirs, **bearer(node)})).status_code == 200
+
+
+async def test_without_an_authorization_server_there_is_no_word_of_one():
+    async with running_node() as node, httpx.AsyncClient(base_url=node.url) as client:
+        refused = await client.post("/mcp", **initialize())
+        assert "resource_metadata" not in refused.headers["WWW-Authenticate"]
+        assert (await client.get("/.well-known/oauth-protected-resource")).status_code == 401
+
+
+async def test_an_issuer_without_usable_keys_is_refused_at_the_start(tmp_path):
+    for keys in ("", str(tmp_path / "absent.json")):
+        with pytest.raises(ConfigError, match=r"mcp\.oauth"):
+            async with running_node(mcp=McpSettings(oauth_issuer=ISSUER, oauth_keys=keys)):
+                pass
