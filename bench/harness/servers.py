@@ -19,6 +19,13 @@ STOP_SECONDS = 15.0
 @contextlib.contextmanager
 def serving(command: Sequence[str], said: Path) -> Iterator[str]:
     """The server's address, for as long as the context is open; `said` takes what it says on stderr."""
+    with serving_with(command, said) as told:
+        yield str(told["url"])
+
+
+@contextlib.contextmanager
+def serving_with(command: Sequence[str], said: Path) -> Iterator[dict[str, str]]:
+    """As `serving`, with all that the first line tells."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COMITY_")}
     with (
         said.open("wb") as errors,
@@ -27,12 +34,12 @@ def serving(command: Sequence[str], said: Path) -> Iterator[str]:
         ) as process,
     ):
         try:
-            yield _address(process, said)
+            yield _told(process, said)
         finally:
             _stop(process)
 
 
-def _address(process: subprocess.Popen[bytes], said: Path) -> str:
+def _told(process: subprocess.Popen[bytes], said: Path) -> dict[str, str]:
     """A server that stays silent is ended, which ends the wait for its line."""
     assert process.stdout is not None
     impatience = threading.Timer(READY_SECONDS, process.kill)
@@ -42,8 +49,10 @@ def _address(process: subprocess.Popen[bytes], said: Path) -> str:
     finally:
         impatience.cancel()
     try:
-        return str(json.loads(line)["url"])
-    except (ValueError, KeyError, TypeError):
+        told = {name: str(value) for name, value in json.loads(line).items()}
+        told["url"]  # the one thing that has to be there
+        return told  # noqa: TRY300 - it is what was tried
+    except (ValueError, KeyError, TypeError, AttributeError):
         last_words = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
         raise RuntimeError(f"the server did not get ready; its last words: {' '.join(last_words)}") from None
 

@@ -2,6 +2,7 @@
 
 from bench.harness.row import Row
 from bench.rows import (
+    actions,
     audit,
     chain,
     cold_start,
@@ -9,6 +10,7 @@ from bench.rows import (
     handshakes,
     http,
     json_forms,
+    mcp,
     rpc_stream,
     signatures,
 )
@@ -23,4 +25,6 @@ ROWS: tuple[Row, ...] = (
     *http.ROWS,
     *envelopes.ROWS,
     *handshakes.ROWS,
+    *mcp.ROWS,
+    *actions.ROWS,
 )
