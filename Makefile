@@ -10,7 +10,7 @@ SECONDS ?= 60
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench fuzz sim torture docs lock clean
+.PHONY: help run test check format bench fuzz sim torture evals conformance docs lock clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -18,8 +18,9 @@ help: ## list these commands
 run: $(VENV)/ready-run ## set up and start a node (ARGS="--port 8100")
 	@$(BIN)/comity up $(ARGS)
 
+# Compiled tests are kept, whatever the environment says: without them each start would compile all of them again.
 test: $(VENV)/ready-dev ## set up and run all tests
-	@$(BIN)/python -m pytest -n auto $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.runner.file_by_file -n auto $(ARGS)
 
 check: $(VENV)/ready-dev ## lint, format, types, rings
 	@$(BIN)/ruff check .
@@ -31,7 +32,7 @@ format: $(VENV)/ready-dev ## put the code into its one format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/ready-dev ## measure each workload beside its baseline
+bench: $(VENV)/ready-bench ## measure each workload beside its baseline
 	@$(BIN)/python -m bench $(ARGS)
 
 fuzz: $(VENV)/ready-dev ## feed the parsers garbage (SECONDS=60 for each)
@@ -43,13 +44,20 @@ sim: $(VENV)/ready-dev ## simulate crashing stores (SEEDS=10000)
 torture: $(VENV)/ready-dev ## kill -9 a writing store (ROUNDS=200)
 	@COMITY_TORTURE_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m torture $(ARGS)
 
+evals: $(VENV)/ready-dev ## measure how well the skills do what they claim
+	@$(BIN)/python -m evals $(ARGS)
+
+conformance: $(VENV)/ready-dev ## run the official MCP conformance suite (needs npm)
+	@$(BIN)/python -m compliance $(ARGS)
+
 docs: $(VENV)/ready-dev ## build the documentation into build/docs
 	@$(BIN)/mkdocs build --strict --quiet
 	@echo "documentation: build/docs/index.html"
 
-lock: ## refresh both lock files (needs uv)
+lock: ## refresh the lock files (needs uv)
 	uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --all-extras --group dev pyproject.toml -o requirements.lock
 	uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group build -c requirements.lock pyproject.toml -o requirements-run.lock
+	uv pip compile -q --universal --generate-hashes --no-header --no-annotate --group build --group bench -c requirements.lock pyproject.toml -o requirements-bench.lock
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
@@ -57,6 +65,10 @@ clean: ## remove everything that was built
 $(VENV)/ready-run: requirements-run.lock pyproject.toml
 	@$(PYTHON) .ci/setup.py $(VENV) requirements-run.lock
 	@touch $@
+
+$(VENV)/ready-bench: requirements-bench.lock $(VENV)/ready-dev
+	@$(PYTHON) .ci/setup.py $(VENV) requirements-bench.lock
+	@touch $@ $(VENV)/ready-run $(VENV)/ready-dev
 
 $(VENV)/ready-dev: requirements.lock pyproject.toml
 	@$(PYTHON) .ci/setup.py $(VENV) requirements.lock

@@ -4,14 +4,14 @@
   too long a line is refused once, as soon as that is certain, and skipped without being kept.
 - What cannot be answered at once is yielded as `Work` between the replies. Whoever drives the machine
   sends back what came of it; meanwhile no later line is looked at.
-- The replies of one read come as one piece, so that they can leave in one write.
+- The replies of one read come together, in pieces, so that they can leave in one write.
 - Lines are read as JavaScript reads them: bytes that are no UTF-8 become U+FFFD, and count as such; half a
   surrogate pair is a character; a number too large is infinite; of two equal keys the later one counts.
   Only depth is ours: beyond 10,000 levels a line is malformed.
 """
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -37,11 +37,13 @@ from comity.core.wire.frames import Event, FrameDecoder, Message
 
 LIMIT: Final = 524_288
 
+_LF: Final = 0x0A
 _DIGITS: Final = 4000  # what the interpreter still turns into an integer
 
 _decode = msgspec.json.Decoder().decode
 
-Steps = Generator[bytes | Work, Settled | None, None]
+Steps = Generator[list[bytes] | Work, Settled | None, None]
+"""Pieces to write one after the other, and work to settle between them."""
 
 
 class NdjsonMachine:
@@ -50,6 +52,7 @@ class NdjsonMachine:
         self._rules = rules_of(calls.registry.mode)
         self._limit = limit
         self._decoder = FrameDecoder(limit, lines_only=True)
+        self._between_lines = True
         self._listing: bytes | None = None
 
     @property
@@ -58,44 +61,69 @@ class NdjsonMachine:
         return self._decoder.held
 
     def receive(self, data: bytes) -> Steps:
-        return self._answer_all(self._decoder.feed(data))
+        return self._answer_all(self._lines(data))
 
     def end(self) -> Steps:
         """The stream is over: a last line needs no line end."""
-        return self._answer_all(self._decoder.end())
+        return self._answer_all(_bodies(self._decoder.end()))
 
-    def _answer_all(self, events: Sequence[Event]) -> Steps:
-        replies: list[bytes] = []
-        for event in events:
-            if not isinstance(event, Message):
-                replies.append(_OVERSIZE)
+    def _lines(self, data: bytes) -> list[bytes | None]:
+        """The lines that are complete now, None for one that is too long.
+
+        Whole lines of a read that is no longer than a line may be are split at once; the decoder sees what
+        begins or ends in another read, and whatever holds a CR.
+        """
+        if b"\r" in data or len(data) > self._limit:
+            self._between_lines = data.endswith(b"\n")
+            return _bodies(self._decoder.feed(data))
+        lines: list[bytes | None] = []
+        if not self._between_lines:
+            first = data.find(b"\n") + 1 or len(data)
+            lines += _bodies(self._decoder.feed(data[:first]))
+            self._between_lines = data[first - 1] == _LF
+            if not self._between_lines:
+                return lines
+            data = data[first:]
+        *whole, rest = data.split(b"\n")
+        lines += whole
+        if rest:
+            self._between_lines = False
+            lines += _bodies(self._decoder.feed(rest))
+        return lines
+
+    def _answer_all(self, lines: Sequence[bytes | None]) -> Steps:
+        pieces: list[bytes] = []
+        for line in lines:
+            if line is None:
+                pieces.append(_OVERSIZE)
                 continue
-            reply = self._answer(event.body)
-            if isinstance(reply, Work):
-                if replies:
-                    yield b"".join(replies)
-                    replies.clear()
-                settled = yield reply
+            work = self._answer(line, pieces)
+            if work is not None:
+                if pieces:
+                    yield pieces
+                    pieces = []
+                settled = yield work
                 assert settled is not None
-                reply = self._settled(reply, settled)
-            replies.append(reply)
-        if replies:
-            yield b"".join(replies)
+                pieces.append(self._settled(work, settled))
+        if pieces:
+            yield pieces
 
-    def _answer(self, line: bytes) -> bytes | Work:
+    def _answer(self, line: bytes, pieces: list[bytes]) -> Work | None:
+        """Append the reply, or hand back what has to be done for it."""
         try:
             request = _decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            if not line:
-                return _MALFORMED
             try:
                 request = read_as_javascript(line, self._limit)
             except TooLargeError:
-                return _OVERSIZE
+                pieces.append(_OVERSIZE)
+                return None
             except MalformedError:
-                return _MALFORMED
+                pieces.append(_MALFORMED)
+                return None
         if type(request) is not dict:
-            return _line(refusal(INVALID_ENVELOPE, envelope_issues(request, self._rules)))
+            pieces.append(_line(refusal(INVALID_ENVELOPE, envelope_issues(request, self._rules))))
+            return None
         id_ = request.get("id", UNSET)
         kind = request.get("type")
         if (
@@ -104,27 +132,30 @@ class NdjsonMachine:
             or (type(id_) is not str and id_ is not UNSET)
         ):
             kept = id_ if self._rules.echoes_ids and type(id_) is str else UNSET
-            return _line(refusal(INVALID_ENVELOPE, envelope_issues(request, self._rules), id_=kept))
+            pieces.append(_line(refusal(INVALID_ENVELOPE, envelope_issues(request, self._rules), id_=kept)))
+            return None
         try:
             if kind == "list_actions":
-                return self._list(id_)
+                tail = self._listing or self._list()
+                pieces.append(b'{"ok":true,"data":' if id_ is UNSET else _list_head(id_))
+                pieces.append(tail)
+                return None
             payload = request.get("payload", UNSET)
-            if kind == "invoke":
-                return self._invoke(id_, payload)
-            return self._describe(id_, payload)
+            reply = self._invoke(id_, payload) if kind == "invoke" else self._describe(id_, payload)
         except ComityError as refused:
-            return _line(refusal(refused.message, id_=id_))
+            reply = _line(refusal(refused.message, id_=id_))
+        if isinstance(reply, Work):
+            return reply
+        pieces.append(reply)
+        return None
 
-    def _list(self, id_: Any) -> bytes:
-        if self._listing is None:
-            try:
-                self._listing = self._calls.registry.listing_bytes() + b"}\n"
-            except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded
-                raise self._calls.failed("list_actions", failure) from None
-        head = (
-            b'{"ok":true,"data":' if id_ is UNSET else b'{"id":%b,"ok":true,"data":' % strict_json.dumps(id_)
-        )
-        return head + self._listing
+    def _list(self) -> bytes:
+        """How a listing ends: the part that is the same for everybody."""
+        try:
+            self._listing = self._calls.registry.listing_bytes() + b"}\n"
+        except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded
+            raise self._calls.failed("list_actions", failure) from None
+        return self._listing
 
     def _invoke(self, id_: Any, payload: Any) -> bytes | Work:
         if issues := invoke_issues(payload):
@@ -158,6 +189,8 @@ class NdjsonMachine:
 
 def read_as_javascript(line: bytes, limit: int) -> Any:
     """The value of a line that the fast reader refuses. MalformedError when JavaScript refuses it too."""
+    if not line:
+        raise MalformedError("there is nothing in the line; send valid JSON")
     text = line.decode("utf-8", "replace")
     if len(text) > limit // 3 and len(text.encode()) > limit:
         raise TooLargeError("the line", limit)
@@ -175,6 +208,14 @@ def _no_constant(name: str) -> Any:
 
 def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) < _DIGITS else float(digits)
+
+
+def _bodies(events: Iterable[Event]) -> list[bytes | None]:
+    return [event.body if isinstance(event, Message) else None for event in events]
+
+
+def _list_head(id_: str) -> bytes:
+    return b'{"id":%b,"ok":true,"data":' % strict_json.dumps(id_)
 
 
 def _invalid(text: str, issues: list[Issue], id_: Any) -> bytes:

@@ -52,14 +52,14 @@ class RpcMachine:
                 while True:
                     work = next(answering) if settled is None else answering.send(settled)
                     if replies:
-                        yield b"".join(replies)
-                        replies.clear()
+                        yield replies
+                        replies = []
                     settled = yield work
             except StopIteration as done:
                 if done.value is not None:
                     replies.append(self._stream.encode(done.value))
         if replies:
-            yield b"".join(replies)
+            yield replies
 
     def _batch(self, batch: Batch) -> _Reply:
         replies = []

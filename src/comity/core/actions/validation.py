@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.core.actions.action import Mode
-from comity.core.errors import ConfigError
+from comity.core.mcp.schema import complainer
 
 Check = Callable[[Mapping[str, Any]], list[str]]
 """What is wrong with an input, in sentences; nothing when it can be used."""
@@ -26,9 +26,8 @@ _KINDS: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     "array": ("an array", (list,)),
     "object": ("an object", (dict,)),
 }
+_ABSENT: Final = object()
 _ANY: Final = ("", (object,))
-_SCHEMA_FAULTS: Final = 5
-_FAULT_LENGTH: Final = 200
 
 
 class _Property(Struct, frozen=True, kw_only=True):
@@ -40,6 +39,11 @@ class _Property(Struct, frozen=True, kw_only=True):
     shortest: int
     longest: int | None
 
+    @property
+    def is_plain_text(self) -> bool:
+        """Whether every string will do."""
+        return self.types == (str,) and self.options is None and not self.shortest and self.longest is None
+
 
 def check_for(schema: Mapping[str, Any], mode: Mode) -> Check:
     """The validator of an input schema."""
@@ -49,15 +53,18 @@ def check_for(schema: Mapping[str, Any], mode: Mode) -> Check:
         for name, rule in schema.get("properties", {}).items()
     )
 
+    rules = tuple((rule.name, rule.is_plain_text, rule) for rule in properties)
+
     def check(given: Mapping[str, Any]) -> list[str]:
-        faults = [
-            f"Required field '{name}' is missing or empty"
-            for name in required
-            if (value := given.get(name)) is None or value == ""
-        ]
-        for rule in properties:
-            if rule.name in given:
-                _judge(rule, given[rule.name], faults)
+        faults = []
+        for name in required:
+            value = given.get(name)
+            if value is None or value == "":
+                faults.append(f"Required field '{name}' is missing or empty")
+        for name, any_text, rule in rules:
+            value = given.get(name, _ABSENT)
+            if value is not _ABSENT and not (any_text and type(value) is str):
+                _judge(rule, value, faults)
         return faults
 
     if mode != "enhanced":
@@ -68,19 +75,17 @@ def check_for(schema: Mapping[str, Any], mode: Mode) -> Check:
 
 def schema_check(schema: Mapping[str, Any]) -> Check:
     """The JSON Schema as a whole. ConfigError when it is none, or points outside itself."""
-    import jsonschema_rs
-
-    try:
-        validator = jsonschema_rs.validator_for(plain(schema), retriever=_fetch_nothing, mask="it")
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as fault:
-        why = str(getattr(fault, "message", fault))[:_FAULT_LENGTH]
-        raise ConfigError(f"its JSON Schema cannot be used: {why}") from None
+    complain = complainer(plain(schema))
 
     def check(given: Mapping[str, Any]) -> list[str]:
-        if validator.is_valid(given):
-            return []
-        errors = list(validator.iter_errors(given))
-        return [_sentence(error.instance_path, error.message) for error in errors[:_SCHEMA_FAULTS]]
+        try:
+            said = complain(given)
+        except (RecursionError, ValueError):  # too deep for the library, or half a surrogate pair in it
+            try:
+                said = complain(_spelled(given))
+            except (RecursionError, ValueError):
+                said = "the input is nested too deeply"
+        return [said] if said else []
 
     return check
 
@@ -91,6 +96,17 @@ def plain(value: Any) -> Any:
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    return value
+
+
+def _spelled(value: Any) -> Any:
+    """The same without half surrogate pairs, which the library cannot spell."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_spelled(key): _spelled(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_spelled(item) for item in value]
     return value
 
 
@@ -131,19 +147,11 @@ def _judge(rule: _Property, value: Any, faults: list[str]) -> None:
 
 def _is_one_of(value: Any, options: Sequence[Any]) -> bool:
     """By type and value: 1 is neither true nor "1"."""
+    if type(value) is str:
+        return value in options
     return any(type(option) is type(value) and option == value for option in options)
 
 
 def _is_of(value: Any, types: tuple[type, ...]) -> bool:
     """A boolean is no number, whatever the interpreter says."""
     return isinstance(value, types) and not (type(value) is bool and int in types)
-
-
-def _sentence(path: Sequence[str | int], message: str) -> str:
-    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
-    said = f"'{where}': {message}" if where else message
-    return said if len(said) <= _FAULT_LENGTH else f"{said[:_FAULT_LENGTH]}…"
-
-
-def _fetch_nothing(uri: str) -> Any:
-    raise ValueError(f"it points to {uri[:_FAULT_LENGTH]}, and nothing is fetched for a schema")

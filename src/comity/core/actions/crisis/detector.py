@@ -23,7 +23,10 @@ _QUOTED = re.compile(
     "\"[^\"]{2,300}\"|“[^”]{2,300}”|«[^»]{2,300}»|„[^“”]{2,300}[“”]|「[^」]{2,300}」|『[^』]{2,300}』|《[^》]{2,100}》"
     r"|(?<!\w)['‘](?=\w)[^\n]{2,300}?['’](?!\w)"
 )
-_DANGERS = frozenset({"ideation", "plan", "attempt", "euphemism", "self_harm", "goodbye", "method"})
+_KANA = re.compile("[\u3041-\u3096]")
+_DANGERS = frozenset({"intent", "ideation", "plan", "attempt", "euphemism", "self_harm", "goodbye", "method"})
+
+_PERSONS = frozenset({"I", "MINE", "THEY"})
 
 Hit = tuple[int, int, int]  # start, end, concept
 Spans = tuple[tuple[int, int], ...]
@@ -41,6 +44,8 @@ class CrisisDetector:
         self._find = lexicon.automaton.iter
         self._languages = lexicon.languages
         self._vocabulary = lexicon.vocabulary
+        # the two share their characters; kana tells them apart
+        self._chinese, self._japanese = LANGUAGES.index("zh"), LANGUAGES.index("ja")
 
     def detect(self, text: str) -> CrisisReport:
         folded = fold(text, self._vocabulary)
@@ -53,6 +58,8 @@ class CrisisDetector:
                 hits.setdefault(language, []).append((start, end, concept))
         if not endings:
             return QUIET
+        if self._chinese in hits and self._japanese in hits:
+            del hits[self._chinese if _KANA.search(folded.text) else self._japanese]
         signals: list[Signal] = []
         quoted: list[tuple[int, int]] | None = None
         for index, found in hits.items():
@@ -152,7 +159,8 @@ class _Reader:
         span = self._folded.span(start, end)
         subject = _subject(near, start, end)
         negated = _negated(near, slots, self._folded.text, self._gap)
-        hyperbole = any(name == "HYPERBOLE" and (start <= a < end or 0 <= a - end <= self._gap // 2 + 2) for name, a, _ in near)
+        jest = rule.category == "ideation" and any(name == "JEST" for name, _, _ in near)
+        hyperbole = jest or any(name == "HYPERBOLE" and (start <= a < end or 0 <= a - end <= self._gap // 2 + 2) for name, a, _ in near)
         return Signal(
             category=rule.category,
             severity="low" if hyperbole else self._severity(near, rule, lowered=negated or subject == "other"),
@@ -201,9 +209,9 @@ class _Reader:
 
 
 def _subject(near: Near, start: int, end: int) -> Subject:
-    within = {name for name, a, b in near if start <= a and b <= end and name in {"I", "THEY"}}
-    if within:
-        return "self" if "I" in within else "other"
+    within = max(((b, name) for name, a, b in near if start <= a and b <= end and name in _PERSONS), default=None)
+    if within is not None:
+        return "other" if within[1] == "THEY" else "self"
     before = max(((b, name) for name, _, b in near if name in {"I", "THEY"} and b <= start), default=None)
     if before is None:
         return "unknown"

@@ -36,6 +36,7 @@ _STRETCH = re.compile(r"(.)\1\1+")
 _SPACED_OUT = re.compile(r"(?<!\w)(?:[a-z][ .*_-]{1,2}){2,60}[a-z](?!\w)")
 _LEET_WORD = re.compile(r"(?<![a-z0-9])[a-z0-9@$!|+]*(?:[a-z][0-9@$!|+]|[0-9@$|+][a-z])[a-z0-9@$!|+]*")
 _STARRED = re.compile(r"(?<![a-z*])[a-z]+\*+[a-z]*|(?<![a-z*])\*+[a-z]{2,}")
+_CAPITAL_I = re.compile("(?<=[a-z])I(?=[a-z])")  # looks like a small l
 _LEET = str.maketrans("013457@$!|+", "oieastasilt")
 _LEET_L = str.maketrans("013457@$!|+", "oleastaslit")
 _LONGEST_WORD = 24
@@ -152,6 +153,8 @@ def _join(words: list[str]) -> str:
 def fold(text: str, vocabulary: Collection[str] = ()) -> Folded:
     """`vocabulary` holds the words that a disguise may be undone to."""
     origins: list[int] | None = None
+    if _CAPITAL_I.search(text):
+        text = _CAPITAL_I.sub("l", text)
     if text.isascii() and text.isprintable():
         source = text.lower()
     else:

@@ -6,10 +6,12 @@ A language file names *concepts* (a word or phrase each; `{a|b}` stands for eith
   sentence, or within the number that stands between (`MEANS 60 DO`). `A|B` is either concept, `A ~ B` both in
   either order. A phrase is a rule of its own.
 - `rules` and `phrases` are given by category and severity.
-- Concepts that every language may fill are read by the context: `I` and `THEY` (who it is about), `NEG`
+- Concepts that every language may fill are read by the context: `I`, `THEY` and inside a match `MINE`
+  (who it is about), `NEG`
   before or inside a match, `NEG_FAR` (reaches over a new subject: "I don't think I ...") and `NEG_AFTER` behind
   it, `BUT` (ends a negation), `PAST`, `NOW`, `RECOVERY`, `FRAME` (fiction, news, study, prevention), `SAY` (speech of others), `IDIOM` (hides what it covers, as the
-  idiom it is), `HYPERBOLE` (what one dies of in jest), `MEANS` and `TIME` (make a danger immediate).
+  idiom it is), `HYPERBOLE` (right behind a match: what one dies of in jest),
+  `JEST` (in the sentence of a mere wish to die: embarrassment, laughter), `MEANS` and `TIME` (make a danger immediate).
 - Spelling is folded on both sides, so accents, case and typographic quotes need no entry of their own.
 """
 
@@ -27,8 +29,8 @@ from comity.core.actions.crisis.report import Severity
 
 LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi")
 CONTEXT = (
-    "I", "THEY", "NEG", "NEG_FAR", "NEG_AFTER", "BUT", "PAST", "NOW", "RECOVERY", "FRAME", "SAY", "IDIOM",
-    "HYPERBOLE", "MEANS", "TIME",
+    "I", "MINE", "THEY", "NEG", "NEG_FAR", "NEG_AFTER", "BUT", "PAST", "NOW", "RECOVERY", "FRAME", "SAY", "IDIOM",
+    "HYPERBOLE", "JEST", "MEANS", "TIME",
 )  # fmt: skip
 
 _CHOICE = re.compile(r"\{([^{}]*)\}")

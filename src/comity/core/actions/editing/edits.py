@@ -79,6 +79,8 @@ def objection(passage: Passage, edit: Edit) -> str:
         return "a quotation is left as it was said"
     if passage.is_link(edit.start, edit.end):
         return "an address or a link is left as it is"
+    if passage.folded.startswith("'s", edit.end):
+        return "a possessive hangs on it"
     text = passage.text
     first, last = passage.sentence_at(edit.start)
     left = max(min(first, edit.start), edit.start - _AROUND)

@@ -132,8 +132,18 @@ def find(passage: Passage, rules: Iterable[CompiledRule], *, clinical: bool = Fa
             places += 1
             if places == FINDINGS_PER_RULE:
                 break
-    found.sort(key=lambda finding: (finding.start, -finding.end))
-    return found
+    return in_order(found)
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """In the order of the text. What lies inside another finding of its category is not told twice."""
+    told: list[Finding] = []
+    reached: dict[str, int] = {}
+    for finding in sorted(findings, key=lambda finding: (finding.start, -finding.end)):
+        if finding.end > reached.get(finding.category, -1):
+            told.append(finding)
+            reached[finding.category] = finding.end
+    return told
 
 
 def proposed(findings: Iterable[Finding]) -> list[Edit]:
@@ -178,7 +188,10 @@ def _finding(compiled_rule: CompiledRule, passage: Passage, match: re.Match[str]
     quoted = passage.is_quoted(start, end)
     replacement = None
     if rule.replace is not None and not quoted and _rewords(compiled_rule, passage.folded, start, end):
-        written = _GROUP.sub(lambda group: _group(passage.text, match, int(group[1])), rule.replace)
+        template = rule.replace
+        written = _GROUP.sub(
+            lambda group: _group(passage.text, match, int(group[1]), leads=group.start() == 0), template
+        )
         replacement = match_case(text, written)
     return Finding(
         rule=rule.id,
@@ -199,6 +212,10 @@ def _rewords(rule: CompiledRule, text: str, start: int, end: int) -> bool:
     return not rule.reword_after or rule.reword_after.match(text, end) is not None
 
 
-def _group(text: str, match: re.Match[str], number: int) -> str:
+def _group(text: str, match: re.Match[str], number: int, *, leads: bool) -> str:
+    """The group as it was written; what opened the match and no longer does loses the capital of its place."""
     start, end = match.span(number)
-    return text[start:end] if start >= 0 else ""
+    group = text[start:end] if start >= 0 else ""
+    if start == match.start() and not leads and group[1:].islower():
+        return group.lower()
+    return group

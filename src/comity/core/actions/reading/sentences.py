@@ -2,8 +2,8 @@
 
 - `. ! ?` and the stops of other scripts end a sentence, together with the quotes and brackets that close
   behind them. A full stop does not when it stands inside a number or a name (`3.5`, `example.com`), behind
-  an abbreviation or an initial (`Dr.`, `e.g.`, `J. Smith`), behind the number of a list item (`2. Save`),
-  or before a word in lower case.
+  an abbreviation or an initial (`Dr.`, `e.g.`, `J. Smith`) or behind the number of a list item (`2. Save`).
+  After a quotation or dots (`"Stop!" he said`, `well... maybe`) a small letter carries the sentence on.
 - Some abbreviations do end sentences (`etc.`, `p.m.`): those end one when a capital follows.
 - A blank line, an item of a list and a short line without a stop (a heading) end a sentence too. Other line
   ends are only wrapping.
@@ -74,7 +74,7 @@ def _ends(text: str, start: int, match: re.Match[str], abbreviations: Abbreviati
     if match["space"] is None and not match["close"]:
         return not stop.endswith(".") and stop[-1] not in "!?…"
     after = _next(text, match.end())
-    if after.islower():
+    if after.islower() and (match["close"] or stop[-1] == "…" or stop.endswith("..")):
         return False
     if set(stop) != {"."} or len(stop) > 1:
         return True

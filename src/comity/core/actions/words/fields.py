@@ -9,7 +9,10 @@ from typing import Any, Final
 from comity.core.actions.action import ActionError
 
 # What JavaScript's trim takes away: the byte order mark too, and no control character beyond \t to \r.
-_SPACE: Final = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_SPACE: Final = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
 
 
 def trimmed(text: str) -> str:

@@ -1,28 +1,36 @@
-"""Whether a mention says that the thing is not there, or that people can switch it off.
+"""Whether a mention says that the thing is not there.
 
-- `no animations`, `without a timeout`, `does not autoplay`, `animations are disabled` are absent.
-- `animation that can be paused`, `an optional timer` are controlled.
-- `cannot skip the animation`, `no way to pause the video`, `animations cannot be disabled` are neither: the
-  negation belongs to another word. A negation reaches over a list (`no animations, popups or autoplay`),
-  and otherwise never past a comma. Every look around a mention is bounded, so the whole is linear.
+- `no animations`, `without a timeout`, `does not autoplay`, `we removed the CAPTCHA`, `animations are disabled`,
+  `animation-free` and `non-animated` do.
+- `cannot skip the animation`, `no way to pause the video`, `animations cannot be disabled`, `not only sound` do not: the
+  negation belongs to another word.
+- A negation reaches over a list (`no animations, popups or autoplay`, `free of popups and autoplay`), and otherwise
+  never past a comma. Every look around a mention is bounded, so that the whole is linear.
 """
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 from comity.core.actions.words.tokens import Token, word_set
 
-Standing = Literal["present", "absent", "controlled"]
-
-_LACKS: Final = frozenset(
-    ("no", "without", "zero", "minus", "never", "avoid", "avoids", "avoided", "avoiding")
-)
-_LACKS_AFTER: Final = {"free": "of", "instead": "of", "rather": "than", "lack": "of", "absence": "of"}
-_NOT: Final = word_set(
+NOT: Final = word_set(
     "not cannot can't cant don't dont doesn't doesnt didn't didnt isn't isnt aren't arent won't wont wasn't "
     "weren't haven't hasn't never shouldn't nor neither"
 )
-_NOT_REALLY: Final = frozenset(("only", "just", "more", "less", "doubt", "matter", "merely", "fewer"))
+_LACKS: Final = word_set(
+    "no without zero minus never avoid avoids avoided avoiding non remove removes removed removing eliminate eliminates "
+    "eliminated dropped drops ditched bans banned lacks"
+)
+_LACKS_PAIR: Final = {
+    "free": "of",
+    "instead": "of",
+    "rather": "than",
+    "lack": "of",
+    "absence": "of",
+    "rid": "of",
+}
+_NOT_REALLY: Final = word_set("only just less doubt matter merely fewer")
+_ARTICLES: Final = word_set("a an the any all")
 _TRANSPARENT: Final = word_set(
     "a an the any use uses used using have has having contain contains include includes show shows rely relies "
     "depend depends require requires need needs be is are on upon ever impose imposes display displays with "
@@ -33,77 +41,61 @@ _BINDS_ELSEWHERE: Final = word_set(
     "for the on in to during when from at way is are than and but with by who which that this every until "
     "button option control controls choice means ability while if"
 )
-_REMOVED: Final = frozenset(
-    ("disabled", "removed", "off", "absent", "eliminated", "banned", "unused", "gone")
-)
-_CONTROL: Final = word_set(
-    "optional skippable pausable adjustable extendable extendible dismissible customisable customizable "
-    "configurable opt extended paused stopped muted skipped hidden dismissed adjusted changed extend pause stop "
-    "mute skip hide"
-)
-_CONTROL_BEFORE: Final = frozenset(
-    ("optional", "skippable", "pausable", "adjustable", "dismissible", "configurable", "extendable")
-)
-_BINDS_NO: Final = frozenset(("no", "without", "unable", "impossible", "hard", "never"))
+_REMOVED: Final = word_set("disabled removed off absent eliminated banned unused gone avoided")
+_MADE: Final = word_set("is are was were be been turned switched")
 _REACH: Final = 4
 _REACH_AFTER: Final = 6
 _LIST_ITEM: Final = 3
 _LIST: Final = 24
 
 
-def standing(words: Sequence[Token], first: int, last: int) -> Standing:
-    """How the mention made by `words[first:last+1]` stands in its clause."""
-    if _absent_before(words, first) or _absent_in_list(words, first):
-        return "absent"
-    after = _after(words, last)
-    if after is not None:
-        return after
-    if first and words[first].joined and words[first - 1].word in _CONTROL_BEFORE:
-        return "controlled"
-    return "present"
+def is_absent(words: Sequence[Token], first: int, last: int) -> bool:
+    """Of the mention made by `words[first : last + 1]`."""
+    return (
+        _before(words, first)
+        or _in_list(words, first)
+        or _joined_by_and(words, first, last)
+        or _after(words, last)
+    )
 
 
-def _absent_before(words: Sequence[Token], first: int) -> bool:
+def _before(words: Sequence[Token], first: int) -> bool:
     between: list[str] = []
     for at in range(first - 1, max(first - _REACH - 2, -1), -1):
         if words[at].clause != words[first].clause:
             return False
-        if _negates(words, at, between):
+        if _negates(words[at].word, between):
             return True
         between.insert(0, words[at].word)
     return False
 
 
-def _negates(words: Sequence[Token], at: int, between: Sequence[str]) -> bool:
-    word = words[at].word
+def _negates(word: str, between: Sequence[str]) -> bool:
     if between and between[0] in _NOT_REALLY:
         return False
     if word in _LACKS and _lacks(between):
         return True
-    if word in _NOT and all(part in _TRANSPARENT for part in between):
+    if word in NOT and all(part in _TRANSPARENT for part in between):
         return True
-    pair = _LACKS_AFTER.get(word)
+    pair = _LACKS_PAIR.get(word)
     return pair is not None and bool(between) and between[0] == pair and _lacks(between[1:])
 
 
 def _lacks(between: Sequence[str]) -> bool:
-    rest = between[1:] if between and between[0] in {"the", "a", "an", "any"} else between
+    rest = between[1:] if between and between[0] in _ARTICLES else between
     return len(rest) < _REACH and not any(part in _BINDS_ELSEWHERE for part in rest)
 
 
-def _absent_in_list(words: Sequence[Token], first: int) -> bool:
-    """`no A, B or C` and `no A or B`: walk back over short items of one sentence to the word that lacks them."""
-    joined_by_or = any(
-        words[at].word in {"or", "nor"} for at in range(max(first - _LIST_ITEM, 0), first)
-    ) or _or_follows(words, first)
-    if not joined_by_or:
+def _in_list(words: Sequence[Token], first: int) -> bool:
+    """`no A, B or C` and `no A or B`: back over short items of one sentence to the word that lacks them."""
+    near = range(max(first - _LIST_ITEM, 0), first)
+    if not any(words[at].word in {"or", "nor"} for at in near) and not _or_follows(words, first):
         return False
     at, length = first - 1, 0
     while at >= max(first - _LIST, 0) and words[at].sentence == words[first].sentence:
         word = words[at].word
-        if word in _LACKS or word in _NOT:
-            following = words[at + 1].word
-            return following not in _NOT_REALLY
+        if word in _LACKS or word in NOT:
+            return words[at + 1].word not in _NOT_REALLY
         length = 0 if words[at + 1].clause != words[at].clause or word in {"or", "nor"} else length + 1
         if length > _LIST_ITEM or word in _BINDS_ELSEWHERE:
             return False
@@ -124,19 +116,25 @@ def _or_follows(words: Sequence[Token], first: int) -> bool:
     return False
 
 
-def _after(words: Sequence[Token], last: int) -> Standing | None:
-    turned: list[str] = []
+def _joined_by_and(words: Sequence[Token], first: int, last: int) -> bool:
+    """`free of A and B`, where B ends its clause: what is said of A is said of B."""
+    ends = last + 1 == len(words) or words[last + 1].clause != words[last].clause
+    at = first - 1
+    while at > 0 and words[at].word in _ARTICLES:
+        at -= 1
+    return ends and at > 0 and words[at].word == "and" and _before(words, at - 1)
+
+
+def _after(words: Sequence[Token], last: int) -> bool:
+    """`A is disabled`, `A has been turned off`, `A-free`."""
+    passed: list[str] = []
     for at in range(last + 1, min(last + 1 + _REACH_AFTER, len(words))):
         word = words[at].word
         if words[at].sentence != words[last].sentence or word in {"and", "but"}:
-            return None
-        refused = any(part in _NOT for part in turned)
-        if word in _REMOVED and (
-            set(turned) & {"is", "are", "was", "were", "be", "been", "turned", "switched"}
-        ):
-            possible = "can" in turned or "may" in turned
-            return None if refused else "controlled" if possible else "absent"
-        if word in _CONTROL and (set(turned) & {"can", "may", "is", "are", "to", "could"}):
-            return None if refused or _BINDS_NO & set(turned) else "controlled"
-        turned.append(word)
-    return None
+            return False
+        if word == "free" and not passed and words[at].joined:
+            return at + 1 == len(words) or words[at + 1].word not in {"of", "trial"}
+        if word in _REMOVED and _MADE & set(passed):
+            return not {"can", "may", *NOT} & set(passed)
+        passed.append(word)
+    return False

@@ -2,7 +2,7 @@
 
 A rule stands in a data file: its phrases (see `phrases`), the finding and the advice that it gives. A rule
 with `negatable: false` looks for phrases that carry their own negation (`cannot be paused`) and is counted
-whatever surrounds it. Other mentions count only where the thing is really there (see `negation`).
+whatever surrounds it. Other mentions count only where the thing is really there (see `standing`).
 A phrase in `ignored` hides the words in it from every rule.
 """
 
@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.core.actions.words.negation import Standing, standing
 from comity.core.actions.words.phrases import Phrases
 from comity.core.actions.words.spans import MOST_EVIDENCE, span
+from comity.core.actions.words.standing import Standing, standing
 from comity.core.actions.words.tokens import Token
+
+_LONGEST_QUOTE: Final = 60
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -81,7 +83,7 @@ def not_counted(triggers: Iterable[Trigger]) -> list[dict[str, Any]]:
 
 def quoted(triggers: Iterable[Trigger], most: int = 5) -> str:
     """The words that set off a rule, each once, for a sentence."""
-    words = list(dict.fromkeys(trigger.text.casefold() for trigger in triggers))
+    words = list(dict.fromkeys(trigger.text.casefold()[:_LONGEST_QUOTE] for trigger in triggers))
     listed = ", ".join(f'"{word}"' for word in words[:most])
     return listed if len(words) <= most else f"{listed} and {len(words) - most} more"
 

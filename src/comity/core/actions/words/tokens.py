@@ -38,20 +38,23 @@ def word_set(words: str) -> frozenset[str]:
 
 def fold(word: str) -> str:
     """One word as it is compared."""
-    return normalize("NFKC", word).casefold().translate(_APOSTROPHES)
+    return word.lower() if word.isascii() else normalize("NFKC", word).casefold().translate(_APOSTROPHES)
 
 
 def tokens(text: str) -> list[Token]:
     found: list[Token] = []
     clause = sentence = last = 0
     for match in _WORD.finditer(text):
-        gap = text[last : match.start()]
-        if _ENDS_SENTENCE.search(gap):
-            sentence += 1
-            clause += 1
-        elif _ENDS_CLAUSE.search(gap):
-            clause += 1
-        joined = bool(found) and "\n\n" not in gap and _JOINS.fullmatch(gap) is not None
-        found.append(Token(fold(match[0]), match.start(), match.end(), joined, clause, sentence))
-        last = match.end()
+        start, end = match.span()
+        gap = text[last:start]
+        joined = bool(found)
+        if gap != " ":  # most gaps are one space, and tell nothing
+            if _ENDS_SENTENCE.search(gap):
+                sentence += 1
+                clause += 1
+            elif _ENDS_CLAUSE.search(gap):
+                clause += 1
+            joined = joined and "\n\n" not in gap and _JOINS.fullmatch(gap) is not None
+        found.append(Token(fold(match[0]), start, end, joined, clause, sentence))
+        last = end
     return found

@@ -8,7 +8,6 @@
 """
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -19,8 +18,8 @@ _WHO: Final = r"(?:you[ ]guys|guys|dudes?)(?!['’\w-])"  # noqa: RUF001 both ap
 _LIST: Final = r"[ ](?:girls|gals|ladies|women|men|boys|kids|dudes?|guys|and|or|who|that)\b"
 _HEAD: Final = re.compile(
     r"(?:(?<=\A)|(?<=[.!?…][ ])|(?<=\n))"
-    rf"(?:(?P<hey>hey)(?P<there>[ ]there)?(?:,?[ ](?P<who>{_WHO}))?(?P<stop>[ ]?(?:[,!.:–—-]|\Z))"  # noqa: RUF001
-    r"|(?P<named>hey)(?=[ ](?-i:[A-Z])[\w'’.-]{0,30}(?:[ ](?-i:[A-Z])[\w'’.-]{0,30})?[,!])"  # noqa: RUF001
+    rf"(?:hey(?:[ ]there)?(?:,?[ ](?P<who>{_WHO}))?(?P<stop>[ ]?(?:[,!.:–—-]|\Z))"  # noqa: RUF001
+    r"|hey(?=[ ](?-i:[A-Z])[\w'’.-]{0,30}(?:[ ](?-i:[A-Z])[\w'’.-]{0,30})?[,!])"  # noqa: RUF001
     rf"|(?P<call>{_WHO})(?P<comma>[ ]?[,!]))(?!{_LIST})",
     re.IGNORECASE,
 )
@@ -42,55 +41,41 @@ class Edit(Struct, frozen=True):
 
 def adapt(message: str, *, neutral: bool) -> tuple[str, list[Edit]]:
     """The message with its edits made, and the edits; `neutral` puts a word in the place of those left out."""
-    quoted = [match.span() for match in _QUOTED.finditer(message)]
-    edits: list[Edit] = []
-    passes: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], bool], str]], ...] = (
-        (_HEAD, _head),
-        (_TAIL, _tail),
-        (_YOU, _you),
-    )
-    for pattern, replace in passes:
-        for match in pattern.finditer(message):
-            if match["named"] if pattern is _HEAD else None:
-                start, end = match.span("named")
-                edit = Edit(start, end if neutral else end + 1, "Hello" if neutral else "")
-            else:
-                edit = Edit(*_reach(message, match, pattern, neutral=neutral), replace(match, neutral))
-            edits.append(edit)
-    edits = _apart(edits, quoted)
+    found = [_head(message, match, neutral=neutral) for match in _HEAD.finditer(message)]
+    found += [_tail(match, neutral=neutral) for match in _TAIL.finditer(message)]
+    found += [_you(match, neutral=neutral) for match in _YOU.finditer(message)]
+    edits = _apart(found, [match.span() for match in _QUOTED.finditer(message)])
     result = _made(message, edits)
     return (result, edits) if result.strip() else (message, [])
 
 
-def _head(match: re.Match[str], neutral: bool) -> str:
-    if not neutral:
-        return ""
-    who = (match["who"] or match["call"] or "").lower()
-    several = who.endswith("guys") or who == "dudes"
-    if match["call"]:
-        return f"Everyone{match['comma']}" if several else ""
-    return f"Hello{' everyone' if several else ''}{match['stop']}"
-
-
-def _tail(match: re.Match[str], neutral: bool) -> str:
-    who = match["who"].lower()
-    several = who.endswith("guys") or who == "dudes"
-    return f"{match['lead'] or match['paused']}everyone" if neutral and several else ""
-
-
-def _you(match: re.Match[str], neutral: bool) -> str:
-    return f"{match['you']} all" if neutral else match["you"]
-
-
-def _reach(message: str, match: re.Match[str], pattern: re.Pattern[str], *, neutral: bool) -> tuple[int, int]:
-    """What is left out at the head of a sentence takes the space behind it along."""
+def _head(message: str, match: re.Match[str], *, neutral: bool) -> Edit:
+    """`Hey guys,`, `Hey Anna,` (the name stays), `Guys,`: what is left out takes the space behind it along."""
+    who = match["who"] or match["call"] or ""
+    word = ""
+    if neutral and match["call"]:
+        word = f"Everyone{match['comma']}" if _several(who) else ""
+    elif neutral:
+        word = f"Hello{' everyone' if _several(who) else ''}{match['stop'] or ''}"
     start, end = match.span()
-    if pattern is _TAIL:
-        start = match.start("lead" if match["lead"] else "paused")
-    if pattern is _HEAD and not (neutral and _head(match, neutral)):
-        while end < len(message) and message[end] in " \t":
-            end += 1
-    return start, end
+    while not word and message[end : end + 1] in {" ", "\t"}:
+        end += 1
+    return Edit(start, end, word)
+
+
+def _tail(match: re.Match[str], *, neutral: bool) -> Edit:
+    """`Welcome, guys!`: the word of welcome stays."""
+    lead = "lead" if match["lead"] else "paused"
+    word = f"{match[lead]}everyone" if neutral and _several(match["who"]) else ""
+    return Edit(match.start(lead), match.end(), word)
+
+
+def _you(match: re.Match[str], *, neutral: bool) -> Edit:
+    return Edit(*match.span(), f"{match['you']} all" if neutral else match["you"])
+
+
+def _several(who: str) -> bool:
+    return who.lower().endswith(("guys", "dudes"))
 
 
 def _apart(edits: list[Edit], quoted: list[tuple[int, int]]) -> list[Edit]:

@@ -23,6 +23,7 @@ from comity.core.actions.words.tokens import tokens
 
 _MOST_AREAS: Final = 3
 _MOST_QUOTED: Final = 4
+_LONGEST_QUOTE: Final = 60
 _LABELS: Final = {
     "idiom": "Idioms",
     "gendered": "Gendered wording",
@@ -31,6 +32,7 @@ _LABELS: Final = {
     "humour": "Humour or slang",
     "food_and_drink": "Food, drink or games",
     "individual": "Appeal to the individual alone",
+    "direct": "Bluntness",
     "assimilation": "Wording that sets people apart",
     "season": "Seasons",
     "name_field": "Names and addresses",
@@ -123,7 +125,7 @@ def _summary(message: str, findings: Sequence[Finding]) -> Iterable[str]:
     for finding in findings:
         by_issue.setdefault(finding.issue, []).append(finding)
     for issue, found in by_issue.items():
-        words = list(dict.fromkeys(message[each.start : each.end] for each in found))
+        words = list(dict.fromkeys(message[each.start : each.end][:_LONGEST_QUOTE] for each in found))
         listed = ", ".join(f'"{word}"' for word in words[:_MOST_QUOTED])
         more = f" and {len(words) - _MOST_QUOTED} more" if len(words) > _MOST_QUOTED else ""
         yield f"{_LABELS[issue]} ({listed}{more}): {found[0].why}. {found[0].suggestion.rstrip('.')}."

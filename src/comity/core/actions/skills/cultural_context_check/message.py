@@ -14,24 +14,38 @@ from msgspec import Struct
 
 from comity.core.actions.skills.cultural_context_check.places import Country
 from comity.core.actions.words.phrases import Phrases
-from comity.core.actions.words.tokens import Token, tokens
+from comity.core.actions.words.tokens import Token, tokens, word_set
 
 _DATE: Final = re.compile(r"(?<![\w./-])(\d{1,2})([/.-])(\d{1,2})(?:\2(\d{4}|\d{2}))?(?![\w/]|[.-]\d)")
-_DATE_CUE: Final = frozenset(("by", "on", "before", "until", "till", "from", "since", "due", "deadline", "date", "after", "ends", "starts", "begins", "dated", "of"))  # fmt: skip
-_TIME: Final = re.compile(r"(?<![\w:.])\d{1,2}(?::\d{2})?[ ]?(?:am|pm|a\.m\.|p\.m\.|o'clock)(?!\w)|(?<![\w:.])\d{1,2}:\d{2}(?![\w:])", re.IGNORECASE)  # fmt: skip
-_ZONE: Final = re.compile(r"[ ]?\(?(?:UTC|GMT|[A-Z]{1,2}[SD]T|CET|CEST|EET|EEST|IST|JST|KST|SGT|HKT|BST|your time|local time)\b")  # fmt: skip
-_MONEY: Final = re.compile(
-    r"(?<!\w)(US|A|AU|C|CA|NZ|S|HK|NT|R|MX)?([$¥£₨]|kr|Rs\.?)[ ]?\d|\d[ ]?(kr|¥)(?!\w)"
+_DATE_CUE: Final = word_set(
+    "by on before until till from since due deadline date after ends starts begins dated of"
 )
-_UNIT: Final = re.compile(
-    r"(?<![\w.])\d[\d,.]{0,12}[ -]?(?:(?P<imperial>miles?|mi|mph|feet|foot|ft|inch|inches|yards?|yds?|lbs?|pounds?|ounces?|oz|gallons?|gal|acres?|°F|degrees[ ]Fahrenheit|fahrenheit)"
-    r"|(?P<metric>kilometres?|kilometers?|km|km/h|metres?|meters?|centimetres?|centimeters?|cm|kg|kilos?|kilograms?|grams?|litres?|liters?|°C|degrees[ ]Celsius|celsius))(?!\w)",
+_TIME: Final = re.compile(
+    r"(?<![\w:.])\d{1,2}(?::\d{2})?[ ]?(?:am|pm|a\.m\.|p\.m\.|o'clock)(?!\w)"
+    r"|(?<![\w:.])\d{1,2}:\d{2}(?![\w:])",
     re.IGNORECASE,
 )
-_DIRECTION: Final = re.compile(r"[←→⇐⇒]|\b(?:on|to|at)[ ]the[ ](?:left|right)(?:[ ]hand)?\b|\bleft[ ]to[ ]right\b", re.IGNORECASE)  # fmt: skip
+_ZONE: Final = re.compile(
+    r"[ ]?\(?(?:UTC|GMT|[A-Z]{1,2}[SD]T|CET|CEST|EET|EEST|IST|JST|KST|SGT|HKT|BST|your time|local time)\b"
+)
+_MONEY: Final = re.compile(
+    r"(?<!\w)(US|A|AU|C|CA|NZ|S|HK|NT|R|MX)?([$¥£₨]|kr|Rs\.?)[ ]?\d(?:[\d,.]{0,20}\d)?|\d[ ]?(kr|¥)(?!\w)"
+)
+_UNIT: Final = re.compile(
+    r"(?<![\w.])\d[\d,.]{0,12}[ -]?"
+    r"(?:(?P<imperial>miles?|mi|mph|feet|foot|ft|inch|inches|yards?|yds?|lbs?|pounds?|ounces?|oz|gallons?|gal|acres?"
+    r"|°F|degrees[ ]Fahrenheit|fahrenheit)"
+    r"|(?P<metric>kilomet(?:re|er)s?|km|km/h|met(?:re|er)s?|centimet(?:re|er)s?|cm|kg|kilos?|kilograms?|grams?"
+    r"|lit(?:re|er)s?|°C|degrees[ ]Celsius|celsius))(?!\w)",
+    re.IGNORECASE,
+)
+_DIRECTION: Final = re.compile(
+    r"[←→⇐⇒]|\b(?:on|to|at)[ ]the[ ](?:left|right)(?:[ ]hand)?\b|\bleft[ ]to[ ]right\b", re.IGNORECASE
+)
 _MONTHS: Final = (
-    "", "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
+    *("", "January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 _ORDERS: Final = {"dmy": "day first", "mdy": "month first", "ymd": "year, month, day"}
 
 
@@ -58,6 +72,7 @@ class Knowledge(Struct, frozen=True, kw_only=True):
     humour: dict[str, str]
     food_and_drink: dict[str, str]
     individual: dict[str, str]
+    direct: dict[str, str]
     assimilation: dict[str, str]
     season: dict[str, str]
     name_field: dict[str, str]
@@ -91,9 +106,6 @@ class Finding(Struct, frozen=True):
     suggestion: str
 
 
-_WORD_KINDS: Final = (
-    "idiom", "gendered", "address", "holiday", "humour", "food_and_drink", "individual", "assimilation", "season", "name_field",
-)  # fmt: skip
 _SUGGEST: Final = {
     "idiom": "Say it plainly",
     "gendered": "Better",
@@ -102,10 +114,12 @@ _SUGGEST: Final = {
     "humour": "Leave it out, or say what is meant",
     "food_and_drink": "Offer something that everybody can take part in",
     "individual": "Speak also of family, team or community",
+    "direct": "Soften it, give it in private, and say how to put it right; the facts stay",
     "assimilation": "Say what is meant without the label",
     "season": "Better",
     "name_field": "Better",
 }
+_WORD_KINDS: Final = tuple(_SUGGEST)
 
 
 class Examiner:
@@ -152,7 +166,7 @@ class Examiner:
             return not setting.american
         if kind == "food_and_drink":
             return unknown or bool(setting.areas & set(self._known.care_about_food))
-        if kind == "individual":
+        if kind in {"individual", "direct"}:
             return bool(setting.areas & set(self._known.care_about_group))
         if kind == "season":
             return unknown or bool(set(setting.countries) & self._known.southern_hemisphere)
@@ -173,8 +187,8 @@ class Examiner:
             while at < len(words) - 1 and words[at].start < match.start():
                 at += 1
             cue = bool(at) and words[at - 1].word in _DATE_CUE
-            padded = len(match[1]) == len(match[3]) == 2 and match[2] == "/"
-            if year is None and not cue and not padded:
+            padded = len(match[1]) == len(match[3]) == 2
+            if year is None and (match[2] != "/" or not (cue or padded)):
                 continue
             suggestion = _readings(first, second, year, setting)
             if suggestion:

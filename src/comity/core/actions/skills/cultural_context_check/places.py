@@ -37,6 +37,7 @@ class Country(Struct, frozen=True, kw_only=True):
     direction: str
     hours: int
     units: str
+    alpha3: str = ""
     also: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
@@ -91,6 +92,9 @@ class Gazetteer:
         self._known = known
         self._phrases = Phrases(_entries(known))
         self._states = frozenset(known.us_states.values())
+        self._by_alpha3 = {
+            country.alpha3: code for code, country in known.countries.items() if country.alpha3
+        }
         self._by_language = _first_countries(known.countries)
 
     def find(self, text: str, field: str) -> list[Place]:
@@ -124,6 +128,9 @@ class Gazetteer:
     def _name(self, kind: Kind, code: str) -> str:
         return self._known.countries[code].name if kind == "country" else self._known.areas[code].name
 
+    def _country(self, code: str, field: str, words: str, start: int) -> Place:
+        return Place("country", code, self._name("country", code), field, words, start, start + len(words))
+
     def _codes(self, text: str, field: str) -> list[Place]:
         """The region as a list of codes; nothing when any part is no code."""
         found = []
@@ -131,17 +138,7 @@ class Gazetteer:
             country = self._country_of_code(match[0])
             if country is None:
                 return []
-            found.append(
-                Place(
-                    "country",
-                    country,
-                    self._name("country", country),
-                    field,
-                    match[0],
-                    match.start(),
-                    match.end(),
-                )
-            )
+            found.append(self._country(country, field, match[0], match.start()))
         return found[:_MOST_PLACES]
 
     def _country_of_code(self, code: str) -> str | None:
@@ -152,7 +149,7 @@ class Gazetteer:
             upper = _CAPITAL_CODES.get(first.upper(), first.upper())
             if upper in self._known.countries:
                 return upper
-            return self._by_language.get(first) if len(first) == 2 else None
+            return self._by_language.get(first) if len(first) == 2 else self._by_alpha3.get(first.upper())
         last = rest[-1].upper()
         if first.upper() == "US" and last in self._states and first.isupper():
             return "US"
@@ -163,19 +160,14 @@ class Gazetteer:
         for match in _CAPITALS.finditer(text):
             code = _CAPITAL_CODES.get(match[0].replace(".", ""))
             if code and match.start() not in taken:
-                yield Place(
-                    "country", code, self._name("country", code), field, match[0], match.start(), match.end()
-                )
+                yield self._country(code, field, match[0], match.start())
 
     def _state_codes(self, text: str, field: str, found: Sequence[Place]) -> Iterator[Place]:
         ends = {place.end: place for place in found}
         for match in _STATE_CODE.finditer(text):
             before = ends.get(match.start())
             if match[1] in self._states and not (before and before.code == match[1]):
-                start, end = match.span(1)
-                yield Place(
-                    "country", "US", self._name("country", "US"), field, match[1], start, end, state=True
-                )
+                yield replace(self._country("US", field, match[1], match.start(1)), state=True)
 
 
 def _entries(known: Regions) -> Iterator[tuple[str, _Meaning | None]]:

@@ -24,8 +24,8 @@ _REGIONS: Final = (
         ("china", "apac", "japan", "korea"),
         re.compile(r"\b(?:china|apac|japan|japanese|koreas?|koreans?)\b"),
         (
-            "Hierarchy and the group often count for more than the individual.",
-            "Feedback is often indirect: leave room, and save face.",
+            "Mind hierarchy, indirect feedback and the group: they often weigh more than one person's view.",
+            "Say no softly, and leave everybody room to save face.",
             "Red is commonly a positive colour; white may stand for mourning.",
             "Use titles and family names until invited otherwise.",
         ),

@@ -117,7 +117,7 @@ def _adapted(steps: list[str], situation: Situation) -> list[str]:
 
 def _further(situation: Situation, used: str) -> list[str]:
     notes = []
-    alarming = situation.says("weapon", "violence", "threat", "harm", "legal")
+    alarming = situation.says("weapon", "violence", "self_harm", "threat", "harm", "legal")
     if alarming:
         words = ", ".join(dict.fromkeys(f'"{one.text.lower()}"' for one in alarming))
         notes.append(

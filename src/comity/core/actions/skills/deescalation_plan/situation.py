@@ -19,6 +19,7 @@ from comity.core.actions.editing.rules import CompiledRule, Finding, find
 EFFECTS: Final = {
     "weapon": "emergency handoff, intensity high",
     "violence": "emergency handoff, intensity high",
+    "self_harm": "crisis support handoff, intensity high",
     "threat": "alert note, intensity high",
     "harm": "alert note, intensity high",
     "abuse": "boundary step, intensity high",
@@ -81,7 +82,7 @@ def handoffs(situation: Situation) -> list[dict[str, Any]]:
     ]
     needed = [
         ("emergency", danger),
-        ("crisis_support", []),
+        ("crisis_support", situation.says("self_harm")),
         ("supervisor", situation.says("failed_attempts", "supervisor", "abuse")),
         ("legal", situation.says("legal")),
     ]

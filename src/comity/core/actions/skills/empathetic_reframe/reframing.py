@@ -18,16 +18,16 @@ from comity.core.actions.editing.concern import EMERGENCY, NUMBERS, is_concernin
 from comity.core.actions.editing.edits import Rewrite, guarded
 from comity.core.actions.editing.evidence import crisis_row, edit_rows, flag_rows, is_doubtful, uncertainty_of
 from comity.core.actions.editing.passage import Passage, read
-from comity.core.actions.editing.rules import CompiledRule, Finding, find, proposed
+from comity.core.actions.editing.rules import CompiledRule, Finding, find, in_order, proposed
 from comity.core.actions.editing.shortfall import shortfalls
 from comity.core.actions.skills.empathetic_reframe.softening import softened
 
-_REWORDED: Final = {
+REWORDED: Final = {
     "neutral": frozenset[str](),
     "warm": frozenset(("refusal", "shame_blame", "distance", "bureaucratic", "hollow_empathy")),
     "formal": frozenset(("formality", "bureaucratic")),
 }
-_FLAGGED: Final = frozenset(("shame_blame", "hollow_empathy", "blame_or_order"))
+FLAGGED: Final = frozenset(("shame_blame", "hollow_empathy", "blame_or_order"))
 _HUMAN: Final = (
     "Send no automatic reply to this message.",
     "Bring it to a person who is trained for such conversations, now.",
@@ -45,7 +45,7 @@ def reframe(
     passage = read(message)
     report = detector.detect(message)
     findings = _findings(passage, rules, tone)
-    wanted = [finding for finding in findings if finding.category in _REWORDED[tone]]
+    wanted = [finding for finding in findings if finding.category in REWORDED[tone]]
     done = guarded(passage, () if report.detected else proposed(wanted))
     output: dict[str, Any] = {
         "reframed_message": done.text,
@@ -68,7 +68,7 @@ def reframe(
 
 
 def _findings(passage: Passage, rules: Sequence[CompiledRule], tone: str) -> list[Finding]:
-    looked_for = _FLAGGED | _REWORDED[tone]
+    looked_for = FLAGGED | REWORDED[tone]
     found = [
         *find(passage, [rule for rule in rules if rule.rule.category in looked_for]),
         *shortfalls(passage),
@@ -78,9 +78,7 @@ def _findings(passage: Passage, rules: Sequence[CompiledRule], tone: str) -> lis
             found = [other for other in found if other.end <= first.start or other.start >= first.end]
             found.append(first)
     # a phrase is informal or it is not: where it cannot be reworded there is nothing to say about it
-    found = [one for one in found if one.category != "formality" or one.replacement is not None]
-    found.sort(key=lambda finding: (finding.start, -finding.end))
-    return found
+    return in_order(one for one in found if one.category != "formality" or one.replacement is not None)
 
 
 def _rationale(

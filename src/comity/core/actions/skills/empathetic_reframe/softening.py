@@ -33,10 +33,12 @@ _SOMETIMES_WELCOME: Final = (
     r"approve your|assist|book|cancel|change|cover|find your|fulfil|fulfill|help with|honou?r|issue|make changes|process"
     r"|replace|reschedule|reserve|return|schedule|send|serve|upgrade"
 )
-_ASKED_BY_YOU: Final = r"(?:accept|allow|permit|support) your?"
+_ASKED_BY_YOU: Final = (
+    r"(?:accept|allow|permit|support) (?:your?|returns|refunds|exchanges|cancellations|changes|requests)"
+)
 _POLICY: Final = r"(?:(?:as per|per|under) our (?:policy|policies|terms|terms and conditions),?\s+)"
 _BAD_NEWS: Final = re.compile(
-    r"(?:unfortunately|regrettably),?\s+(?=(?:we|you|your|the|this|that|there|it|our|i|they|as per)\b)",
+    r"(?:unfortunately|regrettably),?\s+(?=(?:we|you|your|the|this|that|there|it|our|i|they|as per|(?!no|yes)(?-i:[A-Z])\w+)\b)",
     re.IGNORECASE,
 )
 _REFUSAL: Final = re.compile(
@@ -45,6 +47,7 @@ _REFUSAL: Final = re.compile(
     rf"|{_DOES_NOT}\s+(?:currently\s+)?(?:{_NEVER_WELCOME}|{_ASKED_BY_YOU}))\b",
     re.IGNORECASE,
 )
+_SALUTATION: Final = re.compile(r"(?:dear|hello|hi|hey)\s[^,!?\r\n]{1,40},\s+", re.IGNORECASE)
 _UNDER: Final = re.compile(r"(?:as per|per|under)(?= our)", re.IGNORECASE)
 _SORRY: Final = re.compile(r"\b(?:sorry|apolog\w{1,6}|regret(?:s|fully)?|afraid)\b", re.IGNORECASE)
 _NO_REGRET: Final = re.compile(
@@ -63,6 +66,9 @@ def softened(passage: Passage) -> Iterator[Finding]:
     for start, end in passage.sentences:
         if _NO_REGRET.search(passage.folded, start, min(end, start + 600)):
             continue
+        salutation = _SALUTATION.match(passage.folded, start)
+        if salutation:
+            start = salutation.end()  # noqa: PLW2901 the statement begins after it
         news = _BAD_NEWS.match(passage.folded, start)
         refusal = _REFUSAL.match(passage.folded, news.end() if news else start)
         shouted = passage.text[start : start + 12].isupper()

@@ -16,11 +16,11 @@ from comity.core.actions.editing.concern import RESOURCES, is_concerning
 from comity.core.actions.editing.edits import Rewrite, guarded
 from comity.core.actions.editing.evidence import crisis_row, edit_rows, flag_rows, is_doubtful, uncertainty_of
 from comity.core.actions.editing.passage import Passage, read
-from comity.core.actions.editing.rules import CompiledRule, Finding, find, is_clinical, proposed
+from comity.core.actions.editing.rules import CompiledRule, Finding, find, in_order, is_clinical, proposed
 from comity.core.actions.editing.shortfall import shortfalls
 from comity.core.actions.skills.rewrite_depression_sensitive_content.recorded import recorded_flags
 
-_LABELS: Final = {
+LABELS: Final = {
     "shame_blame": "Shame/blame language detected",
     "urgency_pressure": "Urgency pressure detected",
     "cognitive_load": "High cognitive load pattern detected",
@@ -72,18 +72,14 @@ def rewrite(
 def _findings(passage: Passage, rules: Sequence[CompiledRule], domain: str, mode: Mode) -> list[Finding]:
     if mode != "enhanced":
         rules = [rule for rule in rules if rule.rule.category in _REWORDED_BY_THE_RECORDED]
-    found = [*find(passage, rules, clinical=is_clinical(domain)), *shortfalls(passage)]
-    found.sort(key=lambda finding: (finding.start, -finding.end))
-    return found
+    return in_order([*find(passage, rules, clinical=is_clinical(domain)), *shortfalls(passage)])
 
 
 def _flags(
     text: str, findings: Sequence[Finding], report: CrisisReport, resources: Sequence[str], mode: Mode
 ) -> list[str]:
     if mode == "enhanced":
-        flags = list(
-            dict.fromkeys(f'{_LABELS[found.category]}: "{found.text.lower()}"' for found in findings)
-        )
+        flags = list(dict.fromkeys(f'{LABELS[found.category]}: "{found.text.lower()}"' for found in findings))
     else:
         flags = recorded_flags(text, mode)
     # 0.1.1 has no such flag: there it is raised for a crisis alone, because safety outranks parity

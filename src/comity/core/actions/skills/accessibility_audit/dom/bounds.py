@@ -8,6 +8,8 @@ tags count, estimates both; the text is cut where the nesting or the work passes
 import re
 from collections import Counter
 
+from comity.core.actions.words.tokens import word_set
+
 CHARACTERS = 3_000_000
 NESTING = 600
 WORK = 600_000
@@ -17,16 +19,14 @@ _RAW = frozenset({"script", "style", "textarea", "title", "xmp", "noembed", "nof
 _FORMATTING = frozenset(
     {"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
 )
-_VOID = frozenset(
-    "area base br col embed frame hr img input link meta param source track wbr html head body".split()
-)
+_VOID = word_set("area base br col embed frame hr img input link meta param source track wbr html head body")
 # A following tag ends these, so they do not nest by count.
-_ENDED_BY_NEXT = frozenset("p li dt dd tr td th tbody thead tfoot option colgroup".split())
+_ENDED_BY_NEXT = word_set("p li dt dd tr td th tbody thead tfoot option colgroup")
 # An end tag of another name is not heard across these.
-_SPECIAL = frozenset(
+_SPECIAL = word_set(
     "address article aside blockquote button center details dialog dir div dl fieldset figcaption figure "
     "footer form h1 h2 h3 h4 h5 h6 header hgroup main marquee menu nav object ol pre search section select "
-    "summary table template ul applet".split()
+    "summary table template ul applet"
 )
 _SELF_CLOSING_LOOK = 4000
 
@@ -40,52 +40,63 @@ def cut(html: str) -> tuple[str, str]:
 
 def _by_tags(html: str, note: str) -> tuple[str, str]:
     lowered = html.lower() if html.isascii() else html.translate(_LOWER)
-    opened: list[str] = []
-    count: Counter[str] = Counter()
-    formatting = 0
-    work = 0
+    estimate = _Estimate()
     position = 0
     while (found := _TAG.search(lowered, position)) is not None:
         position = found.end()
+        tag = found[3]
         if found[1]:
             position = _after(lowered, "-->", position)
-            continue
-        tag = found[3]
-        work += 1 + formatting
-        if found[2]:
-            if tag in _FORMATTING:
-                formatting = max(0, formatting - 1)
-            if count[tag]:
-                work += _close(opened, count, tag)
+        elif found[2]:
+            estimate.close(tag)
         elif tag in _RAW:
             position = _after(lowered, "</" + tag, position)
-        elif tag in _FORMATTING:
-            formatting += 1
-            opened.append(tag)
-            count[tag] += 1
-        elif tag not in _VOID and tag not in _ENDED_BY_NEXT:
-            if (count["svg"] or count["math"]) and _closes_itself(lowered, position):
-                continue
-            opened.append(tag)
-            count[tag] += 1
-        if len(opened) > NESTING:
+        elif not (estimate.foreign and _closes_itself(lowered, position)):
+            estimate.open(tag)
+        if len(estimate.opened) > NESTING:
             return html[: found.start()], f"Cut where elements are nested more than {NESTING} deep."
-        if work > WORK:
+        if estimate.work > WORK:
             return html[: found.start()], "Cut where the page asks for too many nodes."
     return html, note
 
 
-def _close(opened: list[str], count: Counter[str], tag: str) -> int:
-    """Take the element off the stack with all above it, unless its end tag is not heard there."""
-    above = 0
-    while opened[-1 - above] != tag:
-        if opened[-1 - above] in _SPECIAL and tag not in _SPECIAL:
-            return above
-        above += 1
-    for gone in opened[-1 - above :]:
-        count[gone] -= 1
-    del opened[-1 - above :]
-    return above
+class _Estimate:
+    """The stack of open elements as the parser would have it, and the work it has had."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        self.work = 0
+        self._count: Counter[str] = Counter()
+        self._formatting = 0
+
+    @property
+    def foreign(self) -> bool:
+        return bool(self._count["svg"] or self._count["math"])
+
+    def open(self, tag: str) -> None:
+        self.work += 1 + self._formatting
+        if tag in _VOID or tag in _ENDED_BY_NEXT:
+            return
+        self._formatting += tag in _FORMATTING
+        self.opened.append(tag)
+        self._count[tag] += 1
+
+    def close(self, tag: str) -> None:
+        """Take the element off the stack with all above it, unless its end tag is not heard there."""
+        self.work += 1
+        if tag in _FORMATTING:
+            self._formatting = max(0, self._formatting - 1)
+        if not self._count[tag]:
+            return
+        above = 0
+        while self.opened[-1 - above] != tag:
+            if self.opened[-1 - above] in _SPECIAL and tag not in _SPECIAL:
+                self.work += above
+                return
+            above += 1
+        for gone in self.opened[-1 - above :]:
+            self._count[gone] -= 1
+        del self.opened[-1 - above :]
 
 
 def _closes_itself(text: str, start: int) -> bool:

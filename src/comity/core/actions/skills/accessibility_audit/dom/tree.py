@@ -30,10 +30,10 @@ class Element:
         self.attributes = attributes
         self.parent = parent
         self.index = index
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.end = index + 1
         self.children: list[Element | str] = []
-        self.foreign = tag in {"svg", "math"} or (
+        self.foreign: bool = tag in {"svg", "math"} or (
             parent is not None and parent.foreign and parent.tag not in _HTML_IN_SVG
         )
 
@@ -120,9 +120,7 @@ class Document:
 
     def referenced(self, element: Element, attribute: str) -> list[Element]:
         """The elements that an attribute names by id, each once, in the order of the attribute."""
-        return [
-            self.by_id[name] for name in dict.fromkeys(element.tokens(attribute)) if name in self.by_id
-        ]
+        return [self.by_id[name] for name in dict.fromkeys(element.tokens(attribute)) if name in self.by_id]
 
 
 def looks_like_html(text: str) -> bool:
@@ -140,9 +138,19 @@ def parse(html: str) -> Document:
     text, note = cut(html)
     notes = [note] if note else []
     top = LexborHTMLParser(text).root
+    elements = _copied(top, notes) if top is not None else []
+    if not elements:
+        elements.append(Element("html", {}, None, 0))
+    for element in reversed(elements):
+        if element.parent is not None:
+            element.parent.end = max(element.parent.end, element.end)
+    return Document(elements, notes)
+
+
+def _copied(top: LexborNode, notes: list[str]) -> list[Element]:
     elements: list[Element] = []
     budget = TEXT
-    pending: list[tuple[LexborNode, Element | None]] = [(top, None)] if top is not None else []
+    pending: list[tuple[LexborNode, Element | None]] = [(top, None)]
     while pending:
         node, parent = pending.pop()
         if node.next is not None and parent is not None:
@@ -168,12 +176,7 @@ def parse(html: str) -> Document:
             pending.append((node.child, element))
     if budget < 0:
         notes.append(f"Only the first {TEXT} characters of text were looked at.")
-    if not elements:
-        elements.append(Element("html", {}, None, 0))
-    for element in reversed(elements):
-        if element.parent is not None:
-            element.parent.end = max(element.parent.end, element.end)
-    return Document(elements, notes)
+    return elements
 
 
 def path(element: Element) -> str:

@@ -6,21 +6,27 @@ last the tooltip. Content is followed to a depth that no real name reaches.
 """
 
 from comity.core.actions.skills.accessibility_audit.dom.tree import Document, Element
-from comity.core.actions.skills.accessibility_audit.names.roles import Roles
+from comity.core.actions.skills.accessibility_audit.names.roles import NOTHING, Roles
 from comity.core.actions.skills.accessibility_audit.style.cascade import Styles
 from comity.core.actions.skills.accessibility_audit.style.shown import Shown, first_child
+from comity.core.actions.words.tokens import word_set
 
 DEPTH = 60
 LENGTH = 4_000
 
 _LABELABLE = frozenset({"input", "select", "textarea", "button", "meter", "output", "progress"})
-_BLOCKS = frozenset(
+_BLOCKS = word_set(
     "address article aside blockquote br dd details dialog div dl dt fieldset figcaption figure footer form h1 h2 h3 "
-    "h4 h5 h6 header hr li main nav ol option p pre section summary table td th tr ul img input select".split()
+    "h4 h5 h6 header hr li main nav ol option p pre section summary table td th tr ul img input select"
 )
-_SILENT = frozenset({"script", "style", "template", "noscript", "iframe", "audio", "video", "object", "canvas"})
+_SILENT = frozenset(
+    {"script", "style", "template", "noscript", "iframe", "audio", "video", "object", "canvas"}
+)
+_CAPTIONS = {"fieldset": "legend", "table": "caption", "figure": "figcaption", "svg": "title"}
 _DEFAULTS = {"submit": "Submit", "reset": "Reset", "image": "Submit"}
-_EMBEDDED = frozenset({"textbox", "searchbox", "combobox", "listbox", "slider", "spinbutton", "progressbar", "meter"})
+_EMBEDDED = frozenset(
+    {"textbox", "searchbox", "combobox", "listbox", "slider", "spinbutton", "progressbar", "meter"}
+)
 
 
 def tidy(text: str) -> str:
@@ -36,6 +42,7 @@ class Names:
         self._shown = shown
         self._roles = roles
         self._known: dict[int, str] = {}
+        self._referenced: dict[int, str] = {}
         self._labels = _labels(document)
 
     def of(self, element: Element) -> str:
@@ -76,39 +83,47 @@ class Names:
     def _compute(self, element: Element, walk: "_Walk") -> str:
         if walk.depth > DEPTH or element.index in walk.visited:
             return ""
-        hidden = not self._shown.told(element)
-        if hidden and not walk.hidden_root:
+        if not walk.hidden_root and not self._shown.told(element):
             return ""
         walk.visited.add(element.index)
-        if not walk.referenced:
-            named = self._labelled_by(element)
-            if named:
-                return named
+        named = "" if walk.referenced else self._labelled_by(element)
         role = self._roles.of(element)
-        if (walk.depth or walk.referenced) and role in _EMBEDDED:
+        if not named and (walk.depth or walk.referenced) and role in _EMBEDDED:
             value = self._value(element, role)
             if value is not None:
                 return value
-        label = (element.get("aria-label") or "").strip()
-        if label:
-            return label
+        named = named or (element.get("aria-label") or "").strip()
+        if named:
+            return named
         native = self._native(element, role, walk)
         if native is not None:
             return native
-        facts = self._roles.facts(element)
-        by_content = facts is not None and facts.named_by_content
-        if by_content or walk.depth or walk.referenced or element.tag in {"label", "legend", "summary"}:
+        if self._by_content(element, walk):
             content = self._content(element, walk)
             if content.strip():
                 return content
         return (element.get("title") or "").strip()
 
+    def _by_content(self, element: Element, walk: "_Walk") -> bool:
+        facts = self._roles.facts(element)
+        allowed = facts is not None and facts.named_by_content
+        return bool(allowed or walk.depth or walk.referenced or element.tag in {"label", "legend", "summary"})
+
     def _labelled_by(self, element: Element) -> str:
-        parts = []
-        for label in self._document.referenced(element, "aria-labelledby"):
-            walk = _Walk(referenced=True, hidden_root=not self._shown.told(label))
-            parts.append(self._compute(label, walk))
+        parts = [
+            self._said(label, element) for label in self._document.referenced(element, "aria-labelledby")
+        ]
         return " ".join(part for part in parts if part.strip())
+
+    def _said(self, label: Element, by: Element) -> str:
+        """What a referenced element says; kept, because many may refer to one."""
+        if label is by or label.holds(by):
+            return self._compute(label, _Walk(referenced=True, hidden_root=not self._shown.told(label)))
+        found = self._referenced.get(label.index)
+        if found is None:
+            walk = _Walk(referenced=True, hidden_root=not self._shown.told(label))
+            found = self._referenced[label.index] = self._compute(label, walk)
+        return found
 
     def _value(self, element: Element, role: str) -> str | None:
         if role in {"textbox", "searchbox"}:
@@ -132,41 +147,37 @@ class Names:
     def _native(self, element: Element, role: str, walk: "_Walk") -> str | None:
         """What the markup language says; None when it says nothing and the content may speak."""
         tag = element.tag
-        kind = (element.get("type") or "").strip().lower()
-        if tag in {"img", "area"} or (tag == "input" and kind == "image"):
-            alt = element.get("alt")
-            if alt is not None and (alt.strip() or role in {"none", "presentation"}):
-                return alt
-            if tag != "input":
-                return (element.get("title") or "").strip()
-        if tag == "input" and kind in {"button", "submit", "reset"} and element.get("value"):
-            return element.get("value")
-        if tag in _LABELABLE and not walk.depth:
-            labelled = self._from_labels(element)
-            if labelled:
-                return labelled
-        if tag == "input" and kind in {"button", "submit", "reset", "image"}:
-            return (element.get("title") or "").strip() or _DEFAULTS.get(kind, "")
-        if tag in {"input", "textarea", "select"}:
-            return next(
-                (
-                    text
-                    for name in ("title", "placeholder", "aria-placeholder")
-                    if (text := (element.get(name) or "").strip())
-                ),
-                "",
-            )
-        inner = {"fieldset": "legend", "table": "caption", "figure": "figcaption", "svg": "title"}.get(tag)
-        if inner is not None or (element.foreign and tag not in {"text", "tspan", "a"}):
-            child = first_child(element, inner or "title")
-            if child is not None:
-                return child.text() if element.foreign else self._content(child, walk.inside())
-            return None
+        if tag in {"img", "area"}:
+            return "" if role in NOTHING else _first(element, "alt", "title")
+        if tag in _LABELABLE:
+            return self._control(element, walk)
+        if element.foreign or tag in _CAPTIONS:
+            return self._caption(element, walk)
         if tag in {"option", "optgroup"} and element.get("label"):
             return element.get("label")
-        if tag in _SILENT:
-            return (element.get("title") or "").strip()
+        return _first(element, "title") if tag in _SILENT else None
+
+    def _control(self, element: Element, walk: "_Walk") -> str | None:
+        kind = (element.get("type") or "").strip().lower() if element.tag == "input" else ""
+        own = {"image": "alt", "button": "value", "submit": "value", "reset": "value"}.get(kind)
+        named = _first(element, own) if own else ""
+        if not named and not walk.depth:
+            named = self._from_labels(element)
+        if named:
+            return named
+        if own:
+            return _first(element, "title") or _DEFAULTS.get(kind, "")
+        if element.tag in {"input", "textarea", "select"}:
+            return _first(element, "title", "placeholder", "aria-placeholder")
         return None
+
+    def _caption(self, element: Element, walk: "_Walk") -> str | None:
+        if element.foreign and element.tag in {"text", "tspan", "a"}:
+            return None
+        child = first_child(element, _CAPTIONS.get(element.tag, "title"))
+        if child is None:
+            return None
+        return child.text() if element.foreign else self._content(child, walk.inside())
 
     def _from_labels(self, element: Element) -> str:
         parts = []
@@ -194,15 +205,15 @@ class Names:
         generated = self._styles.generated.get(element.index)
         if generated:
             parts.append(_quoted(generated))
-        for root in self._document.referenced(element, "aria-owns") if not walk.referenced else ():
-            parts.append(" " + self._compute(root, walk.inside()))
+        owned = [] if walk.referenced else self._document.referenced(element, "aria-owns")
+        parts.extend(" " + self._compute(one, walk.inside()) for one in owned)
         return "".join(parts)
 
     def _is_block(self, element: Element) -> bool:
         display = self._styles.display(element)
-        return display.startswith(("block", "flex", "grid", "list", "table", "inline-block", "flow-root")) or (
-            not display and element.tag in _BLOCKS
-        )
+        return display.startswith(
+            ("block", "flex", "grid", "list", "table", "inline-block", "flow-root")
+        ) or (not display and element.tag in _BLOCKS)
 
 
 class _Walk:
@@ -242,6 +253,11 @@ def _labels(document: Document) -> dict[int, list[Element]]:
         if control is not None and _labelable(control):
             found.setdefault(control.index, []).append(label)
     return found
+
+
+def _first(element: Element, *names: str) -> str:
+    """The first of these attributes that says something."""
+    return next((text for name in names if (text := (element.get(name) or "").strip())), "")
 
 
 def _labelable(element: Element) -> bool:

@@ -59,7 +59,9 @@ _PLAIN = {
     "tr": "row",
     "ul": "list",
     **{f"h{level}": "heading" for level in range(1, 7)},
-    **dict.fromkeys(("b", "bdi", "bdo", "body", "data", "div", "i", "pre", "q", "s", "samp", "small"), "generic"),
+    **dict.fromkeys(
+        ("b", "bdi", "bdo", "body", "data", "div", "i", "pre", "q", "s", "samp", "small"), "generic"
+    ),
     **dict.fromkeys(("span", "u", "hgroup"), "generic"),
 }
 _INPUTS = {
@@ -123,17 +125,15 @@ class Roles:
         given = self.explicit(element)
         if given in NOTHING and self._heard_anyway(element):
             return next(
-                (word for word in self.written(element) if word in self.aria.roles and word not in NOTHING), None
+                (word for word in self.written(element) if word in self.aria.roles and word not in NOTHING),
+                None,
             )
         return given
 
     def _heard_anyway(self, element: Element) -> bool:
         if self._shown.focusable(element):
             return True
-        return any(
-            name in self.aria.everywhere and name != "aria-hidden" and value.strip()
-            for name, value in element.attributes.items()
-        )
+        return any(name in self.aria.everywhere and name != "aria-hidden" for name in element.attributes)
 
     def _implicit(self, element: Element) -> str:
         tag = element.tag
@@ -156,7 +156,9 @@ class Roles:
             inner = any(above.tag in _SECTIONING for above in element.ancestors())
             return "generic" if inner else {"header": "banner", "footer": "contentinfo"}[tag]
         if tag in {"section", "form"}:
-            named = any((element.get(name) or "").strip() for name in ("aria-label", "aria-labelledby", "title"))
+            named = any(
+                (element.get(name) or "").strip() for name in ("aria-label", "aria-labelledby", "title")
+            )
             return ("region" if tag == "section" else "form") if named else "generic"
         return _PLAIN.get(tag, "")
 

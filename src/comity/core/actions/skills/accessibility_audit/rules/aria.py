@@ -53,10 +53,12 @@ def _valid_value(subject: Subject) -> Iterator[Finding]:
 
 
 def _may_point_nowhere(element: Element, name: str) -> bool:
-    """A popup or an error that appears later, and a label that is simply missing: not an error by itself."""
-    if name in {"aria-controls", "aria-owns", "aria-activedescendant"}:
+    """A popup or an error that appears later; a label or description that may be filled in by a script."""
+    if name in {"aria-controls", "aria-owns"}:
         return element.get("aria-expanded") != "true"
-    return name in {"aria-describedby", "aria-errormessage", "aria-details", "aria-flowto", "aria-labelledby"}
+    if name == "aria-errormessage":
+        return (element.get("aria-invalid") or "false") == "false"
+    return name in {"aria-describedby", "aria-labelledby"}
 
 
 def _fits(attribute: Attribute, value: str) -> bool:
@@ -85,7 +87,9 @@ def _permitted(subject: Subject) -> Iterator[Finding]:
             continue
         if name in subject.aria.everywhere:
             prohibited = role is not None and role.unnamed and name in _NAMING
-            yield judge(element, f"{name} is not allowed on the role {role.name}." if prohibited and role else "")
+            yield judge(
+                element, f"{name} is not allowed on the role {role.name}." if prohibited and role else ""
+            )
         elif role is None:
             known = _roleless_permits(element, name)
             yield judge(element, "" if known else f"{name} is not supported on {element.tag} without a role.")
@@ -99,7 +103,7 @@ def _roleless_permits(element: Element, name: str) -> bool:
         return name in {"aria-required", "aria-readonly", "aria-placeholder", "aria-autocomplete"}
     if element.tag == "summary":
         return name in {"aria-expanded", "aria-pressed"}
-    return element.foreign or "-" in element.tag or element.tag in {"label", "video", "audio", "canvas", "iframe"}
+    return element.foreign or "-" in element.tag
 
 
 def _native_permits(element: Element, name: str) -> bool:
@@ -204,5 +208,3 @@ RULES = (
         check=_required_references,
     ),
 )
-
-

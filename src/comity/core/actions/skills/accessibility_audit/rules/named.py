@@ -12,9 +12,10 @@ from comity.core.actions.skills.accessibility_audit.rules.rule import (
     judge,
     passed,
 )
+from comity.core.actions.words.tokens import word_set
 
-_FIELDS = frozenset(
-    "checkbox combobox listbox menuitemcheckbox menuitemradio radio searchbox slider spinbutton switch textbox".split()
+_FIELDS = word_set(
+    "checkbox combobox listbox menuitemcheckbox menuitemradio radio searchbox slider spinbutton switch textbox"
 )
 _FIELDS_WITHOUT_ROLE = frozenset(
     {"color", "date", "datetime-local", "file", "month", "password", "time", "week"}
@@ -40,6 +41,10 @@ def _nameless(
     return check
 
 
+def _kind(element: Element) -> str:
+    return (element.get("type") or "").strip().lower()
+
+
 def _buttons(subject: Subject) -> Iterable[Element]:
     return (
         element
@@ -54,11 +59,12 @@ def _links(subject: Subject) -> Iterable[Element]:
 
 def _fields(subject: Subject) -> Iterable[Element]:
     for element in subject.document.elements:
-        if subject.roles.of(element) in _FIELDS:
+        if subject.roles.of(element) in _FIELDS or (
+            element.tag == "input"
+            and not subject.roles.of(element)
+            and _kind(element) in _FIELDS_WITHOUT_ROLE
+        ):
             yield element
-        elif element.tag == "input" and not subject.roles.of(element):
-            if (element.get("type") or "").strip().lower() in _FIELDS_WITHOUT_ROLE:
-                yield element
 
 
 def _frames(subject: Subject) -> Iterable[Element]:
@@ -90,7 +96,11 @@ def _drawings(subject: Subject) -> Iterator[Finding]:
     for element in _told(subject, subject.document.elements):
         given = subject.roles.explicit(element)
         if element.foreign and given in {"img", "image", "graphics-document", "graphics-symbol"}:
-            note = "" if subject.names.of(element) else f"The drawing with the role {given} has no accessible name."
+            note = (
+                ""
+                if subject.names.of(element)
+                else f"The drawing with the role {given} has no accessible name."
+            )
             yield judge(element, note)
 
 

@@ -4,7 +4,14 @@ from collections.abc import Iterator
 
 from comity.core.actions.skills.accessibility_audit.dom.tree import Document, Element
 from comity.core.actions.skills.accessibility_audit.names.roles import NOTHING
-from comity.core.actions.skills.accessibility_audit.rules.rule import Finding, Rule, Subject, judge, passed
+from comity.core.actions.skills.accessibility_audit.rules.rule import (
+    Finding,
+    Rule,
+    Subject,
+    cannot_tell,
+    judge,
+    passed,
+)
 
 _LIST_CHILDREN = frozenset({"li", "script", "template", "style", "noscript"})
 _DL_CHILDREN = frozenset({"dt", "dd", "div", "script", "template", "style", "noscript"})
@@ -28,10 +35,14 @@ def _transparent(subject: Subject, element: Element) -> bool:
         return True
     if role not in {"generic", ""} or element.tag in {"svg", "iframe", "video", "audio", "canvas"}:
         return False
-    return not any(name in subject.aria.everywhere for name in element.attributes) and not subject.shown.tabbable(element)
+    return not any(
+        name in subject.aria.everywhere for name in element.attributes
+    ) and not subject.shown.tabbable(element)
 
 
-def _parent_role(subject: Subject, element: Element, owners: dict[int, Element]) -> tuple[Element | None, str]:
+def _parent_role(
+    subject: Subject, element: Element, owners: dict[int, Element]
+) -> tuple[Element | None, str]:
     above = owners.get(element.index) or element.parent
     for _ in range(200):
         if above is None or above.tag in {"body", "html"}:
@@ -112,7 +123,9 @@ def _presentational_children(subject: Subject) -> Iterator[Finding]:
         if role is None or not role.presentational_children or not subject.shown.told(element):
             continue
         inner = _nothing_to_focus(subject, element)
-        note = f"The {role.name} holds a focusable {inner.tag}, which is not told." if inner is not None else ""
+        note = (
+            f"The {role.name} holds a focusable {inner.tag}, which is not told." if inner is not None else ""
+        )
         yield judge(element, note)
 
 
@@ -121,6 +134,9 @@ def _hidden_focus(subject: Subject) -> Iterator[Finding]:
         if (element.get("aria-hidden") or "").strip().lower() != "true":
             continue
         inner = element if subject.shown.tabbable(element) else _nothing_to_focus(subject, element)
+        if inner is not None and subject.scripted and not subject.shown.seen(inner):
+            yield cannot_tell(element, "An unseen element takes focus; see that a script passes it on.")
+            continue
         yield judge(element, f"The tab key reaches a hidden {inner.tag}." if inner is not None else "")
 
 
@@ -137,7 +153,9 @@ def _list_children(subject: Subject) -> Iterator[Finding]:
             ),
             None,
         )
-        yield judge(element, f"{element.tag} holds {wrong.tag}, which is no item of it." if wrong is not None else "")
+        yield judge(
+            element, f"{element.tag} holds {wrong.tag}, which is no item of it." if wrong is not None else ""
+        )
 
 
 RULES = (

@@ -12,16 +12,22 @@ from typing import NamedTuple
 from comity.core.actions.skills.accessibility_audit.dom.tree import Document, Element
 from comity.core.actions.skills.accessibility_audit.style import length
 from comity.core.actions.skills.accessibility_audit.style.colour import BLACK, CLEAR, Colour, read_colour
-from comity.core.actions.skills.accessibility_audit.style.selectors import match
-from comity.core.actions.skills.accessibility_audit.style.sheet import Declarations, Sheet, read_declarations
+from comity.core.actions.skills.accessibility_audit.style.selectors import Selector, match
+from comity.core.actions.skills.accessibility_audit.style.sheet import (
+    Declarations,
+    Rule,
+    Sheet,
+    read_declarations,
+)
+from comity.core.actions.words.tokens import word_set
 
 WORK = 1_500_000
 
 _INHERITED = frozenset({"letter-spacing", "word-spacing", "line-height", "text-shadow", "text-indent"})
 _KEYWORDS = frozenset({"inherit", "initial", "unset", "revert", "revert-layer"})
-_NOT_SHOWN = frozenset(
+_NOT_SHOWN = word_set(
     "head script style template title meta link base noscript datalist source track param area noembed "
-    "noframes rp".split()
+    "noframes rp"
 )
 _SIZES = {"h1": 2.0, "h2": 1.5, "h3": 1.17, "h5": 0.83, "h6": 0.67, "small": 1 / 1.2, "big": 1.2}
 _SIZES |= {"sub": 1 / 1.2, "sup": 1 / 1.2, "code": 13 / 16, "kbd": 13 / 16, "samp": 13 / 16, "pre": 13 / 16}
@@ -129,25 +135,27 @@ class Styles:
                     return
                 reached = match(self.document, selector, spend)
                 spend(len(reached) * len(rule.declarations))
-                if selector.pseudo_element:
-                    content = rule.declarations.get("content", ("", False))[0]
-                    if selector.pseudo_element in {"before", "after"} and content and not selector.states:
-                        for element in reached:
-                            self.generated[element.index] = self.generated.get(element.index, "") + content
-                    continue
-                if selector.states:
-                    if selector.states & {"focus", "focus-visible"}:
-                        self.focus_rules.append((reached, rule.declarations))
-                    continue
-                if rule.orientation:
-                    self.oriented.append((reached, rule.declarations, rule.orientation))
-                    continue
-                for element in reached:
-                    self._declare(element, rule.declarations, (not rule.layered, False), selector.specificity, order)
+                self._apply(rule, selector, reached, order)
         for element in self.document.elements:
             css = element.get("style")
             if css:
                 self._declare(element, read_declarations(css), (True, True), (0, 0, 0), 0)
+
+    def _apply(self, rule: Rule, selector: Selector, reached: list[Element], order: int) -> None:
+        if selector.pseudo_element:
+            content = rule.declarations.get("content", ("", False))[0]
+            if selector.pseudo_element in {"before", "after"} and content and not selector.states:
+                for element in reached:
+                    self.generated[element.index] = self.generated.get(element.index, "") + content
+        elif selector.states:
+            if selector.states & {"focus", "focus-visible"}:
+                self.focus_rules.append((reached, rule.declarations))
+        elif rule.orientation:
+            self.oriented.append((reached, rule.declarations, rule.orientation))
+        else:
+            origin = (not rule.layered, False)
+            for element in reached:
+                self._declare(element, rule.declarations, origin, selector.specificity, order)
 
     def _declare(
         self,

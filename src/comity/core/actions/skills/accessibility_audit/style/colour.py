@@ -6,7 +6,7 @@ mixes) is None: unknown, never a guess. Luminance and contrast are those of WCAG
 
 from typing import NamedTuple
 
-from tinycss2.color5 import parse_color
+from tinycss2.color5 import parse_color  # type: ignore[import-untyped] # it brings no types
 
 _SRGB = frozenset({"srgb", "hsl", "hwb"})
 _LINEAR = 0.04045
@@ -33,6 +33,11 @@ def read_colour(text: str, current: Colour | None = None) -> Colour | None:
         return None
     red, green, blue, alpha = (_unit(part) for part in parsed.to("srgb"))
     return Colour(red, green, blue, alpha)
+
+
+def is_colour(text: str) -> bool:
+    """Whether it names a colour at all, be it one that cannot be computed here."""
+    return parse_color(text) is not None
 
 
 def _unit(part: float | None) -> float:

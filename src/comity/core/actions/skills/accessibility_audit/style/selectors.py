@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import tinycss2
-from tinycss2.nth import parse_nth
+import tinycss2  # type: ignore[import-untyped] # it brings no types
+from tinycss2.nth import parse_nth  # type: ignore[import-untyped] # it brings no types
 
 from comity.core.actions.skills.accessibility_audit.dom.tree import Document, Element
 
@@ -158,16 +158,14 @@ class _Reading:
 
     def take(self, token: Any, following: Any) -> None:
         kind = token.type
-        if self.colons and kind not in {"ident", "function", "literal"}:
-            raise _Unknown
-        if kind == "whitespace":
-            self._combine(" ")
-        elif kind == "literal" and token.value in {">", "+", "~"}:
-            self._combine(token.value)
-        elif kind == "literal" and token.value == ":":
-            self.colons += 1
-        elif self.colons:
+        if self.colons and (kind in {"ident", "function"} or (kind == "literal" and token.value == ":")):
             self._pseudo(token)
+        elif self.colons:
+            raise _Unknown
+        elif kind == "literal":
+            self._sign(token.value, following)
+        elif kind == "whitespace":
+            self._combine(" ")
         elif kind == "ident" and self.tests and self.tests[-1] is _class_next:
             self.tests.pop()
             self._class(token.value)
@@ -176,16 +174,22 @@ class _Reading:
         elif kind == "hash":
             self.counts[0] += 1
             self._add(("id", token.value), _has_id(token.value))
-        elif kind == "literal" and token.value == ".":
-            if following is None or following.type != "ident":
-                raise _Unknown
-            self._open()
-            self.tests.append(_class_next)
-        elif kind == "literal" and token.value == "*":
-            self._open()
         elif kind == "[] block":
             self.counts[1] += 1
             self._add(None, _attribute(token.content))
+        else:
+            raise _Unknown
+
+    def _sign(self, sign: str, following: Any) -> None:
+        if sign in {">", "+", "~"}:
+            self._combine(sign)
+        elif sign == ":":
+            self.colons += 1
+        elif sign == "." and following is not None and following.type == "ident":
+            self._open()
+            self.tests.append(_class_next)
+        elif sign == "*":
+            self._open()
         else:
             raise _Unknown
 
@@ -240,6 +244,9 @@ class _Reading:
         self.tests, self.key, self.combinator, self.empty = [], ("all", ""), "", True
 
     def _pseudo(self, token: Any) -> None:
+        if token.type == "literal":
+            self.colons += 1
+            return
         element = self.colons > 1
         self.colons = 0
         name = token.lower_name if token.type == "function" else token.lower_value

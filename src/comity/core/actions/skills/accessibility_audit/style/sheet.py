@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-import tinycss2
+import tinycss2  # type: ignore[import-untyped] # it brings no types
 
 from comity.core.actions.skills.accessibility_audit.dom.tree import Document
+from comity.core.actions.skills.accessibility_audit.style.colour import is_colour
 from comity.core.actions.skills.accessibility_audit.style.selectors import Selector, selectors
 
 CHARACTERS = 400_000
@@ -205,11 +206,9 @@ def _background(value: str) -> Iterator[tuple[str, str]]:
 
 
 def _colour_word(texts: list[str]) -> str:
-    from tinycss2.color5 import parse_color
-
     for text in texts:
         word = text.strip()
-        if word and (word.lower() in {"inherit", "initial", "unset", "revert"} or parse_color(word) is not None):
+        if word and (word.lower() in {"inherit", "initial", "unset", "revert"} or is_colour(word)):
             return word
         if word.lower().startswith(("color-mix(", "color(")):
             return word

@@ -13,8 +13,12 @@ from comity.core.actions.skills.accessibility_audit.style.cascade import Styles
 _FIELDS = frozenset({"button", "input", "select", "textarea"})
 _NEAR = 200
 _OFF_SCREEN = -400.0
-_CLIP_NOTHING = re.compile(r"rect\(\s*0(?:px)?[\s,]+0(?:px)?[\s,]+0(?:px)?[\s,]+0(?:px)?\s*\)|rect\(\s*1px[\s,]+1px[\s,]+1px[\s,]+1px\s*\)")
-_CLIP_PATH_NOTHING = re.compile(r"inset\(\s*(?:50|[6-9]\d|100)(?:\.\d+)?%\s*\)|circle\(\s*0|polygon\(\s*0(?:px)?\s+0(?:px)?\s*\)")
+_CLIP_NOTHING = re.compile(
+    r"rect\(\s*0(?:px)?[\s,]+0(?:px)?[\s,]+0(?:px)?[\s,]+0(?:px)?\s*\)|rect\(\s*1px[\s,]+1px[\s,]+1px[\s,]+1px\s*\)"
+)
+_CLIP_PATH_NOTHING = re.compile(
+    r"inset\(\s*(?:50|[6-9]\d|100)(?:\.\d+)?%\s*\)|circle\(\s*0|polygon\(\s*0(?:px)?\s+0(?:px)?\s*\)"
+)
 
 
 class Shown:
@@ -81,20 +85,16 @@ class Shown:
             return True
         if _CLIP_PATH_NOTHING.search((get(element, "clip-path") or "").lower()):
             return True
-        if moved or position == "relative":
-            for side in ("left", "top", "right", "bottom"):
-                place = styles.pixels(element, side)
-                if place is not None and place <= _OFF_SCREEN:
-                    return True
-        indent = styles.pixels(element, "text-indent")
-        if indent is not None and indent <= _OFF_SCREEN:
-            return True
-        if element.tag != "html":
-            for axis, extent in (("overflow-x", "width"), ("overflow-y", "height")):
-                hides = (get(element, axis) or "").lower() in {"hidden", "clip"}
-                size = styles.pixels(element, extent)
-                if hides and size is not None and size <= 1:
-                    return True
+        places = ("text-indent", "left", "top", "right", "bottom")
+        for place in places if moved or position == "relative" else places[:1]:
+            away = styles.pixels(element, place)
+            if away is not None and away <= _OFF_SCREEN:
+                return True
+        for axis, extent in (("overflow-x", "width"), ("overflow-y", "height")):
+            hides = (get(element, axis) or "").lower() in {"hidden", "clip"}
+            size = styles.pixels(element, extent)
+            if hides and size is not None and size <= 1:
+                return True
         transform = (get(element, "transform") or "").replace(" ", "").lower()
         return transform.startswith(("scale(0)", "scale(0,", "scalex(0)", "scaley(0)"))
 
@@ -107,9 +107,9 @@ def is_disabled(element: Element) -> bool:
         return False
     below = element
     for above in element.ancestors():
-        if above.tag == "fieldset" and above.has("disabled"):
-            if first_child(above, "legend") is not below:
-                return True
+        shut = above.tag == "fieldset" and above.has("disabled")
+        if shut and first_child(above, "legend") is not below:
+            return True
         below = above
     return False
 

@@ -1,0 +1,49 @@
+"""One page, examined: it is parsed, its styles, roles and names are worked out, and every rule has its say."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from comity.core.actions.skills.accessibility_audit.dom.tree import parse
+from comity.core.actions.skills.accessibility_audit.names.aria import Aria
+from comity.core.actions.skills.accessibility_audit.names.language import Languages
+from comity.core.actions.skills.accessibility_audit.names.name import Names
+from comity.core.actions.skills.accessibility_audit.names.roles import Roles
+from comity.core.actions.skills.accessibility_audit.rules import RULES
+from comity.core.actions.skills.accessibility_audit.rules.rule import Finding, Rule, Subject
+from comity.core.actions.skills.accessibility_audit.style.cascade import Styles
+from comity.core.actions.skills.accessibility_audit.style.sheet import read_sheet
+from comity.core.actions.skills.accessibility_audit.style.shown import Shown
+
+
+class Checked(Struct, frozen=True):
+    """A rule that found something to look at."""
+
+    rule: Rule
+    findings: Sequence[Finding]
+
+    def count(self, verdict: str) -> int:
+        return sum(finding.verdict == verdict for finding in self.findings)
+
+
+class Examined(Struct, frozen=True):
+    """`notes` says what was left out."""
+
+    checks: Sequence[Checked]
+    notes: Sequence[str]
+
+
+def examine(html: str, aria: Aria, languages: Languages) -> Examined:
+    document = parse(html)
+    styles = Styles(document, read_sheet(document))
+    shown = Shown(document, styles)
+    roles = Roles(document, shown, aria)
+    names = Names(document, styles, shown, roles)
+    scripted = bool(document.tagged("script"))
+    subject = Subject(document, styles, shown, roles, names, aria, languages, scripted)
+    checks = []
+    for rule in RULES:
+        findings = tuple(rule.check(subject))
+        if findings:
+            checks.append(Checked(rule, findings))
+    return Examined(checks, (*document.notes, *styles.notes))

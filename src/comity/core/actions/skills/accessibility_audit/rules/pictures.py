@@ -1,0 +1,77 @@
+"""Pictures that are kept from assistive technology only decorate, and the words for the others fit."""
+
+import re
+from collections.abc import Iterator
+
+from comity.core.actions.skills.accessibility_audit.dom.tree import Element
+from comity.core.actions.skills.accessibility_audit.rules.rule import (
+    Finding,
+    Rule,
+    Subject,
+    cannot_tell,
+    failed,
+    passed,
+)
+
+_FILE = re.compile(r"(?:^|[/\\])?[\w%.~-]+\.(?:png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?)$", re.IGNORECASE)
+_VAGUE = frozenset(
+    {"image", "img", "picture", "photo", "graphic", "icon", "bild", "imagen", "foto", "untitled", "spacer"}
+)
+_TELLING = re.compile(r"logo|chart|graph(?!ic)|diagram|infographic|screenshot", re.IGNORECASE)
+
+
+def _decorates(subject: Subject) -> Iterator[Finding]:
+    for element in subject.document.tagged("img"):
+        if not subject.shown.seen(element) or not element.get("src"):
+            continue
+        kept = subject.shown.aria_hidden(element) or subject.roles.presentational(element)
+        if not kept or _inside_named(subject, element):
+            continue
+        source = (element.get("src") or "").rsplit("/", 1)[-1]
+        if _TELLING.search(source):
+            yield failed(
+                element, f"{source[:60]!r} seems to tell something, but is kept from assistive technology."
+            )
+        else:
+            yield cannot_tell(element, "See that this image only decorates.")
+
+
+def _inside_named(subject: Subject, element: Element) -> bool:
+    """Within a link, button or figure that says the same in words."""
+    holder = element.closest("a", "button", "figure", "label")
+    return holder is not None and bool(subject.names.content(holder) or subject.names.of(holder))
+
+
+def _fits(subject: Subject) -> Iterator[Finding]:
+    for element in subject.roles.with_role("img", "image"):
+        name = subject.names.of(element)
+        if not name or not subject.shown.told(element) or not subject.shown.seen(element):
+            continue
+        if _FILE.search(name) and " " not in name:
+            yield failed(element, f"{name[:60]!r} is the name of a file, not a description.")
+        elif name.lower() in _VAGUE:
+            yield failed(element, f"{name[:60]!r} does not say what the image shows.")
+        elif (element.get("alt") or "") == name and len(name) > 1:
+            yield cannot_tell(element, "See that the words fit the image.")
+        else:
+            yield passed(element)
+
+
+RULES = (
+    Rule(
+        id="e88epe",
+        name="Image kept from assistive technology decorates",
+        criteria=("1.1.1",),
+        how="Files named as logos, charts or diagrams fail; other hidden images need a look.",
+        fix="Describe what the image tells in its alt attribute.",
+        check=_decorates,
+    ),
+    Rule(
+        id="qt1vmo",
+        name="Name of an image describes it",
+        criteria=("1.1.1",),
+        how="File names and words such as image fail; whether other words fit needs a look.",
+        fix="Say what the image shows or does.",
+        check=_fits,
+    ),
+)

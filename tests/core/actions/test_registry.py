@@ -1,0 +1,111 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from comity.core.actions.action import Action
+from comity.core.actions.registry import NAMES, Registry, built_in, contract_of
+from tests.core.actions.driving import action, contract, need_skill, says
+
+PLUGIN = action("of_mine", lambda given, mode: says({}))
+
+
+def test_strict_lists_the_ten_of_0_1_in_their_order():
+    assert Registry("strict", [PLUGIN]).listed == (
+        "wcagaaa_check",
+        "rewrite_depression_sensitive_content",
+        "supportive_reply",
+        "cognitive_accessibility_audit",
+        "cultural_context_check",
+        "deescalation_plan",
+        "empathetic_reframe",
+        "grief_support_response",
+        "neurodiversity_design_check",
+        "age_inclusive_design_check",
+    )
+
+
+@pytest.mark.parametrize("mode", ["compat", "enhanced"])
+def test_the_others_list_the_nine_of_1_0_in_their_order(mode):
+    assert Registry(mode).listed == (
+        "accessibility_audit",
+        "rewrite_depression_sensitive_content",
+        "supportive_reply",
+        "cognitive_accessibility_audit",
+        "cultural_context_check",
+        "deescalation_plan",
+        "empathetic_reframe",
+        "neurodiversity_design_check",
+        "age_inclusive_design_check",
+    )
+
+
+def test_enhanced_lists_plugins_last_and_every_mode_calls_them():
+    assert Registry("enhanced", [PLUGIN]).listed[-1] == "of_mine"
+    assert all(Registry(mode, [PLUGIN]).entry("of_mine") for mode in ("strict", "compat", "enhanced"))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Supportive_reply", "supportive_reply ", "supportive_repl", "__class__"]
+)
+def test_a_name_is_known_exactly_or_not_at_all(name):
+    assert Registry("strict").entry(name) is None
+
+
+def test_compat_knows_only_the_names_of_1_0():
+    assert Registry("compat").entry("wcagaaa_check") is None
+    assert Registry("compat").entry("grief_support_response") is None
+
+
+@pytest.mark.parametrize("mode", ["strict", "enhanced"])
+def test_strict_and_enhanced_call_all_eleven(mode):
+    need_skill(*NAMES)
+    registry = Registry(mode)
+    assert len(NAMES) == 11
+    assert [registry.entry(name).name for name in NAMES] == list(NAMES)
+
+
+def test_every_contract_that_is_listed_was_written_for_its_mode():
+    need_skill(*NAMES)
+    for mode in ("strict", "compat", "enhanced"):
+        for name in Registry(mode).listed:
+            assert mode in built_in(name).contracts, (mode, name)
+
+
+def test_the_nearest_contract_is_used():
+    old, new = contract(skill="old"), contract(skill="new")
+    both = Action(name="x", contracts={"strict": old, "enhanced": new}, prepare=lambda _files: None)
+    assert contract_of(both, "strict") is old
+    assert contract_of(both, "compat") is new
+    one = Action(name="x", contracts={"strict": old}, prepare=lambda _files: None)
+    assert contract_of(one, "enhanced") is old
+
+
+def test_a_listing_has_its_keys_in_order():
+    need_skill(*NAMES)
+    strict, enhanced = (
+        json.loads(Registry(mode, [PLUGIN]).listing_bytes()) for mode in ("strict", "enhanced")
+    )
+    assert list(strict[0]) == ["skill", "action", "inputSchemaPath", "outputSchemaPath", "safetyBoundary"]
+    assert list(enhanced[-1].items()) == [
+        ("skill", "testing"),
+        ("action", "of_mine"),
+        ("description", "Does as it is told"),
+        ("inputSchemaPath", "schemas/testing.input.json"),
+        ("outputSchemaPath", "schemas/testing.output.json"),
+        ("safetyBoundary", "For tests only"),
+    ]
+    assert all(listed["description"] for listed in enhanced)
+
+
+def test_a_skill_is_imported_when_it_is_first_called():
+    code = """if True:
+        import sys
+        from comity.core.actions.registry import Registry
+        registry = Registry("strict")
+        registry.entry("nothing of that name")
+        print([name for name in sys.modules if ".skills." in name])
+    """
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "[]\n"
