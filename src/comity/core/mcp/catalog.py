@@ -55,7 +55,8 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
     """A handler that is a plain function is run in place and must not wait for anything.
 
     `audit`: *tally* for what changes nothing (counted, alike calls of one moment in one entry), *own* where
-    the handler takes the walk itself. `params` maps an argument to the HTTP header that repeats it.
+    the handler takes the walk itself. `task`: for a client with the tasks extension, what the handler gives at
+    once is its answer, also a question; what has to be awaited becomes a task.
     """
 
     name: str

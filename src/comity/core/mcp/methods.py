@@ -409,7 +409,7 @@ def _listen(_server: Server, view: View, asker: Asker, request: Request, params:
         tools=wanted.get("toolsListChanged") is True,
         prompts=wanted.get("promptsListChanged") is True,
         resources=wanted.get("resourcesListChanged") is True,
-        uris=tuple(uris),
+        uris=tuple(uri for uri in uris if view.resources_for(uri) is not None),
         tasks=tuple(tasks),
     )
     return _work(request, params, asker, view, label="subscriptions/listen", special=listen)

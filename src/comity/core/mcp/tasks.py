@@ -73,8 +73,6 @@ def asking(task: Task, requests: Mapping[str, InputRequest], now: float) -> Task
 
 
 def answered(task: Task, given: Mapping[str, Any], now: float) -> Task:
-    if task.over:
-        return task
     taken = {key: one for key, one in given.items() if key in task.questions and isinstance(one, dict)}
     if not taken:
         return task

@@ -214,9 +214,11 @@ class Calls:
                 return outcome
             work.deadline = LONGEST
             task = await tasks.begin(context, lambda: self._later(work, context, answer))
-        except Exception as fault:  # noqa: BLE001 - same
+        except BaseException as fault:
             if isinstance(answer, Coroutine):
                 answer.close()
+            if not isinstance(fault, Exception):
+                raise
             return self._fault(work, fault, None)
         return strict_json.dumps(finished(self.server, work.asker, {**task, "resultType": "task"}))
 
@@ -226,6 +228,7 @@ class Calls:
             answer = await self._tasks.answer(request, work.asker.owner)
         except Exception as fault:  # noqa: BLE001 - same
             return self._fault(work, fault, None)
+        self._count(work, "ok")
         return strict_json.dumps(finished(self.server, work.asker, answer))
 
     def _fault(self, work: Work, fault: Exception, reply: Json | None) -> Outcome:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from comity.core.errors import PeerError
 from comity.core.mcp.context import LEVELS, Asker, LogLevel
 from comity.core.mcp.methods import Work
 from comity.core.mcp.results import InputRequest
@@ -113,11 +114,13 @@ class CallContext:
         for request in requests.values():
             demand(self.asker, request)
         if not self.waits:
-            missing = {key: one for key, one in requests.items() if key not in self.inputs}
+            missing = {key: one for key, one in requests.items() if not _is_answer(self.inputs.get(key))}
             if missing:
                 raise InputNeededError(missing)
             return {key: self.inputs[key] for key in requests}
         answers = await asyncio.gather(*map(self._outlet.ask, requests.values()))
+        if not all(map(_is_answer, answers)):
+            raise PeerError("the client answered with something that is no object")
         return dict(zip(requests, answers, strict=True))
 
     async def release_stream(self) -> None:
@@ -129,3 +132,8 @@ class CallContext:
             return session.logs(level)
         wanted = self._work.log_level
         return wanted in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted)
+
+
+def _is_answer(value: Any) -> bool:
+    """Whatever a client is asked for, it answers with an object."""
+    return isinstance(value, dict)

@@ -55,14 +55,14 @@ class EventStream:
         self._stirred.set()
 
     def release(self) -> None:
-        """Send whoever follows away; he may come back."""
-        if self.followed:
+        """Send whoever follows, or is about to, away; he may come back."""
+        if self.followed or not self.streamed:
             self._release = True
             self._stirred.set()
 
     async def wait(self) -> None:
         """Until there is something to read, or the end."""
-        while not (self._last or self._ended):
+        while not (self._last or self._ended or self._release):
             self._stirred.clear()
             await self._stirred.wait()
 
@@ -72,7 +72,7 @@ class EventStream:
             raise ConflictError("this stream is being read already; close the other connection first")
         if after > self._last:
             raise NotFoundError("there was no such event; begin again")
-        self.followed, self._release = True, False
+        self.followed = self.streamed = True
         try:
             while True:
                 for number, message in [one for one in self._events if one[0] > after]:

@@ -5,8 +5,8 @@
 - The store is the truth: a question, an answer, a cancellation and the end are each written there first, and
   who was too late finds out there. The process that runs a task hears of a change at once when it made it
   itself, else with its next beat.
-- A process that runs tasks holds a lease, and renews it with each beat. A task whose holder has none any more
-  has died with it, and is failed by whoever asks for it first.
+- A process that runs tasks leaves a sign of life in the store with each beat. A task whose holder has none any
+  more has died with it, and is failed by whoever asks for it first.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import contextlib
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final
 
 from comity.core.clock import Clock
@@ -22,29 +22,32 @@ from comity.core.errors import OverloadedError, StoreError
 from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
 from comity.core.mcp import tasks
 from comity.core.mcp.methods import TaskRequest, Work
-from comity.core.mcp.refusals import McpError, invalid_params
+from comity.core.mcp.refusals import invalid_params
 from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.session import Session, demand
 from comity.core.mcp.tasks import DIED, Task
 from comity.core.wire.jsonrpc import RpcError
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.context import CallContext
-from comity.store.operations import Acquire, Put, StoreConflict
+from comity.store.operations import Put, StoreConflict
 from comity.store.protocol import Store
 
 log = logging.getLogger("comity.mcp")
 
 SPACE: Final = "mcp:task"
+HOLDERS: Final = "mcp:task-holder"
 MOST_RUNNING: Final = 256
 MOST_OF_ONE: Final = 64
 BEAT: Final = 5.0
-LEASE: Final = 3 * BEAT
+_MISSED_BEATS: Final = 3
 
 
 class StoredTasks:
+    """`store` gives the store, and opens it where that has not been done; no task, no store."""
+
     def __init__(
         self,
-        store: Store,
+        store: Callable[[], Awaitable[Store]],
         clock: Clock,
         changes: Changes,
         *,
@@ -82,9 +85,8 @@ class StoredTasks:
         self._jobs[job.id] = job
         self._owned[owner] += 1
         try:
-            await self._store.commit(
-                self._lease(), _put(task, expect=0), audit=[self._draft("MCP_TASK_BEGUN", task)]
-            )
+            begun = [self._draft("MCP_TASK_BEGUN", task)]
+            await (await self._store()).commit(self._alive(), _put(task, expect=0), audit=begun)
         except BaseException:
             self._forget(job)
             raise
@@ -120,12 +122,13 @@ class StoredTasks:
         return {key: job.answers[fresh] for fresh, key in keys.items()}
 
     async def close(self) -> None:
-        """This process stops; what still runs has failed."""
+        """This process stops: what still runs has failed. The store must be open."""
         if self._beating is not None:
             self._beating.cancel()
         for job in tuple(self._jobs.values()):
             with contextlib.suppress(StoreError):  # whoever asks for it later will see that it died
                 await self._settle(job.id, DIED)
+        await asyncio.sleep(0)  # what was begun a moment ago has to have started, to end in order
         running = [job.running for job in self._jobs.values() if job.running is not None]
         for one in running:
             one.cancel()
@@ -146,7 +149,7 @@ class StoredTasks:
         await self._change(id_, lambda held: tasks.ended(held, outcome, self._clock.now()))
 
     async def _owned_by(self, id_: str, owner: str) -> Task | None:
-        found = await self._store.get(SPACE, id_)
+        found = await (await self._store()).get(SPACE, id_)
         if found is None:
             return None
         task = tasks.from_bytes(found.value)
@@ -159,12 +162,13 @@ class StoredTasks:
     async def _is_held(self, task: Task) -> bool:
         if task.holder == self._name:
             return task.id in self._jobs
-        return await self._store.lease(_lease_name(task.holder)) is not None
+        return await (await self._store()).get(HOLDERS, task.holder) is not None
 
     async def _change(self, id_: str, change: Callable[[Task], Task]) -> Task | None:
         """Write what has changed about a task, on top of what others have written meanwhile."""
+        store = await self._store()
         while True:
-            found = await self._store.get(SPACE, id_)
+            found = await store.get(SPACE, id_)
             if found is None:
                 return None
             before = tasks.from_bytes(found.value)
@@ -173,7 +177,7 @@ class StoredTasks:
                 return before
             audit = [self._draft(f"MCP_TASK_{after.status.upper()}", after)] if after.over else []
             try:
-                await self._store.commit(_put(after, expect=found.version), audit=audit)
+                await store.commit(_put(after, expect=found.version), audit=audit)
             except StoreConflict:
                 continue
             self._tell(after)
@@ -190,17 +194,17 @@ class StoredTasks:
             while self._jobs:
                 await self._clock.sleep(BEAT)
                 try:
-                    await self._store.commit(self._lease())
+                    await (await self._store()).commit(self._alive())
                     await self._listen()
-                except StoreError as fault:
-                    log.error("the tasks of this process could not be looked after: %s", fault)
+                except StoreError:
+                    log.exception("the tasks of this process could not be looked after")
         finally:
             self._beating = None
 
     async def _listen(self) -> None:
         """Hear what other processes have written about tasks that run here."""
         for job in tuple(self._jobs.values()):
-            found = await self._store.get(SPACE, job.id)
+            found = await (await self._store()).get(SPACE, job.id)
             if found is not None:
                 job.hear(tasks.from_bytes(found.value))
 
@@ -208,8 +212,9 @@ class StoredTasks:
         if self._jobs.pop(job.id, None) is not None:
             self._owned[job.owner] -= 1
 
-    def _lease(self) -> Acquire:
-        return Acquire(name=_lease_name(self._name), holder=self._name, ttl=LEASE)
+    def _alive(self) -> Put:
+        until = self._clock.now() + _MISSED_BEATS * BEAT
+        return Put(space=HOLDERS, key=self._name, value=b"", expires_at=until)
 
     def _draft(self, event: str, task: Task) -> AuditDraft:
         return AuditDraft(
@@ -288,7 +293,7 @@ class _Nowhere:
         pass
 
     async def ask(self, request: InputRequest) -> Any:
-        raise McpError(-32603, "a task asks through the store")
+        raise TypeError("a task asks through the store")
 
     async def release(self) -> None:
         pass
@@ -297,6 +302,3 @@ class _Nowhere:
 def _put(task: Task, expect: int) -> Put:
     return Put(space=SPACE, key=task.id, value=tasks.to_bytes(task), expect=expect, expires_at=task.expires)
 
-
-def _lease_name(holder: str) -> str:
-    return f"mcp:tasks:{holder}"

@@ -1,0 +1,5 @@
+import sys
+
+from compliance.run import main
+
+sys.exit(main())
