@@ -89,6 +89,7 @@ HEADS_FOLDER = "audit"
 MAIN_CHAIN = "main"
 
 _REFUSALS_EVERY = 60.0
+_EXPIRE_EVERY = 60.0
 _PRUNE_EVERY = 3600.0
 _HOUR = 3600.0
 _DAY = 86_400.0
@@ -341,12 +342,15 @@ class Node:
                 mcp_socket=await self._open_socket(),
             )
         )
+        self._opened.callback(self.mcp.changes.closing.set)  # subscriptions end before the doors wait for them
+        self._opened.callback(self._claim.withdraw)
 
     async def _open_socket(self) -> str:
         """Where `comity mcp` of this user joins; there are no such sockets on Windows."""
         if not hasattr(socket, "AF_UNIX"):
             return ""
         path = socket_path(self.settings.data)
+        await asyncio.to_thread(ensure_private_folder, path.parent)
         door = McpSocket(path, self.mcp.open_stream)
         await door.start()
         self._opened.push_async_callback(door.stop)
@@ -364,10 +368,22 @@ class Node:
         async def opened() -> "Node":
             return self
 
-        return McpSide(opened, self._clock, tally=tally.count, secret=self._key.seed)
+        side = McpSide(
+            opened,
+            self._clock,
+            tally=tally.count,
+            secret=self._key.seed,
+            audit_level=self.settings.audit.level,
+        )
+        self._opened.push_async_callback(side.close)
+        return side
 
     def _mcp_endpoint(self) -> McpEndpoint:
         settings = self.settings.mcp
+
+        def ended(session: HttpSession) -> None:
+            self.vcp_over_mcp.end(session.session.asker.vcp)
+
         sessions = Sessions(
             self.store,
             self._clock,
@@ -375,19 +391,17 @@ class Node:
             idle=settings.idle_seconds,
             most=settings.sessions,
             audit_level=self.settings.audit.level,
+            ended=ended,
         )
         self._opened.callback(sessions.close)
-
-        def ended(session: HttpSession) -> None:
-            self.vcp_over_mcp.end(session.session.asker.vcp)
-
+        expiring = asyncio.create_task(keep_house(self._clock, [(_EXPIRE_EVERY, sessions.expire)]))
+        self._opened.push_async_callback(_end, expiring)
         return McpEndpoint(
             calls=self.mcp.calls,
             sessions=sessions,
             negotiate=self.mcp.negotiate,
             body_limit=self.settings.http.body_limit,
             owner_of=owner_of,
-            ended=ended,
         )
 
     async def _resource_server(self) -> ResourceServer | None:

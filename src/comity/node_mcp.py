@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from comity.core.clock import Clock
-from comity.core.mcp.catalog import Catalog, Selection
+from comity.core.guard.audit import AuditLevel
+from comity.core.mcp.catalog import Catalog, Selection, Tool
 from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import Conversation
 from comity.core.mcp.methods import Server
@@ -20,13 +21,18 @@ from comity.core.negotiation.versions import DEFAULT_VERSIONS
 from comity.core.peering.profiles import VDO_TOOLS
 from comity.doors.mcp.stream import McpStream
 from comity.doors.mcp.vacant_tools import Resident, vacant_tools
-from comity.pipeline.mcp.calls import Calls, Tally, Tasks
+from comity.pipeline.mcp.calls import Calls, Tally
 from comity.pipeline.mcp.changes import Changes
+from comity.pipeline.mcp.tasks import StoredTasks
 from comity.pipeline.vcp.mcp import VcpRooms, vcp_resources, vcp_tools
 from comity.release import __version__
+from comity.store.protocol import Store
 
 if TYPE_CHECKING:
+    from comity.doors.actions.mcp import ActionsDesk
+    from comity.pipeline.actions.runner import Runner
     from comity.pipeline.vcp.over_mcp import VcpOverMcp
+    from comity.pipeline.walk import Walk
 
 LOCAL_OWNER: Final = "local"
 
@@ -49,6 +55,15 @@ class Opened(Protocol):
     @property
     def resident(self) -> Resident: ...
 
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def walk(self) -> "Walk": ...
+
+    @property
+    def actions(self) -> "Runner": ...
+
 
 class McpSide:
     def __init__(
@@ -58,7 +73,7 @@ class McpSide:
         *,
         tally: Tally,
         secret: bytes | None = None,
-        tasks: Callable[[Changes], Tasks] | None = None,
+        audit_level: AuditLevel = "standard",
     ) -> None:
         """`secret` is what states that clients hand back are sealed with, the same in every process of a node."""
         self._opened = opened
@@ -70,8 +85,9 @@ class McpSide:
             info={"name": "comity", "title": "Comity", "version": __version__},
             instructions=INSTRUCTIONS,
             extensions={EXTENSION: vcp_settings()},
-            tasks=tasks is not None,
+            tasks=True,
         )
+        self._tasks = StoredTasks(self._store, clock, self.changes, audit_level=audit_level)
         key = hashlib.sha256(b"comity mcp request state" + (secret or os.urandom(32))).digest()
         self.calls = Calls(
             self.server,
@@ -79,7 +95,7 @@ class McpSide:
             sealer=Sealer(key, os.urandom),
             changes=self.changes,
             tally=tally,
-            tasks=None if tasks is None else tasks(self.changes),
+            tasks=self._tasks,
         )
 
     def open_stream(self, selection: Selection, limit: int, write: Callable[[bytes], None]) -> McpStream:
@@ -104,7 +120,12 @@ class McpSide:
         return await (await self._opened()).vcp_over_mcp.negotiate(hello, asker)
 
     async def close(self) -> None:
+        """Subscriptions end in order; what still runs as a task has failed. The store must be open."""
         self.changes.closing.set()
+        await self._tasks.close()
+
+    async def _store(self) -> Store:
+        return (await self._opened()).store
 
     def _fill(self, catalog: Catalog) -> None:
         async def vcp() -> VcpRooms:
@@ -115,7 +136,22 @@ class McpSide:
 
         catalog.add_tools(vcp_tools(vcp))
         catalog.add_resources(*vcp_resources(vcp))
+
+        async def actions() -> "ActionsDesk":
+            from comity.doors.actions.mcp import ActionsDesk
+            from comity.pipeline.actions.room import ActionsRoom
+
+            node = await self._opened()
+            return ActionsDesk(ActionsRoom(node.actions), node.walk)
+
+        def make_action_tools() -> list[Tool]:
+            from comity.core.actions.registry import Registry
+            from comity.doors.actions.mcp import action_tools
+
+            return action_tools(Registry("enhanced"), actions)
+
         catalog.add_tools(vacant_tools(resident))
+        catalog.add_tools_later(make_action_tools)
         catalog.add_namespace(VDO_TOOLS)
 
 

@@ -12,7 +12,7 @@
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -32,6 +32,8 @@ Completer = Callable[[Context, str, str, Mapping[str, str]], Sequence[str] | Awa
 
 ANYTHING: Mapping[str, Any] = MappingProxyType({"type": "object"})
 ListName = Literal["tools", "resources", "prompts"]
+MOST_VIEWS: Final = 256
+"""Kinds of clients whose lists are held ready; a connection's own demands make it a kind of its own."""
 
 
 class Selection(Struct, frozen=True):
@@ -114,7 +116,6 @@ class Resources(Struct, frozen=True, kw_only=True):
     list: Callable[[Context], Sequence[Json] | Awaitable[Sequence[Json]]] = lambda _context: ()
     templates: Sequence[Json] = ()
     extension: str | None = None
-    inactive: Callable[[str], Exception] | None = None
     complete: Completer | None = None
 
 
@@ -149,6 +150,7 @@ class Namespace(Struct, frozen=True):
 class Catalog:
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
+        self._later: list[Callable[[], Iterable[Tool]]] = []
         self._resources: list[Resources] = []
         self._prompts: dict[str, Prompt] = {}
         self._namespaces: list[Namespace] = []
@@ -156,11 +158,14 @@ class Catalog:
         self._heard_by: list[Callable[[ListName], None]] = []
 
     def add_tools(self, tools: Iterable[Tool]) -> None:
-        for tool in tools:
-            if tool.name in self._tools:
-                raise ConfigError(f"a tool named {tool.name} is there already; choose another name")
-            self._tools[tool.name] = tool
+        """All of them, or none when one cannot be added."""
+        self._register(tools)
         self._changed("tools")
+
+    def add_tools_later(self, make: Callable[[], Iterable[Tool]]) -> None:
+        """Tools that take a moment to make: they are made for the first client that looks."""
+        self._later.append(make)
+        self._views.clear()
 
     def remove_tools(self, names: Iterable[str]) -> None:
         for name in names:
@@ -185,14 +190,24 @@ class Catalog:
         self._namespaces.append(namespace)
         self._changed("tools")
 
+    @property
+    def completes(self) -> bool:
+        """Whether anything here completes what is being typed."""
+        prompts = any(prompt.complete is not None for prompt in self._prompts.values())
+        return prompts or any(kind.complete is not None for kind in self._resources)
+
     def on_change(self, callback: Callable[[ListName], None]) -> None:
         """Call it with the name of each list that has changed."""
         self._heard_by.append(callback)
 
     def view(self, selection: Selection, active: frozenset[str]) -> "View":
+        while self._later:
+            self._register(self._later.pop(0)())  # nobody has seen a list without them: nothing has changed
         key = selection, active
         view = self._views.get(key)
         if view is None:
+            if len(self._views) >= MOST_VIEWS:
+                self._views.clear()
             view = self._views[key] = View(
                 selection,
                 active,
@@ -202,6 +217,14 @@ class Catalog:
                 namespaces=tuple(self._namespaces),
             )
         return view
+
+    def _register(self, tools: Iterable[Tool]) -> None:
+        added = dict(self._tools)
+        for tool in tools:
+            if tool.name in added:
+                raise ConfigError(f"a tool named {tool.name} is there already; choose another name")
+            added[tool.name] = tool
+        self._tools = added
 
     def _changed(self, what: ListName) -> None:
         self._views.clear()

@@ -5,7 +5,7 @@
     any other request          -> the session; before `initialize` as 2025-06-18
 
 - While an `initialize` is being answered, what follows it waits: it may depend on what is agreed.
-- `notifications/cancelled` ends the work, and nothing more is sent for it.
+- `notifications/cancelled` ends the work, also while its hello is negotiated, and nothing more is sent for it.
 - In 2025-03-26 the answers to a batch leave as one array, once the last of them is there.
 - A response nobody waits for is dropped.
 
@@ -95,6 +95,7 @@ class Conversation:
         self._greeting = False
         self._held: deque[Incoming] = deque()
         self._running: dict[Id, Work] = {}
+        self._greeted: dict[Id, Greet] = {}
         self._gathering: dict[Id, Gathering] = {}
         self._replies: dict[Id, Json] = {}
 
@@ -117,9 +118,7 @@ class Conversation:
     def receive(self, message: Incoming) -> list[Effect]:
         if self._greeting:
             if len(self._held) >= MOST_HELD:
-                return self._refuse(
-                    message, invalid_request("too many messages before initialize is answered")
-                )
+                return self._overflowing(message)
             self._held.append(message)
             return []
         if type(message) is Request:
@@ -130,8 +129,10 @@ class Conversation:
         """A hello has been negotiated: go on with the request that carried it."""
         request = greet.request
         if greet.asker.modern:
-            self._replies[request.id] = negotiated.reply
-            return self._begin(request, negotiated.agreed(greet.asker), greet.batch)
+            if self._greeted.get(request.id) is not greet:
+                return []  # cancelled meanwhile
+            del self._greeted[request.id]
+            return self._begin(request, negotiated.agreed(greet.asker), greet.batch, negotiated.reply)
         self._greeting = False
         effects = [*self._welcome(request, negotiated, greet.batch)]
         while self._held and not self._greeting:
@@ -171,32 +172,48 @@ class Conversation:
                 return self._answer(refused(request.id, refusal.rpc), batch)
             hello = vcp_places.hello_in_request(meta)
             if hello is not None:
-                return [Greet(request, hello, asker, batch)]
+                return self._negotiate(Greet(request, hello, asker, batch))
         return self._begin(request, asker, batch)
 
-    def _begin(self, request: Request, asker: Asker, batch: Gathering | None) -> list[Effect]:
+    def _negotiate(self, greet: Greet) -> list[Effect]:
+        id_ = greet.request.id
+        try:
+            self._admit(id_)
+        except McpError as refusal:
+            return self._answer(refused(id_, refusal.rpc), greet.batch)
+        self._greeted[id_] = greet
+        return [greet]
+
+    def _admit(self, id_: Id) -> None:
+        if id_ in self._running or id_ in self._greeted:
+            raise invalid_request("a request with this id is still being worked on; ids are used once")
+        if len(self._running) + len(self._greeted) >= MOST_RUNNING:
+            raise invalid_request(f"more than {MOST_RUNNING} requests at once; wait for answers")
+
+    def _begin(
+        self, request: Request, asker: Asker, batch: Gathering | None, reply: Json | None = None
+    ) -> list[Effect]:
         id_ = request.id
         try:
             begun = begin(self.server, self.selection, asker, request)
             if type(begun) is bytes:
                 if request.method in KEPT_METHODS:
                     self.session.heard(request)
-                return self._ready(request, begun, batch)
+                return self._ready(request, begun, batch, reply)
             assert isinstance(begun, Work)
-            if id_ in self._running:
-                raise invalid_request("a request with this id is still being worked on; ids are used once")
-            if len(self._running) >= MOST_RUNNING:
-                raise invalid_request(f"more than {MOST_RUNNING} requests at once; wait for answers")
+            self._admit(id_)
         except McpError as refusal:
-            self._replies.pop(id_, None)
             return self._answer(refused(id_, refusal.rpc), batch)
         self._running[id_] = begun
+        if reply is not None:
+            self._replies[id_] = reply
         if batch is not None:
             self._gathering[id_] = batch
         return [begun]
 
-    def _ready(self, request: Request, result: bytes, batch: Gathering | None) -> list[Effect]:
-        reply = self._replies.pop(request.id, None)
+    def _ready(
+        self, request: Request, result: bytes, batch: Gathering | None, reply: Json | None
+    ) -> list[Effect]:
         if reply is not None:
             result = vcp_places.write_into_bytes(result, reply)
         effects = self._answer(around(request.id, result), batch)
@@ -223,7 +240,7 @@ class Conversation:
     ) -> list[Effect]:
         params = request.params if isinstance(request.params, dict) else {}
         self.session.asker = introduced(params, self._owner, self._peer, negotiated)
-        result = welcome(self.server, self.selection, self.session.asker, negotiated)
+        result = welcome(self.server, self.session.asker, negotiated)
         return self._answer(around(request.id, result), batch)
 
     def _other(self, message: Incoming) -> list[Effect]:
@@ -241,12 +258,19 @@ class Conversation:
             return [Exit()]
         if message.method == "notifications/cancelled" and isinstance(message.params, dict):
             wanted = message.params.get("requestId")
-            work = self._running.pop(wanted, None) if isinstance(wanted, str | int | float) else None
-            if work is not None:
-                gathering = self._gathering.pop(work.id, None)
-                whole = None if gathering is None else gathering.less()
-                return [Drop(work)] if whole is None else [Drop(work), whole]
+            if isinstance(wanted, str | int | float) and not isinstance(wanted, bool):
+                return self._cancel(wanted)
         return []
+
+    def _cancel(self, id_: Id) -> list[Effect]:
+        work, greet = self._running.pop(id_, None), self._greeted.pop(id_, None)
+        if work is None and greet is None:
+            return []
+        self._replies.pop(id_, None)
+        gathering = self._gathering.pop(id_, None) if greet is None else greet.batch
+        whole = None if gathering is None else gathering.less()
+        dropped: list[Effect] = [] if work is None else [Drop(work)]
+        return dropped if whole is None else [*dropped, whole]
 
     def _batch(self, batch: Batch) -> list[Effect]:
         gathering = Gathering(sum(isinstance(item, Request | Invalid) for item in batch.items))
@@ -266,5 +290,8 @@ class Conversation:
         whole = batch.add(answer)
         return [] if whole is None else [whole]
 
-    def _refuse(self, message: Incoming, refusal: McpError) -> list[Effect]:
-        return [refused(message.id, refusal.rpc)] if isinstance(message, Request) else []
+    def _overflowing(self, message: Incoming) -> list[Effect]:
+        if isinstance(message, Request):
+            refusal = invalid_request("too many messages before initialize is answered")
+            return [refused(message.id, refusal.rpc)]
+        return [refused(message.id, message.error)] if isinstance(message, Invalid) else []

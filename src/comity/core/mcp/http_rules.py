@@ -8,6 +8,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ _NAMED_BY: Final = {
     "tasks/cancel": "taskId",
 }
 _SPACE: Final = b" \t"
+_ENCODED: Final = re.compile(rb"=\?base64\?(.*)\?=", re.DOTALL)
 
 
 class McpHeaders(Struct, frozen=True, kw_only=True):
@@ -128,10 +130,11 @@ def _as_header(value: Any) -> str | None:
 
 def _decoded(value: bytes, name: bytes) -> str:
     value = value.strip(_SPACE)
-    if not (value.startswith(b"=?base64?") and value.endswith(b"?=")):
+    encoded = _ENCODED.fullmatch(value)
+    if encoded is None:
         return value.decode("latin-1")
     try:
-        return base64.b64decode(value[9:-2], validate=True).decode()
+        return base64.b64decode(encoded[1], validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         raise header_mismatch(f"the header {name.decode('latin-1')} is not base64 of UTF-8") from None
 

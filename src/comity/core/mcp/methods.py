@@ -11,7 +11,7 @@ and hands what comes of it to `work.finish`.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from comity.core.mcp.catalog import Catalog, Completer, Selection, Tool, View, remedy_for
 from comity.core.mcp.context import LEVELS, Asker, Context
@@ -134,12 +134,11 @@ def begin(server: Server, selection: Selection, asker: Asker, request: Request) 
     return method(server, server.view(selection, asker), asker, request, _object(request.params))
 
 
-def capabilities(server: Server, selection: Selection, asker: Asker) -> Json:
-    view = server.view(selection, asker)
+def capabilities(server: Server, asker: Asker) -> Json:
     shown: Json = {"tools": {"listChanged": True}}
     shown["resources"] = {"listChanged": True} if asker.modern else {"subscribe": True, "listChanged": True}
     shown["prompts"] = {"listChanged": True}
-    if any(_completers(view)):
+    if server.catalog.completes:
         shown["completions"] = {}
     if not asker.modern:
         shown["logging"] = {}
@@ -178,10 +177,10 @@ def _ping(_server: Server, _view: View, _asker: Asker, _request: Request, _param
     return EMPTY_RESULT
 
 
-def _discover(server: Server, view: View, asker: Asker, _request: Request, _params: Json) -> Begun:
+def _discover(server: Server, _view: View, asker: Asker, _request: Request, _params: Json) -> Begun:
     result: Json = {
         "supportedVersions": list(MODERN),
-        "capabilities": capabilities(server, view.selection, asker),
+        "capabilities": capabilities(server, asker),
     }
     if server.instructions:
         result["instructions"] = server.instructions
@@ -247,7 +246,10 @@ def _tools_call(_server: Server, view: View, asker: Asker, request: Request, par
         raise invalid_params("params.arguments must be an object")
     if tool.task == "required" and not (asker.modern and asker.has_extension(TASKS)):
         raise missing_capability(f"{name} runs as a task only", {"extensions": {TASKS: {}}})
-    complaint = tool.complain(arguments)
+    try:
+        complaint = tool.complain(arguments)
+    except Exception as fault:
+        raise McpError(INTERNAL_ERROR, f"the arguments of {name} could not be checked") from fault
     if complaint is not None:
         refused = failed(f"{name} cannot be called like this: {complaint}")
         if tool.render_invalid is not None:
@@ -282,7 +284,8 @@ def _tool_shape(tool: Tool, asker: Asker) -> Callable[[Any], Json]:
     def shape(result: ToolResult) -> Json:
         complain = tool.complain_of_output
         if complain is not None and not result.is_error:
-            complaint = complain(result.structured)
+            missing = "there is no structured content" if result.structured is UNSET else None
+            complaint = missing or complain(result.structured)
             if complaint is not None:
                 raise McpError(INTERNAL_ERROR, f"{tool.name} broke its own output schema") from ValueError(
                     complaint
@@ -458,11 +461,6 @@ def _work(request: Request, params: Json, asker: Asker, view: View, **more: Any)
 
 def _unstarted(_context: Context) -> Any:
     raise TypeError("this work is of a special kind and is not started")
-
-
-def _completers(view: View) -> list[Completer]:
-    found = [prompt.complete for prompt in view.prompts.values()] + [kind.complete for kind in view.resources]
-    return [completer for completer in found if completer is not None]
 
 
 _bytes = strict_json.dumps

@@ -54,4 +54,4 @@ class Sealer:
 def binding(owner: str, method: str, params: dict[str, Any]) -> bytes:
     """What a state is good for: this owner, this request, apart from what changes between rounds."""
     same = {k: v for k, v in params.items() if k not in ("_meta", "inputResponses", "requestState")}
-    return sha256(strict_json.dumps([owner, method, same])).digest()
+    return sha256(jcs([owner, method, same])).digest()

@@ -11,8 +11,6 @@ MODERN: Final = ("2026-07-28",)
 LATEST_LEGACY: Final = LEGACY[-1]
 UNSPOKEN: Final = "2025-06-18"
 """What a client is served with that asks without having said `initialize`."""
-WITHOUT_HEADER: Final = "2025-03-26"
-"""What an HTTP client speaks that sends no version header."""
 BATCHES: Final = frozenset({"2025-03-26"})
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"

@@ -4,6 +4,7 @@ A complaint names the place by its JSON pointer and says what is wrong there, in
 not repeated in it.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -27,13 +28,15 @@ def complainer(schema: Mapping[str, Any]) -> Complain:
     fits, errors = validator.is_valid, validator.iter_errors
 
     def complain(value: Any) -> str | None:
-        if fits(value):
-            return None
-        found = []
-        for error in errors(value):
-            found.append(f"{_pointer(error.instance_path)}: {error.message}"[:_LONGEST])
-            if len(found) == _MOST:
-                break
+        try:
+            if fits(value):
+                return None
+            found = [
+                f"{_pointer(error.instance_path)}: {error.message}"[:_LONGEST]
+                for error in itertools.islice(errors(value), _MOST)
+            ]
+        except ValueError:
+            return "the arguments: nested too deeply, or with a number too large to be checked; send less"
         return "; ".join(found)
 
     return complain

@@ -6,7 +6,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.core.mcp import vcp_places
-from comity.core.mcp.catalog import Selection
 from comity.core.mcp.context import LEVELS, Asker, LogLevel
 from comity.core.mcp.methods import Server, capabilities
 from comity.core.mcp.refusals import invalid_params, missing_capability
@@ -92,13 +91,13 @@ def introduced(params: Json, owner: str, peer: str, negotiated: Negotiated | Non
     return asker if negotiated is None else negotiated.agreed(asker)
 
 
-def welcome(server: Server, selection: Selection, asker: Asker, negotiated: Negotiated | None) -> bytes:
+def welcome(server: Server, asker: Asker, negotiated: Negotiated | None) -> bytes:
     """The result of `initialize`."""
     settings = server.extensions.get(EXTENSION, {})
     quiet = replace(server, extensions={k: v for k, v in server.extensions.items() if k != EXTENSION})
     result: Json = {
         "protocolVersion": asker.version,
-        "capabilities": capabilities(quiet, selection, asker),
+        "capabilities": capabilities(quiet, asker),
         "serverInfo": server.info,
     }
     if server.instructions:

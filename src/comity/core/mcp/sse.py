@@ -4,10 +4,12 @@ An id is `stream.number`: it names the stream and the place in it. The first eve
 it gives a client whose connection breaks early an id to come back with.
 """
 
+import re
 from typing import Final
 
 CONTENT_TYPE: Final = b"text/event-stream"
 KEEPALIVE: Final = b": still here\n\n"
+_PLACE: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})")
 
 
 def event(message: bytes, id_: str | None = None) -> bytes:
@@ -26,5 +28,5 @@ def event_id(stream: str, number: int) -> str:
 
 
 def place_of(id_: str) -> tuple[str, int] | None:
-    stream, dot, number = id_.rpartition(".")
-    return (stream, int(number)) if dot and number.isascii() and number.isdecimal() else None
+    found = _PLACE.fullmatch(id_)
+    return (found[1], int(found[2])) if found else None

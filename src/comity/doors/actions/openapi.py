@@ -64,14 +64,15 @@ def _operation(entry: Entry) -> dict[str, Any]:
         "responses": {
             "200": {
                 "description": "What the action has to say.",
-                "content": {"application/json": {"schema": _reply(entry)}},
+                "content": {"application/json": {"schema": reply_schema(entry)}},
             },
             **{status: _refused(status) for status in _REFUSALS},
         },
     }
 
 
-def _reply(entry: Entry) -> dict[str, Any]:
+def reply_schema(entry: Entry) -> dict[str, Any]:
+    """What a successful call answers with."""
     properties = {
         "action": {"const": entry.name},
         "boundaryNotice": {"const": entry.contract.boundary},

@@ -21,11 +21,12 @@ from comity.core.mcp import http_rules, modern, sse, vcp_places
 from comity.core.mcp.answers import around, refused
 from comity.core.mcp.catalog import Selection
 from comity.core.mcp.context import Asker
+from comity.core.mcp.conversation import MOST_RUNNING
 from comity.core.mcp.http_rules import McpHeaders
 from comity.core.mcp.methods import Work, begin
-from comity.core.mcp.refusals import McpError, invalid_request
+from comity.core.mcp.refusals import McpError, invalid_params, invalid_request
 from comity.core.mcp.results import InputRequest, Json
-from comity.core.mcp.revisions import BATCHES, LEGACY, WITHOUT_HEADER
+from comity.core.mcp.revisions import BATCHES
 from comity.core.mcp.session import KEPT_METHODS, Session, introduced, welcome
 from comity.core.mcp.vcp_places import Negotiated
 from comity.core.wire import jsonrpc
@@ -55,15 +56,12 @@ PRIMED: Final = "2025-11-25"
 
 
 class McpEndpoint(Struct, frozen=True, kw_only=True):
-    """What stands behind the endpoint. `ended` is told of each session that its client ends."""
-
     calls: Calls
     sessions: Sessions
     negotiate: Negotiate
     body_limit: int
     selection: Selection = Selection()
     owner_of: Callable[[Scope], str] = lambda _scope: "local"
-    ended: Callable[[HttpSession], None] = lambda _session: None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -101,7 +99,7 @@ class _Exchange:
             elif method == "GET":
                 await self._get(headers)
             else:
-                self._behind.ended(await self._behind.sessions.end(headers.session, self._owner))
+                await self._behind.sessions.end(headers.session, self._owner)
                 await self._respond.with_body(200, b"")
         else:
             await self._not_allowed()
@@ -188,7 +186,6 @@ class _Exchange:
             await self._respond.refuse(id_, error, 400)
             return
         held = await self._behind.sessions.get(headers.session, self._owner)
-        version = headers.version or WITHOUT_HEADER
         if isinstance(message, Batch):
             if held.session.asker.version not in BATCHES:
                 raise invalid_request("a message is one JSON object; batches are of 2025-03-26 only")
@@ -198,7 +195,6 @@ class _Exchange:
         else:
             self._heed(held, message)
             await self._respond.with_body(202, b"")
-        assert version in LEGACY
 
     def _check_accept(self) -> None:
         accepted = header(self._scope, b"accept")
@@ -214,7 +210,10 @@ class _Exchange:
             )
             await self._respond.refuse(request.id, error.rpc, 400)
             return
-        params = request.params if isinstance(request.params, dict) else {}
+        params = {} if request.params is None else request.params
+        if not isinstance(params, dict):
+            await self._respond.refuse(request.id, invalid_params("params must be an object").rpc, 200)
+            return
         hello = vcp_places.hello_in_initialize(params)
         negotiated: Negotiated | None = None
         if hello is not None:
@@ -222,18 +221,13 @@ class _Exchange:
             negotiated = await self._behind.negotiate(hello, asker)
         session = Session(introduced(params, self._owner, self._peer, negotiated))
         held = await self._behind.sessions.begin(session)
-        result = welcome(self._behind.calls.server, self._behind.selection, session.asker, negotiated)
+        result = welcome(self._behind.calls.server, session.asker, negotiated)
         session_header = (http_rules.SESSION, held.id.encode())
         await self._respond.with_body(200, around(request.id, result), headers=[session_header])
 
     async def _request(self, held: HttpSession, request: Request) -> None:
         try:
-            begun = begin(self._behind.calls.server, self._behind.selection, held.session.asker, request)
-            if isinstance(begun, bytes) and request.method in KEPT_METHODS:
-                held.session.heard(request)
-                await self._behind.sessions.keep(held)
-            if isinstance(begun, Work) and request.id in held.running:
-                raise invalid_request("a request with this id is still being worked on; ids are used once")
+            begun = await self._begun(held, request)
         except McpError as refusal:
             await self._respond.refuse(request.id, refusal.rpc, 200)
             return
@@ -246,9 +240,7 @@ class _Exchange:
             held.forget_stream(stream)
             await self._respond.say(request, outcome, legacy=True)
             return
-        work = asyncio.ensure_future(_into(stream, request, outcome))
-        held.running[request.id] = begun, work
-        work.add_done_callback(lambda _: held.running.pop(request.id, None))
+        work = _run(held, begun, _into(stream, request, outcome))
         primed = held.session.asker.version >= PRIMED
         await self._respond.until_done(request, stream, work, with_ids=True, primed=primed)
         if stream.ended and not stream.streamed:
@@ -256,7 +248,7 @@ class _Exchange:
 
     async def _batch(self, held: HttpSession, batch: Batch) -> None:
         """Its answers leave together. What it asks to be told meanwhile goes to the standing stream."""
-        waiting: list[Awaitable[bytes]] = []
+        waiting: list[Awaitable[bytes | None]] = []
         for item in batch.items:
             if isinstance(item, Request):
                 waiting.append(self._one_of_batch(held, item))
@@ -264,23 +256,40 @@ class _Exchange:
                 waiting.append(_ready(refused(item.id, item.error)))
             else:
                 self._heed(held, item)
-        answers = await asyncio.gather(*waiting)
+        answers = [answer for answer in await asyncio.gather(*waiting) if answer is not None]
         if answers:
             await self._respond.with_body(200, b"[" + b",".join(answers) + b"]")
         else:
             await self._respond.with_body(202, b"")
 
-    async def _one_of_batch(self, held: HttpSession, request: Request) -> bytes:
+    async def _one_of_batch(self, held: HttpSession, request: Request) -> bytes | None:
+        """None where the client has cancelled it."""
         try:
-            begun = begin(self._behind.calls.server, self._behind.selection, held.session.asker, request)
-            if isinstance(begun, bytes):
-                if request.method in KEPT_METHODS:
-                    held.session.heard(request)
-                return around(request.id, begun)
+            begun = await self._begun(held, request)
         except McpError as refusal:
             return refused(request.id, refusal.rpc)
+        if isinstance(begun, bytes):
+            return around(request.id, begun)
         outcome = self._behind.calls.start(begun, _Outlet(held.standing, held))
-        return spoken(request, await outcome if isinstance(outcome, Coroutine) else outcome)
+        if isinstance(outcome, Coroutine):
+            work = _run(held, begun, outcome)
+            await asyncio.wait([work])
+            if work.cancelled():
+                return None
+            outcome = work.result()
+        return spoken(request, outcome)
+
+    async def _begun(self, held: HttpSession, request: Request) -> bytes | Work:
+        begun = begin(self._behind.calls.server, self._behind.selection, held.session.asker, request)
+        if isinstance(begun, Work):
+            if request.id in held.running:
+                raise invalid_request("a request with this id is still being worked on; ids are used once")
+            if len(held.running) >= MOST_RUNNING:
+                raise invalid_request(f"more than {MOST_RUNNING} requests at once; wait for answers")
+        elif request.method in KEPT_METHODS:
+            held.session.heard(request)
+            await self._behind.sessions.keep(held)
+        return begun
 
     def _heed(self, held: HttpSession, message: Incoming) -> None:
         if isinstance(message, Response):
@@ -302,7 +311,7 @@ class _Exchange:
                 raise invalid_request("Last-Event-ID is not one of ours")
             stream, after = held.stream(place[0]), place[1]
         primed = held.session.asker.version >= PRIMED and stream.name == STANDING
-        await self._respond.follow(stream, after, with_ids=True, primed=primed)
+        await self._respond.follow(stream, after, primed=primed)
 
 
 class _Outlet:
@@ -342,6 +351,14 @@ async def _into(
         return outcome
     finally:
         stream.end()
+
+
+def _run[T](held: HttpSession, work: Work, running: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    """As one of the calls of its session, which the client can cancel and which end with it."""
+    task = asyncio.ensure_future(running)
+    held.running[work.id] = work, task
+    task.add_done_callback(lambda _: held.running.pop(work.id, None))
+    return task
 
 
 async def _ready(body: bytes) -> bytes:

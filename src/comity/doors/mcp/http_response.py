@@ -12,7 +12,7 @@ from comity.core.wire import jsonrpc
 from comity.core.wire.jsonrpc import Id, Request, RpcError
 from comity.doors.http.asgi import Headers, Receive, Send, answer
 from comity.pipeline.mcp.calls import Outcome
-from comity.pipeline.mcp.events import EventStream
+from comity.pipeline.mcp.events import EventStream, Following
 
 log = logging.getLogger("comity.mcp")
 
@@ -59,32 +59,48 @@ class Responder:
                 else:
                     await self.say(request, outcome, legacy=with_ids)
                 return
-            follow = asyncio.ensure_future(self.follow(stream, 0, with_ids=with_ids, primed=primed))
-            await asyncio.wait((follow, gone), return_when=asyncio.FIRST_COMPLETED)
-            await cancelled(follow)
+            await self._until_gone(stream, 0, gone, with_ids=with_ids, primed=primed)
         finally:
             first.cancel()
             gone.cancel()
 
-    async def follow(self, stream: EventStream, after: int, *, with_ids: bool, primed: bool) -> None:
-        async with aclosing(stream.follow(after, with_ids=with_ids)) as events:
-            await self._send(
-                {
-                    "type": "http.response.start",
-                    "status": 200,
-                    "headers": [
-                        (b"content-type", sse.CONTENT_TYPE),
-                        (b"cache-control", b"no-cache, no-transform"),
-                        (b"x-accel-buffering", b"no"),
-                        (b"x-content-type-options", b"nosniff"),
-                    ],
-                }
-            )
-            if primed:
-                await self._part(sse.priming(sse.event_id(stream.name, after), RETRY_MS))
-            async for event in events:
-                await self._part(event)
-            await self._send({"type": "http.response.body", "body": b""})
+    async def follow(self, stream: EventStream, after: int, *, primed: bool) -> None:
+        """Answer with a stream from a place on, until it ends or its reader goes away."""
+        gone = asyncio.ensure_future(self._gone())
+        try:
+            await self._until_gone(stream, after, gone, with_ids=True, primed=primed)
+        finally:
+            gone.cancel()
+
+    async def _until_gone(
+        self, stream: EventStream, after: int, gone: "asyncio.Task[None]", *, with_ids: bool, primed: bool
+    ) -> None:
+        events = stream.follow(after, with_ids=with_ids)  # a refusal comes before anything is written
+        start = sse.priming(sse.event_id(stream.name, after), RETRY_MS) if primed else b""
+        async with aclosing(events):
+            writing = asyncio.ensure_future(self._write(start, events))
+            try:
+                await asyncio.wait((writing, gone), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await cancelled(writing)
+
+    async def _write(self, start: bytes, events: Following) -> None:
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [
+                    (b"content-type", sse.CONTENT_TYPE),
+                    (b"cache-control", b"no-cache, no-transform"),
+                    (b"x-accel-buffering", b"no"),
+                    (b"x-content-type-options", b"nosniff"),
+                ],
+            }
+        )
+        await self._part(start)  # also when it is empty: the head leaves at once
+        async for event in events:
+            await self._part(event)
+        await self._send({"type": "http.response.body", "body": b""})
 
     async def _part(self, data: bytes) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})

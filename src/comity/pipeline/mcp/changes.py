@@ -12,7 +12,8 @@ from comity.core.errors import OverloadedError
 from comity.core.mcp.catalog import Catalog, ListName
 from comity.core.mcp.results import Json
 
-MOST_LISTENERS: Final = 4096
+MOST_LISTENERS: Final = 16_384
+"""More than there are sessions: each of them listens."""
 
 Hear = Callable[[str, Json], None]
 

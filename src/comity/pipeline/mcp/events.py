@@ -1,12 +1,12 @@
 """Streams of messages to an HTTP client, which it can leave and take up again.
 
 A stream keeps its latest messages, within limits, after they were written. One reader at a time follows it;
-a second one is refused, unless the first has gone.
+a second one is refused, before anything is said to him, unless the first has gone.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from comity.core.errors import ConflictError, NotFoundError
@@ -22,14 +22,18 @@ class EventStream:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.followed = False
         self.streamed = False
+        self._reader: object | None = None
         self._events: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
         self._last = 0
         self._ended = False
         self._release = False
         self._stirred = asyncio.Event()
+
+    @property
+    def followed(self) -> bool:
+        return self._reader is not None
 
     @property
     def ended(self) -> bool:
@@ -66,24 +70,29 @@ class EventStream:
             self._stirred.clear()
             await self._stirred.wait()
 
-    async def follow(self, after: int = 0, *, with_ids: bool = True) -> AsyncGenerator[bytes, None]:
-        """Events from a place on, with a sign of life in silent times."""
+    def follow(self, after: int = 0, *, with_ids: bool = True) -> "Following":
+        """Events from a place on, with a sign of life in silent times. Close it in the end."""
         if self.followed:
             raise ConflictError("this stream is being read already; close the other connection first")
         if after > self._last:
             raise NotFoundError("there was no such event; begin again")
-        self.followed = self.streamed = True
-        try:
-            while True:
-                for number, message in [one for one in self._events if one[0] > after]:
-                    after = number
-                    yield sse.event(message, sse.event_id(self.name, number) if with_ids else None)
-                if self._release or (self._ended and after >= self._last):
-                    return
-                if after >= self._last and not await self._something():
-                    yield sse.KEEPALIVE
-        finally:
-            self.followed, self._release = False, False
+        self.streamed = True
+        reader = self._reader = Following(self._read(after, with_ids), self._left)
+        return reader
+
+    def _left(self, reader: object) -> None:
+        if self._reader is reader:
+            self._reader, self._release = None, False
+
+    async def _read(self, after: int, with_ids: bool) -> AsyncGenerator[bytes, None]:
+        while True:
+            for number, message in [one for one in self._events if one[0] > after]:
+                after = number
+                yield sse.event(message, sse.event_id(self.name, number) if with_ids else None)
+            if self._release or (self._ended and after >= self._last):
+                return
+            if after >= self._last and not await self._something():
+                yield sse.KEEPALIVE
 
     async def _something(self) -> bool:
         self._stirred.clear()
@@ -93,3 +102,20 @@ class EventStream:
         except TimeoutError:
             return False
         return True
+
+
+class Following:
+    """One reading of a stream, from its first word on until it is closed."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None], left: Callable[[object], None]) -> None:
+        self._events = events
+        self._left = left
+
+    def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        return self._events
+
+    async def aclose(self) -> None:
+        try:
+            await self._events.aclose()
+        finally:
+            self._left(self)

@@ -1,14 +1,16 @@
 """Legacy sessions over HTTP: what `initialize` agreed on, kept in the store so that any process can go on.
 
 - An id is of 192 random bits, belongs to whoever opened the session, and proves nothing by itself.
-- A session ends when its client says so, when it was idle too long, or after a day.
+- A session ends when its client says so, when it was idle too long, or after a day. It is not idle while a call
+  of its client runs or a stream is being read.
 - Running calls, open questions and streams are of this process; a session taken up elsewhere begins without.
 """
 
 import asyncio
+import logging
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +28,8 @@ from comity.pipeline.mcp.events import EventStream
 from comity.pipeline.mcp.questions import Questions
 from comity.store.operations import Delete, Put
 from comity.store.protocol import Store
+
+log = logging.getLogger("comity.mcp")
 
 SPACE: Final = "mcp:session"
 MOST_SESSIONS: Final = 10_000
@@ -55,6 +59,11 @@ class HttpSession:
         self._numbers = 0
         self._told = changes.told(self._wants, self._hear)
         self._told.__enter__()
+
+    @property
+    def busy(self) -> bool:
+        streams = (self.standing, *self._streams.values())
+        return bool(self.running) or any(stream.followed for stream in streams)
 
     def new_stream(self) -> EventStream:
         """For one request. Old ones that are over make room."""
@@ -106,13 +115,16 @@ class Sessions:
         idle: float,
         most: int = MOST_SESSIONS,
         audit_level: AuditLevel = "standard",
+        ended: Callable[[HttpSession], None] = lambda _session: None,
     ) -> None:
+        """`ended` is told of each session that is over, however it came to that."""
         self._store = store
         self._clock = clock
         self._changes = changes
         self._idle = idle
         self._most = most
         self._level = audit_level
+        self._ended = ended
         self._live: dict[str, HttpSession] = {}
         self._owned: Counter[str] = Counter()
 
@@ -132,7 +144,11 @@ class Sessions:
         held = HttpSession(secrets.token_urlsafe(24), session, now, self._changes)
         held.heard_at = now
         self._add(held)
-        await self.keep(held, audit=[self._draft("MCP_SESSION_BEGUN", owner)])
+        try:
+            await self.keep(held, audit=[self._draft("MCP_SESSION_BEGUN", owner)])
+        except BaseException:
+            self._forget(held)
+            raise
         return held
 
     async def get(self, id_: str, owner: str) -> HttpSession:
@@ -141,7 +157,7 @@ class Sessions:
         held = self._live.get(id_)
         if held is None:
             held = await self._recall(id_)
-        if held is not None and (now - held.heard_at > self._idle or now - held.began > LONGEST):
+        if held is not None and self._is_over(held, now):
             await self._drop(held)
             held = None
         if held is None or held.session.asker.owner != owner:
@@ -164,13 +180,16 @@ class Sessions:
         await self._drop(held)
         return held
 
-    async def expire(self) -> list[HttpSession]:
-        """End those that were idle for too long."""
+    async def expire(self) -> None:
+        """End those that were idle for too long; keep those on which somebody still listens."""
         now = self._clock.now()
-        over = [one for one in self._live.values() if now - one.heard_at > self._idle and not one.running]
-        for one in over:
-            await self._drop(one)
-        return over
+        for one in tuple(self._live.values()):
+            if self._is_over(one, now):
+                await self._drop(one)
+            elif one.busy:
+                one.heard_at = now
+                if now - one.written_at > self._idle / 4:
+                    await self.keep(one)
 
     def close(self) -> None:
         """This process stops; the sessions stay in the store."""
@@ -186,13 +205,23 @@ class Sessions:
         self._live[held.id] = held
         self._owned[held.session.asker.owner] += 1
 
+    def _is_over(self, held: HttpSession, now: float) -> bool:
+        idle = now - held.heard_at > self._idle and not held.busy
+        return idle or now - held.began > LONGEST
+
+    def _forget(self, held: HttpSession) -> bool:
+        if self._live.pop(held.id, None) is None:
+            return False
+        self._owned[held.session.asker.owner] -= 1
+        held.end()
+        self._ended(held)
+        return True
+
     async def _drop(self, held: HttpSession) -> None:
-        owner = held.session.asker.owner
-        if self._live.pop(held.id, None) is not None:
-            self._owned[owner] -= 1
-            held.end()
-        gone = Delete(space=SPACE, key=held.id)
-        await self._store.commit(gone, audit=[self._draft("MCP_SESSION_ENDED", owner)])
+        if self._forget(held):
+            gone = Delete(space=SPACE, key=held.id)
+            over = self._draft("MCP_SESSION_ENDED", held.session.asker.owner)
+            await self._store.commit(gone, audit=[over])
 
     def _draft(self, event: str, owner: str) -> AuditDraft:
         return AuditDraft(
@@ -206,7 +235,11 @@ class Sessions:
         found = await self._store.get(SPACE, id_)
         if found is None:
             return None
-        kept = _decoder.decode(found.value)
+        try:
+            kept = _decoder.decode(found.value)
+        except msgspec.MsgspecError:  # of another release
+            log.warning("a stored session cannot be read; its client has to begin a new one")
+            return None
         if id_ not in self._live:  # somebody else may have asked meanwhile
             held = HttpSession(id_, Session.recalled(kept.session), kept.began, self._changes)
             held.heard_at = held.written_at = self._clock.now()

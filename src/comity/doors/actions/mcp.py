@@ -1,0 +1,65 @@
+"""Actions as MCP tools: each with its schemas, annotations, and structured content.
+
+A call takes the walk like every other; the room checks the input by the contract, so that the sentences are
+the same everywhere. What is refused is an error of the tool, which the model reads and can do better.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
+
+from comity.core.actions.registry import Entry, Registry
+from comity.core.actions.validation import plain
+from comity.core.mcp.catalog import Tool
+from comity.core.mcp.context import Context
+from comity.core.mcp.results import ToolResult, structured
+from comity.doors.actions.openapi import reply_schema
+from comity.pipeline.actions.room import ActionsRoom, Invocation
+from comity.pipeline.room import Arrival
+from comity.pipeline.walk import Walk
+
+_ROOM: Final = "actions"
+_READS_PAGES: Final = frozenset({"accessibility_audit"})
+
+
+class ActionsDesk(NamedTuple):
+    """Where calls are taken: the room, and the walk to it."""
+
+    room: ActionsRoom
+    walk: Walk
+
+
+def action_tools(registry: Registry, desk: Callable[[], Awaitable[ActionsDesk]]) -> list[Tool]:
+    return [_tool(entry, desk) for entry in registry.entries()]
+
+
+def _tool(entry: Entry, desk: Callable[[], Awaitable[ActionsDesk]]) -> Tool:
+    async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
+        room, walk = await desk()
+        body = Invocation(entry.name, arguments)
+        # a connection to our MCP door belongs to the owner, or it would not have been opened
+        arrival = Arrival(door="mcp", peer=context.asker.peer, body=body, owner=True)
+        return structured(await walk.take(room, arrival))
+
+    contract = entry.contract
+    return Tool(
+        name=entry.name,
+        title=entry.name.replace("_", " ").capitalize(),
+        description=f"{contract.description} Boundary: {contract.boundary}.".strip(),
+        handler=call,
+        room=_ROOM,
+        input_schema=plain(contract.input_schema),
+        output_schema=reply_schema(entry),
+        annotations={
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": entry.name in _READS_PAGES,
+        },
+        audit="own",
+        deadline=ActionsRoom.deadline,
+        validator=_left_to_the_room,
+    )
+
+
+def _left_to_the_room(_arguments: Any) -> None:
+    return None
