@@ -10,7 +10,7 @@ SECONDS ?= 60
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench fuzz sim torture evals conformance docs lock clean
+.PHONY: help run test check format bench fuzz sim torture evals conformance mcpb docs lock clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,6 +49,9 @@ evals: $(VENV)/ready-dev ## measure how well the skills do what they claim
 
 conformance: $(VENV)/ready-dev ## run the official MCP conformance suite (needs npm)
 	@$(BIN)/python -m compliance $(ARGS)
+
+mcpb: $(VENV)/ready-dev ## pack the bundle that desktop clients install
+	@$(BIN)/python packaging/mcpb/build.py
 
 docs: $(VENV)/ready-dev ## build the documentation into build/docs
 	@$(BIN)/mkdocs build --strict --quiet

@@ -1,0 +1,206 @@
+"""`comity install`: register Comity with the programs that people talk to."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from comity.cli.failures import FAILED, say
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.install.act import Outcome, install
+from comity.cli.install.clients import SCOPES, Machine, client_named, holder_of, is_found, table, this_machine
+from comity.cli.install.launch import (
+    DEFAULT_NAME,
+    SECRET_FILE,
+    Launch,
+    checked_name,
+    checked_preset,
+    is_secure,
+    join_secret,
+    launch_of,
+    places_of,
+)
+from comity.cli.install.plan import Plan, Target, aim, plan_install
+from comity.cli.install.records import Records
+from comity.cli.install.show import (
+    as_data,
+    has_changed,
+    print_diff,
+    print_outcomes,
+    print_plans,
+    print_snippet,
+    snippet,
+)
+from comity.cli.options import Data, Json, Yes, confirm, settings_of
+from comity.cli.screen import note, one_line, print_json, print_line
+from comity.core.errors import ConfigError
+
+app = new_app()
+
+Clients = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="CLIENT", help="Such as claude-code, codex or vscode; else those that are found."),
+]
+All = Annotated[bool, typer.Option("--all", help="Every client that is found on this machine.")]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What the server is called there.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would change, line by line, and change nothing.")
+]
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity install  look which clients are here, show what would change, ask
+    comity install claude-code codex  those two
+    comity install --all --preset core --yes  all that are found, with the nine core tools for peers
+    comity install cursor --scope project  for the project in this folder
+    comity install vscode --dry-run  show the lines that would change
+    comity install zed --print  print what to paste yourself
+    comity install --all --json  for programs
+    """,
+)
+def command(
+    clients: Clients = None,
+    everyone: All = False,
+    preset: Annotated[
+        str,
+        typer.Option(
+            "--preset",
+            metavar="PRESET",
+            help="The tools for peers: full, core, file or state; secure-core and secure-full also demand join "
+            "tokens and sealed sessions.",
+        ),
+    ] = "full",
+    scope: Annotated[
+        str, typer.Option("--scope", metavar="SCOPE", help="user, project (this folder's file) or local.")
+    ] = "user",
+    name: Name = DEFAULT_NAME,
+    dry_run: DryRun = False,
+    paste: Annotated[
+        bool, typer.Option("--print", help="Print the entry to paste yourself, and change nothing.")
+    ] = False,
+    data: Data = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Register Comity as an MCP server with Claude Code, Codex, Cursor, VS Code and others.
+
+    What would change is shown first. A client's own command is used where it has one; else its file is
+    changed at one key, with comments, layout and everything else kept, and `comity uninstall` restores it
+    byte for byte.
+    """
+    checked_name(name)
+    checked_preset(preset)
+    machine = this_machine()
+    loaded = settings_of(data, None)
+    folder = loaded.settings.data
+    changes = not (dry_run or paste)
+    targets = [
+        aim(client, scope, name, machine)
+        for client in chosen(clients or [], machine, checked_scope(scope), everyone=everyone, as_json=as_json)
+    ]
+    records = Records(folder)
+    secret = join_secret(folder, make=False) if is_secure(preset) else ""
+    launch = launch_of(preset, places_of(loaded), secret=secret)
+    plans = [plan_install(target, launch, machine, records) for target in targets]
+    if not changes:
+        _show_only(plans, launch, machine, paste=paste, as_json=as_json)
+        return
+    if not as_json:
+        print_plans(plans)
+        ask(plans, yes=yes)
+    if is_secure(preset) and any(plan.action not in {"keep", "refuse"} for plan in plans):
+        secret = join_secret(folder, make=True)
+        launch = launch_of(preset, places_of(loaded), secret=secret)
+    outcomes = [install(target, launch, machine, records) for target in targets]
+    if secret and not as_json and any(has_changed(outcome) for outcome in outcomes):
+        note(f"the join secret is in {folder / SECRET_FILE}; files that hold it are closed to others")
+    advice = "Start the client again, or let it look for its servers again."
+    finish(outcomes, advice, as_json=as_json)
+
+
+def checked_scope(scope: str) -> str:
+    if scope not in SCOPES:
+        raise ConfigError(f"--scope must be one of {', '.join(SCOPES)}, not {scope[:60]!r}")
+    return scope
+
+
+def chosen(named: list[str], machine: Machine, scope: str, *, everyone: bool, as_json: bool) -> list[str]:
+    """The clients that are meant: those that are named, or those that are found."""
+    if named and everyone:
+        raise ConfigError("clients are named and --all is given; use one of the two")
+    if named:
+        return list(dict.fromkeys(map(client_named, named)))
+    if not everyone and (as_json or not sys.stdin.isatty()):
+        raise ConfigError("name the clients or use --all; there is nobody to ask which are meant")
+    found = [key for key, client in table().clients.items() if is_found(client, machine)]
+    fitting = [key for key in found if scope in table().clients[key].scopes]
+    if not fitting:
+        raise ConfigError(
+            f"no client with a {scope} scope was found; name one of {', '.join(table().clients)}"
+        )
+    for key in found:
+        if key not in fitting:
+            note(f"{table().clients[key].title} has no {scope} scope and is left out")
+    return fitting
+
+
+def finish(outcomes: list[Outcome], advice: str = "", *, as_json: bool) -> None:
+    """Say what was done; one that failed fails the command, after all the others were tried."""
+    if as_json:
+        rows = [as_data(outcome.plan, outcome) for outcome in outcomes]
+        print_json({"changed": any(map(has_changed, outcomes)), "clients": rows})
+    else:
+        print_outcomes(outcomes, advice)
+    _fail([outcome.fault for outcome in outcomes], as_json=as_json)
+
+
+def show_dry(plans: list[Plan], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"changed": False, "clients": [as_data(plan) for plan in plans]})
+    else:
+        print_plans(plans)
+        for plan in plans:
+            print_diff(plan)
+        print_line()
+        print_line("Nothing was changed.")
+    _fail([plan.fault for plan in plans], as_json=as_json)
+
+
+def _fail(faults: list[str], *, as_json: bool) -> None:
+    faults = [fault for fault in faults if fault]
+    sys.stdout.flush()
+    for fault in faults if not as_json else ():
+        say("refused", one_line(fault), as_json=False)
+    if faults:
+        raise typer.Exit(FAILED)
+
+
+def _show_only(plans: list[Plan], launch: Launch, machine: Machine, *, paste: bool, as_json: bool) -> None:
+    if not paste:
+        show_dry(plans, as_json=as_json)
+        return
+    pasted = [(plan.target, plan.path or _usual_path(plan.target, machine)) for plan in plans]
+    if as_json:
+        rows = [
+            {"client": target.client, "file": str(target.file), "text": snippet(target, path, launch)}
+            for target, path in pasted
+        ]
+        print_json({"changed": False, "clients": rows})
+        return
+    for target, path in pasted:
+        print_snippet(target, path, launch)
+
+
+def _usual_path(target: Target, machine: Machine) -> tuple[str, ...]:
+    """For a file that cannot be read."""
+    return (*holder_of(target.about, target.scope, machine), target.name)
+
+
+def ask(plans: list[Plan], *, yes: bool) -> None:
+    """At a terminal, and when there is something to do."""
+    if not yes and sys.stdin.isatty() and any(plan.action not in {"keep", "refuse"} for plan in plans):
+        print_line()
+        sys.stdout.flush()
+        confirm("Go on?", yes=False)

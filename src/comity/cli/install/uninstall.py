@@ -1,0 +1,117 @@
+"""`comity uninstall`: take the registration back."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.install.act import uninstall
+from comity.cli.install.clients import Machine, client_named, table, this_machine
+from comity.cli.install.command import All, Clients, DryRun, Name, ask, checked_scope, finish, show_dry
+from comity.cli.install.config_file import real_path
+from comity.cli.install.launch import DEFAULT_NAME, checked_name
+from comity.cli.install.plan import Plan, aim, plan_uninstall
+from comity.cli.install.records import Records
+from comity.cli.install.show import print_plans
+from comity.cli.options import Data, Json, Yes, settings_of
+from comity.cli.screen import note, one_line, print_json, print_line
+from comity.core.errors import ConfigError
+
+app = new_app()
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity uninstall  show where Comity is registered, ask, take it back
+    comity uninstall codex  from that client
+    comity uninstall --all --yes  from every client
+    comity uninstall cursor --scope project --dry-run  show the lines that would change
+    comity uninstall --all --json  for programs
+    """,
+)
+def command(
+    clients: Clients = None,
+    everyone: All = False,
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            "--scope", metavar="SCOPE", help="user, project or local; else each that has the entry."
+        ),
+    ] = None,
+    name: Name = DEFAULT_NAME,
+    dry_run: DryRun = False,
+    data: Data = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Take the registration back: a file that nobody changed since is restored byte for byte.
+
+    Where somebody changed it, only our own entry goes. The data folder stays, with the join secret if one
+    was made.
+    """
+    checked_name(name)
+    machine = this_machine()
+    folder = settings_of(data, None).settings.data
+    records = Records(folder)
+    wanted = _wanted(clients or [], everyone=everyone, as_json=as_json)
+    plans = _plans(wanted, scope, name, machine, records)
+    present = [plan for plan in plans if plan.action != "keep" and (clients or _concerns_us(plan, records))]
+    if not dry_run:
+        _forget_the_gone(plans, machine, records)
+    if not present:
+        _say_nothing_to_do(name, as_json=as_json)
+        return
+    if dry_run:
+        show_dry(present, as_json=as_json)
+        return
+    if not as_json:
+        print_plans(present)
+        ask(present, yes=yes)
+    finish([uninstall(plan.target, machine, records) for plan in present], as_json=as_json)
+
+
+def _wanted(named: list[str], *, everyone: bool, as_json: bool) -> list[str]:
+    """Those that are named, else every one there is: what is not installed is passed over."""
+    if named and everyone:
+        raise ConfigError("clients are named and --all is given; use one of the two")
+    if not named and not everyone and (as_json or not sys.stdin.isatty()):
+        raise ConfigError("name the clients or use --all; there is nobody to ask which are meant")
+    return list(dict.fromkeys(map(client_named, named))) or list(table().clients)
+
+
+def _plans(
+    clients: list[str], scope: str | None, name: str, machine: Machine, records: Records
+) -> list[Plan]:
+    """One for each entry, though two clients may share a file."""
+    plans: dict[object, Plan] = {}
+    for client in clients:
+        for each in table().clients[client].scopes if scope is None else (checked_scope(scope),):
+            if each not in table().clients[client].scopes and len(clients) > 1:
+                continue
+            plan = plan_uninstall(aim(client, each, name, machine), machine, records)
+            plans.setdefault((plan.target.file, plan.path or client), plan)
+    return list(plans.values())
+
+
+def _forget_the_gone(plans: list[Plan], machine: Machine, records: Records) -> None:
+    """An entry that another hand took out leaves a record, which goes too."""
+    for plan in plans:
+        if plan.action == "keep" and records.read(real_path(plan.target.file)) is not None:
+            uninstall(plan.target, machine, records)
+
+
+def _concerns_us(plan: Plan, records: Records) -> bool:
+    """A file that we cannot use and never touched is passed over when nobody named its client."""
+    if plan.action != "refuse" or records.read(real_path(plan.target.file)) is not None:
+        return True
+    note(f"{plan.target.about.title} is passed over: {one_line(plan.fault)}")
+    return False
+
+
+def _say_nothing_to_do(name: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"changed": False, "clients": []})
+    else:
+        print_line(f"No entry {name!r} is there; nothing to do.")

@@ -1,0 +1,95 @@
+import tomllib
+
+import pytest
+from hypothesis import given, settings
+
+from comity.cli.install import toml_text
+from comity.core.errors import MalformedError
+from tests.cli.install.documents import toml_texts
+
+PATH = ("mcp_servers", "comity")
+ENTRY = {"command": "/a b/python", "args": ["-m", "comity"], "env": {"KEY": "v"}}
+
+
+def with_ours(text):
+    value = tomllib.loads(text)
+    return {**value, "mcp_servers": {**value.get("mcp_servers", {}), "comity": ENTRY}}
+
+
+def same(one, other):
+    return repr(sorted(one.items())) == repr(sorted(other.items())) or one == other
+
+
+def test_a_table_goes_to_the_end_after_a_blank_line():
+    assert toml_text.put("# mine\na = 1", PATH, ENTRY) == (
+        '# mine\na = 1\n\n[mcp_servers.comity]\ncommand = "/a b/python"\nargs = ["-m", "comity"]\nenv = { KEY = "v" }\n'
+    )
+    assert toml_text.put("", PATH, ENTRY).startswith("[mcp_servers.comity]\n")
+
+
+def test_a_text_that_only_looks_like_our_table_is_left_alone():
+    text = 's = """\n[mcp_servers.comity]\n"""\n# [mcp_servers.comity]\nl = ["[mcp_servers.comity]", \'#\']\n'
+    new = toml_text.put(text, PATH, ENTRY)
+    assert new.startswith(text)
+    assert toml_text.drop(new, PATH) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[mcp_servers.comity]\ncommand = 'old'\n# mine\n[mcp_servers.comity.env]\nA = '1'\n[z]\nk = 1\n",
+        "[mcp_servers]\ncomity = { command = 'old' }\nother = { command = 'x' }\n",
+        "[mcp_servers]\ncomity.command = 'old'\ncomity.args = [\n 1,\n]\n[z]\n",
+        "mcp_servers.comity.command = 'old'\nb = 1\n",
+        "[ mcp_servers . \"comity\" ]\ncommand = 'old'\n",
+    ],
+)
+def test_an_entry_in_any_spelling_is_found_replaced_and_taken_out(text):
+    assert toml_text.find(text, PATH)["command"] == "old"
+    new = toml_text.put(text, PATH, ENTRY)
+    assert tomllib.loads(new) == with_ours(text)
+    left = tomllib.loads(toml_text.drop(text, PATH))
+    expected = tomllib.loads(text)
+    del expected["mcp_servers"]["comity"]
+    assert (
+        left == {key: value for key, value in expected.items() if value or key != "mcp_servers"}
+        or left == expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a = \n", "line 1, column 5"),
+        ("a = 1\n[b\n", "line 2"),
+        ('a = "open', "line 1, column 10"),
+        ("mcp_servers = {}\n", "line 1, column 1: mcp_servers is written as an inline table"),
+        ("[[mcp_servers]]\n", "'mcp_servers' does not hold named entries"),
+        ("mcp_servers = 1\n", "'mcp_servers' does not hold named entries"),
+        ("a = " + "[" * 5000, "nested too deep"),
+    ],
+)
+def test_a_text_that_cannot_be_changed_is_refused_with_its_place(text, place):
+    with pytest.raises(MalformedError) as refusal:
+        toml_text.put(text, PATH, ENTRY)
+    assert place in refusal.value.message
+
+
+@given(toml_texts())
+@settings(max_examples=80, deadline=None)
+def test_putting_in_only_adds_and_taking_out_keeps_what_came_later(text):
+    new = toml_text.put(text, PATH, ENTRY)
+    assert new.startswith(text)
+    assert same(tomllib.loads(new), with_ours(text))
+    assert toml_text.put(new, PATH, ENTRY) == new
+    left = toml_text.drop(new + "# later\n[later]\nk = 1\n", PATH)
+    assert left.startswith(text.rstrip())
+    assert left.endswith("# later\n[later]\nk = 1\n")
+    assert same(tomllib.loads(left), {**tomllib.loads(text), "later": {"k": 1}})
+
+
+def test_every_character_survives_the_quoting():
+    value = "".join(map(chr, range(0x2100))) + '\ufeff\U0001f600\\"'
+    assert tomllib.loads(toml_text.put("", ("t",), {"k": value, "key with blank": True})) == {
+        "t": {"k": value, "key with blank": True}
+    }
