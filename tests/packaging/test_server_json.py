@@ -121,3 +121,9 @@ def test_the_only_secret_is_marked_and_has_no_default(server):
     assert secrets == ["VDON_MCP_JOIN_TOKEN_SECRET"]
     assert variables[secrets[0]]["isSecret"] is True
     assert "default" not in variables[secrets[0]]
+
+
+def test_the_readme_proves_that_the_package_is_the_servers():
+    """The registry looks for this line in the page of the package."""
+    name = json.loads((ROOT / "server.json").read_text("utf-8"))["name"]
+    assert f"mcp-name: {name}" in (ROOT / "README.md").read_text("utf-8")
