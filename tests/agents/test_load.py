@@ -55,7 +55,9 @@ async def test_the_environment_of_the_process_is_the_default(monkeypatch):
 
 @pytest.mark.parametrize("spec", ["", "parrot", "Echo"])
 def test_anything_else_is_refused_with_what_there_is(spec):
-    with pytest.raises(ConfigError, match="use echo, module:function, mcp:command#tool or openai:URL#model"):
+    with pytest.raises(
+        ConfigError, match="use echo, actions, module:function, mcp:command#tool or openai:URL#model"
+    ):
         load_behaviour(spec)
 
 

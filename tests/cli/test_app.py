@@ -163,7 +163,7 @@ def test_help_fits_the_terminal(comity, monkeypatch, columns):
         (["up", "--config", "nowhere.toml"], "nowhere.toml does not exist"),
         (
             ["up", "--agent", "nobody"],
-            "--agent must be echo, module:function, mcp:… or openai:…, not 'nobody'",
+            "--agent must be echo, actions, module:function, mcp:… or openai:…, not 'nobody'",
         ),
         (["up", "--name", "a/b"], "--name must be a name of at most 64"),
         (

@@ -191,14 +191,24 @@ def _print(data: dict[str, Any]) -> None:
     for name, value in (("assumptions", data["assumptions"]), *data["output"].items()):
         print_line()
         print_line(paint(one_line(name), "bold", wanted=colour_wanted()))
-        _print_value(value)
+        if isinstance(value, str):
+            print_foreign(value)
+        else:
+            _print_tree(value, "")
 
 
-def _print_value(value: Any) -> None:
-    if isinstance(value, str):
-        print_foreign(value)
+def _print_tree(value: Any, indent: str) -> None:
+    """Lists as bullets, objects as names and values, each level further in."""
+    if isinstance(value, dict):
+        branches = [(f"{one_line(name)}: ", item) for name, item in value.items()]
     elif isinstance(value, list):
-        for item in value:
-            print_line(f"- {one_line(item if isinstance(item, str) else strict_json.dumps(item).decode())}")
+        branches = [("- ", item) for item in value]
     else:
-        print_line(one_line(strict_json.dumps(value).decode()))
+        branches = [("", value)]
+    for label, item in branches:
+        if isinstance(item, dict | list) and item:
+            print_line(f"{indent}{label}".rstrip())
+            _print_tree(item, f"{indent}  ")
+        else:
+            said = item if isinstance(item, str) else strict_json.dumps(item).decode()
+            print_line(f"{indent}{label}{one_line(said)}".rstrip())

@@ -11,7 +11,7 @@ import typer
 
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, settings_of, whole_number
-from comity.core.errors import ConfigError
+from comity.core.errors import ConfigError, PeerError
 from comity.core.peering.demands import Demands
 from comity.core.peering.profiles import read_profile
 from comity.doors.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
@@ -108,13 +108,22 @@ def mcp(
     settings = settings_of(data, config).settings
     link = _running(settings.data, opening)
     if link is not None:
-        from comity.cli.mcp_attach import pump
-
-        pump(link)
+        _stay_with(settings.data, link)
     else:
         from comity.cli.mcp_guest import serve_alone
 
         serve_alone(settings, opening)
+
+
+def _stay_with(folder: Any, link: Any) -> None:
+    from comity.cli.mcp_attach import pump
+    from comity.store.claim import running_node
+
+    if not pump(link) and running_node(folder) is None:
+        raise PeerError(
+            "the node that this client was connected to has stopped; start it again with `comity up`, or "
+            "start the client again to go on without it"
+        )
 
 
 def _running(folder: Any, opening: Opening) -> Any:

@@ -1,12 +1,15 @@
 """Between a client's pipes and the socket of a running node: bytes both ways, and nothing else.
 
 No event loop and no protocol: a client that attaches costs next to nothing. Standard output belongs to the stream.
+Neither way waits for the other: who is not read from is not read to, and what goes the other way goes on.
 """
 
+import contextlib
 import os
 import select
 import signal
 import socket
+from collections.abc import Iterator
 from typing import Final
 
 from comity.core.errors import PeerError
@@ -15,6 +18,7 @@ from comity.doors.mcp.opening import Opening, line_of, read_opened
 _CHUNK: Final = 1 << 18
 _CONNECT_SECONDS: Final = 2.0
 _OPENING_SECONDS: Final = 5.0
+_LAST_MS: Final = 1000
 _LONGEST_LINE: Final = 65_536
 
 
@@ -37,33 +41,133 @@ def attach(path: str, opening: Opening) -> socket.socket | None:
     except BaseException:
         link.close()
         raise
-    link.settimeout(None)
+    link.setblocking(False)
     return link
 
 
-def pump(link: socket.socket, source: int = 0, sink: int = 1) -> None:
-    """Until either side ends. What the client has sent is delivered before its end is passed on."""
-    woken, waker = os.pipe()
-    for asked in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(asked, lambda *_: os.close(waker))
-    readable = select.poll()
-    for descriptor in (source, link.fileno(), woken):
-        readable.register(descriptor, select.POLLIN | select.POLLHUP)
-    while True:
-        for descriptor, _ in readable.poll():
-            if descriptor == woken:
+def pump(link: socket.socket, source: int = 0, sink: int = 1) -> bool:
+    """Until either side ends. What the client has sent is delivered before its end is passed on.
+
+    False if the node was the one to end it, while the client was still there.
+    """
+    with _signals() as asked, _not_blocking(sink):
+        return _Pump(link, source, sink, asked).run()
+
+
+class _Pump:
+    def __init__(self, link: socket.socket, source: int, sink: int, asked: int) -> None:
+        self._link = link
+        self._source = source
+        self._sink = sink
+        self._asked = asked
+        self._there = bytearray()
+        self._back = bytearray()
+        self._client_ended = False
+        self._node_ended = False
+
+    def run(self) -> bool:
+        while not self._node_ended:
+            ready = self._wait()
+            if self._asked in ready:
+                return True
+            if not self._serve(ready):
+                return True  # nobody reads what is said to him
+        self._say_the_rest()
+        return self._client_ended
+
+    def _wait(self) -> dict[int, int]:
+        waiting = select.poll()
+        waiting.register(self._asked, select.POLLIN)
+        both_ways = 0
+        if len(self._back) < _CHUNK:
+            both_ways |= select.POLLIN
+        if self._there:
+            both_ways |= select.POLLOUT
+        if both_ways:
+            waiting.register(self._link, both_ways)
+        if self._back:
+            waiting.register(self._sink, select.POLLOUT)
+        if not self._client_ended and len(self._there) < _CHUNK:
+            waiting.register(self._source, select.POLLIN)
+        return dict(waiting.poll())
+
+    def _serve(self, ready: dict[int, int]) -> bool:
+        if self._source in ready:
+            self._hear_client()
+        if self._link.fileno() in ready:
+            self._talk_to_node(ready[self._link.fileno()])
+        return self._sink not in ready or self._write()
+
+    def _hear_client(self) -> None:
+        data = os.read(self._source, _CHUNK)
+        self._there += data
+        if not data:
+            self._client_ended = True
+            self._pass_end_on()
+
+    def _talk_to_node(self, events: int) -> None:
+        try:
+            if self._there and events & (select.POLLOUT | select.POLLHUP | select.POLLERR):
+                del self._there[: self._link.send(self._there)]
+                self._pass_end_on()
+            if events & ~select.POLLOUT:
+                data = self._link.recv(_CHUNK)
+                self._back += data
+                self._node_ended = not data
+        except BlockingIOError:
+            return
+        except OSError:
+            self._node_ended = True
+
+    def _pass_end_on(self) -> None:
+        if self._client_ended and not self._there:
+            with contextlib.suppress(OSError):  # it may be gone as well
+                self._link.shutdown(socket.SHUT_WR)
+
+    def _write(self) -> bool:
+        try:
+            del self._back[: os.write(self._sink, self._back)]
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def _say_the_rest(self) -> None:
+        """As long as the client reads any of it."""
+        while self._back:
+            waiting = select.poll()
+            waiting.register(self._sink, select.POLLOUT)
+            if not waiting.poll(_LAST_MS) or not self._write():
                 return
-            data = os.read(descriptor, _CHUNK)
-            if descriptor == source:
-                if data:
-                    link.sendall(data)
-                else:
-                    readable.unregister(source)
-                    link.shutdown(socket.SHUT_WR)
-            elif not data:
-                return
-            else:
-                _write_all(sink, data)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[int]:
+    """A descriptor that can be read from once SIGTERM or SIGINT has come."""
+    heard, teller = os.pipe()
+    os.set_blocking(teller, False)
+    before = {
+        asked: signal.signal(asked, lambda *_: os.write(teller, b"."))
+        for asked in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield heard
+    finally:
+        for asked, handler in before.items():
+            signal.signal(asked, handler)
+        os.close(heard)
+        os.close(teller)
+
+
+@contextlib.contextmanager
+def _not_blocking(sink: int) -> Iterator[None]:
+    before = os.get_blocking(sink)
+    os.set_blocking(sink, False)
+    try:
+        yield
+    finally:
+        os.set_blocking(sink, before)
 
 
 def _line(link: socket.socket) -> bytes:
@@ -75,9 +179,3 @@ def _line(link: socket.socket) -> bytes:
             break
         line += byte
     return bytes(line)
-
-
-def _write_all(sink: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(sink, view) :]

@@ -1,12 +1,17 @@
 """`comity mcp` where no node runs: it answers at once, and becomes a guest in the data folder with the first call
 that needs a room. What was counted before is written down then, or at the end.
+
+A folder that cannot be opened is the client's own affair: whoever calls is told in a sentence what is wrong with
+it, and the next call tries again.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from comity.config import Settings
+from comity.core.errors import ComityError, RetryLaterError
 from comity.core.guard.audit import AuditDraft
 from comity.core.peering.demands import Demands
 from comity.doors.mcp.opening import Opening
@@ -17,6 +22,9 @@ from comity.system_clock import SystemClock
 
 if TYPE_CHECKING:
     from comity.node import Node
+
+
+log = logging.getLogger("comity.mcp")
 
 
 def serve_alone(settings: Settings, opening: Opening) -> None:
@@ -46,13 +54,11 @@ class Guest:
         self._noted: list[AuditDraft] = []
 
     async def opened(self) -> "Node":
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._open())
         try:
-            return await asyncio.shield(self._opening)
-        except Exception:
-            self._opening = None  # the next call may find it mended
-            raise
+            return await asyncio.shield(self._begin())
+        except (ComityError, OSError) as fault:
+            why = fault.message if isinstance(fault, ComityError) else str(fault)
+            raise RetryLaterError(why) from fault
 
     def note(self, drafts: Sequence[AuditDraft]) -> None:
         """Without waiting, as ever; the first entry is what opens the folder."""
@@ -61,8 +67,13 @@ class Guest:
             node.walk.note(drafts)
             return
         self._noted += drafts
-        if self._opening is None:
+        self._begin()
+
+    def _begin(self) -> "asyncio.Task[Node]":
+        """What failed is tried again: it may have been mended."""
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._opening = asyncio.create_task(self._open())
+        return self._opening
 
     async def close(self) -> None:
         if self._opening is not None:
@@ -70,6 +81,8 @@ class Guest:
             node = self._node()
             if node is not None:
                 await node.stop()
+        if self._noted:
+            log.error("%d entries of the audit could not be written", len(self._noted))
 
     def _node(self) -> "Node | None":
         task = self._opening

@@ -58,7 +58,7 @@ def up(
         typer.Option(
             "--agent",
             metavar="AGENT",
-            help="What answers calls: echo, module:function, mcp:… or openai:…; nothing if not set.",
+            help="What answers calls: echo, actions, module:function, mcp:… or openai:…; nothing if not set.",
         ),
     ] = None,
     capability: Annotated[

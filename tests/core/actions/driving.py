@@ -1,11 +1,9 @@
 """Actions to try the machines on, and a driver that settles their work on the spot."""
 
-import pytest
-
 from comity.core.actions.action import Action, ActionError, Contract, Fetch, Outcome, Page
 from comity.core.actions.calls import Calls, Work
 from comity.core.actions.machine import NdjsonMachine
-from comity.core.actions.registry import Registry, built_in
+from comity.core.actions.registry import Registry
 from comity.core.errors import ComityError
 from comity.pipeline.actions.library import Library
 
@@ -126,7 +124,7 @@ def ask(machine, *lines):
 
 
 class Served:
-    """The real skills in one mode; slow ones in this process. One that is not built yet skips the test."""
+    """The real skills in one mode; slow ones in this process."""
 
     def __init__(self, mode):
         self.library = Library(mode)
@@ -141,11 +139,3 @@ class Served:
             return lambda given, _mode: handler(given, self.library.mode)
 
         return settle_here(work, handler_of)
-
-
-def need_skill(*names):
-    for name in names:
-        try:
-            built_in(name)
-        except (ImportError, AttributeError) as reason:
-            pytest.skip(f"the skill of {name} is not there: {reason}")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from comity.core.actions.registry import NAMES, Registry, built_in, contract_of
 from comity.core.actions.validation import plain
-from tests.core.actions.driving import Served, need_skill
+from tests.core.actions.driving import Served
 
 TEXT = st.text(st.characters(codec=None), max_size=40)
 JSON = st.recursive(
@@ -70,7 +70,6 @@ def _value(rule):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_good_input_is_answered_in_every_mode(name, served):
-    need_skill(name)
     for mode in MODES:
         if Registry(mode).entry(name) is not None:
             reply = reply_to(served[mode], name, good(name, mode))
@@ -79,7 +78,6 @@ def test_a_good_input_is_answered_in_every_mode(name, served):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_enhanced_answer_keeps_the_schema_of_its_contract(name, served):
-    need_skill(name)
     schema = plain(contract_of(built_in(name), "enhanced").output_schema)
     given = good(name, "enhanced")
     for text in ("I want to end my life.", "Hey guys, see you on 03/04/2026!", given):
@@ -99,7 +97,6 @@ def _texts(name, text):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_value_in_any_field_gives_one_valid_line(name, served):
-    need_skill(name)
 
     @given(mode=st.sampled_from(MODES), data=st.data(), value=JSON | st.sampled_from(UNUSUAL))
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -114,7 +111,6 @@ def test_any_value_in_any_field_gives_one_valid_line(name, served):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_item_of_a_list_gives_one_valid_line(name, served):
-    need_skill(name)
     lists = [field for field, value in good(name, "strict").items() if isinstance(value, list)]
     for field in lists:
         for item in (1, None, [], {}, {"url": "u"}, {"url": 1, "html": 2}, "x", True, [[[]]]):

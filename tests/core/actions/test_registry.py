@@ -6,7 +6,7 @@ import pytest
 
 from comity.core.actions.action import Action
 from comity.core.actions.registry import NAMES, Registry, built_in, contract_of
-from tests.core.actions.driving import action, contract, need_skill, says
+from tests.core.actions.driving import action, contract, says
 
 PLUGIN = action("of_mine", lambda given, mode: says({}))
 
@@ -60,14 +60,12 @@ def test_compat_knows_only_the_names_of_1_0():
 
 @pytest.mark.parametrize("mode", ["strict", "enhanced"])
 def test_strict_and_enhanced_call_all_eleven(mode):
-    need_skill(*NAMES)
     registry = Registry(mode)
     assert len(NAMES) == 11
     assert [registry.entry(name).name for name in NAMES] == list(NAMES)
 
 
 def test_every_contract_that_is_listed_was_written_for_its_mode():
-    need_skill(*NAMES)
     for mode in ("strict", "compat", "enhanced"):
         for name in Registry(mode).listed:
             assert mode in built_in(name).contracts, (mode, name)
@@ -83,7 +81,6 @@ def test_the_nearest_contract_is_used():
 
 
 def test_a_listing_has_its_keys_in_order():
-    need_skill(*NAMES)
     strict, enhanced = (
         json.loads(Registry(mode, [PLUGIN]).listing_bytes()) for mode in ("strict", "enhanced")
     )

@@ -1,7 +1,4 @@
-"""Known answers of the actions: the recorded wire, the recorded properties of each action, their schemas.
-
-The exceptions of ruling 34, where safety outranks parity, are named case by case below.
-"""
+"""Known answers of the actions: the recorded wire, the recorded properties of each action, their schemas."""
 
 import base64
 import functools
@@ -9,12 +6,9 @@ import json
 
 import pytest
 
-from comity.core.actions.registry import NAMES, Registry, built_in
+from comity.core.actions.registry import Registry, built_in
 from comity.testing.vectors import format_runner, known_keys, vector_file
-from tests.core.actions.driving import Served, need_skill
-
-STRICT_EXCEPTIONS: dict[str, dict[str, int]] = {}
-COMPAT_EXCEPTIONS: dict[str, dict[str, int]] = {}
+from tests.core.actions.driving import Served
 
 
 @functools.cache
@@ -23,7 +17,6 @@ def served(mode):
 
 
 def reply_to(mode, action, given):
-    need_skill(*(name for name in NAMES if name == action))
     request = {"id": "v", "type": "invoke", "payload": {"action": action, "input": given}}
     (line,) = served(mode).send(json.dumps(request).encode()).splitlines()
     reply = json.loads(line)
@@ -34,9 +27,6 @@ def reply_to(mode, action, given):
 @format_runner("actions", "ndjson_protocol")
 def test_vector_actions_ndjson_protocol_is_answered_byte_for_byte(case):
     known_keys(case, "name", "send_b64", "send_text", "recv", "recv_text", "exit_code")
-    if any("data" in reply for reply in case["recv"]):
-        need_skill(*Registry("strict").listed)
-    need_skill(*(name for name in NAMES if f'"{name}"' in case["send_text"]))
     sent = base64.b64decode(case["send_b64"])
     assert sent.decode() == case["send_text"]
     assert Served("strict").send(sent).decode() == "".join(f"{line}\n" for line in case["recv_text"])
@@ -45,15 +35,15 @@ def test_vector_actions_ndjson_protocol_is_answered_byte_for_byte(case):
 
 @format_runner("actions", "actions_v01_properties")
 def test_vector_actions_v01_properties_hold_in_strict(case):
-    judge_properties(case, "strict", STRICT_EXCEPTIONS)
+    judge_properties(case, "strict")
 
 
 @format_runner("actions", "actions_v108_properties")
 def test_vector_actions_v108_properties_hold_in_compat(case):
-    judge_properties(case, "compat", COMPAT_EXCEPTIONS)
+    judge_properties(case, "compat")
 
 
-def judge_properties(case, mode, exceptions):
+def judge_properties(case, mode):
     known_keys(case, "action", "input", "expect")
     expect = case["expect"]
     reply = reply_to(mode, case["action"], case["input"])
@@ -76,9 +66,7 @@ def judge_properties(case, mode, exceptions):
         "lengths": {name: len(output.get(name, ())) for name in expect["lengths"]},
         "scalars": {name: output.get(name) for name in expect["scalars"]},
     }
-    expected = {name: expect[name] for name in known if name != "ok"}
-    expected["lengths"] = {**expected["lengths"], **exceptions.get(json.dumps(case["input"]), {})}
-    assert found == expected
+    assert found == {name: expect[name] for name in known if name != "ok"}
 
 
 def _schemas(content):
@@ -94,7 +82,6 @@ def test_vector_actions_schemas_are_those_of_the_contracts(case):
     skill, direction, ending = file.split(".")
     assert ending == "json"
     names = Registry(mode).listed
-    need_skill(*names)
     (contract,) = (c for name in names if (c := built_in(name).contracts[mode]).skill == skill)
     if direction == "input":
         recorded = {key: value for key, value in schema.items() if key != "allOf"}  # never applied (1.4)
@@ -140,7 +127,6 @@ def test_vector_actions_scenarios_are_answered(case):
 
 
 def test_vector_actions_scenarios_are_met_at_a_rate_that_is_told(record_property):
-    need_skill(*Registry("compat").listed)
     results = {}
     for scenario in vector_file("actions", "scenarios")["structured"]:
         reply = reply_to("compat", scenario["action"], scenario["input"])
@@ -156,7 +142,6 @@ def test_vector_actions_scenarios_are_met_at_a_rate_that_is_told(record_property
 
 def input_of(action, prompt):
     """A prompt as the first text that the action needs, the other fields with their first choice."""
-    need_skill(action)
     schema = built_in(action).contracts["compat"].input_schema
     given = {}
     for name in schema.get("required") or ["pages"]:

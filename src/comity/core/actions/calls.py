@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from comity.core.actions.action import Action, ActionError, Fetch, Handler, Outcome
 from comity.core.actions.registry import Entry, Registry
+from comity.core.actions.validation import Check
 from comity.core.errors import ComityError, NotFoundError
 
 INTERNAL: Final = "Internal error"
@@ -77,12 +78,15 @@ class Calls:
         if isinstance(settled, ComityError):
             raise settled
         try:
+            assumptions, output = settled.assumptions, settled.output
+            if entry.check_output is not None:
+                _hold_to_schema(settled, entry.check_output)
             return {
                 "action": entry.action.name,
                 "boundaryNotice": entry.contract.boundary,
                 "uncertainty": settled.uncertainty,
-                "assumptions": list(settled.assumptions),
-                "output": self._output(entry, settled),
+                "assumptions": assumptions if type(assumptions) is list else list(assumptions),
+                "output": output if type(output) is dict else dict(output),
             }
         except Exception as failure:  # noqa: BLE001 - what a handler returned may be anything
             raise self.failed(entry.name, failure) from None
@@ -91,12 +95,9 @@ class Calls:
         self._fault(name, failure)
         return ComityError(INTERNAL)
 
-    @staticmethod
-    def _output(entry: Entry, outcome: Outcome) -> dict[str, Any]:
-        output = dict(outcome.output)
-        if entry.check_output is not None:
-            if outcome.uncertainty not in _UNCERTAINTIES:
-                raise ValueError(f"the uncertainty is {outcome.uncertainty!r}, not low, medium or high")
-            if faults := entry.check_output(output):
-                raise ValueError(f"the output breaks its own schema: {'; '.join(faults)}")
-        return output
+
+def _hold_to_schema(outcome: Outcome, check: Check) -> None:
+    if outcome.uncertainty not in _UNCERTAINTIES:
+        raise ValueError(f"the uncertainty is {outcome.uncertainty!r}, not low, medium or high")
+    if faults := check(dict(outcome.output)):
+        raise ValueError(f"the output breaks its own schema: {'; '.join(faults)}")

@@ -158,8 +158,13 @@ class NdjsonMachine:
         return self._listing
 
     def _invoke(self, id_: Any, payload: Any) -> bytes | Work:
-        if issues := invoke_issues(payload):
-            return _invalid(INVALID_PAYLOAD, issues, id_)
+        usable = (
+            type(payload) is dict
+            and type(payload.get("input")) is dict
+            and type(payload.get("action")) is str
+        )
+        if not usable or not payload["action"]:
+            return _invalid(INVALID_PAYLOAD, invoke_issues(payload), id_)
         entry, begun = self._calls.begin(payload["action"], payload["input"])
         if isinstance(begun, Work):
             return msgspec.structs.replace(begun, id=id_)

@@ -9,7 +9,6 @@
 """
 
 import importlib
-import importlib.metadata
 import os
 import re
 import sys
@@ -50,6 +49,8 @@ def load_plugins(specs: Sequence[str]) -> tuple[Plugin, ...]:
 
 def announced_plugins(tell: Callable[[str], None], besides: Sequence[Plugin] = ()) -> tuple[Plugin, ...]:
     """Those of installed packages; `tell` hears of each that had to be left out."""
+    import importlib.metadata
+
     loaded: list[Plugin] = list(besides)
     for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
         try:

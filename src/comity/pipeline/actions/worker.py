@@ -9,12 +9,14 @@ the pipes. What a skill prints goes to stderr.
 | `("call", name, input)`  | `("fetch", urls)`: go on with `("pages", [Page])` |
 |                          | `("outcome", Outcome)`                            |
 |                          | `("refused", sentence)`                           |
-|                          | `("failed", what happened)`                       |
+|                          | `("failed", traceback)`, for the log              |
 """
 
 import os
 import pickle
+import signal
 import sys
+import traceback
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final, cast
 
@@ -42,8 +44,8 @@ def serve(library: Library, incoming: BinaryIO, outgoing: BinaryIO) -> None:
             reply = ("refused", refused.message)
         except MemoryError:
             reply = ("refused", _OUT_OF_MEMORY)
-        except Exception as failure:  # noqa: BLE001 - the guard of every handler
-            reply = ("failed", f"{type(failure).__name__}: {failure}")
+        except Exception:  # noqa: BLE001 - the guard of every handler
+            reply = ("failed", traceback.format_exc())
         _write(outgoing, reply)
 
 
@@ -82,6 +84,7 @@ def _limit_memory() -> None:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for our parent, and we end with it
     mode, *plugins = sys.argv[1:]
     outgoing = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -94,7 +94,7 @@ def test_places_are_resolved_by_name_people_city_code_and_tag(check):
         "West Indian": ["caribbean"], "Latin American": ["latin_america"], "New Mexico": ["US"], "Niger": ["NE"], "Nigeria": ["NG"],
         "Oman": ["OM"], "Romania": ["RO"], "Papua New Guinea": ["PG"], "North Korea": ["KP"], "Korea": ["KR"], "Cote d'Ivoire": ["CI"],
         "Côte d\u2019Ivoire": ["CI"], "Paris, Texas": ["US"], "Springfield, IL": ["US"], "Tel Aviv, IL": ["IL"], "Georgia": ["GE", "US"],
-        "Atlanta, Georgia": ["US", "US"], "Chinatown": [], "global": [], "Atlantis": [], "": [],
+        "Atlanta, Georgia": ["US", "US"], "Chinatown": [], "global": [], "Atlantis": [], "St. Lucia": ["LC"], "Saint Kitts and Nevis": ["KN"], "": [],
     }  # fmt: skip
     found = {region: codes(check("Hello", region=region)) for region in cases}
     assert {region: got for region, got in found.items() if got != cases[region]} == {}

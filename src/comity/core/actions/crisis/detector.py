@@ -10,6 +10,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from comity.core.actions.crisis.folding import Folded, fold
 from comity.core.actions.crisis.lexicon import LANGUAGES, Language, Lexicon, Rule, read_lexicon
@@ -20,12 +21,13 @@ DATA: tuple[str, ...] = tuple(f"crisis/lexicon/{language}.json" for language in 
 MOST_SIGNALS = 50
 _REACH = 160  # characters on each side of a match that may say something about it
 _QUOTED = re.compile(
-    "\"[^\"]{2,300}\"|“[^”]{2,300}”|«[^»]{2,300}»|„[^“”]{2,300}[“”]|「[^」]{2,300}」|『[^』]{2,300}』|《[^》]{2,100}》"
+    '"[^"]{2,300}"|“[^”]{2,300}”|«[^»]{2,300}»|„[^“”]{2,300}[“”]|「[^」]{2,300}」|『[^』]{2,300}』|《[^》]{2,100}》'
     r"|(?<!\w)['‘](?=\w)[^\n]{2,300}?['’](?!\w)"
 )
 _KANA = re.compile("[\u3041-\u3096]")
 _DANGERS = frozenset({"intent", "ideation", "plan", "attempt", "euphemism", "self_harm", "goodbye", "method"})
 
+_STATEMENTS = frozenset({"intent", "ideation", "self_harm", "topic"})  # what a "not" inside turns round
 _PERSONS = frozenset({"I", "MINE", "THEY"})
 
 Hit = tuple[int, int, int]  # start, end, concept
@@ -36,7 +38,13 @@ Near = Sequence[tuple[str, int, int]]  # name of the context, start, end
 
 def crisis_detector(data: Mapping[str, bytes]) -> "CrisisDetector":
     """`data` holds the files that `DATA` names, by those names."""
-    return CrisisDetector(read_lexicon(data[name] for name in DATA))
+    return CrisisDetector(_lexicon(tuple(data[name] for name in DATA)))
+
+
+@lru_cache(maxsize=1)
+def _lexicon(files: tuple[bytes, ...]) -> Lexicon:
+    """Several skills ask for the same one."""
+    return read_lexicon(files)
 
 
 class CrisisDetector:
@@ -121,7 +129,7 @@ def _match_back(hits: list[Hit], index: int, rule: Rule, slot: int, text: str) -
     if slot == 0:
         return ((start, end),)
     for before in range(index - 1, -1, -1):
-        other_start, other_end, concept = hits[before]
+        _, other_end, concept = hits[before]
         if other_end < start - rule.gaps[slot]:
             return ()
         if concept in rule.slots[slot - 1] and other_end <= start and not _stops(text, other_end, start):
@@ -144,6 +152,8 @@ class _Reader:
     ) -> None:
         self._language = language.code
         self._gap = language.gap
+        # a language that leaves its subjects out names one close by when it means it
+        self._subject_reach = 2 * _REACH if language.spaced else language.gap
         self._names = {number: name for name, number in language.context.items()}
         self._hits = [hit for hit in hits if hit[2] in self._names]
         self._folded = folded
@@ -154,16 +164,23 @@ class _Reader:
         start, end = slots[0][0], max(b for _, b in slots)
         left, right = self._sentence(start, end)
         near = [
-            (self._names[concept], a, b) for a, b, concept in self._around(start, end) if a >= left and b <= right
+            (self._names[concept], a, b)
+            for a, b, concept in self._around(start, end)
+            if a >= left and b <= right
         ]
         span = self._folded.span(start, end)
-        subject = _subject(near, start, end)
-        negated = _negated(near, slots, self._folded.text, self._gap)
+        subject = _subject(near, start, end, rule, self._subject_reach)
+        negated = _negated(near, slots, self._folded.text, self._gap, rule)
         jest = rule.category == "ideation" and any(name == "JEST" for name, _, _ in near)
-        hyperbole = jest or any(name == "HYPERBOLE" and (start <= a < end or 0 <= a - end <= self._gap // 2 + 2) for name, a, _ in near)
+        hyperbole = jest or any(
+            name == "HYPERBOLE" and (start <= a < end or 0 <= a - end <= self._gap // 2 + 2)
+            for name, a, _ in near
+        )
         return Signal(
             category=rule.category,
-            severity="low" if hyperbole else self._severity(near, rule, lowered=negated or subject == "other"),
+            severity="low"
+            if hyperbole
+            else self._severity(near, rule, lowered=negated or subject == "other"),
             span=span,
             language=self._language,
             subject=subject,
@@ -195,9 +212,7 @@ class _Reader:
             return "immediate"
         return rule.severity
 
-    def _framed(
-        self, near: Near, start: int, span: tuple[int, int], subject: Subject
-    ) -> bool:
+    def _framed(self, near: Near, start: int, span: tuple[int, int], subject: Subject) -> bool:
         inside = any(a <= span[0] and span[1] <= b for a, b in self._quoted)
         frames = [b for name, _, b in near if name == "FRAME"]
         says = [b for name, _, b in near if name == "SAY"]
@@ -208,17 +223,23 @@ class _Reader:
         return bool(frames)
 
 
-def _subject(near: Near, start: int, end: int) -> Subject:
-    within = max(((b, name) for name, a, b in near if start <= a and b <= end and name in _PERSONS), default=None)
+def _subject(near: Near, start: int, end: int, rule: Rule, reach: int) -> Subject:
+    """Whom the last word of person inside the match names, else the last one before it."""
+    persons = _PERSONS - {"THEY"} if rule.category == "method" else _PERSONS  # how does one do it: of nobody else
+    within = max(
+        ((b, name) for name, a, b in near if start <= a and b <= end and name in persons), default=None
+    )
     if within is not None:
         return "other" if within[1] == "THEY" else "self"
-    before = max(((b, name) for name, _, b in near if name in {"I", "THEY"} and b <= start), default=None)
+    before = max(
+        ((b, name) for name, _, b in near if name in {"I", "THEY"} and start - reach <= b <= start), default=None
+    )
     if before is None:
         return "unknown"
     return "self" if before[1] == "I" else "other"
 
 
-def _negated(near: Near, slots: Spans, text: str, gap: int) -> bool:
+def _negated(near: Near, slots: Spans, text: str, gap: int, rule: Rule) -> bool:
     start, end = slots[0][0], max(b for _, b in slots)
     own = [(a, b) for name, a, b in near if name == "NEG" and _covered(a, b, slots)]
     reach = gap // 2 if own else gap + gap // 3  # "I don't want to live" is no denial, and hardly ever denied
@@ -228,7 +249,7 @@ def _negated(near: Near, slots: Spans, text: str, gap: int) -> bool:
         if name not in {"NEG", "NEG_FAR"} or a >= end or b < start - reach or (a, b) in own:
             continue
         if a >= start:
-            if not own:
+            if not own and rule.category in _STATEMENTS:
                 return True
             continue
         if "," in text[b:start] or any(other == "BUT" and b <= c < start for other, c, _ in near):
@@ -260,5 +281,3 @@ def _report(signals: list[Signal]) -> CrisisReport:
     if RANK[worst] < RANK["moderate"]:
         return CrisisReport(severity="low", signals=tuple(signals), mention=True)
     return CrisisReport(detected=True, severity=worst, signals=tuple(signals))
-
-

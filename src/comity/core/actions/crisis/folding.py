@@ -14,6 +14,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 from comity.core.actions.crisis.glyphs import LOOKALIKES, SIMPLIFIED
 
@@ -47,7 +48,11 @@ def _fold_character(code: int) -> str:
     character = chr(code)
     category = unicodedata.category(character)
     if code in _DEVANAGARI:
-        return "" if code == _NUKTA else {"\u0901": "\u0902"}.get(character, unicodedata.normalize("NFD", character)[0])
+        return (
+            ""
+            if code == _NUKTA
+            else {"\u0901": "\u0902"}.get(character, unicodedata.normalize("NFD", character)[0])
+        )
     if character in "\n\r\u2028\u2029\u0085":
         return "\n"
     if category == "Cs" or character == "\t":
@@ -59,7 +64,9 @@ def _fold_character(code: int) -> str:
     if character == "…":
         return " "
     folded = "".join(map(_strip, unicodedata.normalize("NFKC", character).casefold()))
-    return "".join(LOOKALIKES.get(one, SIMPLIFIED.get(one, one)) for one in folded) if character != "ß" else "s"
+    return (
+        "".join(LOOKALIKES.get(one, SIMPLIFIED.get(one, one)) for one in folded) if character != "ß" else "s"
+    )
 
 
 def _strip(character: str) -> str:
@@ -93,7 +100,9 @@ class Folded:
 
     __slots__ = ("_origins", "_source", "_starts", "_tokens", "text")
 
-    def __init__(self, source: str, origins: Sequence[int] | None, words: list[str], tokens: Sequence["Token"] | None) -> None:
+    def __init__(
+        self, source: str, origins: Sequence[int] | None, words: list[str], tokens: Sequence["Token"] | None
+    ) -> None:
         self._source = source
         self._origins = origins
         self._tokens = tokens
@@ -133,7 +142,11 @@ Token = tuple[str, int, int]
 
 
 def _unspaced(character: str) -> bool:
-    return "\u3040" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff" or "\uac00" <= character <= "\ud7a3"
+    return (
+        "\u3040" <= character <= "\u30ff"
+        or "\u3400" <= character <= "\u9fff"
+        or "\uac00" <= character <= "\ud7a3"
+    )
 
 
 def _join(words: list[str]) -> str:
@@ -222,7 +235,9 @@ def _unstar(word: str, vocabulary: Collection[str]) -> str:
     if len(word) > _LONGEST_WORD:
         return word
     pattern = re.compile(word.replace("*", "."))
-    return next((known for known in vocabulary if len(known) == len(word) > 2 and pattern.fullmatch(known)), word)
+    return next(
+        (known for known in vocabulary if len(known) == len(word) > 2 and pattern.fullmatch(known)), word
+    )
 
 
 def _unstretch(word: str, vocabulary: Collection[str]) -> str:
@@ -241,10 +256,14 @@ def _gather(spaced: str, at: int, vocabulary: Collection[str]) -> list[Token]:
     for end in range(1, len(word) + 1):
         for start in range(max(0, end - _LONGEST_WORD), end):
             before = best[start]
-            if before is not None and word[start:end] in vocabulary and (end - start > 1 or word[start] == "i"):
+            if (
+                before is not None
+                and word[start:end] in vocabulary
+                and (end - start > 1 or word[start] == "i")
+            ):
                 best[end] = [*before, end]
                 break
     cuts = best[-1]
     if cuts is None:
         return []
-    return [(word[a:b], letters[a][1], letters[b - 1][1] + 1) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [(word[a:b], letters[a][1], letters[b - 1][1] + 1) for a, b in pairwise(cuts)]

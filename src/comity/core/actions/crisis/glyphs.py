@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 -- the look-alikes are the subject
 """Characters that stand for one another: Latin look-alikes of Cyrillic and Greek, forms of Arabic letters,
 traditional Chinese characters with their simplified forms (those that the lexicons use, both ways of writing).
 """

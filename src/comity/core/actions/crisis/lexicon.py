@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import ahocorasick
+import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
 import msgspec
 from msgspec import Struct
 
@@ -65,6 +65,7 @@ class Language(Struct, frozen=True):
 
     code: str
     gap: int
+    spaced: bool
     rules: Mapping[int, tuple[Rule, ...]]
     context: Mapping[str, int]
 
@@ -130,6 +131,7 @@ class _Builder:
         return Language(
             file.language,
             file.gap,
+            file.spaced,
             {number: tuple(found) for number, found in by_end.items()},
             {name: numbers[name] for name in CONTEXT if name in numbers},
         )
@@ -172,7 +174,8 @@ def _shapes(
 def read_lexicon(files: Iterable[bytes]) -> Lexicon:
     builder = _Builder()
     languages = tuple(
-        builder.language(index, msgspec.json.decode(file, type=LanguageFile)) for index, file in enumerate(files)
+        builder.language(index, msgspec.json.decode(file, type=LanguageFile))
+        for index, file in enumerate(files)
     )
     words = {word for text, spaced in builder.entries if spaced for word in text.split()}
     return Lexicon(builder.automaton(), languages, frozenset(word for word in words if word.isascii()))

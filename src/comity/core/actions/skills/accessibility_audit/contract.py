@@ -34,14 +34,16 @@ _PAGE: Final = _object(["url", "html"], {"url": _TEXT, "html": _TEXT})
 
 
 def _input(*, told: bool) -> dict[str, Any]:
+    # An empty list gets the audit's own sentence, which says what to provide.
+    least = {} if told else {"minItems": 1}
     return _object(
         [],
         {
             "mode": {"type": "string", "enum": ["crawl", "session"], "default": "crawl"},
             "level": {**_LEVEL, "default": "AA"},
             "url": _URL if told else _TEXT,
-            "urls": {"type": "array", "items": _URL if told else _TEXT, "minItems": 1, "maxItems": PAGES},
-            "pages": {"type": "array", "minItems": 1, "maxItems": PAGES, "items": _PAGE},
+            "urls": {"type": "array", "items": _URL if told else _TEXT, **least, "maxItems": PAGES},
+            "pages": {"type": "array", **least, "maxItems": PAGES, "items": _PAGE},
             "locale": {"type": "string", "default": "en"},
         },
         additionalProperties=False,

@@ -39,6 +39,7 @@ class Facts(Struct, frozen=True):
 class _Ranked(Struct, frozen=True):
     entry: dict[str, Any]
     score: int | None
+    passes: int = 0
 
 
 def rank(pages: Sequence[Page], level: Level, mode: Mode, facts: Facts) -> Outcome:
@@ -52,7 +53,8 @@ def rank(pages: Sequence[Page], level: Level, mode: Mode, facts: Facts) -> Outco
             reason = _TOO_MUCH
         examined = None if reason else examine(page.html, facts.aria, facts.languages)
         ranked.append(_rank_page(page.url, examined, reason, asked, mode))
-    ranked.sort(key=lambda one: -1 if one.score is None else one.score, reverse=True)
+    # Of pages with the same score the one comes first of which more was checked.
+    ranked.sort(key=lambda one: (-1 if one.score is None else one.score, one.passes), reverse=True)
     scores = [one.score for one in ranked if one.score is not None]
     unread = len(ranked) - len(scores)
     site: int | None = _mean(scores) if scores else None
@@ -105,7 +107,8 @@ def _rank_page(
         "criteria": results,
         "heuristic": False,
     }
-    return _Ranked(entry | (_evidence(checks, examined.notes) if enhanced else {}), score)
+    passes = sum(check.count("passed") for check in checks)
+    return _Ranked(entry | (_evidence(checks, examined.notes) if enhanced else {}), score, passes)
 
 
 def _result(criterion: Criterion, checks: Sequence[Checked]) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Gazetteer:
         stripped = text.strip()
         found = [
             place
-            for each in self._phrases.find(tokens(text))
+            for each in self._phrases.find(tokens(text.replace("St.", "St ")))
             for place in self._named(text, stripped, field, each)
         ]
         found += self._capitals(text, field, found)
@@ -179,13 +179,21 @@ def _entries(known: Regions) -> Iterator[tuple[str, _Meaning | None]]:
         yield phrase, _Meaning("country", ("US",), state=True)
     for code, country in known.countries.items():
         meaning = _Meaning("country", (code,))
-        name = " ".join(token.word for token in tokens(country.name))
-        for phrase in (name, name.replace(" and ", " "), *country.also, *country.people, *country.places):
+        for phrase in (*_written(country.name), *country.also, *country.people, *country.places):
             yield phrase, meaning
             yield _without_accents(phrase), meaning
     for code, area in known.areas.items():
         for phrase in area.names:
             yield phrase, _Meaning("area", (code,))
+
+
+def _written(name: str) -> Iterator[str]:
+    """`St. Kitts & Nevis` is also written with Saint, with and, and without it."""
+    spelled = " ".join(token.word for token in tokens(name.replace("&", "and")))
+    for one in (spelled, spelled.replace(" and ", " ")):
+        yield one
+        if one.startswith("st "):
+            yield one.replace("st ", "saint ", 1)
 
 
 def _without_accents(phrase: str) -> str:

@@ -1,7 +1,7 @@
 """Where a page is cut before it is parsed, so that no page costs more than a large honest one.
 
 A parser follows the nesting for every tag and opens formatting elements again in every block, so a short
-text can ask for a tree of any size. One linear look at the tags, with the parser's own rules about which end
+text can ask for a tree of any size; it compares every attribute of a tag with all the others. One linear look at the tags, with the parser's own rules about which end
 tags count, estimates both; the text is cut where the nesting or the work passes its limit.
 """
 
@@ -13,6 +13,7 @@ from comity.core.actions.words.tokens import word_set
 CHARACTERS = 3_000_000
 NESTING = 600
 WORK = 600_000
+ATTRIBUTES = 1_000
 
 _TAG = re.compile(r"<(?:(!--)|(/?)([a-z][^\s/>]*))")
 _RAW = frozenset({"script", "style", "textarea", "title", "xmp", "noembed", "noframes", "iframe"})
@@ -28,7 +29,8 @@ _SPECIAL = word_set(
     "footer form h1 h2 h3 h4 h5 h6 header hgroup main marquee menu nav object ol pre search section select "
     "summary table template ul applet"
 )
-_SELF_CLOSING_LOOK = 4000
+_ATTRIBUTE = re.compile(r"""[\s/]*[^\s/>=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>]*))?""")
+_SLASH = re.compile(r"[\s/]+")
 
 
 def cut(html: str) -> tuple[str, str]:
@@ -47,11 +49,15 @@ def _by_tags(html: str, note: str) -> tuple[str, str]:
         tag = found[3]
         if found[1]:
             position = _after(lowered, "-->", position)
-        elif found[2]:
+            continue
+        position, attributes = _tag_end(lowered, position)
+        if attributes > ATTRIBUTES:
+            return html[: found.start()], f"Cut where a tag has more than {ATTRIBUTES} attributes."
+        if found[2]:
             estimate.close(tag)
         elif tag in _RAW:
             position = _after(lowered, "</" + tag, position)
-        elif not (estimate.foreign and _closes_itself(lowered, position)):
+        elif not (estimate.foreign and lowered[position - 1] == "/"):
             estimate.open(tag)
         if len(estimate.opened) > NESTING:
             return html[: found.start()], f"Cut where elements are nested more than {NESTING} deep."
@@ -99,10 +105,14 @@ class _Estimate:
         del self.opened[-1 - above :]
 
 
-def _closes_itself(text: str, start: int) -> bool:
-    """Only foreign elements heed the slash."""
-    end = text.find(">", start, start + _SELF_CLOSING_LOOK)
-    return end > start and text[end - 1] == "/"
+def _tag_end(text: str, start: int) -> tuple[int, int]:
+    """Where the attributes of a tag end (its closing sign not included), and how many there are."""
+    count = 0
+    while count <= ATTRIBUTES and (found := _ATTRIBUTE.match(text, start)) is not None:
+        start = found.end()
+        count += 1
+    slash = _SLASH.match(text, start)
+    return (slash.end() if slash is not None else start), count
 
 
 def _after(text: str, end: str, start: int) -> int:

@@ -1,6 +1,7 @@
 """Fields say what they collect, and what is written on a control is part of its name."""
 
 import re
+from bisect import bisect
 from collections.abc import Iterator
 
 from comity.core.actions.skills.accessibility_audit.dom.tree import Element
@@ -14,7 +15,7 @@ from comity.core.actions.skills.accessibility_audit.rules.rule import (
     judge,
     passed,
 )
-from comity.core.actions.skills.accessibility_audit.style.shown import is_disabled
+from comity.core.actions.skills.accessibility_audit.style.shown import first_child, is_disabled
 from comity.core.actions.words.tokens import word_set
 
 _PURPOSES = word_set(
@@ -105,6 +106,8 @@ def _in_symbols(subject: Subject, element: Element) -> bool:
 
 
 def _label_describes(subject: Subject) -> Iterator[Finding]:
+    groups: dict[tuple[str, int, int], int] = {}
+    headings = [one.index for one in subject.roles.with_role("heading") if subject.shown.seen(one)]
     for element in subject.document.tagged("input", "select", "textarea"):
         if not subject.shown.told(element) or not subject.roles.is_a(element, "input"):
             continue
@@ -118,10 +121,25 @@ def _label_describes(subject: Subject) -> Iterator[Finding]:
             words = tidy(label.text()).lower().strip(" :*")
             if not words:
                 continue
+            place = (words, _group(subject, element), bisect(headings, element.index))
+            groups[place] = groups.get(place, 0) + 1
             if words in _VAGUE_LABELS:
                 yield failed(label, f"{words[:40]!r} does not say what to enter.")
+            elif groups[place] > 1:
+                yield failed(label, f"{words[:40]!r} labels two fields of the same group.")
             else:
                 yield cannot_tell(label, "Whether the label describes the field is for a person to judge.")
+
+
+def _group(subject: Subject, field: Element) -> int:
+    """The nearest group that a person can tell from others: with a legend or name, or a row of a table."""
+    for above in field.ancestors():
+        legend = first_child(above, "legend") if above.tag == "fieldset" else None
+        if legend is not None and subject.shown.seen(legend):
+            return above.index
+        if above.tag in {"section", "form", "tr", "li", "article"} or subject.roles.of(above) == "group":
+            return above.index
+    return 0
 
 
 _ERROR_WORDS = re.compile(

@@ -155,6 +155,12 @@ def _moving_text(subject: Subject) -> Iterator[Finding]:
             yield judge(element, f"{element.tag} moves by itself and cannot be stopped.")
 
 
+def _server_map(subject: Subject) -> Iterator[Finding]:
+    for element in subject.document.tagged("img"):
+        if element.has("ismap") and element.closest("a") is not None and subject.shown.rendered(element):
+            yield failed(element, "Where a server-side image map leads depends on the mouse.")
+
+
 def _trap(subject: Subject) -> Iterator[Finding]:
     for element in subject.document.elements:
         if not subject.shown.tabbable(element):
@@ -196,6 +202,14 @@ RULES = (
         how="marquee and blink fail; movement by scripts needs a look.",
         fix="Let the text stand still, or give people a way to stop it.",
         check=_moving_text,
+    ),
+    Rule(
+        id="server-map",
+        name="Image maps work by keyboard",
+        criteria=("2.1.1",),
+        how="Images with ismap inside a link fail (our own rule).",
+        fix="Use a client-side map with area elements, or separate links.",
+        check=_server_map,
     ),
     Rule(
         id="80af7b",

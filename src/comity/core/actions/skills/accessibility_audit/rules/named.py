@@ -181,6 +181,16 @@ RULES = (
         check=_nameless(_summaries, "summary"),
     ),
     Rule(
+        id="range-name",
+        name="Progress bar or meter has a name",
+        criteria=("1.1.1",),
+        how="Every progressbar and meter told to assistive technology; the name is not empty (our own rule).",
+        fix="Say with a label or aria-label what is measured.",
+        check=_nameless(
+            lambda subject: subject.roles.with_role("progressbar", "meter"), "progress bar or meter"
+        ),
+    ),
+    Rule(
         id="ffd0e9",
         name="Heading has a name",
         criteria=(),

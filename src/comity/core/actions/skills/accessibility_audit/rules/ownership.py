@@ -158,6 +158,25 @@ def _list_children(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def _orphans(subject: Subject) -> Iterator[Finding]:
+    for element in subject.document.tagged("li", "dt", "dd"):
+        if element.has("role") or not subject.shown.told(element):
+            continue
+        holders = {"ul", "ol", "menu"} if element.tag == "li" else {"dl"}
+        above = element.parent
+        if element.tag != "li" and above is not None and above.tag == "div":
+            above = above.parent
+        fits = above is not None and (above.tag in holders or subject.roles.of(above) == "list")
+        yield judge(element, "" if fits else f"{element.tag} stands outside of a list.")
+
+
+def _hidden_page(subject: Subject) -> Iterator[Finding]:
+    for body in subject.document.tagged("body"):
+        if body.has("aria-hidden"):
+            hidden = (body.get("aria-hidden") or "").strip().lower() == "true"
+            yield judge(body, "The whole page is hidden from assistive technology." if hidden else "")
+
+
 RULES = (
     Rule(
         id="ff89c9",
@@ -198,5 +217,21 @@ RULES = (
         how="Native lists without a role hold no child but their items (our own rule, HTML content model).",
         fix="Put li, dt or dd elements into the list.",
         check=_list_children,
+    ),
+    Rule(
+        id="list-items",
+        name="List items stand in lists",
+        criteria=("1.3.1",),
+        how="Native items without a role have a list around them (our own rule, HTML content model).",
+        fix="Put the item into ul, ol or dl.",
+        check=_orphans,
+    ),
+    Rule(
+        id="hidden-page",
+        name="Page is told",
+        criteria=("1.3.1", "4.1.2"),
+        how="The body element is not hidden with aria-hidden (our own rule).",
+        fix="Remove aria-hidden from the body.",
+        check=_hidden_page,
     ),
 )

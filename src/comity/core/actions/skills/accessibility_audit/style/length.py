@@ -2,7 +2,7 @@
 
 import re
 
-_LENGTH = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(px|pt|pc|in|cm|mm|q|em|rem|ex|ch|%|vw|vh)?")
+_LENGTH = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?)(px|pt|pc|in|cm|mm|q|em|rem|ex|ch|%|vw|vh)?")
 _PIXELS = {
     "px": 1.0,
     "pt": 96 / 72,

@@ -1,0 +1,78 @@
+"""Where help is to be found, by country: the emergency number, the crisis lines, the international directories.
+
+- The country is the region of the locale, never its language: `es-MX` is Mexico. A locale without a region, or
+  with one that is not in the file, has no country of its own: it gets the directories first and then, each
+  labelled, the largest countries of its language.
+- The file says of each country when it was reviewed and by when it has to be again.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+LINES = "crisis/lines.json"
+
+_SUBTAG = re.compile(r"[A-Za-z0-9]{1,8}")
+
+
+class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`contact` is what one dials, the words one texts, or an address on the web."""
+
+    name: str
+    contact: str
+    source: str
+    hours: str = ""
+    languages: tuple[str, ...] = ()
+
+
+class Country(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    emergency: str
+    reviewed: str
+    review_by: str
+    lines: tuple[Line, ...]
+
+
+class Lines(Struct, frozen=True, forbid_unknown_fields=True):
+    note: str
+    international: tuple[Line, ...]
+    languages: Mapping[str, tuple[str, ...]]
+    countries: Mapping[str, Country]
+
+
+class Place(NamedTuple):
+    """`language` is the primary subtag in lower case, `region` the region in upper case or nothing."""
+
+    language: str
+    region: str
+
+
+class Help(Struct, frozen=True):
+    """`own` when the countries are the one that the locale names."""
+
+    own: bool
+    countries: Mapping[str, Country]
+    international: tuple[Line, ...]
+
+
+def read_lines(data: bytes) -> Lines:
+    return msgspec.json.decode(data, type=Lines)
+
+
+def place_of(locale: str) -> Place:
+    """Language and region of a tag such as `zh-Hant-TW` or `pt_BR`; what is no tag is nowhere."""
+    language, *rest = _SUBTAG.findall(locale[:64]) or [""]
+    region = next((subtag.upper() for subtag in rest if len(subtag) == 2 and subtag.isalpha()), "")
+    return Place(language.lower(), region)
+
+
+def help_for(lines: Lines, locale: str) -> Help:
+    place = place_of(locale)
+    country = lines.countries.get(place.region)
+    if country is not None:
+        return Help(True, {place.region: country}, lines.international)
+    codes = lines.languages.get(place.language, ())
+    return Help(False, {code: lines.countries[code] for code in codes}, lines.international)

@@ -1,0 +1,47 @@
+"""Notes for whoever carries on a conversation about a loss: they speak of him who grieves, never to him."""
+
+from typing import Final
+
+BY_MODE: Final[dict[str, tuple[str, str, str]]] = {
+    "presence": (
+        "Stay with the feeling; silence and short answers are fine.",
+        "Do not steer towards solutions unless they are asked for.",
+        "Say the name of the person who died if it was given, and follow the mourner's own words for the death.",
+    ),
+    "practical": (
+        "Offer one concrete step at a time and ask before adding another.",
+        "Name what can wait; few things must be decided in the first days.",
+        "Offer to make lists or to draft messages, so that little has to be remembered.",
+    ),
+    "reflection": (
+        "Ask open questions about the person and let memories take their own order.",
+        "Allow mixed feelings: relief, anger and love may stand beside each other.",
+        "Do not look for a lesson in the loss; meaning is the mourner's to find.",
+    ),
+}
+PLATITUDES: Final = "Avoid consolations that explain the loss away or put an end date on grief."
+CUSTOMS: Final = "Mourning customs differ by culture, faith and family; ask rather than assume."
+HEARD_PLATITUDES: Final = (
+    "The message repeats consolations that others gave; do not agree with them on the mourner's behalf.",
+    "Acknowledge that well-meant phrases can hurt.",
+)
+CRISIS_FIRST: Final = "The message speaks of a danger to life: see to safety before anything about the loss."
+CRISIS_AFTER: Final = (
+    "Ask directly and calmly about thoughts of dying; asking does not plant the idea.",
+    "Hand over to a person: do not leave the conversation to an automatic reply.",
+)
+
+# actions 2.3: what 1.0.8 takes for a platitude, by substring
+_HEARD: Final = (
+    "better place", "in a better", "time heals all wounds", "i know how you feel", "at least", "should be over it",
+    "be strong", "move on", "it could be worse", "they lived a long life", "god has a plan",
+    "everything happens for a reason",
+)  # fmt: skip
+
+
+def care_notes(mode: str, message: str, *, crisis: bool) -> list[str]:
+    notes = [*BY_MODE[mode], PLATITUDES, CUSTOMS]
+    lowered = message.lower()
+    if any(phrase in lowered for phrase in _HEARD):
+        notes += HEARD_PLATITUDES
+    return [CRISIS_FIRST, *notes, *CRISIS_AFTER] if crisis else notes

@@ -1,0 +1,102 @@
+"""`comity actions` at the command line. The server itself is tried in tests/doors/actions."""
+
+import json
+
+import pytest
+
+from comity.config import AgentSettings
+
+SAMPLE = "tests.pipeline.actions.sample_plugin"
+
+
+def run(comity, name, given, *more):
+    return comity("actions", "run", name, "--input", given, "--plugin", SAMPLE, *more)
+
+
+def test_list_names_the_nine_and_what_a_plugin_adds(comity):
+    shown = comity("actions", "list", "--plugin", SAMPLE)
+    assert shown.code == 0
+    lines = shown.out.splitlines()
+    assert len(lines) == 1 + 9 + 3
+    assert lines[0].split() == ["action", "needs", "boundary"]
+    assert any(line.startswith("greet ") and "A sample" in line for line in lines)
+    told = json.loads(comity("actions", "list", "--json").out)["actions"]
+    assert len(told) == 9
+    assert all(one["inputSchema"]["type"] == "object" for one in told)
+
+
+def test_run_prints_what_an_action_says(comity):
+    shown = run(comity, "greet", '{"name":"Ada"}')
+    assert shown.code == 0
+    assert "Hello, Ada" in shown.out
+    assert "A sample; do not rely on it" in shown.out
+    data = json.loads(run(comity, "greet", '{"name":"Ada"}', "--json").out)
+    assert data["output"]["greeting"] == "Hello, Ada"
+
+
+def test_run_reads_its_input_from_a_pipe(comity, monkeypatch, tmp_path):
+    file = tmp_path / "input.json"
+    file.write_text('{"name":"Zoë"}', encoding="utf-8")
+    with file.open(encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert "Hello, Zoë" in run(comity, "greet", "-").out
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "code", "word"),
+    [
+        ("nobody", "{}", 1, "Unknown action: 'nobody'"),
+        ("greet", "{}", 1, "Required field 'name' is missing or empty"),
+        ("greet", "{", 2, "--input is no JSON"),
+        ("greet", "[]", 2, "--input must be a JSON object"),
+        ("work_hard", '{"do":"refuse"}', 1, "There is nothing to work on"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_a_sentence(comity, name, given, code, word):
+    refused = run(comity, name, given)
+    assert refused.code == code
+    assert word in refused.err
+    assert refused.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--strict", "--enhanced"], "exclude each other"),
+        (["--compat", "1.0", "--enhanced"], "exclude each other"),
+        (["--compat", "2.0"], "--compat knows 1.0 only, not '2.0'"),
+        (["--compat", ""], "--compat knows 1.0 only"),
+        (["--plugin", "no.such.module"], "the plugin no.such.module cannot be used"),
+        (["--enhanced", "list"], "write the options behind the word list"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(comity, arguments, word):
+    refused = comity("actions", *arguments)
+    assert refused.code == 2
+    assert word in refused.err
+
+
+def test_a_plugin_may_be_given_several_times(comity, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    text = """
+from comity.core.actions.action import Action, Contract, Outcome
+ANY = {"type": "object"}
+ACTION = Action(
+    name="second_of_mine",
+    contracts={"enhanced": Contract(skill="s", boundary="b", input_schema=ANY, output_schema=ANY)},
+    prepare=lambda _: lambda given, mode: Outcome(uncertainty="low", assumptions=["a"], output={"x": [1, {"y": 2}]}),
+)
+"""
+    (tmp_path / "another_plugin_of_tests.py").write_text(text, encoding="utf-8")
+    shown = run(comity, "second_of_mine", "{}", "--plugin", "another_plugin_of_tests")
+    assert shown.out.endswith("\nx\n- 1\n-\n  y: 2\n")
+
+
+def test_a_signed_call_reaches_an_action(comity, neighbourhood, tmp_path):
+    node = neighbourhood.node(tmp_path / "there", AgentSettings(behaviour="actions"))
+    asked = '{"action":"empathetic_reframe","input":{"message":"We cannot refund you"}}'
+    answered = comity("call", node.url, asked)
+    assert answered.code == 0, answered.err
+    reply = json.loads(answered.out)
+    assert reply["ok"] is True
+    assert "cannot refund" in reply["data"]["output"]["reframed_message"]

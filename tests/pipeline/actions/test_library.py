@@ -1,0 +1,48 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from comity.core.actions.registry import NAMES, built_in
+from comity.pipeline.actions.library import Library
+from comity.pipeline.actions.plugins import Plugin
+from tests.core.actions.driving import action
+
+
+def test_an_action_is_prepared_once_however_many_ask_at_once(tmp_path):
+    (tmp_path / "words.txt").write_bytes(b"data")
+    prepared = []
+    meeting = threading.Barrier(4)
+
+    def prepare(files):
+        prepared.append(dict(files))
+        return lambda given, mode: None
+
+    counted = action("counted", None, data=("words.txt",))
+    counted = type(counted)(name="counted", contracts=counted.contracts, prepare=prepare, data=("words.txt",))
+    library = Library("enhanced", [Plugin(action=counted, spec="x", folder=tmp_path)])
+
+    def ask():
+        meeting.wait()
+        return library.handler(counted)
+
+    with ThreadPoolExecutor(4) as pool:
+        handlers = {pool.submit(ask).result for _ in range(4)}
+        assert len({result() for result in handlers}) == 1
+    assert prepared == [{"words.txt": b"data"}]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_data_files_of_every_skill_are_there(name):
+    assert callable(Library("enhanced").handler(built_in(name)))
+
+
+def test_a_fault_is_told_to_the_log(caplog):
+    def handler(given, mode):
+        raise RuntimeError("why it broke")
+
+    broken = action("broken", handler)
+    library = Library("enhanced", [Plugin(action=broken, spec="x", folder=None)])
+    with pytest.raises(Exception, match="Internal error"):
+        library.calls.begin("broken", {})
+    assert "why it broke" in caplog.text

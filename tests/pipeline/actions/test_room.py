@@ -1,0 +1,48 @@
+import pytest
+
+from comity.core.actions.action import ActionError
+from comity.core.errors import NotFoundError, UnauthenticatedError
+from comity.pipeline.actions.library import Library
+from comity.pipeline.actions.plugins import load_plugins
+from comity.pipeline.actions.room import ActionsRoom, Invocation
+from comity.pipeline.actions.runner import Runner
+from comity.pipeline.room import Arrival
+from comity.store.audit_trail import log_of
+from comity.testing import running_node
+
+
+@pytest.fixture
+async def room():
+    runner = Runner(Library("enhanced", load_plugins(["tests.pipeline.actions.sample_plugin"])))
+    yield ActionsRoom(runner)
+    await runner.aclose()
+
+
+def arrival(action="greet", given=None, *, owner=True):
+    body = Invocation(action, {"name": "Ada"} if given is None else given)
+    return Arrival(door="test", peer="127.0.0.1", body=body, owner=owner)
+
+
+async def test_a_call_takes_the_walk_and_is_audited(room):
+    async with running_node() as node:
+        before = await node.store.end(log_of("main"))
+        data = await node.walk.take(room, arrival())
+        assert data["output"]["greeting"] == "Hello, Ada"
+        await node.store.commit()
+        assert await node.store.end(log_of("main")) == before + 1
+
+
+async def test_a_stranger_is_refused_before_anything_is_read(room):
+    async with running_node() as node:
+        with pytest.raises(UnauthenticatedError):
+            await node.walk.take(room, arrival(given=5, owner=False))
+
+
+@pytest.mark.parametrize(
+    ("action", "given", "refusal"),
+    [("greet", [], ActionError), ("greet", {}, ActionError), ("nobody", {}, NotFoundError)],
+)
+async def test_what_cannot_be_called_is_refused(room, action, given, refusal):
+    async with running_node() as node:
+        with pytest.raises(refusal):
+            await node.walk.take(room, arrival(action, given))
