@@ -19,6 +19,7 @@ from comity.core.errors import (
     TooLargeError,
     UnauthenticatedError,
 )
+from comity.core.mcp.refusals import McpError, NotAcceptableError
 from comity.core.wire import jsonrpc
 from comity.pipeline.envelopes.refusals import (
     BehaviourError,
@@ -47,6 +48,8 @@ _SPOKEN: dict[type[ComityError], tuple[int, int]] = {
     KeyRefusedError: _INTERNAL,
     StoreError: (503, jsonrpc.INTERNAL_ERROR),
     StoreFullError: (507, jsonrpc.INTERNAL_ERROR),
+    McpError: (400, jsonrpc.INVALID_REQUEST),
+    NotAcceptableError: (406, jsonrpc.INVALID_REQUEST),
     MisdirectedError: (421, -32052),
     VacantGoneError: (410, -32054),
     VacantAsleepError: (423, -32054),

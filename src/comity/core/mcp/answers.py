@@ -1,8 +1,8 @@
 """Answers as bytes: results and errors around the id they belong to."""
 
-from typing import Any
+from typing import Any, Final
 
-from comity.core.errors import ComityError, NotFoundError
+from comity.core.errors import ComityError, DeadlineError, NotFoundError, PeerError, RetryLaterError
 from comity.core.mcp import vcp_places
 from comity.core.mcp.methods import Server, Work, finished, resource_not_found
 from comity.core.mcp.refusals import McpError, invalid_params
@@ -11,6 +11,8 @@ from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import INTERNAL_ERROR, Id, RpcError, error_bytes
 
 INTERNAL = RpcError(INTERNAL_ERROR, "Internal error; the log of this node says why")
+_NOT_THE_ASKERS: Final = (DeadlineError, PeerError, RetryLaterError)
+"""Nothing was wrong with the request."""
 
 
 def around(id_: Id, result: bytes) -> bytes:
@@ -21,13 +23,12 @@ def around(id_: Id, result: bytes) -> bytes:
 
 def result_of(server: Server, work: Work, answer: Any, reply: Json | None = None) -> bytes:
     """`reply` is the word on a VCP hello that the request carried."""
-    result = finished(server, work.asker, work.shape(answer))
-    if reply is not None:
-        result = vcp_places.write_into_result(result, reply)
-    return strict_json.dumps(result)
+    return complete(server, work, work.shape(answer), reply)
 
 
-def input_required(server: Server, work: Work, asked: InputRequired, sealed: str | None) -> bytes:
+def input_required(
+    server: Server, work: Work, asked: InputRequired, sealed: str | None, reply: Json | None = None
+) -> bytes:
     result: Json = {
         "resultType": "input_required",
         "inputRequests": {
@@ -36,7 +37,13 @@ def input_required(server: Server, work: Work, asked: InputRequired, sealed: str
     }
     if sealed is not None:
         result["requestState"] = sealed
-    return strict_json.dumps(finished(server, work.asker, result))
+    return complete(server, work, result, reply)
+
+
+def complete(server: Server, work: Work, result: Json, reply: Json | None = None) -> bytes:
+    """A result that is in its shape already."""
+    whole = finished(server, work.asker, result)
+    return strict_json.dumps(whole if reply is None else vcp_places.write_into_result(whole, reply))
 
 
 def refusal(work: Work, error: Exception) -> RpcError:
@@ -45,6 +52,8 @@ def refusal(work: Work, error: Exception) -> RpcError:
         return error.rpc
     if isinstance(error, NotFoundError) and work.method == "resources/read":
         return resource_not_found(work.asker, str(work.params.get("uri"))).rpc
+    if isinstance(error, _NOT_THE_ASKERS):
+        return RpcError(INTERNAL_ERROR, error.message)
     if isinstance(error, ComityError):
         return invalid_params(error.message).rpc
     return INTERNAL

@@ -92,13 +92,14 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
         _find_mirrored(self.input_schema, (), found)
         return found
 
-    def to_json(self) -> Json:
+    def to_json(self, *, modern: bool) -> Json:
+        """Legacy clients know results that are objects only, and refuse the whole list otherwise."""
         shown: Json = {"name": self.name}
         if self.title:
             shown["title"] = self.title
         shown["description"] = self.description
         shown["inputSchema"] = dict(self.input_schema)
-        if self.output_schema is not None:
+        if self.output_schema is not None and (modern or self.output_schema.get("type") == "object"):
             shown["outputSchema"] = dict(self.output_schema)
         if self.annotations is not None:
             shown["annotations"] = dict(self.annotations)
@@ -261,9 +262,8 @@ class View:
         self.ready: dict[tuple[str, bool], bytes] = {}
         self._namespaces = namespaces
 
-    @functools.cached_property
-    def tools_json(self) -> Json:
-        shown: Json = {"tools": [tool.to_json() for tool in self.tools.values()]}
+    def tools_json(self, *, modern: bool) -> Json:
+        shown: Json = {"tools": [tool.to_json(modern=modern) for tool in self.tools.values()]}
         meta: Json = {}
         for namespace in self._namespaces:
             meta |= namespace.list_meta(self.selection)

@@ -13,7 +13,16 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
-from comity.core.mcp.catalog import Catalog, Completer, Selection, Tool, View, remedy_for
+from comity.core.mcp.catalog import (
+    Catalog,
+    Completer,
+    Selection,
+    Tool,
+    ToolAnswer,
+    ToolHandler,
+    View,
+    remedy_for,
+)
 from comity.core.mcp.context import LEVELS, Asker, Context
 from comity.core.mcp.refusals import (
     RESOURCE_NOT_FOUND,
@@ -188,7 +197,7 @@ def _discover(server: Server, _view: View, asker: Asker, _request: Request, _par
 
 
 def _tools_list(server: Server, view: View, asker: Asker, _request: Request, params: Json) -> Begun:
-    return _listed(server, view, asker, params, "tools", lambda: view.tools_json)
+    return _listed(server, view, asker, params, "tools", lambda: view.tools_json(modern=asker.modern))
 
 
 def _prompts_list(server: Server, view: View, asker: Asker, _request: Request, params: Json) -> Begun:
@@ -246,16 +255,16 @@ def _tools_call(_server: Server, view: View, asker: Asker, request: Request, par
         raise invalid_params("params.arguments must be an object")
     if tool.task == "required" and not (asker.modern and asker.has_extension(TASKS)):
         raise missing_capability(f"{name} runs as a task only", {"extensions": {TASKS: {}}})
+    handler = tool.handler
     try:
         complaint = tool.complain(arguments)
-    except Exception as fault:
-        raise McpError(INTERNAL_ERROR, f"the arguments of {name} could not be checked") from fault
+    except Exception as fault:  # noqa: BLE001 - a schema or a validator of a room that does not work
+        complaint, handler = None, _broken(fault)
     if complaint is not None:
         refused = failed(f"{name} cannot be called like this: {complaint}")
         if tool.render_invalid is not None:
             refused = tool.render_invalid(complaint)
         return _bytes(finished(_server, asker, refused.to_json()))
-    handler = tool.handler
     return Work(
         id=request.id,
         method=request.method,
@@ -268,6 +277,15 @@ def _tools_call(_server: Server, view: View, asker: Asker, request: Request, par
         tool=tool,
         deadline=tool.deadline,
     )
+
+
+def _broken(fault: Exception) -> ToolHandler:
+    """Fails where faults of handlers are answered and logged."""
+
+    def handler(_context: Context, _arguments: Json) -> ToolAnswer:
+        raise fault
+
+    return handler
 
 
 def _absent(view: View, name: str) -> ToolResult:

@@ -38,6 +38,19 @@ class McpError(ComityError):
         return status_of(self.rpc.code)
 
 
+class NotAcceptableError(McpError):
+    """The client takes neither of the two forms that answers have."""
+
+    code = "not_acceptable"
+
+    def __init__(self) -> None:
+        super().__init__(INVALID_REQUEST, "answers are application/json or text/event-stream; accept both")
+
+    @property
+    def status(self) -> int:
+        return 406
+
+
 def status_of(code: int) -> int:
     """Of a modern HTTP answer that carries this error."""
     return _STATUS.get(code, 400)

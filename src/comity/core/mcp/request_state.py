@@ -14,6 +14,7 @@ from typing import Any, Final
 from comity.core.errors import MalformedError
 from comity.core.mcp.refusals import invalid_params
 from comity.core.wire import strict_json
+from comity.core.wire.canonical import envelope_form
 
 LIFETIME: Final = 600.0
 KEY_BYTES: Final = 32
@@ -52,6 +53,8 @@ class Sealer:
 
 
 def binding(owner: str, method: str, params: dict[str, Any]) -> bytes:
-    """What a state is good for: this owner, this request, apart from what changes between rounds."""
+    """What a state is good for: this owner, this request, apart from what changes between rounds. Members may
+    come in another order: the client may have built the request anew.
+    """
     same = {k: v for k, v in params.items() if k not in ("_meta", "inputResponses", "requestState")}
-    return sha256(jcs([owner, method, same])).digest()
+    return sha256(envelope_form([owner, method, same])).digest()

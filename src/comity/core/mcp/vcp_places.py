@@ -37,6 +37,15 @@ class Negotiated(Struct, frozen=True, kw_only=True):
         return replace(asker, active=active, vcp=self.session, token_prefix=self.token_prefix)
 
 
+def not_negotiated(why: str) -> Negotiated:
+    """For a hello that could not be looked at: the request goes on as if it had said none (mcp 2.3)."""
+    reply = {"type": "vcp-error", "code": "INTERNAL_ERROR", "message": why, "retry_after": None}
+    return Negotiated(reply=reply)
+
+
+NOT_NEGOTIATED: Final = not_negotiated("The hello could not be negotiated; the log of this node says why")
+
+
 def hello_in_initialize(params: Mapping[str, Any]) -> Any:
     """None where there is none."""
     options, capabilities = params.get("initializationOptions"), params.get("capabilities")

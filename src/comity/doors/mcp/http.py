@@ -12,7 +12,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import MOST_RUNNING
 from comity.core.mcp.http_rules import McpHeaders
 from comity.core.mcp.methods import Work, begin
-from comity.core.mcp.refusals import McpError, invalid_params, invalid_request
+from comity.core.mcp.refusals import McpError, NotAcceptableError, invalid_params, invalid_request
 from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.revisions import BATCHES
 from comity.core.mcp.session import KEPT_METHODS, Session, introduced, welcome
@@ -42,13 +42,15 @@ from comity.doors.http.asgi import (
     when_to_retry,
 )
 from comity.doors.http.guard import peer_of
-from comity.doors.mcp.http_response import NOT_ACCEPTABLE, Responder, cancelled, refuse, spoken
+from comity.doors.mcp.http_response import Responder, cancelled, refuse, spoken
 from comity.doors.mcp.stream import Negotiate
 from comity.pipeline.mcp.calls import Calls, Outcome
 from comity.pipeline.mcp.events import EventStream
 from comity.pipeline.mcp.sessions import STANDING, HttpSession, Sessions
 
 log = logging.getLogger("comity.mcp")
+
+_T = TypeVar("_T")
 
 MCP_PATH: Final = "/mcp"
 PRIMED: Final = "2025-11-25"
@@ -201,7 +203,7 @@ class _Exchange:
         if accepted is None or "*/*" in accepted:
             return
         if "application/json" not in accepted or "text/event-stream" not in accepted:
-            raise NOT_ACCEPTABLE
+            raise NotAcceptableError
 
     async def _initialize(self, headers: McpHeaders, request: Request) -> None:
         if headers.session is not None:
@@ -301,7 +303,7 @@ class _Exchange:
     async def _get(self, headers: McpHeaders) -> None:
         accepted = header(self._scope, b"accept") or "*/*"
         if "text/event-stream" not in accepted and "*/*" not in accepted:
-            raise NOT_ACCEPTABLE
+            raise NotAcceptableError
         assert headers.session is not None
         held = await self._behind.sessions.get(headers.session, self._owner)
         stream, after = held.standing, held.standing.last
@@ -353,11 +355,16 @@ async def _into(
         stream.end()
 
 
-def _run[T](held: HttpSession, work: Work, running: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+def _run(held: HttpSession, work: Work, running: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
     """As one of the calls of its session, which the client can cancel and which end with it."""
     task = asyncio.ensure_future(running)
     held.running[work.id] = work, task
-    task.add_done_callback(lambda _: held.running.pop(work.id, None))
+
+    def over(_: object) -> None:
+        if held.running.get(work.id, (None, None))[1] is task:  # a cancelled one may have a successor
+            del held.running[work.id]
+
+    task.add_done_callback(over)
     return task
 
 

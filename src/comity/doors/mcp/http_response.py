@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from comity.core.mcp import sse
 from comity.core.mcp.answers import around, refused
-from comity.core.mcp.refusals import McpError, status_of
-from comity.core.wire import jsonrpc
+from comity.core.mcp.refusals import status_of
 from comity.core.wire.jsonrpc import Id, Request, RpcError
 from comity.doors.http.asgi import Headers, Receive, Send, answer
 from comity.pipeline.mcp.calls import Outcome
@@ -123,16 +122,3 @@ async def cancelled(task: "asyncio.Future[Any]") -> None:
 
 async def refuse(send: Send, id_: Id | None, error: RpcError, status: int, headers: Headers = ()) -> None:
     await answer(send, status, refused(id_, error), headers=headers)
-
-
-class NotAcceptableError(McpError):
-    code = "not_acceptable"
-
-    @property
-    def status(self) -> int:
-        return 406
-
-
-NOT_ACCEPTABLE = NotAcceptableError(
-    jsonrpc.INVALID_REQUEST, "answers are application/json or text/event-stream; accept both"
-)

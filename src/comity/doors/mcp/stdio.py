@@ -1,7 +1,8 @@
 """MCP on standard input and output.
 
 The two descriptors are taken away from everybody else first: whatever prints writes to standard error, and
-cannot break the stream. Pipes, sockets and terminals are read as they become ready, files by a thread.
+cannot break the stream. Pipes, sockets and terminals are read as they become ready, all else by a thread. What
+they share with others, that they do not block, is put back in the end.
 """
 
 import asyncio
@@ -23,16 +24,16 @@ MOST_UNREAD: Final = 1 << 20
 class ClaimedStdio:
     def __init__(self) -> None:
         self.input, self.output = os.dup(0), os.dup(1)
+        self._blocking = {one: os.get_blocking(one) for one in (self.input, self.output)}
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)
         os.dup2(2, 1)
 
-    def give_back(self) -> None:
-        os.dup2(self.input, 0)
-        os.dup2(self.output, 1)
-        os.close(self.input)
-        os.close(self.output)
+    def leave(self) -> None:
+        """As they were found: a terminal is not ours alone."""
+        for descriptor, blocking in self._blocking.items():
+            os.set_blocking(descriptor, blocking)
 
 
 class Outflow:
@@ -75,8 +76,10 @@ class Outflow:
         return not self._drained.is_set()
 
     async def finish(self, patience: float) -> None:
-        """Give what is left a moment to leave."""
-        if self._waiting:
+        """Give what is left time to leave, as long as the client reads any of it."""
+        left = -1
+        while self._waiting and len(self._waiting) != left:
+            left = len(self._waiting)
             self._drained.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._drained.wait(), patience)
@@ -119,32 +122,47 @@ class Outflow:
 async def serve_stdio(open_stream: Callable[[Callable[[bytes], None]], McpStream]) -> None:
     """Until the input ends, the client says exit, or somebody sends SIGTERM or SIGINT."""
     claimed = ClaimedStdio()
+    try:
+        await _serve(claimed, open_stream)
+    finally:
+        claimed.leave()
+        sys.stderr.flush()
+
+
+async def _serve(claimed: ClaimedStdio, open_stream: Callable[[Callable[[bytes], None]], McpStream]) -> None:
     outflow = Outflow(claimed.output)
     stream = open_stream(outflow.write)
+    stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for asked in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):  # Windows has Ctrl-C only
-            loop.add_signal_handler(asked, stream.exit_asked.set)
+            loop.add_signal_handler(asked, stopped.set)
     reading = asyncio.ensure_future(_read(claimed.input, stream, outflow))
-    leaving = asyncio.ensure_future(stream.exit_asked.wait())
-    await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
-    patience = LAST_MOMENT if reading.done() else 0.0
-    for task in (reading, leaving):
-        task.cancel()
-    await asyncio.wait((reading, leaving))
-    await stream.close(patience)
+    ends = (reading, *map(asyncio.ensure_future, (stream.exit_asked.wait(), stopped.wait())))
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for end in ends:
+        end.cancel()
+    await asyncio.wait(ends)
+    await stream.close(0.0 if stopped.is_set() else LAST_MOMENT)
     await outflow.finish(LAST_MOMENT)
-    sys.stderr.flush()
+    if not reading.cancelled():
+        reading.result()
 
 
 async def _read(descriptor: int, stream: McpStream, outflow: Outflow) -> None:
-    if stat.S_ISREG(os.fstat(descriptor).st_mode) or sys.platform == "win32":
+    if _tells_when_ready(descriptor):
+        await _read_when_ready(descriptor, stream, outflow)
+    else:
         while data := await asyncio.to_thread(os.read, descriptor, CHUNK):
             stream.receive(data)
             await outflow.ready()
-    else:
-        await _read_when_ready(descriptor, stream, outflow)
     stream.end()
+
+
+def _tells_when_ready(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    pollable = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+    return pollable and sys.platform != "win32"
 
 
 async def _read_when_ready(descriptor: int, stream: McpStream, outflow: Outflow) -> None:

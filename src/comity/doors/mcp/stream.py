@@ -2,7 +2,8 @@
 
 - All that one read brought is answered in one write; an answer that comes later leaves with whatever else is
   ready in the same turn of the loop.
-- Calls run side by side. When the stream ends, those that still run get a moment to finish.
+- Calls run side by side. When the stream ends, those that still run get a moment to finish; then what the
+  connection has opened is ended.
 - A client that does not read what it asked for is not read from either.
 """
 
@@ -12,13 +13,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack
 from typing import Any, Final
 
+from comity.core.errors import OverloadedError
 from comity.core.mcp.answers import INTERNAL
 from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import Answered, Conversation, Drop, Effect, Exit, Greet, Shutdown
-from comity.core.mcp.methods import Work
+from comity.core.mcp.methods import Listen, Work
 from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.session import Session, notification
-from comity.core.mcp.vcp_places import Negotiated
+from comity.core.mcp.vcp_places import NOT_NEGOTIATED, Negotiated
 from comity.core.wire.jsonrpc import Incoming
 from comity.core.wire.rpc_stream import RpcStream
 from comity.pipeline.mcp.calls import Calls, Outcome
@@ -67,8 +69,11 @@ class McpStream:
         self._take(self._stream.end())
 
     async def close(self, patience: float = LAST_MOMENT) -> None:
-        if self._tasks and patience:
-            await asyncio.wait(self._tasks, timeout=patience)
+        ending = [
+            task for task, work in self._tasks.items() if work is None or not isinstance(work.special, Listen)
+        ]
+        if ending and patience:
+            await asyncio.wait(ending, timeout=patience)
         self._questions.abandon()
         for task in self._tasks:
             task.cancel()
@@ -76,6 +81,8 @@ class McpStream:
             await asyncio.wait(self._tasks)
         self._open.close()
         self._flush()
+        if self._shutdown is not None:
+            await self._shutdown()
 
     def _take(self, messages: Any) -> None:
         self._reading = True
@@ -127,7 +134,11 @@ class McpStream:
             self.send(done)
 
     async def _greet(self, greet: Greet) -> None:
-        negotiated = await self._negotiate(greet.hello, greet.asker)
+        try:
+            negotiated = await self._negotiate(greet.hello, greet.asker)
+        except Exception:  # whoever said hello waits for an answer, and what he says next waits with him
+            log.exception("a hello could not be negotiated")
+            negotiated = NOT_NEGOTIATED
         for effect in self._conversation.greeted(greet, negotiated):
             self._do(effect)
         self._stream.batches = self._conversation.batches
@@ -136,7 +147,9 @@ class McpStream:
     def _drop(self, work: Work) -> None:
         for task, its in self._tasks.items():
             if its is work:
-                task.cancel()
+                asyncio.get_running_loop().call_soon(
+                    task.cancel
+                )  # after it has begun: only then it cleans up
                 return
 
     def _later(self, coroutine: Any, work: Work | None) -> None:
@@ -168,7 +181,10 @@ class McpStream:
         self._flush_due = False
         if self._conversation.initialized and not self._told:
             self._told = True
-            self._open.enter_context(self._calls.changes.told(self._wants, self._hear))
+            try:
+                self._open.enter_context(self._calls.changes.told(self._wants, self._hear))
+            except OverloadedError as full:
+                log.warning("a client will not hear of changes: %s", full)
         if self._ready:
             ready, self._ready = self._ready, []
             encode = self._stream.encode

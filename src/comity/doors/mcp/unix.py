@@ -1,6 +1,7 @@
 """MCP on a Unix socket in the data folder: how `comity mcp` of the same user joins a running node.
 
-Who can open the socket is the owner: it lies in a folder closed to others and is closed to others itself.
+Who can open the socket is the owner: it lies in a folder closed to others, which whoever starts it has made sure
+of, and is closed to others itself.
 """
 
 import asyncio
@@ -8,6 +9,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +20,7 @@ from comity.core.mcp.catalog import Selection
 from comity.core.peering.demands import Demands
 from comity.doors.mcp.opening import LONGEST_LINE, Opened, line_of, read_opening
 from comity.doors.mcp.stdio import CHUNK, MOST_UNREAD
-from comity.doors.mcp.stream import McpStream
+from comity.doors.mcp.stream import LAST_MOMENT, McpStream
 
 log = logging.getLogger("comity.mcp")
 
@@ -48,15 +50,13 @@ class McpSocket:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """The folder is claimed, so a socket that is there is history."""
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        """The data folder is claimed, so a socket that is there is history."""
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
-        before = os.umask(0o177)
-        try:
-            self._server = await asyncio.start_unix_server(self._connected, self._path, limit=CHUNK)
-        finally:
-            os.umask(before)
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(os.fsencode(self._path))
+        self._path.chmod(0o600)  # until here its folder has kept others out
+        self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=CHUNK)
 
     async def stop(self) -> None:
         self._server.close()
@@ -73,17 +73,17 @@ class McpSocket:
         self._connections.add(task)
         try:
             await self._serve(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError) as end:
+        except (ConnectionError, TimeoutError) as end:
             log.debug("a connection on the socket ended: %s", end)
         except asyncio.CancelledError:
             pass  # the node stops
         finally:
             self._connections.discard(task)
-            writer.close()
+            await _let_go(writer)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_OPENING_SECONDS):
-            line = await reader.readline()
+            line = await _first_line(reader)
         try:
             if len(self._connections) > MOST_CONNECTIONS:
                 raise OverloadedError(f"{MOST_CONNECTIONS} clients are connected to this node; close one")
@@ -106,21 +106,38 @@ class McpSocket:
     async def _converse(
         self, stream: McpStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        """Until the client says exit or sends nothing more; what it has asked for gets a moment then."""
         leaving = asyncio.ensure_future(stream.exit_asked.wait())
+        reading = asyncio.ensure_future(reader.read(CHUNK))
         try:
-            while not leaving.done():
-                reading = asyncio.ensure_future(reader.read(CHUNK))
+            while True:
                 await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
-                if not reading.done():
-                    reading.cancel()
+                if leaving.done():
                     break
                 data = reading.result()
                 if not data:
                     stream.end()
-                    await stream.close()
                     break
                 stream.receive(data)
                 await writer.drain()
+                reading = asyncio.ensure_future(reader.read(CHUNK))
         finally:
             leaving.cancel()
-        await writer.drain()
+            reading.cancel()
+        await stream.close()
+
+
+async def _first_line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError:  # the buffer is full and there is no end of the line in it
+        return b" " * (LONGEST_LINE + 1)
+
+
+async def _let_go(writer: asyncio.StreamWriter) -> None:
+    """What was written may still leave, if the client reads it."""
+    writer.close()
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        async with asyncio.timeout(LAST_MOMENT):
+            await writer.wait_closed()
+    writer.transport.abort()
