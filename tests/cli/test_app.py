@@ -37,6 +37,7 @@ def test_help_loads_no_room_and_no_heavy_library(program):
         "comity.cli.help",
         "comity.core",
         "comity.core.errors",
+        "comity.release",
     }
 
 
