@@ -57,6 +57,7 @@ from comity.keys.tokens import TOKEN_FILE, load_or_create_token, same_token
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
 from comity.node_mcp import McpSide
 from comity.pipeline.actions.library import Library
+from comity.pipeline.actions.plugins import announced_plugins
 from comity.pipeline.actions.runner import Runner
 from comity.pipeline.envelopes.room import EnvelopeRoom
 from comity.pipeline.housekeeping import keep_house
@@ -203,7 +204,9 @@ class Node:
             keep_house(self._clock, [(_REFUSALS_EVERY, self._write_refusals), (_PRUNE_EVERY, self._forget)])
         )
         self._opened.push_async_callback(_end, housekeeping)
-        self.actions = Runner(Library("enhanced"), Pages(allow=self.settings.dispatch.allowed_hosts))
+        plugins = await asyncio.to_thread(announced_plugins, self.notices.append)
+        pages = Pages(allow=self.settings.dispatch.allowed_hosts)
+        self.actions = Runner(Library("enhanced", plugins), pages)
         self._opened.push_async_callback(self.actions.aclose)
         self._opened.push_async_callback(self._dismiss_agent)  # after the doors: they may still need it
 
@@ -342,7 +345,9 @@ class Node:
                 mcp_socket=await self._open_socket(),
             )
         )
-        self._opened.callback(self.mcp.changes.closing.set)  # subscriptions end before the doors wait for them
+        self._opened.callback(
+            self.mcp.changes.closing.set
+        )  # subscriptions end before the doors wait for them
         self._opened.callback(self._claim.withdraw)
 
     async def _open_socket(self) -> str:

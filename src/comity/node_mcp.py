@@ -5,18 +5,20 @@ client that starts `comity mcp` has its answer before the database is there.
 """
 
 import hashlib
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from comity.core.clock import Clock
+from comity.core.errors import ComityError, StoreError
 from comity.core.guard.audit import AuditLevel
 from comity.core.mcp.catalog import Catalog, Selection, Tool
 from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import Conversation
 from comity.core.mcp.methods import Server
 from comity.core.mcp.request_state import Sealer
-from comity.core.mcp.vcp_places import EXTENSION, Negotiated
+from comity.core.mcp.vcp_places import EXTENSION, NOT_NEGOTIATED, Negotiated, not_negotiated
 from comity.core.negotiation.versions import DEFAULT_VERSIONS
 from comity.core.peering.profiles import VDO_TOOLS
 from comity.doors.mcp.stream import McpStream
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from comity.pipeline.actions.runner import Runner
     from comity.pipeline.vcp.over_mcp import VcpOverMcp
     from comity.pipeline.walk import Walk
+
+log = logging.getLogger("comity.mcp")
 
 LOCAL_OWNER: Final = "local"
 
@@ -117,7 +121,11 @@ class McpSide:
         )
 
     async def negotiate(self, hello: object, asker: Asker) -> Negotiated:
-        return await (await self._opened()).vcp_over_mcp.negotiate(hello, asker)
+        try:
+            return await (await self._opened()).vcp_over_mcp.negotiate(hello, asker)
+        except ComityError as refusal:  # MCP goes on without (mcp 2.3)
+            log.warning("a hello could not be negotiated: %s", refusal)
+            return NOT_NEGOTIATED if isinstance(refusal, StoreError) else not_negotiated(refusal.message)
 
     async def close(self) -> None:
         """Subscriptions end in order; what still runs as a task has failed. The store must be open."""

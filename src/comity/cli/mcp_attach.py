@@ -144,18 +144,17 @@ class _Pump:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[int]:
-    """A descriptor that can be read from once SIGTERM or SIGINT has come."""
+    """A descriptor that can be read from once SIGTERM or SIGINT has come. After that they change nothing."""
     heard, teller = os.pipe()
     os.set_blocking(teller, False)
-    before = {
-        asked: signal.signal(asked, lambda *_: os.write(teller, b"."))
-        for asked in (signal.SIGTERM, signal.SIGINT)
-    }
+    both = (signal.SIGTERM, signal.SIGINT)
+    for asked in both:
+        signal.signal(asked, lambda *_: os.write(teller, b"."))
     try:
         yield heard
     finally:
-        for asked, handler in before.items():
-            signal.signal(asked, handler)
+        for asked in both:
+            signal.signal(asked, signal.SIG_IGN)
         os.close(heard)
         os.close(teller)
 

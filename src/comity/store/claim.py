@@ -61,6 +61,10 @@ class FolderClaim:
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, msgspec.json.encode(node), 0)
 
+    def withdraw(self) -> None:
+        """Still ours, and nobody is to come any more."""
+        os.ftruncate(self._file, 0)
+
     def release(self) -> None:
         file, self._file = self._file, -1  # a number that was closed may already be somebody else's file
         if file >= 0:

@@ -6,6 +6,7 @@
 import asyncio
 import contextlib
 import os
+import sys
 from types import SimpleNamespace
 
 from comity.core.errors import InvalidError, NotFoundError
@@ -67,6 +68,11 @@ class Workshop:
             ),
             Resources(
                 room="shop",
+                owns=lambda uri: uri == "shop://odd" and self._break(uri),
+                read=lambda _c, uri: Contents([{"uri": uri, "text": "never"}]),
+            ),
+            Resources(
+                room="shop",
                 owns=lambda uri: uri.startswith("shop://private/"),
                 read=lambda _c, uri: Contents([{"uri": uri, "text": "calm"}]),
                 list=lambda _c: [{"uri": "shop://private/state", "name": "state"}],
@@ -102,12 +108,13 @@ class Workshop:
             tally=lambda *entry: self.audited.append(entry),
         )
 
-    def stream(self, write, *, selection=None, limit=LIMIT):
+    def stream(self, write, *, selection=None, limit=LIMIT, **options):
         conversation = Conversation(self.server, selection or Selection(), owner="local", peer="127.0.0.1")
-        return McpStream(self.calls, conversation, limit=limit, write=write, negotiate=negotiate)
+        options.setdefault("negotiate", negotiate)
+        return McpStream(self.calls, conversation, limit=limit, write=write, **options)
 
-    def endpoint(self, store, **settings):
-        sessions = Sessions(store, SystemClock(), self.changes, idle=settings.pop("idle", 60.0), **settings)
+    def endpoint(self, store, *, clock=None, idle=60.0, **settings):
+        sessions = Sessions(store, clock or SystemClock(), self.changes, idle=idle, **settings)
         return McpEndpoint(calls=self.calls, sessions=sessions, negotiate=negotiate, body_limit=LIMIT)
 
     def _tools(self):  # noqa: C901 - a list of tools is as long as it is
@@ -135,6 +142,17 @@ class Workshop:
                 context.log("info", {"step": step}, "shop")
                 await asyncio.sleep(0)
             return said("three steps")
+
+        async def slowly(context, _arguments):
+            context.progress(1, 2)
+            await self.gate.wait()
+            context.progress(2, 2)
+            self.called.append("slowly")
+            return said("slow and done")
+
+        def open_gate(_context, _arguments):
+            self.gate.set()
+            return said("open")
 
         async def ask(context, _arguments):
             answers = await context.ask({"who": InputRequest("elicitation/create", NAME)})
@@ -170,6 +188,16 @@ class Workshop:
             context.state["text"] = arguments["text"]
             return said(before)
 
+        async def shout(_context, arguments):
+            print(arguments["text"])
+            sys.stdout.flush()
+            os.write(1, b"and again\n")
+            os.read(0, 1)
+            return said("shouted")
+
+        def repeat(_context, arguments):
+            return said("x" * arguments["times"])
+
         def mirrored(_context, arguments):
             return said(arguments["region"])
 
@@ -178,6 +206,8 @@ class Workshop:
             tool(echo, input_schema=CLOSED),
             tool(wait),
             tool(steps),
+            tool(slowly),
+            tool(open_gate),
             tool(ask),
             tool(sample),
             tool(measure, input_schema=TEXT, output_schema=ANSWER),
@@ -186,10 +216,16 @@ class Workshop:
             tool(crash),
             tool(add),
             tool(remember, input_schema=TEXT),
+            tool(shout, input_schema=TEXT),
+            tool(repeat),
+            tool(echo, name="odd", validator=self._break),
             tool(mirrored, input_schema={"type": "object", "properties": region, "required": ["region"]}),
             tool(echo, name="feel", extension=PERSONAL, input_schema=TEXT),
             tool(wait, name="brief", deadline=0.05),
         ]
+
+    def _break(self, _arguments):
+        raise RuntimeError("the secret is 42")
 
     async def _shelf(self, _context, uri):
         await asyncio.sleep(0)
@@ -212,7 +248,8 @@ async def negotiate(hello, _asker):
 async def over_http(workshop=None, *, store=None, **settings):
     """The workshop at an address of this machine: `url`, `workshop` and `store`."""
     workshop = workshop or Workshop()
-    store = store or MemoryStore(SystemClock(), trail=AuditTrail("main", SigningKey.from_seed(b"s" * 32)))
+    trail = AuditTrail("main", SigningKey.from_seed(b"s" * 32))
+    store = store or MemoryStore(settings.get("clock") or SystemClock(), trail=trail)
     endpoint = workshop.endpoint(store, **settings)
     server = HttpServer("127.0.0.1", 0, cert=None, key=None)
     await server.start(endpoint, shutdown_seconds=0.5)

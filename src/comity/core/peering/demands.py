@@ -6,7 +6,9 @@ from comity.core.errors import ConfigError, ForbiddenError
 
 
 class Demands(Struct, frozen=True, kw_only=True):
-    """No stream ids named: every peer may join. The secret is what join tokens are made and checked with."""
+    """No stream ids named: every peer may join. The secret is what join tokens are made and checked with; an
+    empty one is none.
+    """
 
     join_token_secret: str | None = None
     enforce_join_token: bool = False
@@ -24,12 +26,13 @@ class Demands(Struct, frozen=True, kw_only=True):
             allowed = tuple(name for name in allowed if name in more.allow_peer_stream_ids)
             if not allowed:
                 raise ForbiddenError("no peer is allowed by both the node and this connection")
-        if self.join_token_secret and more.join_token_secret not in (None, self.join_token_secret):
+        mine, theirs = self.join_token_secret, more.join_token_secret
+        if mine and theirs and mine != theirs:
             raise ForbiddenError(
                 "the node checks join tokens with another secret; leave --join-token-secret out"
             )
         return Demands(
-            join_token_secret=self.join_token_secret or more.join_token_secret,
+            join_token_secret=mine or theirs or None,
             enforce_join_token=self.enforce_join_token or more.enforce_join_token,
             require_session_mac=self.require_session_mac or more.require_session_mac,
             allow_peer_stream_ids=allowed,

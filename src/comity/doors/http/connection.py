@@ -33,6 +33,7 @@ BODY_BYTES = 4096
 DISCARD_LIMIT = 1024 * 1024
 LINGER_SECONDS = 2.0
 _LOOKS_PER_PATIENCE = 4
+_HEAD_BEGINS = b"HTTP/1.1 "
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -270,21 +271,34 @@ class HttpConnection(HttpToolsProtocol):
 
 
 class _Courteous(asyncio.Transport):
-    """The transport as the rest of the server sees it: the connection decides how it is closed."""
+    """The transport as the rest of the server sees it: the connection decides how it is closed, and the head
+    of an answer waits for its body until the end of this turn of the loop. One call to the system for both
+    is a tenth of what a small answer costs.
+    """
 
     def __init__(self, inner: asyncio.Transport, connection: HttpConnection) -> None:
         super().__init__()
         self._inner = inner
         self._connection = connection
+        self._head = b""
+        self._at_the_latest: asyncio.Handle | None = None
 
     def close(self) -> None:
+        self._send_head()
         self._connection.close(self._inner)
 
     def is_closing(self) -> bool:
         return self._connection.lingers or self._inner.is_closing()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if not self._connection.lingers:
+        if self._connection.lingers:
+            return
+        if self._head:
+            self._inner.writelines((self._take_head(), data))
+        elif isinstance(data, bytes) and data.startswith(_HEAD_BEGINS):
+            self._head = data
+            self._at_the_latest = self._connection.loop.call_soon(self._send_head)
+        else:
             self._inner.write(data)
 
     def abort(self) -> None:
@@ -294,6 +308,7 @@ class _Courteous(asyncio.Transport):
         return self._inner.can_write_eof()
 
     def write_eof(self) -> None:
+        self._send_head()
         self._inner.write_eof()
 
     def pause_reading(self) -> None:
@@ -307,3 +322,13 @@ class _Courteous(asyncio.Transport):
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._inner.set_protocol(protocol)
+
+    def _take_head(self) -> bytes:
+        head, self._head = self._head, b""
+        if self._at_the_latest is not None:
+            self._at_the_latest.cancel()
+        return head
+
+    def _send_head(self) -> None:
+        if self._head and not self._inner.is_closing():
+            self._inner.write(self._take_head())

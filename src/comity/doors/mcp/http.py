@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from comity.core.errors import ComityError, TooLargeError
+from comity.core.errors import ComityError
 from comity.core.mcp import http_rules, modern, sse, vcp_places
-from comity.core.mcp.answers import around, refused
+from comity.core.mcp.answers import INTERNAL, around, refused
 from comity.core.mcp.catalog import Selection
 from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import MOST_RUNNING
@@ -30,7 +30,7 @@ from comity.core.mcp.revisions import BATCHES
 from comity.core.mcp.session import KEPT_METHODS, Session, introduced, welcome
 from comity.core.mcp.vcp_places import Negotiated
 from comity.core.wire import jsonrpc
-from comity.core.wire.jsonrpc import Batch, Incoming, Invalid, Notification, Request, Response, RpcError
+from comity.core.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
 from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.http.asgi import (
     Disconnected,
@@ -53,6 +53,7 @@ log = logging.getLogger("comity.mcp")
 _T = TypeVar("_T")
 
 MCP_PATH: Final = "/mcp"
+SERVER_ERROR: Final = 500
 PRIMED: Final = "2025-11-25"
 """Since this revision streams begin with an event that has only an id."""
 
@@ -66,21 +67,25 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
     owner_of: Callable[[Scope], str] = lambda _scope: "local"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = _Exchange(self, scope, receive, send)
         try:
-            await _Exchange(self, scope, receive, send).serve()
+            await exchange.serve()
         except Disconnected:
             return
         except McpError as refusal:
-            await refuse(send, None, refusal.rpc, refusal.status)
-        except TooLargeError as refusal:
-            await refuse(send, None, invalid_request(refusal.message).rpc, http_status(refusal))
+            await refuse(send, exchange.asked, refusal.rpc, refusal.status)
         except ComityError as refusal:
-            error = RpcError(jsonrpc.INVALID_REQUEST, sentence_for_strangers(refusal))
-            await refuse(send, None, error, http_status(refusal), [*when_to_retry(refusal)])
+            status = http_status(refusal)
+            code = jsonrpc.INVALID_REQUEST if status < SERVER_ERROR else jsonrpc.INTERNAL_ERROR
+            error = RpcError(code, sentence_for_strangers(refusal))
+            await refuse(send, exchange.asked, error, status, [*when_to_retry(refusal)])
+        except Exception:  # a room that breaks where nobody expects it
+            log.exception("a message could not be answered")
+            await refuse(send, exchange.asked, INTERNAL, SERVER_ERROR)
 
 
 class _Exchange:
-    """One HTTP request and its response."""
+    """One HTTP request and its response. `asked` is the id that an answer has to carry."""
 
     def __init__(self, behind: McpEndpoint, scope: Scope, receive: Receive, send: Send) -> None:
         self._behind = behind
@@ -89,6 +94,7 @@ class _Exchange:
         self._peer = peer_of(scope)
         self._respond = Responder(receive, send)
         self._owner = behind.owner_of(scope)
+        self.asked: Id | None = None
 
     async def serve(self) -> None:
         method = self._scope["method"]
@@ -119,6 +125,8 @@ class _Exchange:
         body = await read_body(self._scope, self._receive, self._behind.body_limit)
         headers = http_rules.read_headers(self._scope["headers"])
         message = jsonrpc.parse(body, batches=not headers.modern)
+        if isinstance(message, Request):
+            self.asked = message.id
         if isinstance(message, Invalid):
             await self._respond.refuse(message.id, message.error, 400)
         elif headers.modern:
@@ -134,12 +142,8 @@ class _Exchange:
             return
         if not isinstance(message, Request):
             raise invalid_request("a modern client sends one request at a time, and no responses")
-        try:
-            asker, reply = await self._asker(headers, message)
-            begun = self._begin(headers, message, asker)
-        except McpError as refusal:
-            await self._respond.refuse(message.id, refusal.rpc, refusal.status)
-            return
+        asker, reply = await self._asker(headers, message)
+        begun = self._begin(headers, message, asker)
         if isinstance(begun, bytes):
             if reply is not None:
                 begun = vcp_places.write_into_bytes(begun, reply)
@@ -183,10 +187,7 @@ class _Exchange:
                 await self._initialize(headers, message)
                 return
         if headers.session is None:
-            id_ = message.id if isinstance(message, Request) else None
-            error = invalid_request("send initialize first, then its Mcp-Session-Id with each message").rpc
-            await self._respond.refuse(id_, error, 400)
-            return
+            raise invalid_request("send initialize first, then its Mcp-Session-Id with each message")
         held = await self._behind.sessions.get(headers.session, self._owner)
         if isinstance(message, Batch):
             if held.session.asker.version not in BATCHES:
@@ -245,8 +246,8 @@ class _Exchange:
         work = _run(held, begun, _into(stream, request, outcome))
         primed = held.session.asker.version >= PRIMED
         await self._respond.until_done(request, stream, work, with_ids=True, primed=primed)
-        if stream.ended and not stream.streamed:
-            held.forget_stream(stream)
+        if not stream.streamed:  # nobody has an id to come back to it with
+            work.add_done_callback(lambda _: held.forget_stream(stream))
 
     async def _batch(self, held: HttpSession, batch: Batch) -> None:
         """Its answers leave together. What it asks to be told meanwhile goes to the standing stream."""

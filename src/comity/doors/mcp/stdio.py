@@ -24,7 +24,9 @@ MOST_UNREAD: Final = 1 << 20
 class ClaimedStdio:
     def __init__(self) -> None:
         self.input, self.output = os.dup(0), os.dup(1)
-        self._blocking = {one: os.get_blocking(one) for one in (self.input, self.output)}
+        self._blocking: dict[int, bool] = {}
+        if sys.platform != "win32":
+            self._blocking = {one: os.get_blocking(one) for one in (self.input, self.output)}
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)
@@ -47,7 +49,7 @@ class Outflow:
         self._callbacks: list[Callable[[], None]] = []
         self._watched = False
         self._broken = False
-        with contextlib.suppress(OSError):
+        if sys.platform != "win32":  # there a write waits for its reader
             os.set_blocking(descriptor, False)
 
     def write(self, data: bytes) -> None:
@@ -71,8 +73,7 @@ class Outflow:
     def when_drained(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)
 
-    @property
-    def clogged(self) -> bool:
+    def is_clogged(self) -> bool:
         return not self._drained.is_set()
 
     async def finish(self, patience: float) -> None:
@@ -132,6 +133,7 @@ async def serve_stdio(open_stream: Callable[[Callable[[bytes], None]], McpStream
 async def _serve(claimed: ClaimedStdio, open_stream: Callable[[Callable[[bytes], None]], McpStream]) -> None:
     outflow = Outflow(claimed.output)
     stream = open_stream(outflow.write)
+    stream.clogged = outflow.is_clogged
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for asked in (signal.SIGTERM, signal.SIGINT):
@@ -156,7 +158,15 @@ async def _read(descriptor: int, stream: McpStream, outflow: Outflow) -> None:
         while data := await asyncio.to_thread(os.read, descriptor, CHUNK):
             stream.receive(data)
             await outflow.ready()
+            while stream.waits:
+                stream.go_on()
+                await outflow.ready()
     stream.end()
+    while stream.waits:
+        await outflow.finish(LAST_MOMENT)
+        if outflow.is_clogged():
+            return  # nobody reads any more
+        stream.go_on()
 
 
 def _tells_when_ready(descriptor: int) -> bool:
@@ -186,7 +196,12 @@ class _Inflow:
         self._outflow = outflow
 
     def go_on(self) -> None:
-        if not self.over.done():
+        if self.over.done():
+            return
+        self._let(self._stream.go_on)
+        if self._outflow.is_clogged():
+            self._outflow.when_drained(self.go_on)
+        elif not self.over.done():
             self._loop.add_reader(self._descriptor, self._ready)
 
     def stop(self) -> None:
@@ -204,12 +219,14 @@ class _Inflow:
             self._loop.remove_reader(self._descriptor)
             self.over.set_result(None)
             return
+        self._let(self._stream.receive, data)
+        if self._outflow.is_clogged() and not self.over.done():
+            self._loop.remove_reader(self._descriptor)
+            self._outflow.when_drained(self.go_on)
+
+    def _let(self, act: Callable[..., None], *given: bytes) -> None:
         try:
-            self._stream.receive(data)
+            act(*given)
         except Exception as fault:  # noqa: BLE001 - it ends the reading, and whoever waits for that hears of it
             self._loop.remove_reader(self._descriptor)
             self.over.set_exception(fault)
-            return
-        if self._outflow.clogged:
-            self._loop.remove_reader(self._descriptor)
-            self._outflow.when_drained(self.go_on)

@@ -4,24 +4,26 @@
   ready in the same turn of the loop.
 - Calls run side by side. When the stream ends, those that still run get a moment to finish; then what the
   connection has opened is ended.
-- A client that does not read what it asked for is not read from either.
+- A client that does not read what it asked for is not read from either, and what it has sent before waits: a
+  small request may have a large answer.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from typing import Any, Final
 
 from comity.core.errors import OverloadedError
-from comity.core.mcp.answers import INTERNAL
+from comity.core.mcp.answers import INTERNAL, refused
 from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import Answered, Conversation, Drop, Effect, Exit, Greet, Shutdown
 from comity.core.mcp.methods import Listen, Work
 from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.session import Session, notification
 from comity.core.mcp.vcp_places import NOT_NEGOTIATED, Negotiated
-from comity.core.wire.jsonrpc import Incoming
+from comity.core.wire.jsonrpc import Incoming, Request
 from comity.core.wire.rpc_stream import RpcStream
 from comity.pipeline.mcp.calls import Calls, Outcome
 from comity.pipeline.mcp.questions import Questions
@@ -29,12 +31,16 @@ from comity.pipeline.mcp.questions import Questions
 log = logging.getLogger("comity.mcp")
 
 LAST_MOMENT: Final = 1.0
+_WRITE_AT: Final = 1 << 18
+"""Bytes of answers that are written before the rest of a read is looked at."""
 
 Negotiate = Callable[[Any, Asker], Awaitable[Negotiated]]
 
 
 class McpStream:
-    """`write` takes bytes and never waits. `exit_asked` is set when the client wants an end."""
+    """`write` takes bytes and never waits; whoever gives it says with `clogged` whether too much of that is still
+    unread, and calls `go_on` once it is not. `exit_asked` is set when the client wants an end.
+    """
 
     def __init__(
         self,
@@ -47,6 +53,7 @@ class McpStream:
         shutdown: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.exit_asked = asyncio.Event()
+        self.clogged: Callable[[], bool] = lambda: False
         self._calls = calls
         self._conversation = conversation
         self._stream = RpcStream(limit)
@@ -55,26 +62,39 @@ class McpStream:
         self._shutdown = shutdown
         self._questions = Questions()
         self._tasks: dict[asyncio.Task[Any], Work | None] = {}
+        self._incoming: deque[Iterator[Incoming]] = deque()
         self._ready: list[bytes] = []
+        self._ready_bytes = 0
         self._reading = False
         self._flush_due = False
         self._open = ExitStack()
         self._told = False
 
     def receive(self, data: bytes) -> None:
-        self._take(self._stream.receive(data))
+        self._incoming.append(self._stream.receive(data))
+        self.go_on()
 
     def end(self) -> None:
         """Nothing more will come: serve what was still on its way."""
-        self._take(self._stream.end())
+        self._incoming.append(self._stream.end())
+        self.go_on()
+
+    @property
+    def waits(self) -> bool:
+        """Whether messages have come that were not looked at yet."""
+        return bool(self._incoming)
+
+    def go_on(self) -> None:
+        while self._incoming and not self.clogged():
+            self._take(self._incoming[0])
 
     async def close(self, patience: float = LAST_MOMENT) -> None:
+        self._questions.abandon()  # nobody is there to answer any more
         ending = [
             task for task, work in self._tasks.items() if work is None or not isinstance(work.special, Listen)
         ]
         if ending and patience:
             await asyncio.wait(ending, timeout=patience)
-        self._questions.abandon()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -84,21 +104,31 @@ class McpStream:
         if self._shutdown is not None:
             await self._shutdown()
 
-    def _take(self, messages: Any) -> None:
+    def _take(self, messages: Iterator[Incoming]) -> None:
         self._reading = True
         try:
-            message: Incoming
             for message in messages:
-                for effect in self._conversation.receive(message):
+                for effect in self._effects_of(message):
                     self._do(effect)
                 self._stream.batches = self._conversation.batches
+                if self._ready_bytes > _WRITE_AT:
+                    return
+            self._incoming.popleft()
         finally:
             self._reading = False
             self._flush()
 
+    def _effects_of(self, message: Incoming) -> list[Effect]:
+        try:
+            return self._conversation.receive(message)
+        except Exception:  # a room that breaks where nobody expects it
+            log.exception("a message could not be answered")
+            return [refused(message.id, INTERNAL)] if isinstance(message, Request) else []
+
     def _do(self, effect: Effect) -> None:
         if type(effect) is bytes:
             self._ready.append(effect)
+            self._ready_bytes += len(effect)
         elif type(effect) is Work:
             self._start(effect)
         elif type(effect) is Greet:
@@ -169,6 +199,7 @@ class McpStream:
 
     def send(self, message: bytes) -> None:
         self._ready.append(message)
+        self._ready_bytes += len(message)
         if not self._reading:
             self._flush_soon()
 
@@ -186,7 +217,7 @@ class McpStream:
             except OverloadedError as full:
                 log.warning("a client will not hear of changes: %s", full)
         if self._ready:
-            ready, self._ready = self._ready, []
+            ready, self._ready, self._ready_bytes = self._ready, [], 0
             encode = self._stream.encode
             self._write(b"".join([encode(message) for message in ready]))
 

@@ -98,6 +98,7 @@ class McpSocket:
         writer.write(line_of(Opened(ok=True)))
         writer.transport.set_write_buffer_limits(high=MOST_UNREAD)
         stream = self._open_stream(selection, opening.max_message_bytes, writer.write)
+        stream.clogged = lambda: writer.transport.get_write_buffer_size() > MOST_UNREAD
         try:
             await self._converse(stream, reader, writer)
         finally:
@@ -115,11 +116,16 @@ class McpSocket:
                 if leaving.done():
                     break
                 data = reading.result()
-                if not data:
+                if data:
+                    stream.receive(data)
+                else:
                     stream.end()
-                    break
-                stream.receive(data)
                 await writer.drain()
+                while stream.waits:
+                    stream.go_on()
+                    await writer.drain()
+                if not data:
+                    break
                 reading = asyncio.ensure_future(reader.read(CHUNK))
         finally:
             leaving.cancel()

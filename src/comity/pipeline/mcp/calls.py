@@ -14,20 +14,19 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, DeadlineError, StoreError
+from comity.core.errors import ComityError, ConfigError, DeadlineError, KeyRefusedError, StoreError
 from comity.core.mcp import answers
-from comity.core.mcp.methods import Listen, Server, TaskRequest, Work, finished
+from comity.core.mcp.methods import Listen, Server, TaskRequest, Work
 from comity.core.mcp.refusals import McpError
 from comity.core.mcp.request_state import Sealer, binding
 from comity.core.mcp.results import InputRequired, Json, failed
 from comity.core.mcp.revisions import META_SUBSCRIPTION
 from comity.core.mcp.session import demand, notification
 from comity.core.mcp.tasks import LONGEST
-from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import RpcError
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.context import CallContext, InputNeededError, Outlet
@@ -36,6 +35,10 @@ log = logging.getLogger("comity.mcp")
 
 MOST_ROUNDS: Final = 16
 _ANSWERS: Final = "answers"
+_STATE: Final = "state"
+
+_INSIDE: Final = (StoreError, ConfigError, KeyRefusedError)
+"""For the log: these name files and settings of this node."""
 
 Outcome = bytes | RpcError
 """A result as bytes, or the error instead of one."""
@@ -63,6 +66,12 @@ class Tasks(Protocol):
         ...
 
 
+class _Answers(Struct, frozen=True):
+    """What `ask` has been told so far, as the state between two rounds."""
+
+    given: Json
+
+
 class Calls:
     def __init__(
         self,
@@ -86,9 +95,9 @@ class Calls:
     ) -> Outcome | Coroutine[Any, Any, Outcome]:
         """The outcome, or the coroutine that gives it. `reply` answers a VCP hello of the request."""
         if work.special is not None:
-            return self._special(work, outlet)
+            return self._special(work, outlet, reply)
         if work.as_task and self._tasks is not None:
-            return self._as_task(work, self._tasks)
+            return self._as_task(work, self._tasks, reply)
         try:
             context = self._context(work, outlet)
             answer = work.start(context)
@@ -106,7 +115,7 @@ class Calls:
         try:
             answer = await self._in_rounds(work, context, answer)
             if type(answer) is InputRequired:
-                return self._ask_again(work, context, answer)
+                return self._ask_again(work, answer, reply)
             outcome = answers.result_of(self.server, work, answer, reply)
         except asyncio.CancelledError:
             context.cancelled.set()
@@ -125,7 +134,7 @@ class Calls:
                     try:
                         answer = await answer if isinstance(answer, Awaitable) else answer
                     except InputNeededError as needed:
-                        return InputRequired(needed.requests, {_ANSWERS: dict(context.inputs)})
+                        return InputRequired(needed.requests, _Answers(dict(context.inputs)))
                     if type(answer) is not InputRequired or not context.waits:
                         return answer
                     given = await context.ask(answer.requests)
@@ -154,28 +163,27 @@ class Calls:
             return work.inputs, None
         bound = binding(work.asker.owner, work.method, work.params)
         state = self._sealer.open(sealed, bound, self._clock.now())
-        known: Mapping[str, Any] = {}
-        if isinstance(state, dict) and state.keys() == {_ANSWERS}:
-            known, state = state[_ANSWERS], None
-        return {**known, **work.inputs}, state
+        return {**state.get(_ANSWERS, {}), **work.inputs}, state.get(_STATE)
 
-    def _ask_again(self, work: Work, context: CallContext, asked: InputRequired) -> Outcome:
+    def _ask_again(self, work: Work, asked: InputRequired, reply: Json | None) -> Outcome:
         for request in asked.requests.values():
             demand(work.asker, request)
         sealed = None
         if asked.state is not UNSET:
             bound = binding(work.asker.owner, work.method, work.params)
-            sealed = self._sealer.seal(asked.state, bound, self._clock.now())
+            state = asked.state
+            held = {_ANSWERS: state.given} if isinstance(state, _Answers) else {_STATE: state}
+            sealed = self._sealer.seal(held, bound, self._clock.now())
         self._count(work, "asked")
-        return answers.input_required(self.server, work, asked, sealed)
+        return answers.input_required(self.server, work, asked, sealed, reply)
 
-    def _special(self, work: Work, outlet: Outlet) -> Coroutine[Any, Any, Outcome]:
+    def _special(self, work: Work, outlet: Outlet, reply: Json | None) -> Coroutine[Any, Any, Outcome]:
         if isinstance(work.special, Listen):
-            return self._listen(work, work.special, outlet)
+            return self._listen(work, work.special, outlet, reply)
         assert isinstance(work.special, TaskRequest)
-        return self._about_task(work, work.special)
+        return self._about_task(work, work.special, reply)
 
-    async def _listen(self, work: Work, listen: Listen, outlet: Outlet) -> Outcome:
+    async def _listen(self, work: Work, listen: Listen, outlet: Outlet, reply: Json | None) -> Outcome:
         """The subscription lasts until it is cancelled."""
 
         def wanted(kind: str, name: str) -> bool:
@@ -197,9 +205,10 @@ class Calls:
                 await self.changes.closing.wait()
         except ComityError as fault:
             return self._fault(work, fault, None)
-        return strict_json.dumps(finished(self.server, work.asker, {}))
+        self._count(work, "ok")
+        return answers.complete(self.server, work, {"_meta": {META_SUBSCRIPTION: work.id}}, reply)
 
-    async def _as_task(self, work: Work, tasks: Tasks) -> Outcome:
+    async def _as_task(self, work: Work, tasks: Tasks, reply: Json | None) -> Outcome:
         """What the handler answers at once is the answer; what it has to wait for becomes a task."""
         answer: Any = None
         try:
@@ -207,9 +216,9 @@ class Calls:
             context = tasks.context(work, inputs=inputs, input_state=state)
             answer = work.start(context)
             if type(answer) is InputRequired:
-                return self._ask_again(work, context, answer)
+                return self._ask_again(work, answer, reply)
             if not isinstance(answer, Awaitable):
-                outcome = answers.result_of(self.server, work, answer)
+                outcome = answers.result_of(self.server, work, answer, reply)
                 self._count(work, "error" if getattr(answer, "is_error", False) else "ok")
                 return outcome
             work.deadline = LONGEST
@@ -219,17 +228,17 @@ class Calls:
                 answer.close()
             if not isinstance(fault, Exception):
                 raise
-            return self._fault(work, fault, None)
-        return strict_json.dumps(finished(self.server, work.asker, {**task, "resultType": "task"}))
+            return self._fault(work, fault, reply)
+        return answers.complete(self.server, work, {**task, "resultType": "task"}, reply)
 
-    async def _about_task(self, work: Work, request: TaskRequest) -> Outcome:
+    async def _about_task(self, work: Work, request: TaskRequest, reply: Json | None) -> Outcome:
         assert self._tasks is not None
         try:
             answer = await self._tasks.answer(request, work.asker.owner)
         except Exception as fault:  # noqa: BLE001 - same
             return self._fault(work, fault, None)
         self._count(work, "ok")
-        return strict_json.dumps(finished(self.server, work.asker, answer))
+        return answers.complete(self.server, work, answer, reply)
 
     def _fault(self, work: Work, fault: Exception, reply: Json | None) -> Outcome:
         self._count(work, fault.code if isinstance(fault, ComityError) else "internal")
@@ -238,7 +247,7 @@ class Calls:
                 log.error("%s: %s", work.label, fault.__cause__)
             return fault.rpc
         ours = isinstance(fault, ComityError) and type(fault) is not ComityError
-        if not ours or isinstance(fault, StoreError):
+        if not ours or isinstance(fault, _INSIDE):
             log.error("%s failed", work.label, exc_info=fault)
             return answers.INTERNAL
         if work.tool is not None:

@@ -107,8 +107,10 @@ class CallContext:
         return not self.asker.modern
 
     def again(self, inputs: Mapping[str, Any], input_state: Any) -> "CallContext":
-        """For the next round of the same call."""
-        return CallContext(self._work, self._outlet, inputs=inputs, input_state=input_state)
+        """For the next round of the same call; who cancels it cancels all of its rounds."""
+        context = CallContext(self._work, self._outlet, inputs=inputs, input_state=input_state)
+        context.cancelled = self.cancelled
+        return context
 
     async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
         for request in requests.values():
@@ -118,7 +120,12 @@ class CallContext:
             if missing:
                 raise InputNeededError(missing)
             return {key: self.inputs[key] for key in requests}
-        answers = await asyncio.gather(*map(self._outlet.ask, requests.values()))
+        asking = [asyncio.ensure_future(self._outlet.ask(request)) for request in requests.values()]
+        try:
+            answers = await asyncio.gather(*asking)
+        finally:
+            for one in asking:  # when one is refused, the others are of no use any more
+                one.cancel()
         if not all(map(_is_answer, answers)):
             raise PeerError("the client answered with something that is no object")
         return dict(zip(requests, answers, strict=True))

@@ -6,7 +6,7 @@ a second one is refused, before anything is said to him, unless the first has go
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Final
 
 from comity.core.errors import ConflictError, NotFoundError
@@ -18,10 +18,13 @@ KEEPALIVE_SECONDS: Final = 15.0
 
 
 class EventStream:
-    """`streamed` tells that some of it has left as a stream, so that a client may come back to it."""
+    """`streamed` tells that some of it has left as a stream, so that a client may come back to it. `goes_on`: it
+    had an earlier life in another process; whoever comes back from there begins with what there is.
+    """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, goes_on: bool = False) -> None:
         self.name = name
+        self._goes_on = goes_on
         self.streamed = False
         self._reader: object | None = None
         self._events: deque[tuple[int, bytes]] = deque()
@@ -74,6 +77,8 @@ class EventStream:
         """Events from a place on, with a sign of life in silent times. Close it in the end."""
         if self.followed:
             raise ConflictError("this stream is being read already; close the other connection first")
+        if after > self._last and self._goes_on:
+            after = 0
         if after > self._last:
             raise NotFoundError("there was no such event; begin again")
         self.streamed = True
@@ -111,7 +116,7 @@ class Following:
         self._events = events
         self._left = left
 
-    def __aiter__(self) -> AsyncGenerator[bytes, None]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
         return self._events
 
     async def aclose(self) -> None:

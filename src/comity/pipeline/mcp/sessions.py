@@ -2,7 +2,8 @@
 
 - An id is of 192 random bits, belongs to whoever opened the session, and proves nothing by itself.
 - A session ends when its client says so, when it was idle too long, or after a day. It is not idle while a call
-  of its client runs or a stream is being read.
+  of its client runs or a stream is being read. One that is idle here and has not run out in the store is in use
+  in another process: it is only let go.
 - Running calls, open questions and streams are of this process; a session taken up elsewhere begins without.
 """
 
@@ -35,6 +36,7 @@ SPACE: Final = "mcp:session"
 MOST_SESSIONS: Final = 10_000
 MOST_OF_ONE: Final = 1_000
 MOST_STREAMS: Final = 64
+MOST_OPEN_STREAMS: Final = 1024
 LONGEST: Final = 86_400.0
 STANDING: Final = "0"
 """The stream of messages that belong to no request."""
@@ -46,14 +48,16 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 class HttpSession:
-    def __init__(self, id_: str, session: Session, began: float, changes: Changes) -> None:
+    def __init__(
+        self, id_: str, session: Session, began: float, changes: Changes, *, recalled: bool = False
+    ) -> None:
         self.id = id_
         self.session = session
         self.began = began
         self.heard_at = 0.0
         self.written_at = 0.0
         self.questions = Questions(f"comity-{id_[:8]}")
-        self.standing = EventStream(STANDING)
+        self.standing = EventStream(STANDING, goes_on=recalled)
         self.running: dict[Id, tuple[Work, asyncio.Task[Any]]] = {}
         self._streams: dict[str, EventStream] = {}
         self._numbers = 0
@@ -67,12 +71,14 @@ class HttpSession:
 
     def new_stream(self) -> EventStream:
         """For one request. Old ones that are over make room."""
+        if len(self._streams) >= MOST_STREAMS:
+            over = [name for name, one in self._streams.items() if one.ended]
+            for name in over[: len(self._streams) + 1 - MOST_STREAMS]:
+                del self._streams[name]
+        if len(self._streams) >= MOST_OPEN_STREAMS:
+            raise OverloadedError(f"more than {MOST_OPEN_STREAMS} calls in one session; wait for answers")
         self._numbers += 1
         stream = self._streams[f"{self._numbers}"] = EventStream(f"{self._numbers}")
-        for name in [name for name, one in self._streams.items() if one.ended]:
-            if len(self._streams) <= MOST_STREAMS:
-                break
-            del self._streams[name]
         return stream
 
     def forget_stream(self, stream: EventStream) -> None:
@@ -86,9 +92,11 @@ class HttpSession:
         return found
 
     def cancel(self, request_id: Any) -> None:
-        running = self.running.pop(request_id, None) if isinstance(request_id, str | int | float) else None
+        if not isinstance(request_id, str | int | float) or isinstance(request_id, bool):
+            return
+        running = self.running.pop(request_id, None)
         if running is not None:
-            running[1].cancel()
+            asyncio.get_running_loop().call_soon(running[1].cancel)  # after it has begun, to clean up
 
     def end(self) -> None:
         self._told.__exit__(None, None, None)
@@ -132,22 +140,19 @@ class Sessions:
         return len(self._live)
 
     async def begin(self, session: Session) -> HttpSession:
-        """It is durable when this returns."""
+        """It is durable when this returns. What was agreed on for a session that cannot begin is ended too."""
         owner = session.asker.owner
         if self._is_full(owner):
             await self.expire()
-        if self._is_full(owner):
-            raise OverloadedError(
-                "too many sessions are open; end some with DELETE, or come back later", 30.0
-            )
         now = self._clock.now()
         held = HttpSession(secrets.token_urlsafe(24), session, now, self._changes)
         held.heard_at = now
-        self._add(held)
         try:
+            self._admit(held)
             await self.keep(held, audit=[self._draft("MCP_SESSION_BEGUN", owner)])
         except BaseException:
-            self._forget(held)
+            if not self._forget(held):
+                self._finish(held)
             raise
         return held
 
@@ -155,11 +160,11 @@ class Sessions:
         """Raises NotFoundError, also for a session of somebody else."""
         now = self._clock.now()
         held = self._live.get(id_)
+        if held is not None and self._is_over(held, now):
+            await self._run_out(held)
+            held = None
         if held is None:
             held = await self._recall(id_)
-        if held is not None and self._is_over(held, now):
-            await self._drop(held)
-            held = None
         if held is None or held.session.asker.owner != owner:
             raise NotFoundError("there is no such session, or it has ended; send initialize again")
         held.heard_at = now
@@ -185,7 +190,7 @@ class Sessions:
         now = self._clock.now()
         for one in tuple(self._live.values()):
             if self._is_over(one, now):
-                await self._drop(one)
+                await self._run_out(one)
             elif one.busy:
                 one.heard_at = now
                 if now - one.written_at > self._idle / 4:
@@ -201,6 +206,13 @@ class Sessions:
     def _is_full(self, owner: str) -> bool:
         return len(self._live) >= self._most or self._owned[owner] >= min(MOST_OF_ONE, self._most)
 
+    def _admit(self, held: HttpSession) -> None:
+        if self._is_full(held.session.asker.owner):
+            raise OverloadedError(
+                "too many sessions are open; end some with DELETE, or come back later", 30.0
+            )
+        self._add(held)
+
     def _add(self, held: HttpSession) -> None:
         self._live[held.id] = held
         self._owned[held.session.asker.owner] += 1
@@ -213,15 +225,25 @@ class Sessions:
         if self._live.pop(held.id, None) is None:
             return False
         self._owned[held.session.asker.owner] -= 1
+        self._finish(held)
+        return True
+
+    def _finish(self, held: HttpSession) -> None:
         held.end()
         self._ended(held)
-        return True
 
     async def _drop(self, held: HttpSession) -> None:
         if self._forget(held):
             gone = Delete(space=SPACE, key=held.id)
-            over = self._draft("MCP_SESSION_ENDED", held.session.asker.owner)
-            await self._store.commit(gone, audit=[over])
+            await self._store.commit(gone, audit=[self._over(held)])
+
+    async def _run_out(self, held: HttpSession) -> None:
+        """What was written of it here has expired by now; who has written since goes on with it."""
+        if self._forget(held) and await self._store.get(SPACE, held.id) is None:
+            await self._store.commit(audit=[self._over(held)])
+
+    def _over(self, held: HttpSession) -> AuditDraft:
+        return self._draft("MCP_SESSION_ENDED", held.session.asker.owner)
 
     def _draft(self, event: str, owner: str) -> AuditDraft:
         return AuditDraft(
@@ -241,8 +263,9 @@ class Sessions:
             log.warning("a stored session cannot be read; its client has to begin a new one")
             return None
         if id_ not in self._live:  # somebody else may have asked meanwhile
-            held = HttpSession(id_, Session.recalled(kept.session), kept.began, self._changes)
-            held.heard_at = held.written_at = self._clock.now()
+            session = Session.recalled(kept.session)
+            held = HttpSession(id_, session, kept.began, self._changes, recalled=True)
+            held.heard_at = self._clock.now()
             self._add(held)
         return self._live[id_]
 

@@ -254,7 +254,9 @@ class TaskContext(CallContext):
         return await self._tasks.ask(self.job, requests)
 
     def again(self, inputs: Mapping[str, Any], input_state: Any) -> CallContext:
-        return TaskContext(self._work, self._tasks, self.job, inputs=inputs, input_state=input_state)
+        context = TaskContext(self._work, self._tasks, self.job, inputs=inputs, input_state=input_state)
+        context.cancelled = self.cancelled
+        return context
 
 
 class _Job:
@@ -301,4 +303,3 @@ class _Nowhere:
 
 def _put(task: Task, expect: int) -> Put:
     return Put(space=SPACE, key=task.id, value=tasks.to_bytes(task), expect=expect, expires_at=task.expires)
-

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -102,8 +103,16 @@ def core_templates() -> list[dict[str, Any]]:
 
 
 def template(address: Address) -> dict[str, Any]:
+    return {"uriTemplate": address.uri(f"{{{address.parameter}}}"), **_described(address)}
+
+
+def shown(address: Address, id_: str | None = None) -> dict[str, Any]:
+    """One resource, as it is listed."""
+    return {"uri": address.uri(None if id_ is None else quote(id_, safe="")), **_described(address)}
+
+
+def _described(address: Address) -> dict[str, Any]:
     return {
-        "uriTemplate": address.uri(f"{{{address.parameter}}}"),
         "name": f"vcp_{address.host.replace('-', '_')}",
         "title": address.title,
         "description": address.description,

@@ -11,7 +11,7 @@ from comity.core.mcp.catalog import CORE_ROOM, Resources, Tool
 from comity.core.mcp.context import Context
 from comity.core.mcp.results import Contents, ToolResult, structured, text
 from comity.pipeline.vcp import schemas
-from comity.pipeline.vcp.addresses import core_templates
+from comity.pipeline.vcp.addresses import CAPABILITIES, core_templates, shown
 
 if TYPE_CHECKING:
     from comity.pipeline.vcp.desk import VcpDesk
@@ -105,6 +105,8 @@ def vcp_resources(opened: Opened) -> list[Resources]:
     """Those of the core; an extension's come and go with it."""
 
     async def listed(context: Context) -> list[dict[str, Any]]:
+        if context.asker.vcp is None:  # without a hello there is nothing of one's own to look for
+            return [shown(CAPABILITIES)]
         return await (await opened()).resources.list(_owner(context), context.asker.active)
 
     async def read(context: Context, uri: str) -> Contents:

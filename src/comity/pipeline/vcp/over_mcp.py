@@ -2,10 +2,16 @@
 
 There is no timer: an MCP message without a hello is the decision for VCP 1.0 (mcp 2.3). A hello that cannot be
 accepted is answered with a vcp-error in the place of the ack, and the MCP request succeeds all the same.
+
+A modern client repeats its hello with each request (ruling 30). The same hello from the same place within a
+minute is negotiated anew, for nothing is kept of it, but it is one handshake to the rate limit and to the record.
 """
 
 import asyncio
+import logging
+from collections import OrderedDict
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 from comity.core.clock import Clock
@@ -30,8 +36,11 @@ from comity.core.negotiation.questions import CheckIdentity, Happened
 from comity.core.negotiation.server import ServerMachine
 from comity.core.negotiation.session import Session
 from comity.core.wire import strict_json
-from comity.pipeline.vcp.service import VcpServer
+from comity.pipeline.vcp.service import HELLO_PERIOD, VcpServer
 
+log = logging.getLogger("comity.vcp")
+
+_MOST_REPEATING: Final = 4096
 _NO_HELLO: Final = VcpError(
     code="INTERNAL_ERROR", message='What stands in the place of a hello is none; send type "vcp-hello"'
 )
@@ -44,6 +53,7 @@ class VcpOverMcp:
     def __init__(self, service: VcpServer, clock: Clock) -> None:
         self._service = service
         self._clock = clock
+        self._accepted: OrderedDict[bytes, float] = OrderedDict()
 
     async def negotiate(self, hello: Any, asker: Asker) -> Negotiated:
         """A legacy client's session lasts until `end` is called; a modern request's ends with it."""
@@ -52,12 +62,17 @@ class VcpOverMcp:
             return Negotiated(reply=to_value(_TOO_LARGE))
         if not says_hello(hello):
             return Negotiated(reply=to_value(_NO_HELLO))
-        machine = self._service.machine(asker.peer)
-        reply = await _Handshake(machine, self._service, self._clock, asker.peer).run(data)
+        digest = sha256(b"\n".join((asker.peer.encode(), asker.owner.encode(), data))).digest()
+        repeats = asker.modern and self._repeats(digest)
+        machine = self._service.machine(asker.peer, repeats=repeats)
+        shake = _Handshake(machine, self._service, self._clock, asker.peer, recorded=not repeats)
+        reply = await shake.run(data)
         session = machine.session
         if session is None:
             return Negotiated(reply=reply)
-        if not asker.modern:
+        if asker.modern:
+            self._accept(digest)
+        else:
             self._service.sessions.began(session)
         token = hello.get("identity")
         prefix = log_prefix(token) if isinstance(token, str) else None
@@ -69,13 +84,26 @@ class VcpOverMcp:
             self._service.sessions.ended(session)
             self._service.forget(session)
 
+    def _repeats(self, digest: bytes) -> bool:
+        at = self._accepted.get(digest)
+        return at is not None and self._clock.monotonic() - at < HELLO_PERIOD
+
+    def _accept(self, digest: bytes) -> None:
+        self._accepted[digest] = self._clock.monotonic()
+        self._accepted.move_to_end(digest)
+        if len(self._accepted) > _MOST_REPEATING:
+            self._accepted.popitem(last=False)
+
 
 class _Handshake:
-    def __init__(self, machine: ServerMachine, service: VcpServer, clock: Clock, peer: str) -> None:
+    def __init__(
+        self, machine: ServerMachine, service: VcpServer, clock: Clock, peer: str, *, recorded: bool
+    ) -> None:
         self._machine = machine
         self._service = service
         self._clock = clock
         self._peer = peer
+        self._recorded = recorded
         self._reply: Any = None
         self._question: Ask | None = None
         self._patience = 0.0
@@ -98,6 +126,9 @@ class _Handshake:
             self._take(TimerFired("identity"))
         except ComityError as refusal:
             self._take(Refused(question.tag, refusal))
+        except Exception:
+            log.exception("an identity could not be checked")
+            self._take(Refused(question.tag, ComityError("the identity could not be checked")))
         else:
             self._take(Answered(question.tag, identity))
 
@@ -110,7 +141,8 @@ class _Handshake:
                 case SetTimer("identity", at):
                     self._patience = at
                 case Ask(_, Happened() as happened):
-                    self._service.happened(happened, self._peer)
+                    if self._recorded or self._machine.session is None:
+                        self._service.happened(happened, self._peer)
                 case Ask(_, CheckIdentity()):
                     self._question = effect
                 case _:

@@ -18,7 +18,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import msgspec
 
@@ -41,6 +41,7 @@ from comity.pipeline.vcp.addresses import (
     MIME_TYPE,
     Address,
     core_templates,
+    shown,
     template,
 )
 from comity.pipeline.vcp.contexts import Contexts
@@ -84,12 +85,12 @@ class VcpResources:
 
     async def list(self, owner: Owner, active: Collection[str]) -> Entries:
         """What may be read for this owner, by name: `uri`, `name`, `title`, `description` and `mimeType` of each."""
-        listed = [_listed(CAPABILITIES, None)]
-        listed += [_listed(BUNDLE, id_) for id_ in self._own_sessions(owner)]
+        listed = [shown(CAPABILITIES)]
+        listed += [shown(BUNDLE, id_) for id_ in self._own_sessions(owner)]
         if owner.token_prefix is not None:
-            listed.append(_listed(IDENTITY, owner.token_prefix))
+            listed.append(shown(IDENTITY, owner.token_prefix))
         for address, reader in self.readers.active(active):
-            listed += [_listed(address, id_) for id_ in await reader.ids(owner)]
+            listed += [shown(address, id_) for id_ in await reader.ids(owner)]
         return listed
 
     def templates(self, active: Collection[str]) -> Entries:
@@ -235,16 +236,6 @@ def _known(context: SessionContext, session: Session | None) -> dict[str, Any]:
         "model_safe_context": model_safe(
             context.signals, context.categorical, session_active=session is not None
         ),
-    }
-
-
-def _listed(address: Address, id_: str | None) -> dict[str, Any]:
-    return {
-        "uri": address.uri(None if id_ is None else quote(id_, safe="")),
-        "name": f"vcp_{address.host.replace('-', '_')}",
-        "title": address.title,
-        "description": address.description,
-        "mimeType": MIME_TYPE,
     }
 
 

@@ -50,6 +50,7 @@ SEND_SECONDS: Final = 10.0
 _SHOWN_NAMES: Final = 5
 _SHOWN_LENGTH: Final = 64
 _ENTRIES_PER_HELLO: Final = 4
+_REPEATS: Final = 1_000_000  # they are requests, and limited as such
 _STOPS: Final = "this side stops"
 _ACK: Final = "HANDSHAKE_ACK"
 
@@ -95,6 +96,7 @@ class VcpServer:
         self._vault = vault
         self._hellos = RateLimiter(hellos, HELLO_PERIOD)
         self._own_hellos = RateLimiter(own_hellos, HELLO_PERIOD)
+        self._repeats = RateLimiter(_REPEATS, HELLO_PERIOD)
         self._entries = RateLimiter(_ENTRIES_PER_HELLO * hellos, HELLO_PERIOD)
         self._own_entries = RateLimiter(_ENTRIES_PER_HELLO * own_hellos, HELLO_PERIOD)
         self._crowd = Crowd(limits or Limits(), is_own=is_loopback)
@@ -146,11 +148,14 @@ class VcpServer:
     async def history(self, session_id: str, identity: Identity | None) -> tuple[Exchange, ...]:
         return await self._contexts.history(session_id, identity, self._vault())
 
-    def machine(self, peer: str) -> ServerMachine:
+    def machine(self, peer: str, *, repeats: bool = False) -> ServerMachine:
+        """`repeats`: the hello was accepted a moment ago, and only comes again with the next request."""
         running = self._features.running()
         if running != self._policy.core_features:
             self._policy = replace(self._policy, core_features=running)
         limiter = self._own_hellos if is_loopback(peer) else self._hellos
+        if repeats:
+            limiter = self._repeats
         return ServerMachine(self._policy, peer=peer, session_id=self._new_id(), limiter=limiter)
 
     def forget(self, session: Session) -> None:

@@ -1,0 +1,187 @@
+"""`comity mcp` by itself: its flags, its profiles, and a data folder that is not as it should be."""
+
+import os
+
+import pytest
+
+from comity.core.peering.profiles import PROFILES, TOOLS_OF
+from tests.doors.mcp.conversing import call, initialize, request, said_by
+from tests.doors.mcp.processes import comity_mcp
+
+CORE = {"vcp_validate_token", "vcp_parse_csm1", "vcp_encode_context", "vcp_status"}
+HELLO = {"type": "vcp-hello", "version": "3.1", "extensions": []}
+
+
+def names_of(answer):
+    return {tool["name"] for tool in answer["result"]["tools"]}
+
+
+def refusal_of(answer):
+    error = answer["result"]["structuredContent"]["error"]
+    assert answer["result"]["isError"]
+    assert error["type"] == "validation_error"
+    return error["message"]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_a_profile_decides_which_vdo_tools_there_are(data, profile):
+    async with comity_mcp(data, "--tool-profile", profile) as client:
+        assert (await client.ask(initialize()))["result"]["serverInfo"]["name"] == "comity"
+        listed = await client.ask(request(1, "tools/list"))
+        assert listed["result"]["_meta"] == {
+            "tool_profile": profile,
+            "requested_tool_profile": profile,
+            "allowed_tool_profiles": ["core", "file", "state", "full"],
+        }
+        names = names_of(listed)
+        assert names >= CORE
+        assert {name for name in names if name.startswith("vdo_")} <= set(TOOLS_OF[profile])
+        for number, name in enumerate(TOOLS_OF["full"], 2):
+            if name not in TOOLS_OF[profile]:
+                refused = refusal_of(await client.ask(call(number, name)))
+                assert refused == f"tool '{name}' is disabled by tool profile '{profile}'"
+        assert refusal_of(await client.ask(call("u", "vdo_burn"))) == "unknown tool: vdo_burn"
+        assert (await client.ask(call("o", "burn")))["error"]["code"] == -32602
+        assert not (await client.ask(call("s", "vcp_status")))["result"]["isError"]
+
+
+@pytest.mark.parametrize(
+    ("rooms", "shown", "hidden"),
+    [
+        ("vacant", {"vacant_call"}, set()),
+        (" vcp , vdo ", set(), {"vacant_call"}),
+        ("", set(), {"vacant_call"}),
+    ],
+)
+async def test_rooms_are_chosen_and_the_core_is_always_there(data, rooms, shown, hidden):
+    async with comity_mcp(data, "--rooms", rooms) as client:
+        names = names_of(await client.ask(request(1, "tools/list")))
+    assert names >= CORE | shown
+    assert not names & hidden
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--tool-profile", "everything"], "--tool-profile"),
+        (["--tool-profile", ""], "--tool-profile"),
+        (["--max-message-bytes", "0"], "--max-message-bytes"),
+        (["--max-message-bytes", "-1"], "--max-message-bytes"),
+        (["--max-message-bytes", "1e6"], "--max-message-bytes"),
+        (["--max-message-bytes", "99999999999"], "--max-message-bytes"),
+        (["--enforce-join-token", "maybe"], "--enforce-join-token"),
+        (["--enforce-join-token", "true"], "--enforce-join-token"),
+        (["--require-session-mac", "2"], "--require-session-mac"),
+        (["--rooms", "attic"], "--rooms"),
+        (["--burn", "1"], "--burn"),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_named_and_ends_it(comity, flags, named):
+    outcome = comity("mcp", *flags)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert named in outcome.err
+    assert "Traceback" not in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("VDON_MCP_TOOL_PROFILE", "everything"),
+        ("VDON_MCP_MAX_MESSAGE_BYTES", "many"),
+        ("VDON_MCP_ENFORCE_JOIN_TOKEN", "maybe"),
+        ("VDON_MCP_REQUIRE_SESSION_MAC", "5"),
+    ],
+)
+def test_a_variable_that_cannot_be_used_is_named(comity, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    outcome = comity("mcp")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert name in outcome.err
+
+
+def test_a_join_secret_is_not_repeated_in_an_error(comity, monkeypatch):
+    monkeypatch.setenv("VDON_MCP_JOIN_TOKEN_SECRET", "hush-hush")
+    outcome = comity("mcp", "--tool-profile", "x")
+    assert "hush" not in outcome.err
+
+
+async def test_variables_are_heard_and_flags_go_before_them(data):
+    env = {
+        "VDON_MCP_TOOL_PROFILE": " File ",
+        "VDON_MCP_MAX_MESSAGE_BYTES": "1000",
+        "VDON_MCP_JOIN_TOKEN_SECRET": "s",
+        "VDON_MCP_ENFORCE_JOIN_TOKEN": "YES",
+        "VDON_MCP_ALLOW_PEER_STREAM_IDS": "a, b",
+        "VDON_MCP_REQUIRE_SESSION_MAC": "",
+    }
+    async with comity_mcp(data, env=env) as client:
+        listed = await client.ask(request(1, "tools/list"))
+        assert listed["result"]["_meta"]["tool_profile"] == "file"
+        client.say(request(2, "ping", {"x": "y" * 1000}))
+        assert (await client.hear())["error"]["data"]["message"] == "line exceeds max size 1000"
+    async with comity_mcp(data, "--tool-profile", "core", env=env) as client:
+        listed = await client.ask(request(1, "tools/list"))
+        assert listed["result"]["_meta"]["tool_profile"] == "core"
+
+
+def unusable(data, how):
+    if how == "a file":
+        data.write_text("not a folder", encoding="utf-8")
+        return "is not a folder"
+    data.mkdir(mode=0o700)
+    if how == "open to others":
+        os.chmod(data, 0o777)  # noqa: PTH101 - pathlib would do the same
+        return "chmod 700"
+    (data / "comity.db").write_bytes(b"something else" * 100)
+    return "comity.db"
+
+
+@pytest.mark.parametrize("how", ["a file", "open to others", "another database"])
+async def test_a_folder_that_cannot_be_opened_is_told_with_the_call_and_lists_work(data, how):
+    told = unusable(data, how)
+    async with comity_mcp(data) as client:
+        welcome = await client.ask(initialize(vcp=HELLO))
+        assert welcome["result"]["vcp"]["type"] == "vcp-error"
+        assert names_of(await client.ask(request(1, "tools/list"))) >= CORE
+        for method in ("prompts/list", "resources/list", "resources/templates/list"):
+            assert "result" in await client.ask(request(method, method))
+        for number in (2, 3):
+            answer = await client.ask(call(number, "vcp_status"))
+            assert answer["result"]["isError"]
+            assert told in said_by(answer)
+        client.end()
+        code, out, err = await client.over()
+    assert (code, out) == (0, b"")
+    assert "Traceback" not in err
+    assert "could not be written" in err
+
+
+async def test_a_folder_that_is_mended_is_used_by_the_next_call(data):
+    unusable(data, "open to others")
+    async with comity_mcp(data) as client:
+        assert (await client.ask(call(1, "vcp_status")))["result"]["isError"]
+        data.chmod(0o700)
+        assert not (await client.ask(call(2, "vcp_status")))["result"]["isError"]
+
+
+async def test_a_locked_identity_is_told_with_the_call(data):
+    from comity.keys.identity import create_identity
+
+    create_identity(data, passphrase="open sesame")
+    async with comity_mcp(data) as client:
+        answer = await client.ask(call(1, "vcp_status"))
+        assert answer["result"]["isError"]
+        assert "passphrase" in said_by(answer)
+        assert "result" in await client.ask(request(2, "tools/list"))
+
+
+async def test_a_list_opens_no_folder(data):
+    async with comity_mcp(data) as client:
+        await client.ask(initialize())
+        for method in ("ping", "tools/list", "prompts/list", "resources/templates/list"):
+            await client.ask(request(method, method))
+        client.end()
+        await client.over()
+    assert not data.exists()

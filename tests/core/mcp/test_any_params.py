@@ -1,0 +1,130 @@
+"""Any JSON in any place of the params of any method: an answer or work, never a crash."""
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from comity.core.mcp.conversation import Greet
+from comity.core.mcp.methods import Work
+from comity.core.mcp.revisions import META_CAPABILITIES, META_LOG_LEVEL
+from comity.core.mcp.vcp_places import EXTENSION, Negotiated
+from comity.core.wire import strict_json
+from tests.core.mcp.talk import PERSONAL, TEXT, Catalog, Talk, a_server, meta, tool
+
+METHODS = [
+    "initialize",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+    "logging/setLevel",
+    "server/discover",
+    "subscriptions/listen",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+    "shutdown",
+]
+PLACES = [
+    "name",
+    "arguments",
+    "uri",
+    "cursor",
+    "level",
+    "ref",
+    "argument",
+    "context",
+    "notifications",
+    "taskId",
+    "inputResponses",
+    "requestState",
+    "protocolVersion",
+    "capabilities",
+    "clientInfo",
+    "initializationOptions",
+    "vcp",
+    "task",
+]
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
+    | st.sampled_from(["echo", "feel", "x://a", "p", "ref/prompt", "info"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(PLACES) | st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+METAS = st.one_of(
+    st.none(),
+    JSON,
+    st.just(meta()),
+    JSON.map(lambda declared: {**meta(), META_CAPABILITIES: declared}),
+    JSON.map(lambda version: meta(version=version)),
+    JSON.map(lambda hello: meta({"extensions": {EXTENSION: {"hello": hello}}})),
+    JSON.map(lambda level: {**meta(), META_LOG_LEVEL: level, "progressToken": level}),
+)
+
+
+def a_talk():
+    catalog = Catalog()
+    catalog.add_tools(
+        [
+            tool("echo", input_schema=TEXT),
+            tool("feel", extension=PERSONAL),
+            tool("own", validator=lambda _: None),
+        ]
+    )
+    return Talk(a_server(catalog, tasks=True))
+
+
+def nested(depth):
+    value = {}
+    for _ in range(depth):
+        value = {"text": value}
+    return value
+
+
+@settings(max_examples=400)
+@given(
+    method=st.sampled_from(METHODS),
+    params=st.dictionaries(st.sampled_from(PLACES), JSON, max_size=4),
+    carried=METAS,
+    instead=st.none() | st.lists(JSON, max_size=2),
+)
+@example("tools/call", {"name": "echo", "arguments": {"text": 10**200}}, None, None)
+def test_any_json_in_any_place_is_answered(method, params, carried, instead):
+    if carried is not None:
+        params = {**params, "_meta": carried}
+    talk = a_talk()
+    effects = talk.request(method, params if instead is None else instead, id_=1)
+    for effect in effects:
+        if isinstance(effect, Greet):
+            reply = Negotiated(reply={"type": "vcp-error"})
+            effects = talk.conversation.greeted(effect, reply)
+    (last,) = effects[-1:]
+    if isinstance(last, Work):
+        assert talk.conversation.is_running(last)
+        assert (last.progress_token is None) or isinstance(last.progress_token, str | int)
+        assert isinstance(last.inputs, dict)
+    else:
+        answer = strict_json.loads(last)
+        assert answer["id"] == 1
+        assert ("result" in answer) != ("error" in answer)
+
+
+def test_arguments_as_deep_as_a_message_may_be_are_answered():
+    for depth in (250, 300, 505):
+        answer = strict_json.loads(
+            a_talk().request("tools/call", {"name": "echo", "arguments": nested(depth)})[0]
+        )
+        assert answer["result"]["isError"] is True

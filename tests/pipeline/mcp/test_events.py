@@ -1,0 +1,174 @@
+"""Streams that can be left and taken up again: what they keep, who reads them, and how they end."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from comity.core.errors import ConflictError, NotFoundError
+from comity.core.mcp import sse
+from comity.pipeline.mcp import events
+from comity.pipeline.mcp.events import KEEPALIVE_SECONDS, EventStream
+from comity.testing import run_simulated
+
+
+def a_stream(*messages, **named):
+    stream = EventStream("3", **named)
+    for message in messages:
+        stream.add(message)
+    return stream
+
+
+async def heard(stream, after=0, **how):
+    """All of a stream that ends."""
+    async with aclosing(stream.follow(after, **how)) as reading:
+        return [event async for event in reading]
+
+
+def test_a_stream_is_read_from_a_place_on_with_ids():
+    async def main():
+        stream = a_stream(b"1", b"2", b"3")
+        stream.end()
+        assert await heard(stream) == [sse.event(str(n).encode(), f"3.{n}") for n in (1, 2, 3)]
+        assert await heard(stream, 2) == [sse.event(b"3", "3.3")]
+        assert await heard(stream, 3) == []
+        assert await heard(stream, 2, with_ids=False) == [sse.event(b"3")]
+
+    run_simulated(main)
+
+
+def test_what_comes_later_is_read_as_it_comes():
+    async def main():
+        stream = a_stream(b"1")
+        reading = asyncio.ensure_future(heard(stream))
+        for message in (b"2", b"3"):
+            await asyncio.sleep(1)
+            stream.add(message)
+        stream.add(b"4")
+        stream.end()
+        stream.add(b"too late")
+        assert len(await reading) == 4
+        assert (stream.last, stream.ended) == (4, True)
+
+    run_simulated(main)
+
+
+def test_a_second_reader_is_refused_at_once_and_welcome_after_the_first():
+    async def main():
+        stream = a_stream(b"1")
+        first = stream.follow()
+        assert stream.followed
+        with pytest.raises(ConflictError):
+            stream.follow()
+        await first.aclose()
+        assert not stream.followed
+        stream.end()
+        assert len(await heard(stream)) == 1
+
+    run_simulated(main)
+
+
+def test_a_reader_that_has_gone_does_not_send_away_its_successor():
+    async def main():
+        stream = a_stream(b"1")
+        first = stream.follow()
+        await first.aclose()
+        stream.follow()
+        await first.aclose()
+        assert stream.followed
+
+    run_simulated(main)
+
+
+def test_a_place_that_never_was_is_refused_unless_the_stream_had_an_earlier_life():
+    async def main():
+        with pytest.raises(NotFoundError):
+            a_stream(b"1").follow(2)
+        stream = a_stream(b"1", goes_on=True)
+        stream.end()
+        assert await heard(stream, 17) == [sse.event(b"1", "3.1")]
+        assert await heard(stream, 1) == []
+
+    run_simulated(main)
+
+
+def test_the_latest_messages_are_kept_by_number(monkeypatch):
+    monkeypatch.setattr(events, "MOST_EVENTS", 3)
+
+    async def main():
+        stream = a_stream(*(b"%d" % n for n in range(1, 11)))
+        stream.end()
+        assert await heard(stream, 2) == [sse.event(b"%d" % n, f"3.{n}") for n in (8, 9, 10)]
+
+    run_simulated(main)
+
+
+def test_the_latest_messages_are_kept_by_size_and_the_last_one_always(monkeypatch):
+    monkeypatch.setattr(events, "MOST_BYTES", 10)
+
+    async def main():
+        stream = a_stream(b"aaaa", b"bbbb", b"cccc", b"d" * 50)
+        stream.end()
+        assert await heard(stream) == [sse.event(b"d" * 50, "3.4")]
+        small = a_stream(b"aaaa", b"bbbb", b"cc", b"d")
+        small.end()
+        assert len(await heard(small)) == 3
+
+    run_simulated(main)
+
+
+def test_silence_is_broken_by_signs_of_life():
+    async def main():
+        stream = a_stream()
+        reading = aiter(stream.follow())
+        began = asyncio.get_running_loop().time()
+        assert [await anext(reading), await anext(reading)] == [sse.KEEPALIVE] * 2
+        assert asyncio.get_running_loop().time() - began == pytest.approx(2 * KEEPALIVE_SECONDS)
+        stream.add(b"1")
+        assert await anext(reading) == sse.event(b"1", "3.1")
+
+    run_simulated(main)
+
+
+def test_a_released_reader_gets_what_there_is_and_may_come_back():
+    async def main():
+        stream = a_stream(b"1")
+        reading = asyncio.ensure_future(heard(stream))
+        await asyncio.sleep(1)
+        stream.release()
+        assert await reading == [sse.event(b"1", "3.1")]
+        assert not stream.ended
+        stream.add(b"2")
+        stream.end()
+        assert await heard(stream, 1) == [sse.event(b"2", "3.2")]
+
+    run_simulated(main)
+
+
+def test_a_release_before_the_first_reader_counts_for_it_and_later_ones_for_nobody():
+    async def main():
+        stream = a_stream(b"1")
+        stream.release()
+        assert await heard(stream) == [sse.event(b"1", "3.1")]
+        stream.release()
+        reading = asyncio.ensure_future(heard(stream, 1))
+        await asyncio.sleep(1)
+        assert not reading.done()
+        stream.end()
+        assert await reading == []
+
+    run_simulated(main)
+
+
+@pytest.mark.parametrize("what", ["add", "end", "release"])
+def test_whoever_waits_is_woken_by_anything_to_read(what):
+    async def main():
+        stream = a_stream()
+        waiting = asyncio.ensure_future(stream.wait())
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        getattr(stream, what)(*([b"1"] if what == "add" else []))
+        await waiting
+        await stream.wait()
+
+    run_simulated(main)
