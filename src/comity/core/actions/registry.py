@@ -10,6 +10,7 @@ What a plugin adds can be invoked in every mode. A skill is imported when it is 
 an action that has no contract of its own for a mode is called by the nearest one it has.
 """
 
+import functools
 import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -55,13 +56,23 @@ _NEAREST: Final[Mapping[Mode, tuple[Mode, ...]]] = {
 }
 
 
-class Entry(Struct, frozen=True, kw_only=True):
-    """An action as it is called in one mode. `check_output` is there for what strangers wrote."""
+class Entry(Struct, frozen=True, kw_only=True, dict=True):
+    """An action as it is called in one mode. What strangers wrote is held to its schemas on both sides. A list of
+    actions needs no checks, so they are made for the first call.
+    """
 
     action: Action
     contract: Contract
-    check: Check
-    check_output: Check | None = None
+    mode: Mode
+    foreign: bool = False
+
+    @functools.cached_property
+    def check(self) -> Check:
+        return check_for(self.contract.input_schema, "enhanced" if self.foreign else self.mode)
+
+    @functools.cached_property
+    def check_output(self) -> Check | None:
+        return schema_check(self.contract.output_schema) if self.foreign else None
 
     @property
     def name(self) -> str:
@@ -118,12 +129,7 @@ class Registry:
         plugin = self._plugins.get(name)
         action = built_in(name) if plugin is None else plugin
         contract = contract_of(action, self.mode)
-        return Entry(
-            action=action,
-            contract=contract,
-            check=check_for(contract.input_schema, self.mode if plugin is None else "enhanced"),
-            check_output=None if plugin is None else schema_check(contract.output_schema),
-        )
+        return Entry(action=action, contract=contract, mode=self.mode, foreign=plugin is not None)
 
     def _listed_as(self, entry: Entry) -> dict[str, Any]:
         contract = entry.contract
