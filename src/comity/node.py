@@ -9,8 +9,7 @@ import contextlib
 import logging
 import os
 import signal
-import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -19,24 +18,14 @@ from starlette.routing import BaseRoute, Route
 from comity import __version__
 from comity.agents.behaviour import Behaviour, close_behaviour
 from comity.agents.load import load_behaviour
-from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
-from comity.clients.guarded_http import GuardedHttp
 from comity.clients.pages import Pages
-from comity.clients.signing_keys import AuthorizationServer
-from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings, is_loopback
 from comity.core.card.resident import ResidentForm
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, ConfigError
+from comity.core.errors import ComityError
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.core.guard.rate import RateLimiter
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SignatureKey
 from comity.core.identity.keys import SigningKey, VacantId
-from comity.core.identity.verification import IdentityMode
-from comity.core.negotiation.policy import ServerPolicy
-from comity.core.negotiation.registry import ExtensionRegistry
-from comity.core.revocation.reading import CrlSource
-from comity.core.revocation.signature import PublicKey
 from comity.doors.a2a.card import CARD_PATHS, card_routes
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
 from comity.doors.actions.http import action_routes
@@ -45,9 +34,8 @@ from comity.doors.http.app import HttpDoor, Readiness, RoomRoute
 from comity.doors.http.asgi import App
 from comity.doors.http.entry import Entry
 from comity.doors.http.server import HttpServer, PortTakenError, bind, tls_context
-from comity.doors.mcp.http import MCP_PATH, McpEndpoint
-from comity.doors.mcp.oauth import ResourceServer, owner_of
-from comity.doors.mcp.unix import McpSocket, socket_path
+from comity.doors.mcp.http import MCP_PATH
+from comity.doors.mcp.oauth import ResourceServer
 from comity.doors.mcp.vacant_tools import Resident
 from comity.doors.vcp.tcp import TcpDoor
 from comity.doors.vcp.websocket import VCP_PATH, VcpOverWebSocket
@@ -56,23 +44,18 @@ from comity.keys.private import ensure_private_folder
 from comity.keys.tokens import TOKEN_FILE, load_or_create_token, same_token
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
 from comity.node_mcp import McpSide
+from comity.node_mcp_doors import mcp_endpoint, open_socket, resource_server
+from comity.node_vcp import vcp_side
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import announced_plugins
 from comity.pipeline.actions.runner import Runner
 from comity.pipeline.envelopes.room import EnvelopeRoom
 from comity.pipeline.housekeeping import keep_house
-from comity.pipeline.mcp.sessions import HttpSession, Sessions
 from comity.pipeline.mcp.tally import CallTally
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
 from comity.pipeline.residence import StateRoom, move_in, nobody_home
-from comity.pipeline.vcp.contexts import Contexts
-from comity.pipeline.vcp.desk import VcpDesk
-from comity.pipeline.vcp.features import RunningFeatures
-from comity.pipeline.vcp.mcp import VcpRooms
 from comity.pipeline.vcp.over_mcp import VcpOverMcp
-from comity.pipeline.vcp.resources import VcpResources
-from comity.pipeline.vcp.service import VcpServer
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import prune
 from comity.store.audit_trail import AuditTrail, log_of, open_head_file
@@ -193,7 +176,17 @@ class Node:
             audit_level=self.settings.audit.level,
             observe=self._metrics.observe,
         )
-        self.vcp = self._vcp_service()
+        self.vcp, self.vcp_rooms = vcp_side(
+            self.store,
+            self._clock,
+            self.settings,
+            identity=self.vacant_id,
+            vault=self._vault_now,
+            wait_of=self._budget(),
+            count_refusal=self.walk.count_refusal,
+            uptime=lambda: self._clock.monotonic() - self._started_at,
+            opened=self._opened,
+        )
         self.vcp_over_mcp = VcpOverMcp(self.vcp, self._clock)
         self.mcp = self._mcp_side()
         self.resident = Resident(nobody_home(self.vacant_id), self.walk, None)
@@ -224,74 +217,6 @@ class Node:
             data / DATABASE_FILE, self._clock, AuditTrail(self._chain, self._key, head_file)
         )
 
-    def _vcp_service(self) -> VcpServer:
-        settings = self.settings.vcp
-        features = RunningFeatures(self._clock, vault=self._vault_now)
-        self._opened.push_async_callback(features.aclose)
-        lists = CrlFetcher(
-            GuardedHttp(
-                timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=self.settings.dispatch.allowed_hosts
-            ),
-            self._clock,
-            https_only=self.settings.production,
-        )
-        self._opened.push_async_callback(lists.aclose)
-        limiter = self._new_limiter()
-        desk = VcpDesk(
-            self._clock,
-            mode=IdentityMode(settings.identity_mode),
-            issuers=IssuerRegistry(self._issuers()),
-            lists=lists,
-            denylist=OwnRevocations(self.settings.data, self.vacant_id).denylist,
-        )
-        policy = ServerPolicy(
-            core_features=features.running(),
-            registry=ExtensionRegistry(),
-            identity=settings.identity_policy,
-            environment=self.settings.environment,
-            server_id=settings.server_id or self.vacant_id.hex(),
-            hello_seconds=settings.hello_seconds,
-            idle_seconds=settings.idle_seconds,
-        )
-        contexts = Contexts(self.store, self._clock, ttl=settings.session_ttl_seconds)
-        service = VcpServer(
-            self.store,
-            self._clock,
-            policy=policy,
-            features=features,
-            desk=desk,
-            contexts=contexts,
-            vault=self._vault_now,
-            hellos=settings.handshakes,
-            own_hellos=settings.loopback_handshakes,
-            wait_of=lambda peer: 0.0 if is_loopback(peer) else limiter.take(peer, self._clock.monotonic()),
-            count_refusal=self.walk.count_refusal,
-            audit_level=self.settings.audit.level,
-        )
-        resources = VcpResources(
-            policy=policy,
-            features=features,
-            sessions=service.sessions,
-            contexts=contexts,
-            vault=self._vault_now,
-            desk=desk,
-        )
-        self.vcp_rooms = VcpRooms(
-            desk, resources, __version__, lambda: self._clock.monotonic() - self._started_at
-        )
-        return service
-
-    def _issuers(self) -> Iterator[Issuer]:
-        keys = dict(issuer.split("=", 1) for issuer in self.settings.vcp.issuers)
-        crls = dict(crl.split("=", 1) for crl in self.settings.vcp.crls)
-        for name, key in keys.items():
-            public = bytes.fromhex(key)
-            source = None
-            if name in crls:
-                source = CrlSource(issuer_id=name, uri=crls[name], key=PublicKey(public))
-            yield Issuer(name=name, signature_keys=(SignatureKey(public),), crl=source)
-        yield Issuer(name=self.vacant_id.hex(), signature_keys=(SignatureKey(self.vacant_id.public),))
-
     def _vault_now(self) -> Vault:
         """The vault, unless its key was taken away while the node runs."""
         if self._key_file is None or self._key_file.exists():
@@ -309,8 +234,7 @@ class Node:
             port=server.port,
             secure=settings.tls.cert is not None,
         )
-        limiter = self._new_limiter()
-        visitors = await self._resource_server()
+        visitors = await resource_server(settings, self.url, self._clock, self._opened)
         door = HttpDoor(
             walk=self.walk,
             entry=entry,
@@ -321,7 +245,7 @@ class Node:
             body_limit=settings.http.body_limit,
             hosts=(settings.host, *settings.http.allowed_hosts),
             origins=settings.http.allowed_origins,
-            wait_of=lambda peer: 0.0 if is_loopback(peer) else limiter.take(peer, self._clock.monotonic()),
+            wait_of=self._budget(),
             visitors=visitors,
             **await self._rooms_over_http(visitors),
         )
@@ -342,24 +266,11 @@ class Node:
                 pid=os.getpid(),
                 url=self.url,
                 vacant_id=self.vacant_id.hex(),
-                mcp_socket=await self._open_socket(),
+                mcp_socket=await open_socket(self.mcp, settings.data, self._opened),
             )
         )
-        self._opened.callback(
-            self.mcp.changes.closing.set
-        )  # subscriptions end before the doors wait for them
+        self._opened.callback(self.mcp.changes.closing.set)  # so that the doors need not wait for subscribers
         self._opened.callback(self._claim.withdraw)
-
-    async def _open_socket(self) -> str:
-        """Where `comity mcp` of this user joins; there are no such sockets on Windows."""
-        if not hasattr(socket, "AF_UNIX"):
-            return ""
-        path = socket_path(self.settings.data)
-        await asyncio.to_thread(ensure_private_folder, path.parent)
-        door = McpSocket(path, self.mcp.open_stream)
-        await door.start()
-        self._opened.push_async_callback(door.stop)
-        return str(path)
 
     def _mcp_side(self) -> McpSide:
         tally = CallTally(
@@ -383,57 +294,11 @@ class Node:
         self._opened.push_async_callback(side.close)
         return side
 
-    def _mcp_endpoint(self) -> McpEndpoint:
-        settings = self.settings.mcp
-
-        def ended(session: HttpSession) -> None:
-            self.vcp_over_mcp.end(session.session.asker.vcp)
-
-        sessions = Sessions(
-            self.store,
-            self._clock,
-            self.mcp.changes,
-            idle=settings.idle_seconds,
-            most=settings.sessions,
-            audit_level=self.settings.audit.level,
-            ended=ended,
-        )
-        self._opened.callback(sessions.close)
-        expiring = asyncio.create_task(keep_house(self._clock, [(_EXPIRE_EVERY, sessions.expire)]))
-        self._opened.push_async_callback(_end, expiring)
-        return McpEndpoint(
-            calls=self.mcp.calls,
-            sessions=sessions,
-            negotiate=self.mcp.negotiate,
-            body_limit=self.settings.http.body_limit,
-            owner_of=owner_of,
-        )
-
-    async def _resource_server(self) -> ResourceServer | None:
-        """For clients with tokens of an authorization server, where one is set."""
-        settings = self.settings.mcp
-        if not settings.oauth_issuer:
-            return None
-        if not settings.oauth_keys:
-            raise ConfigError("mcp.oauth_issuer needs mcp.oauth_keys, the address or file of its keys")
-        resource = settings.resource or self.url + MCP_PATH
-        http = GuardedHttp(
-            timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=self.settings.dispatch.allowed_hosts
-        )
-        server = AuthorizationServer(
-            http, self._clock, issuer=settings.oauth_issuer, keys=settings.oauth_keys, resource=resource
-        )
-        self._opened.push_async_callback(http.aclose)
-        self._opened.push_async_callback(server.aclose)
-        await server.start()
-        return ResourceServer(
-            resource=resource, path=MCP_PATH, issuer=settings.oauth_issuer, judge=server.judge
-        )
-
     async def _rooms_over_http(self, visitors: ResourceServer | None) -> RoomsOverHttp:
         """The paths of the rooms that are open, and which of them need no token."""
         settings = self.settings
-        hot: dict[str, App] = {MCP_PATH: self._mcp_endpoint()}
+        mcp = mcp_endpoint(self.mcp, self.vcp_over_mcp, self.store, self._clock, settings, self._opened)
+        hot: dict[str, App] = {MCP_PATH: mcp}
         body_limit = settings.http.body_limit
         routes = action_routes(self.actions, self.walk, body_limit=body_limit, version=__version__)
         public = {VCP_PATH}
@@ -499,6 +364,11 @@ class Node:
         server = HttpServer(settings.host, 0, cert=cert, key=key)
         self.notices.append(f"port {settings.port} was taken; listening on {server.port} instead")
         return server
+
+    def _budget(self) -> Callable[[str], float]:
+        """Takes one message off a peer's budget and says how long it has to wait."""
+        limiter = self._new_limiter()
+        return lambda peer: 0.0 if is_loopback(peer) else limiter.take(peer, self._clock.monotonic())
 
     def _new_limiter(self) -> RateLimiter:
         return RateLimiter(self.settings.rate.requests, self.settings.rate.per_seconds)
