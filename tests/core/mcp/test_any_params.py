@@ -5,51 +5,43 @@ from hypothesis import strategies as st
 
 from comity.core.mcp.conversation import Greet
 from comity.core.mcp.methods import Work
-from comity.core.mcp.revisions import META_CAPABILITIES, META_LOG_LEVEL
+from comity.core.mcp.revisions import META_CAPABILITIES, META_LOG_LEVEL, TASKS
 from comity.core.mcp.vcp_places import EXTENSION, Negotiated
 from comity.core.wire import strict_json
 from tests.core.mcp.talk import PERSONAL, TEXT, Catalog, Talk, a_server, meta, tool
 
-METHODS = [
-    "initialize",
-    "ping",
-    "tools/list",
-    "tools/call",
-    "resources/list",
-    "resources/read",
-    "resources/templates/list",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "prompts/list",
-    "prompts/get",
-    "completion/complete",
-    "logging/setLevel",
-    "server/discover",
-    "subscriptions/listen",
-    "tasks/get",
-    "tasks/update",
-    "tasks/cancel",
-    "shutdown",
-]
-PLACES = [
+PLACES = {
+    "initialize": ("protocolVersion", "capabilities", "clientInfo", "initializationOptions", "vcp"),
+    "ping": (),
+    "tools/list": ("cursor",),
+    "tools/call": ("name", "arguments", "inputResponses", "requestState", "task"),
+    "resources/list": ("cursor",),
+    "resources/read": ("uri", "inputResponses", "requestState"),
+    "resources/templates/list": ("cursor",),
+    "resources/subscribe": ("uri",),
+    "resources/unsubscribe": ("uri",),
+    "prompts/list": ("cursor",),
+    "prompts/get": ("name", "arguments"),
+    "completion/complete": ("ref", "argument", "context"),
+    "logging/setLevel": ("level",),
+    "server/discover": (),
+    "subscriptions/listen": ("notifications",),
+    "tasks/get": ("taskId",),
+    "tasks/update": ("taskId", "inputResponses"),
+    "tasks/cancel": ("taskId",),
+    "shutdown": (),
+}
+WORDS = [
+    "type",
     "name",
-    "arguments",
+    "value",
     "uri",
-    "cursor",
-    "level",
-    "ref",
-    "argument",
-    "context",
-    "notifications",
-    "taskId",
-    "inputResponses",
-    "requestState",
-    "protocolVersion",
-    "capabilities",
-    "clientInfo",
-    "initializationOptions",
     "vcp",
-    "task",
+    "hello",
+    "extensions",
+    EXTENSION,
+    "taskIds",
+    "resourceSubscriptions",
 ]
 JSON = st.recursive(
     st.none()
@@ -60,7 +52,7 @@ JSON = st.recursive(
     | st.sampled_from(["echo", "feel", "x://a", "p", "ref/prompt", "info"]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(PLACES) | st.text(max_size=4), inner, max_size=3)
+        | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=4), inner, max_size=3)
     ),
     max_leaves=8,
 )
@@ -71,6 +63,7 @@ METAS = st.one_of(
     JSON.map(lambda declared: {**meta(), META_CAPABILITIES: declared}),
     JSON.map(lambda version: meta(version=version)),
     JSON.map(lambda hello: meta({"extensions": {EXTENSION: {"hello": hello}}})),
+    JSON.map(lambda odd: meta({"extensions": {EXTENSION: odd, TASKS: {}}})),
     JSON.map(lambda level: {**meta(), META_LOG_LEVEL: level, "progressToken": level}),
 )
 
@@ -94,19 +87,25 @@ def nested(depth):
     return value
 
 
-@settings(max_examples=400)
-@given(
-    method=st.sampled_from(METHODS),
-    params=st.dictionaries(st.sampled_from(PLACES), JSON, max_size=4),
-    carried=METAS,
-    instead=st.none() | st.lists(JSON, max_size=2),
-)
-@example("tools/call", {"name": "echo", "arguments": {"text": 10**200}}, None, None)
-def test_any_json_in_any_place_is_answered(method, params, carried, instead):
-    if carried is not None:
-        params = {**params, "_meta": carried}
+@st.composite
+def requests(draw):
+    """A method, and any JSON in some of its own places."""
+    method = draw(st.sampled_from(list(PLACES)))
+    params = {place: draw(JSON) for place in PLACES[method] if draw(st.integers(0, 3))}
+    carried = draw(METAS)
+    return method, params if carried is None else {**params, "_meta": carried}
+
+
+@settings(max_examples=500)
+@given(requests())
+@example(("tools/call", {"name": "echo", "arguments": {"text": 10**200}}))
+@example(("tools/call", [1]))
+@example(("subscriptions/listen", {"notifications": [], "_meta": meta()}))
+@example(("tools/list", {"_meta": meta({"extensions": {EXTENSION: 7}})}))
+def test_any_json_in_any_place_is_answered(said):
+    method, params = said
     talk = a_talk()
-    effects = talk.request(method, params if instead is None else instead, id_=1)
+    effects = talk.request(method, params, id_=1)
     for effect in effects:
         if isinstance(effect, Greet):
             reply = Negotiated(reply={"type": "vcp-error"})
