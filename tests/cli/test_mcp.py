@@ -1,6 +1,8 @@
 """`comity mcp` by itself: its flags, its profiles, and a data folder that is not as it should be."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -185,3 +187,28 @@ async def test_a_list_opens_no_folder(data):
         client.end()
         await client.over()
     assert not data.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.parametrize("silenced", [False, True])
+def test_a_person_at_a_terminal_is_told_what_it_waits_for(tmp_path, silenced):
+    import pty
+
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "VDON_MCP_NO_STARTUP_BANNER": "1" if silenced else ""}
+    with subprocess.Popen(
+        [sys.executable, "-m", "comity", "mcp", "--data", str(tmp_path / "data")],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env=environment,
+    ) as process:
+        os.close(follower)
+        os.write(leader, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        said = b""
+        while b'"result"' not in said:
+            said += os.read(leader, 4096)
+        process.terminate()
+        assert process.wait(30) == 0
+    os.close(leader)
+    assert (b"comity install" in said) != silenced

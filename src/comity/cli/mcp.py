@@ -5,10 +5,12 @@ and identity. Where none runs, it is one by itself, and opens a room when it is 
 """
 
 import os
+import sys
 from typing import Annotated, Any
 
 import typer
 
+import comity
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, settings_of, whole_number
 from comity.core.errors import ConfigError, PeerError
@@ -106,6 +108,7 @@ def mcp(
     )
     opening.demands.check()
     settings = settings_of(data, config).settings
+    _tell_a_person()
     link = _running(settings.data, opening)
     if link is not None:
         _stay_with(settings.data, link)
@@ -124,6 +127,18 @@ def _stay_with(folder: Any, link: Any) -> None:
             "the node that this client was connected to has stopped; start it again with `comity up`, or "
             "start the client again to go on without it"
         )
+
+
+def _tell_a_person() -> None:
+    """A client says nothing on a terminal; whoever sits there is told what this waits for."""
+    if os.environ.get("VDON_MCP_NO_STARTUP_BANNER") or not all(map(os.isatty, (0, 1, 2))):
+        return
+    sys.stderr.write(
+        f"Comity {comity.__version__} serves MCP on standard input and output.\n"
+        "It waits for messages of a client, one per line; Ctrl-D or Ctrl-C ends it.\n"
+        "`comity install` lets Claude Code, Codex, Cursor and others start it by themselves.\n"
+    )
+    sys.stderr.flush()
 
 
 def _running(folder: Any, opening: Opening) -> Any:

@@ -199,6 +199,7 @@ def _next(node: Node, loaded: Loaded) -> list[tuple[str, str]]:
         ]
     return [
         *steps,
+        (f"{comity} install", "let Claude Code, Codex, Cursor and others use it"),
         (f"{comity} audit tail --follow{folder}", "what happens, as it happens"),
         (f"{comity} doctor{folder}", "when something seems wrong"),
         ("Ctrl-C", "stop"),
