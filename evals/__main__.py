@@ -45,7 +45,9 @@ def _tell(console: Console, table: Table) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m evals", description="How well the skills do.")
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of: {', '.join(TABLES)}; all by default")
+    parser.add_argument(
+        "tables", nargs="*", metavar="TABLE", help=f"one of: {', '.join(TABLES)}; all by default"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -22,6 +22,7 @@ from comity.testing.vectors import vectors_folder
 from evals.table import Cell, Table
 
 SET = Path(__file__).resolve().parents[1] / "crisis"
+MENDED = SET.with_name("crisis_mended.json")
 Half = Literal["tune", "test"]
 HALVES: tuple[Half, ...] = ("tune", "test")
 
@@ -69,12 +70,24 @@ def own_set() -> list[Text]:
     return texts
 
 
+def mended_set() -> list[Text]:
+    """What was mended by looking at each text: a guard against falling back, no measure."""
+    content = json.loads(MENDED.read_bytes())
+    return [
+        Text(text, "any", "mended", crisis)
+        for label, crisis in (("crisis", True), ("calm", False))
+        for text in content[label]
+    ]
+
+
 def shared_set() -> list[Text] | None:
     folder = vectors_folder()
     path = folder / "actions" / "crisis_labelled.json" if folder else None
     if path is None or not path.exists():
         return None
-    return [Text(one["text"], one["lang"], one["tag"], one["crisis"]) for one in json.loads(path.read_bytes())]
+    return [
+        Text(one["text"], one["lang"], one["tag"], one["crisis"]) for one in json.loads(path.read_bytes())
+    ]
 
 
 def score(texts: Iterable[Text]) -> Score:
@@ -91,7 +104,7 @@ def score(texts: Iterable[Text]) -> Score:
 
 
 def tables() -> Sequence[Table]:
-    return [*(_own(half) for half in HALVES), _by_tag(), _shared()]
+    return [*(_own(half) for half in HALVES), _by_tag(), _mended(), _shared()]
 
 
 def _own(half: Half) -> Table:
@@ -111,6 +124,15 @@ def _by_tag() -> Table:
     rows = [_row(tag, [one for one in texts if one.tag == tag]) for tag in sorted({one.tag for one in texts})]
     return Table(
         name="crisis_tags", title="Crisis detection, own set, tune half, by tag", columns=_COLUMNS, rows=rows
+    )
+
+
+def _mended() -> Table:
+    return Table(
+        name="crisis_mended",
+        title="Crisis detection, texts that the rules were mended by (no measure)",
+        columns=_COLUMNS,
+        rows=[_row("all", mended_set())],
     )
 
 

@@ -12,7 +12,8 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from comity.core.clock import Clock
@@ -20,7 +21,7 @@ from comity.core.errors import ComityError, DeadlineError, RateLimitedError
 from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
 from comity.core.guard.rate import RateLimiter
 from comity.pipeline.refusals import RefusalTally
-from comity.pipeline.room import Admission, Arrival, Call, Principal, Room, Sealed
+from comity.pipeline.room import Admission, Arrival, Call, Room, Sealed
 from comity.store.operations import Operation, StoreConflict
 from comity.store.protocol import Store
 
@@ -105,7 +106,7 @@ class Walk:
             try:
                 admission = await room.admit(call)
                 if admission.operations:
-                    entry = self._draft(room, call, "ADMITTED", began, admission.checks)
+                    entry = self._draft(room, call, "ADMITTED", began, admission.checks, {})
                     cancelled = await self._durably(admission.operations, entry)
                     undo = room.give_back
                     if cancelled:
@@ -174,17 +175,17 @@ class Walk:
         outcome: str,
         began: float,
         checks: Sequence[str],
-        extra: Any = (),
+        extra: Mapping[str, Any],
     ) -> AuditDraft:
-        fields: dict[str, Any] = {
-            "verification_result": f"{room.name.upper()}_{outcome}",
-            "checks_passed": ("rate", "identity", *checks),
-            "issuer_hash": privacy_hash(_named(call.principal)),
-            "duration_ms": round((self._clock.monotonic() - began) * 1000, 3),
-            "audit_level": self._level,
-            "created_at": timestamp(self._clock.now()),
-        }
-        return AuditDraft(**{**fields, **dict(extra)})
+        return AuditDraft(
+            verification_result=f"{room.name.upper()}_{outcome}",
+            checks_passed=("rate", "identity", *checks),
+            issuer_hash=_issuer_hash(call.principal.kind, call.principal.id),
+            duration_ms=round((self._clock.monotonic() - began) * 1000, 3),
+            audit_level=self._level,
+            created_at=timestamp(self._clock.now()),
+            **extra,
+        )
 
     def _kept(self, entry: AuditDraft) -> list[AuditDraft]:
         return [entry] if self._audited else []
@@ -208,8 +209,9 @@ def _code_of(failure: BaseException) -> str:
     return failure.code if isinstance(failure, ComityError) else "internal"
 
 
-def _named(principal: Principal) -> str:
-    return f"{principal.kind}:{principal.id}"
+@lru_cache(4096)  # whoever calls once calls again
+def _issuer_hash(kind: str, principal: str) -> str:
+    return privacy_hash(f"{kind}:{principal}")
 
 
 def _report(written: asyncio.Future[tuple[Any, ...]]) -> None:

@@ -1,8 +1,9 @@
 """Many transactions, one durable commit.
 
 Transactions submitted during one turn of the event loop are handed over together; while one batch
-is being made durable, the next gathers. So a lone caller never waits for company, and sixty-four
-callers share one sync. A caller hears of its transaction only after its batch is durable.
+is being made durable, and until its callers are told, the next gathers. So a lone caller never waits
+for company, and sixty-four callers share one sync. A caller hears of its transaction only after its
+batch is durable.
 """
 
 import asyncio
@@ -64,6 +65,7 @@ class GroupCommit:
         self._backlog = backlog
         self._waiting = 0
         self._gathered: list[Work] = []
+        self._busy_for: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._handed_over: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, list[Work]] | None]
         self._handed_over = queue.SimpleQueue()
@@ -84,7 +86,7 @@ class GroupCommit:
         else:
             self._waiting += 1
             self._gathered.append(work)
-            if len(self._gathered) == 1:
+            if len(self._gathered) == 1 and self._busy_for is not loop:
                 loop.call_soon(self._hand_over, loop)
         return work.future
 
@@ -99,20 +101,19 @@ class GroupCommit:
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._gathered:
+            self._busy_for = loop
             self._handed_over.put((loop, self._gathered))
             self._gathered = []
 
     def _run(self) -> None:
-        while (first := self._handed_over.get()) is not None:
-            loop, works = first
-            ending = not self._gather_more(works)
-            for batch in _batches(works):
+        while (handed_over := self._handed_over.get()) is not None:
+            loop, works = handed_over
+            batches = _batches(works)
+            for batch in batches:
                 outcomes = self._outcomes(batch)
                 # The loop may be closed under us when the process is being torn down.
                 with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(self._tell, batch, outcomes)
-            if ending:
-                return
+                    loop.call_soon_threadsafe(self._tell, batch, outcomes, batch is batches[-1])
 
     def _outcomes(self, batch: Sequence[Work]) -> Sequence[Outcome]:
         """Whatever goes wrong, every caller hears of it and the thread goes on."""
@@ -124,20 +125,11 @@ class GroupCommit:
             refusal.__cause__ = fault
             return [refusal] * len(batch)
 
-    def _gather_more(self, works: list[Work]) -> bool:
-        """Add what is already waiting; never wait for more. False when told to end."""
-        while len(works) < BATCH_OPERATIONS:
-            try:
-                more = self._handed_over.get_nowait()
-            except queue.Empty:
-                return True
-            if more is None:
-                return False
-            works.extend(more[1])
-        return True
-
-    def _tell(self, batch: Sequence[Work], outcomes: Sequence[Outcome]) -> None:
+    def _tell(self, batch: Sequence[Work], outcomes: Sequence[Outcome], ended: bool) -> None:
         self._waiting -= len(batch)
+        if ended:
+            self._busy_for = None
+            self._hand_over(asyncio.get_running_loop())
         for work, outcome in zip(batch, outcomes, strict=True):
             work.tell(outcome)
 

@@ -32,13 +32,16 @@ class Wire(asyncio.Transport):
         super().__init__({"peername": ("192.0.2.7", 4000), "sockname": ("127.0.0.1", 80)})
         self.connection = connection
         self.got = b""
+        self.pieces = []
         self.reading = True
         self.closing = self.stuck = self.gone = self.ended = self.encrypted = False
 
     def write(self, data):
         assert not self.ended
+        assert not self.gone, "uvloop refuses this with an error"
         if not self.closing:
             self.got += data
+            self.pieces.append(data)
 
     def is_closing(self):
         return self.closing
@@ -163,6 +166,57 @@ async def test_requests_sent_together_are_answered_in_order():
     connection.data_received(b"".join(GET.replace(b"hello", b"%d" % n) for n in range(10)))
     await asyncio.sleep(10)
     assert [body for _, body in wire.answers] == [b"/%d " % n for n in range(10)]
+
+
+@simulated
+async def test_the_head_and_the_body_of_an_answer_leave_together():
+    connection, wire = House().connect()
+    for count in (1, 2):
+        connection.data_received(GET)
+        await settle()
+        assert len(wire.pieces) == count
+    assert wire.answers == [(200, b"/hello ")] * 2
+
+
+class Streaming(House):
+    """Its answer comes bit by bit, a second apart."""
+
+    async def app(self, scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+        for bit in (b"ab", b"cd"):
+            await asyncio.sleep(1)
+            await send({"type": "http.response.body", "body": bit, "more_body": bit != b"cd"})
+
+
+@simulated
+async def test_a_head_does_not_wait_for_a_body_that_comes_later():
+    connection, wire = Streaming().connect()
+    connection.data_received(GET)
+    await settle()
+    assert wire.got.endswith(b"content-length: 4\r\n\r\n")
+    await asyncio.sleep(1.5)
+    assert wire.got.endswith(b"\r\n\r\nab")
+    await asyncio.sleep(1)
+    assert wire.answers == [(200, b"abcd")]
+
+
+@simulated
+async def test_a_head_without_a_body_is_sent_before_the_connection_is_closed():
+    connection, wire = House().connect()
+    connection.data_received(GET.replace(b"GET", b"HEAD")[:-2] + b"connection: close\r\n\r\n")
+    await settle()
+    assert wire.got.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert wire.gone
+
+
+@simulated
+async def test_a_client_that_goes_away_before_the_head_was_sent_is_not_written_to():
+    connection, wire = Streaming().connect()
+    connection.data_received(GET)
+    asyncio.get_running_loop().call_soon(wire.abort)  # after the application has begun its answer
+    await settle()
+    assert wire.got == b""
+    assert wire.gone
 
 
 @simulated

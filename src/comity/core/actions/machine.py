@@ -77,7 +77,7 @@ class NdjsonMachine:
             self._between_lines = data.endswith(b"\n")
             return _bodies(self._decoder.feed(data))
         lines: list[bytes | None] = []
-        if not self._between_lines:
+        if data and not self._between_lines:
             first = data.find(b"\n") + 1 or len(data)
             lines += _bodies(self._decoder.feed(data[:first]))
             self._between_lines = data[first - 1] == _LF
@@ -197,7 +197,7 @@ def read_as_javascript(line: bytes, limit: int) -> Any:
     if not line:
         raise MalformedError("there is nothing in the line; send valid JSON")
     text = line.decode("utf-8", "replace")
-    if len(text) > limit // 3 and len(text.encode()) > limit:
+    if len(text) > limit // 4 and len(text.encode()) > limit:
         raise TooLargeError("the line", limit)
     try:
         return json.loads(text, parse_constant=_no_constant, parse_int=_integer)

@@ -136,7 +136,7 @@ def signed_envelope(
     dialect: Dialect = "seed",
 ) -> VacantEnvelope:
     """A new envelope under the signature of `signing_key`."""
-    return VacantEnvelope(
+    envelope = VacantEnvelope(
         from_vacant_id=from_vid,
         to_vacant_id=to_vid,
         payload=payload,
@@ -145,7 +145,10 @@ def signed_envelope(
         prev_envelope_hash=prev_envelope_hash,
         idempotency_key=idempotency_key,
         dialect=dialect,
-    ).signed(signing_key)
+    )
+    # nobody has seen it yet: it is finished in place, not made again
+    force_setattr(envelope, "caller_signature", signing_key.sign(envelope.signing_payload()))
+    return envelope
 
 
 def _check_dialect(dialect: Dialect, payload: A2AMessage) -> None:

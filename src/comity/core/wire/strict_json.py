@@ -53,7 +53,7 @@ def loads(
     # Every level takes two bytes, so a short message is never too deep.
     if len(data) > 2 * depth:
         _refuse_depth(data, depth)
-    if unique_keys and _keys_in(value) != len(_outside_strings(data, _NOT_COLONS)):
+    if unique_keys and not _written_as(data, value) and _keys_in(value) != _colons_in(data):
         exact_json.read(data, depth=depth, unique_keys=True)
     return value
 
@@ -83,6 +83,14 @@ def _refuse_depth(data: bytes, depth: int) -> None:
         raise MalformedError(f"JSON is malformed: it is nested deeper than {depth:,} levels; flatten it")
 
 
+def _written_as(data: bytes, value: Any) -> bool:
+    """Whether we would spell the value so ourselves; then no key was lost on reading."""
+    try:
+        return orjson.dumps(value) == data
+    except orjson.JSONEncodeError:
+        return False
+
+
 def _outside_strings(data: bytes, unwanted: bytes) -> bytes:
     """What is left of valid JSON outside its strings when the unwanted bytes are taken away.
 
@@ -93,6 +101,10 @@ def _outside_strings(data: bytes, unwanted: bytes) -> bytes:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     left = data.translate(None, unwanted).replace(b'""', b"")
     return b"".join(left.split(b'"')[::2]) if b'"' in left else left
+
+
+def _colons_in(data: bytes) -> int:
+    return len(_outside_strings(data, _NOT_COLONS))
 
 
 def _keys_in(value: Any) -> int:

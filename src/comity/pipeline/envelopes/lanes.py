@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 import heapq
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from itertools import count
 
 from comity.core.envelope.chain import PairKey, ReplayState
 from comity.core.errors import OverloadedError
+from comity.store.replay import chain_of
 
 WAITING_PER_LANE = 128
 WAITING_IN_ALL = 4096
@@ -32,17 +33,19 @@ class Standing:
         self.replied = replied
 
 
-Load = Callable[[PairKey], Awaitable[Standing]]
-
-
 class Lane:
-    def __init__(self) -> None:
+    """`calls` and `replies` are the pair's two chains in the store."""
+
+    def __init__(self, pair: PairKey) -> None:
+        self.pair = pair
+        self.calls = chain_of(pair)
+        self.replies = chain_of(PairKey(pair.to_vid, pair.from_vid))
         self.standing: Standing | None = None
         self.next: Standing | None = None
         self.waiting = 0
         self._busy = False
         self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._moved = asyncio.Event()
+        self._moved: asyncio.Event | None = None  # while somebody waits for it
         self._order = count()
 
     @property
@@ -74,14 +77,20 @@ class Lane:
     def move(self) -> None:
         """The pair has advanced to `next`."""
         self.standing, self.next = self.next, None
-        moved, self._moved = self._moved, asyncio.Event()
-        moved.set()
+        if self._moved is not None:
+            self._moved.set()
+            self._moved = None
 
     async def wait_for_a_move(self, seconds: float) -> None:
+        if self._moved is None:
+            self._moved = asyncio.Event()
         moved = self._moved
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await moved.wait()
+
+
+Load = Callable[[Lane], Awaitable[Standing]]
 
 
 class Lanes:
@@ -92,36 +101,28 @@ class Lanes:
         self._lanes: OrderedDict[PairKey, Lane] = OrderedDict()
         self._waiting = 0
 
-    @contextlib.asynccontextmanager
-    async def turn(self, pair: PairKey, number: int) -> AsyncIterator[Lane]:
-        lane = self._lane(pair)
+    def turn(self, pair: PairKey, number: int) -> "Turn":
+        return Turn(self, self._lane(pair), number)
+
+    async def enter(self, lane: Lane, number: int) -> None:
         if lane.waiting >= WAITING_PER_LANE or self._waiting >= WAITING_IN_ALL:
             raise OverloadedError("too many calls are waiting for this agent; try again in a moment")
         lane.waiting += 1
         self._waiting += 1
         try:
-            await self._enter_in_order(lane, pair, number)
+            await self._enter_in_order(lane, number)
         finally:
             lane.waiting -= 1
             self._waiting -= 1
-        try:
-            yield lane
-            if lane.next is not None:
-                lane.move()
-        except BaseException:
-            lane.standing = lane.next = None  # what the store holds is read again
-            raise
-        finally:
-            lane.leave()
 
-    async def _enter_in_order(self, lane: Lane, pair: PairKey, number: int) -> None:
+    async def _enter_in_order(self, lane: Lane, number: int) -> None:
         loop = asyncio.get_running_loop()
         patience = loop.time() + GRACE_SECONDS
         while True:
             await lane.enter(number)
             try:
                 if lane.standing is None or not self._sole_writer:
-                    lane.standing = await self._load(pair)
+                    lane.standing = await self._load(lane)
             except BaseException:
                 lane.leave()
                 raise
@@ -134,7 +135,7 @@ class Lanes:
     def _lane(self, pair: PairKey) -> Lane:
         lane = self._lanes.get(pair)
         if lane is None:
-            lane = self._lanes[pair] = Lane()
+            lane = self._lanes[pair] = Lane(pair)
             self._forget_idle()
         else:
             self._lanes.move_to_end(pair)
@@ -147,3 +148,25 @@ class Lanes:
                 del self._lanes[oldest]
             else:
                 self._lanes.move_to_end(oldest)
+
+
+class Turn:
+    """One call's time in its lane. Written out, because a generator costs as much as the rest of the turn."""
+
+    __slots__ = ("_lanes", "_number", "lane")
+
+    def __init__(self, lanes: Lanes, lane: Lane, number: int) -> None:
+        self.lane = lane
+        self._lanes = lanes
+        self._number = number
+
+    async def __aenter__(self) -> None:
+        await self._lanes.enter(self.lane, self._number)
+
+    async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        lane = self.lane
+        if failed is not None:
+            lane.standing = lane.next = None  # what the store holds is read again
+        elif lane.next is not None:
+            lane.move()
+        lane.leave()

@@ -8,15 +8,14 @@ it, the same bytes get the stored reply. Work that fails changes nothing.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from comity.core.card.lifecycle import RuntimeState, can_be_called, is_gone
 from comity.core.clock import Clock
 from comity.core.envelope.carrier import METHOD, from_a2a_jsonrpc, to_a2a_message
-from comity.core.envelope.chain import PairKey, check_chain, check_freshness
+from comity.core.envelope.chain import PairKey, ReplayState, check_chain, check_freshness
 from comity.core.envelope.dialects import recognise, spoken_in
 from comity.core.envelope.envelope import VacantEnvelope, signed_envelope
 from comity.core.envelope.errors import (
@@ -32,7 +31,7 @@ from comity.core.errors import RateLimitedError
 from comity.core.guard.rate import RateLimiter
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
-from comity.pipeline.envelopes.lanes import Lane, Lanes, Standing
+from comity.pipeline.envelopes.lanes import Lane, Lanes, Standing, Turn
 from comity.pipeline.envelopes.refusals import (
     BehaviourError,
     MisdirectedError,
@@ -43,7 +42,7 @@ from comity.pipeline.envelopes.refusals import (
 from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal, Sealed
 from comity.store.operations import Advance, KeepReply, Operation, PruneReplies, StoreConflict
 from comity.store.protocol import Store
-from comity.store.replay import chain_of, state_of, tip_of
+from comity.store.replay import state_of, tip_of
 
 log = logging.getLogger("comity.envelopes")
 
@@ -54,19 +53,24 @@ DEADLINE_SECONDS = 60.0
 KEPT_REPLIES = 64
 KEPT_SECONDS = 24 * 3600.0
 
+_ADMITTED = Admission(checks=("signature", "chain"))
+
 
 class _Visit:
-    """An envelope that verified, and the lane it is dealt with in."""
+    """An envelope that verified; the lane it is dealt with in, from its turn on; and where its chain stands
+    with it, once it is admitted.
+    """
 
-    __slots__ = ("envelope", "lane")
+    __slots__ = ("accepted", "envelope", "lane")
+
+    lane: Lane
+    accepted: ReplayState
 
     def __init__(self, envelope: VacantEnvelope) -> None:
         self.envelope = envelope
-        self.lane: Lane | None = None
 
     @property
     def standing(self) -> Standing:
-        assert self.lane is not None
         assert self.lane.standing is not None, "a lane is read before its first turn"
         return self.lane.standing
 
@@ -131,23 +135,22 @@ class EnvelopeRoom(PlainRoom):
             raise EnvelopeFormatError(f"method must be {METHOD!r}; got {_shown(body.get('method'))}")
         return from_a2a_jsonrpc(body)
 
-    @asynccontextmanager
-    async def turn(self, call: Call) -> AsyncIterator[None]:
+    def turn(self, call: Call) -> Turn:
         visit: _Visit = call.principal.evidence
-        envelope = visit.envelope
-        async with self._lanes.turn(PairKey.of(envelope), envelope.sequence_no) as visit.lane:
-            yield
+        turn = self._lanes.turn(PairKey.of(visit.envelope), visit.envelope.sequence_no)
+        visit.lane = turn.lane
+        return turn
 
     async def admit(self, call: Call) -> Admission:
         visit: _Visit = call.principal.evidence
-        envelope, standing = visit.envelope, visit.standing
+        accepted = visit.standing.accepted
         try:
-            check_chain(standing.accepted, envelope)
+            visit.accepted = check_chain(accepted, visit.envelope)
         except (ReplayDetectedError, ChainForkError) as refusal:
-            return Admission(answered=await self._answer_again(envelope, standing, refusal))
-        if standing.accepted.last_sequence_no == 0:
+            return Admission(answered=await self._answer_again(visit, refusal))
+        if accepted.last_sequence_no == 0:
             self._limit_new_pairs(call.arrival.peer)
-        return Admission(checks=("signature", "chain"))
+        return _ADMITTED
 
     async def handle(self, call: Call) -> A2AMessage:
         try:
@@ -166,7 +169,7 @@ class EnvelopeRoom(PlainRoom):
 
     async def seal(self, call: Call, result: A2AMessage) -> Sealed:
         visit: _Visit = call.principal.evidence
-        request, standing = visit.envelope, visit.standing
+        request, standing, lane = visit.envelope, visit.standing, visit.lane
         reply = signed_envelope(
             from_vid=self._self,
             to_vid=request.from_vacant_id,
@@ -179,12 +182,10 @@ class EnvelopeRoom(PlainRoom):
             dialect=request.dialect,
         )
         message = strict_json.dumps(to_a2a_message(reply))
-        following = Standing(check_chain(standing.accepted, request), check_chain(standing.replied, reply))
-        assert visit.lane is not None
-        visit.lane.next = following
+        lane.next = Standing(visit.accepted, check_chain(standing.replied, reply))
         return Sealed(
             reply=message,
-            operations=self._advance(request, message, standing, following),
+            operations=self._advance(visit, message, lane.next),
             audit={
                 "request_id_hash": f"blake2b:{request.compute_hash().hex()}",
                 "content_hash": f"blake2b:{reply.compute_hash().hex()}",
@@ -194,46 +195,37 @@ class EnvelopeRoom(PlainRoom):
     async def overtaken(self, call: Call, conflict: StoreConflict) -> Sealed:
         """Another process accepted an envelope of this pair while we worked on ours."""
         visit: _Visit = call.principal.evidence
-        envelope = visit.envelope
-        standing = await self._load(PairKey.of(envelope))
-        assert visit.lane is not None
-        visit.lane.standing, visit.lane.next = standing, None
+        lane = visit.lane
+        lane.standing, lane.next = await self._load(lane), None
         try:
-            check_chain(standing.accepted, envelope)
+            check_chain(lane.standing.accepted, visit.envelope)
         except (ReplayDetectedError, ChainForkError) as refusal:
-            return await self._answer_again(envelope, standing, refusal)
+            return await self._answer_again(visit, refusal)
         raise conflict
 
-    def _advance(
-        self, request: VacantEnvelope, message: bytes, standing: Standing, following: Standing
-    ) -> tuple[Operation, ...]:
-        calls = chain_of(PairKey.of(request))
-        replies = chain_of(PairKey(self._self, request.from_vacant_id))
-        now = self._clock.now()
-        operations: list[Operation] = [
-            Advance(chain=calls, expected=tip_of(standing.accepted), to=tip_of(following.accepted)),
-            Advance(chain=replies, expected=tip_of(standing.replied), to=tip_of(following.replied)),
-            KeepReply(
-                chain=calls, seq=request.sequence_no, digest=request.compute_hash(), reply=message, at=now
-            ),
-        ]
-        if request.sequence_no % KEPT_REPLIES == 0:
-            operations.append(PruneReplies(chain=calls, keep=KEPT_REPLIES, before=now - KEPT_SECONDS))
-        return tuple(operations)
+    def _advance(self, visit: _Visit, message: bytes, following: Standing) -> tuple[Operation, ...]:
+        lane, standing, now = visit.lane, visit.standing, self._clock.now()
+        number, digest = visit.envelope.sequence_no, visit.envelope.compute_hash()
+        operations: tuple[Operation, ...] = (
+            Advance(chain=lane.calls, expected=tip_of(standing.accepted), to=tip_of(following.accepted)),
+            Advance(chain=lane.replies, expected=tip_of(standing.replied), to=tip_of(following.replied)),
+            KeepReply(chain=lane.calls, seq=number, digest=digest, reply=message, at=now),
+        )
+        if number % KEPT_REPLIES == 0:
+            operations += (PruneReplies(chain=lane.calls, keep=KEPT_REPLIES, before=now - KEPT_SECONDS),)
+        return operations
 
-    async def _answer_again(
-        self, envelope: VacantEnvelope, standing: Standing, refusal: ReplayDetectedError | ChainForkError
-    ) -> Sealed:
+    async def _answer_again(self, visit: _Visit, refusal: ReplayDetectedError | ChainForkError) -> Sealed:
         """The stored reply for the very same envelope; the refusal, with the way back, for any other."""
-        pair = PairKey.of(envelope)
-        if envelope.sequence_no <= standing.accepted.last_sequence_no:
-            kept = await self._store.reply(chain_of(pair), envelope.sequence_no)
+        envelope, lane, accepted = visit.envelope, visit.lane, visit.standing.accepted
+        if envelope.sequence_no <= accepted.last_sequence_no:
+            kept = await self._store.reply(lane.calls, envelope.sequence_no)
             if kept is not None and kept.reply is not None and kept.digest == envelope.compute_hash():
                 return Sealed(
                     reply=kept.reply, audit={"request_id_hash": f"blake2b:{envelope.compute_hash().hex()}"}
                 )
-        statement = TipStatement.of(pair, standing.accepted, now=self._now()).signed(self._key)
-        raise OutOfChainError(refusal.message, pair, standing.accepted, statement) from refusal
+        statement = TipStatement.of(lane.pair, accepted, now=self._now()).signed(self._key)
+        raise OutOfChainError(refusal.message, lane.pair, accepted, statement) from refusal
 
     def _limit_new_pairs(self, peer: str) -> None:
         limiter = self._new_pairs_of(peer)
@@ -241,11 +233,8 @@ class EnvelopeRoom(PlainRoom):
         if wait:
             raise RateLimitedError(f"too many new callers from {peer}; try again in {wait:.0f} seconds", wait)
 
-    async def _load(self, pair: PairKey) -> Standing:
-        accepted, replied = await asyncio.gather(
-            self._store.tip(chain_of(pair)),
-            self._store.tip(chain_of(PairKey(pair.to_vid, pair.from_vid))),
-        )
+    async def _load(self, lane: Lane) -> Standing:
+        accepted, replied = await asyncio.gather(self._store.tip(lane.calls), self._store.tip(lane.replies))
         return Standing(state_of(accepted), state_of(replied))
 
     def _now(self) -> datetime:

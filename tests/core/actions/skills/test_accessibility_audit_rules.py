@@ -18,16 +18,36 @@ CASES = {
     "97a4e1": {
         "passed": ["<button>Send</button>", "<input type=submit>", "<div role=button aria-label=Send></div>"],
         "failed": ["<button></button>", "<input type=button>", "<button role=none tabindex=0></button>"],
-        "silent": ["<button hidden></button>", "<input type=image>", "<div aria-hidden=true><button></button></div>"],
+        "silent": [
+            "<button hidden></button>",
+            "<input type=image>",
+            "<div aria-hidden=true><button></button></div>",
+        ],
     },
     "c487ae": {
-        "passed": ["<a href=/>Home</a>", "<a href=/><img src=a.png alt=Home></a>", "<a href=/ title=Home></a>"],
-        "failed": ["<a href=/></a>", "<a href=/><img src=a.png alt=''></a>", "<svg><a href=/><path/></a></svg>"],
-        "silent": ["<a>Not a link</a>", "<a href=/ role=button></a>", "<a href=/ style='visibility:hidden'></a>"],
+        "passed": [
+            "<a href=/>Home</a>",
+            "<a href=/><img src=a.png alt=Home></a>",
+            "<a href=/ title=Home></a>",
+        ],
+        "failed": [
+            "<a href=/></a>",
+            "<a href=/><img src=a.png alt=''></a>",
+            "<svg><a href=/><path/></a></svg>",
+        ],
+        "silent": [
+            "<a>Not a link</a>",
+            "<a href=/ role=button></a>",
+            "<a href=/ style='visibility:hidden'></a>",
+        ],
     },
     "e086e5": {
         "passed": ["<label>Name <input></label>", "<input aria-label=Name>", "<select title=Size></select>"],
-        "failed": ["<input>", "<label for=b>Name</label><input id=a>", "<div role=checkbox aria-checked=true></div>"],
+        "failed": [
+            "<input>",
+            "<label for=b>Name</label><input id=a>",
+            "<div role=checkbox aria-checked=true></div>",
+        ],
         "silent": ["<input type=hidden>", "<input type=submit>", "<input style='display:none'>"],
     },
     "m6b1q3": {
@@ -74,7 +94,11 @@ CASES = {
         "passed": ["<object data=a.png title='A dog'></object>"],
         "failed": ["<object data=a.png></object>", "<object data=a.mp3 type=audio/mpeg>Sound</object>"],
         "cannot_tell": ["<object data=/thing></object>"],
-        "silent": ["<object data=a.html></object>", "<object title=x></object>"],
+        "silent": [
+            "<object data=a.html></object>",
+            "<object data=/thing type=text/html></object>",
+            "<object title=x></object>",
+        ],
     },
     "e88epe": {
         "failed": ["<img src=logo.png alt=''>", "<img src=sales-chart.svg aria-hidden=true alt=Sales>"],
@@ -99,13 +123,30 @@ CASES = {
             "<div role=slider aria-valuenow=1.5>",
             "<p id=a aria-describedby=a>",
         ],
-        "failed": ["<button aria-expanded=maybe>", "<p aria-live=loud>", "<p aria-rowindex=1.5>", "<p aria-owns=no aria-expanded=true>"],
-        "cannot_tell": ["<p aria-labelledby=no>", "<button aria-controls=menu aria-expanded=false>"],
+        "failed": [
+            "<button aria-expanded=maybe>",
+            "<p aria-live=loud>",
+            "<p aria-rowindex=1.5>",
+            "<p id=a aria-activedescendant='a b'>",
+        ],
+        "cannot_tell": [
+            "<p aria-labelledby=no>",
+            "<button aria-controls=menu aria-expanded=false>",
+            "<p aria-owns=no>",
+        ],
         "silent": ["<p aria-expanded=''>", "<p aria-nonsense=x>"],
     },
     "5c01ea": {
-        "passed": ["<button aria-pressed=true>B</button>", "<p aria-live=polite>x</p>", "<table><tr><th aria-sort=none>x"],
-        "failed": ["<button aria-sort=none>B</button>", "<div aria-label=x>y</div>", "<audio controls aria-level=2>"],
+        "passed": [
+            "<button aria-pressed=true>B</button>",
+            "<p aria-live=polite>x</p>",
+            "<table><tr><th aria-sort=none>x",
+        ],
+        "failed": [
+            "<button aria-sort=none>B</button>",
+            "<div aria-label=x>y</div>",
+            "<audio controls aria-level=2>",
+        ],
         "silent": ["<button aria-sort=none hidden>B</button>", "<p>x</p>"],
     },
     "674b10": {
@@ -114,24 +155,53 @@ CASES = {
         "silent": ["<div role=''>x</div>", "<div role=buton hidden>x</div>"],
     },
     "4e8ab6": {
-        "passed": ["<div role=checkbox aria-checked=false></div>", "<div role=separator></div>", "<input type=checkbox role=switch>"],
-        "failed": ["<div role=checkbox></div>", "<div role=separator tabindex=0></div>", "<div role=combobox></div>", "<input role=combobox aria-expanded=true>"],
-        "silent": ["<input type=checkbox>", "<div role=slider hidden></div>", "<input type=checkbox role=checkbox>"],
+        "passed": [
+            "<div role=checkbox aria-checked=false></div>",
+            "<div role=separator></div>",
+            "<input type=checkbox role=switch>",
+        ],
+        "failed": [
+            "<div role=checkbox></div>",
+            "<div role=separator tabindex=0></div>",
+            "<div role=combobox></div>",
+            "<input role=combobox aria-expanded=true>",
+        ],
+        "silent": [
+            "<input type=checkbox>",
+            "<div role=slider hidden></div>",
+            "<input type=checkbox role=checkbox>",
+        ],
     },
     "in6db8": {
         "passed": ["<p id=a></p><div role=scrollbar aria-valuenow=1 aria-controls=a></div>"],
         "failed": ["<div role=scrollbar aria-valuenow=1 aria-controls=a></div>"],
-        "silent": ["<input role=combobox aria-expanded=false aria-controls=a>", "<button aria-controls=a>x</button>"],
+        "silent": [
+            "<input role=combobox aria-expanded=false aria-controls=a>",
+            "<button aria-controls=a>x</button>",
+        ],
     },
     "ff89c9": {
-        "passed": ["<ul><div role=listitem>x</div></ul>", "<div role=menu><div role=group><div role=menuitem>x"],
+        "passed": [
+            "<ul><div role=listitem>x</div></ul>",
+            "<div role=menu><div role=group><div role=menuitem>x",
+        ],
         "failed": ["<div role=listitem>x</div>", "<div role=list><div role=tabpanel><p role=listitem>x"],
         "silent": ["<ul><li>x</li></ul>", "<div role=listitem hidden>x</div>"],
     },
     "bc4a75": {
-        "passed": ["<div role=list><p role=listitem>x", "<div role=tablist aria-owns=t></div><p id=t role=tab>x</p>"],
-        "failed": ["<div role=list><p>x</p></div>", "<div role=menu><p role=menuitem>x</p><a href=/>y</a></div>"],
-        "silent": ["<ul><p>x</p></ul>", "<div role=list aria-busy=true></div>", "<div role=list hidden></div>"],
+        "passed": [
+            "<div role=list><p role=listitem>x",
+            "<div role=tablist aria-owns=t></div><p id=t role=tab>x</p>",
+        ],
+        "failed": [
+            "<div role=list><p>x</p></div>",
+            "<div role=menu><p role=menuitem>x</p><a href=/>y</a></div>",
+        ],
+        "silent": [
+            "<ul><p>x</p></ul>",
+            "<div role=list aria-busy=true></div>",
+            "<div role=list hidden></div>",
+        ],
     },
     "307n5z": {
         "passed": ["<button>Send <b>now</b></button>"],
@@ -139,9 +209,15 @@ CASES = {
         "silent": ["<a href=/>x</a>"],
     },
     "6cfa84": {
-        "passed": ["<p aria-hidden=true>x</p>", "<p aria-hidden=true><button tabindex=-1>x</button></p>", "<p aria-hidden=true><input disabled></p>"],
+        "passed": [
+            "<p aria-hidden=true>x</p>",
+            "<p aria-hidden=true><button tabindex=-1>x</button></p>",
+            "<p aria-hidden=true><input disabled></p>",
+        ],
         "failed": ["<p aria-hidden=true><a href=/>x</a></p>", "<button aria-hidden=true>x</button>"],
-        "cannot_tell": ["<p aria-hidden=true><a href=/ style='position:absolute;top:-999em'>x</a></p><script>1</script>"],
+        "cannot_tell": [
+            "<p aria-hidden=true><a href=/ style='position:absolute;top:-999em'>x</a></p><script>1</script>"
+        ],
         "silent": ["<p aria-hidden=false><button>x</button></p>"],
     },
     "list-children": {
@@ -163,7 +239,7 @@ CASES = {
         "passed": [GRID.format("<th id=h>Rate</th>", "<td headers=h>7 %</td>")],
         "failed": [
             GRID.format("<th>Rate</th>", "<td headers=none>7 %</td>"),
-            GRID.format("<th>Rate</th>", "<td id=c headers=c>7 %</td>"),
+            GRID.format("<th id=c headers=c>Rate</th>", "<td>7 %</td>"),
             "<p id=h>x</p>" + GRID.format("<th>Rate</th>", "<td headers=h>7 %</td>"),
         ],
         "silent": [GRID.format("<th>Rate</th>", "<td>7 %</td>"), "<table role=none><tr><td headers=x>y"],
@@ -173,25 +249,54 @@ CASES = {
             GRID.format("<th>Name</th><th>Age</th>", "<th scope=row>Ann</th><td>7</td>"),
             "<div role=table><div role=row><p role=columnheader>A</p></div><div role=row><p role=cell>1</p></div></div>",
         ],
-        "failed": [GRID.format("<th>Name</th><th>Age</th>", "<td>Ann</td>"), "<table><tr><th>Alone</th></tr></table>"],
+        "failed": [
+            GRID.format("<th>Name</th><th>Age</th>", "<td>Ann</td>"),
+            "<table><tr><th>Alone</th></tr></table>",
+        ],
         "silent": ["<table role=none><tr><th>x</th></tr></table>", GRID.format("<td>a</td>", "<td>b</td>")],
     },
+    "table-headers": {
+        "cannot_tell": [GRID.format("<td>a</td>", "<td>b</td>")],
+        "silent": [GRID.format("<th>a</th>", "<td>b</td>"), "<table role=none><tr><td>a"],
+    },
     "73f2c2": {
-        "passed": [f"<input autocomplete='{value}'>" for value in ("email", "section-a shipping work tel", "name webauthn")],
-        "failed": [f"<input autocomplete='{value}'>" for value in ("fullname", "work name", "tel home", "name name")],
-        "silent": ["<input autocomplete=off>", "<input autocomplete=nope disabled>", "<input type=submit autocomplete=nope>"],
+        "passed": [
+            f"<input autocomplete='{value}'>"
+            for value in ("email", "section-a shipping work tel", "name webauthn")
+        ],
+        "failed": [
+            f"<input autocomplete='{value}'>" for value in ("fullname", "work name", "tel home", "name name")
+        ],
+        "silent": [
+            "<input autocomplete=off>",
+            "<input autocomplete=nope disabled>",
+            "<input type=submit autocomplete=nope>",
+        ],
     },
     "2ee8b8": {
-        "passed": ["<button aria-label='Next page, 2 of 9'>Next page</button>", "<button aria-label=Close>X</button>"],
-        "failed": ["<button aria-label=Forward>Next page</button>", "<a href=/ aria-label='page next'>Next page</a>"],
-        "silent": ["<button>Next</button>", "<nav aria-label=Main>Pages</nav>", "<button aria-label=Find><img src=a.png alt=''></button>"],
+        "passed": [
+            "<button aria-label='Next page, 2 of 9'>Next page</button>",
+            "<button aria-label=Close>X</button>",
+        ],
+        "failed": [
+            "<button aria-label=Forward>Next page</button>",
+            "<a href=/ aria-label='page next'>Next page</a>",
+        ],
+        "silent": [
+            "<button>Next</button>",
+            "<nav aria-label=Main>Pages</nav>",
+            "<button aria-label=Find><img src=a.png alt=''></button>",
+        ],
     },
     "cc0f0a": {
         "failed": [
             "<label>Field <input></label>",
             "<form><label>Name <input></label><label>Name <input></label></form>",
         ],
-        "cannot_tell": ["<label>Name <input></label>", "<h2>Bill to</h2><label>Name <input></label><h2>Send to</h2><label>Name <input></label>"],
+        "cannot_tell": [
+            "<label>Name <input></label>",
+            "<h2>Bill to</h2><label>Name <input></label><h2>Send to</h2><label>Name <input></label>",
+        ],
         "silent": ["<input aria-label=Field>"],
     },
     "36b590": {
@@ -216,8 +321,11 @@ CASES = {
         "silent": ["<a>More</a>"],
     },
     "b20e66": {
-        "passed": ["<a href=/a>A</a><a href=/a/>A</a>"],
-        "failed": ["<a href=/a>A</a><p><a href=/b>A</a>"],
+        "passed": [
+            "<a href=/a>A</a><a href=/a/index.html>A</a>",
+            "<a href=http://www.a.example/x/>A</a><a href=https://a.example/x>A</a>",
+        ],
+        "failed": ["<a href=/a>A</a><p><a href=/b>A</a>", "<a href=?p=1>A</a><p><a href=?p=2>A</a>"],
         "cannot_tell": ["<a href=/a>A</a><a href='javascript:go()'>A</a>"],
         "silent": ["<a href=/a>A</a><a href=/b>B</a>"],
     },
@@ -244,7 +352,11 @@ CASES = {
     "bc659a": {
         "passed": ["<meta http-equiv=refresh content='0; url=/'>", "<meta http-equiv=refresh content=72001>"],
         "failed": ["<meta http-equiv=refresh content=30>", "<meta http-equiv=Refresh content='5; /a'>"],
-        "silent": ["<meta http-equiv=refresh content='soon'>", "<meta name=refresh content=5>", "<meta http-equiv=refresh content='-5'>"],
+        "silent": [
+            "<meta http-equiv=refresh content='soon'>",
+            "<meta name=refresh content=5>",
+            "<meta http-equiv=refresh content='-5'>",
+        ],
     },
     "bisz58": {
         "passed": ["<meta http-equiv=refresh content='0; url=/'>"],
@@ -252,8 +364,16 @@ CASES = {
         "silent": ["<meta http-equiv=refresh content='5: /'>", "<p>"],
     },
     "b4f0c3": {
-        "passed": ["<meta name=viewport content='user-scalable=yes'>", "<meta name=viewport content='maximum-scale=2'>", "<meta name=viewport content='maximum-scale=-1'>"],
-        "failed": ["<meta name=viewport content='user-scalable=no'>", "<meta name=viewport content='width=1, maximum-scale=1.9'>", "<meta name=viewport content='user-scalable=0.9'>"],
+        "passed": [
+            "<meta name=viewport content='user-scalable=yes'>",
+            "<meta name=viewport content='maximum-scale=2'>",
+            "<meta name=viewport content='maximum-scale=-1'>",
+        ],
+        "failed": [
+            "<meta name=viewport content='user-scalable=no'>",
+            "<meta name=viewport content='width=1, maximum-scale=1.9'>",
+            "<meta name=viewport content='user-scalable=0.9'>",
+        ],
         "silent": ["<meta name=viewport content='width=device-width'>", "<meta content='user-scalable=no'>"],
     },
     "b33eff": {
@@ -280,14 +400,24 @@ CASES = {
         "silent": ["<html lang=en>x"],
     },
     "ucwvc8": {
-        "passed": ["<html lang=en><p>This is the page of the society and its members.", "<html lang=ja><p>これはペンです"],
-        "failed": ["<html lang=fr><p>This is the page of the society and its members.", "<html lang=en><p>Это страница нашего общества"],
+        "passed": [
+            "<html lang=en><p>This is the page of the society and its members.",
+            "<html lang=ja><p>これはペンです",
+        ],
+        "failed": [
+            "<html lang=fr><p>This is the page of the society and its members.",
+            "<html lang=en><p>Это страница нашего общества",
+        ],
         "cannot_tell": ["<html lang=en><p>Okapi 7"],
         "silent": ["<html><p>This is the page", "<html lang=xy><p>This is the page"],
     },
     "de46e4": {
         "passed": ["<p lang=fr>Bonjour</p>", "<div lang=french><p lang=fr>Bonjour</p></div>"],
-        "failed": ["<p lang=french>Bonjour</p>", "<p lang=' '>Bonjour</p>", "<div lang=xq><img src=a.png alt=Bonjour></div>"],
+        "failed": [
+            "<p lang=french>Bonjour</p>",
+            "<p lang=' '>Bonjour</p>",
+            "<div lang=xq><img src=a.png alt=Bonjour></div>",
+        ],
         "silent": ["<p lang=''>Bonjour</p>", "<p lang=french></p>"],
     },
     "off6ek": {
@@ -297,7 +427,12 @@ CASES = {
         "silent": ["<p>Das ist der Hund</p>"],
     },
     "cf77f2": {
-        "passed": ["<nav>a</nav><main>b</main>", "<nav>a</nav><h1>b</h1>", "<a href=#c>Skip</a><nav>a</nav><p id=c>b", "<p>Only text</p>"],
+        "passed": [
+            "<nav>a</nav><main>b</main>",
+            "<nav>a</nav><h1>b</h1>",
+            "<a href=#c>Skip</a><nav>a</nav><p id=c>b",
+            "<p>Only text</p>",
+        ],
         "failed": ["<nav><a href=/>a</a></nav><p>b", "<a href=#gone>Skip</a><p>b"],
         "cannot_tell": ["<nav><a href=/>a</a></nav><p>b</p><script>1</script>"],
     },
@@ -340,7 +475,10 @@ CASES = {
     },
     "24afc2": {
         "passed": ["<p style='letter-spacing:.12em!important'>x", "<p style='letter-spacing:.1em'>x"],
-        "failed": ["<p style='letter-spacing:.1em !important'>x", "<p style='font-size:20px;letter-spacing:2px!important'>x"],
+        "failed": [
+            "<p style='letter-spacing:.1em !important'>x",
+            "<p style='font-size:20px;letter-spacing:2px!important'>x",
+        ],
         "silent": ["<p style='letter-spacing:0!important' hidden>x", "<p style='color:red'>x"],
     },
     "9e45ec": {
@@ -350,18 +488,27 @@ CASES = {
     },
     "78fd32": {
         "passed": [f"<p style='line-height:1.5!important'>{LONG}", f"<p style='line-height:1'>{LONG}"],
-        "failed": [f"<p style='line-height:1.4!important'>{LONG}", f"<p style='line-height:120%!important'>{LONG}"],
+        "failed": [
+            f"<p style='line-height:1.4!important'>{LONG}",
+            f"<p style='line-height:120%!important'>{LONG}",
+        ],
         "silent": ["<p style='line-height:1!important'>One line"],
     },
     "0ssw9k": {
         "passed": [f"<div tabindex=0 style='height:20px;width:90px;overflow:auto'>{LONG}</div>"],
         "failed": [f"<div style='height:20px;width:90px;overflow-y:scroll'>{LONG}</div>"],
         "cannot_tell": [f"<div style='overflow:auto'>{LONG}</div>"],
-        "silent": ["<div style='height:200px;overflow:auto'>x</div>", f"<div style='height:20px;overflow:hidden'>{LONG}</div>"],
+        "silent": [
+            "<div style='height:200px;overflow:auto'>x</div>",
+            f"<div style='height:20px;overflow:hidden'>{LONG}</div>",
+        ],
     },
     "oj04fd": {
         "passed": ["<a href=/>x</a>", "<style>a{outline:0}a:focus{border:2px solid}</style><a href=/>x</a>"],
-        "failed": ["<style>a:focus{outline:none}</style><a href=/>x</a>", "<a href=/ style='outline:0'>x</a>"],
+        "failed": [
+            "<style>a:focus{outline:none}</style><a href=/>x</a>",
+            "<a href=/ style='outline:0'>x</a>",
+        ],
         "cannot_tell": ["<link rel=stylesheet href=a.css><a href=/>x</a>"],
         "silent": ["<a href=/ tabindex=-1>x</a>"],
     },
@@ -372,16 +519,38 @@ CASES = {
         "silent": ["<iframe srcdoc='<a href=/>Home</a>'></iframe>"],
     },
     "efbfc7": {"failed": ["<marquee>News</marquee>", "<blink>New</blink>"], "silent": ["<p>News"]},
-    "server-map": {"failed": ["<a href=/><img ismap src=a.png alt=Map></a>"], "silent": ["<img ismap src=a.png alt=Map>"]},
-    "80af7b": {"cannot_tell": ["<button onblur='this.focus()'>x</button>"], "silent": ["<button>x</button>"]},
+    "server-map": {
+        "failed": ["<a href=/><img ismap src=a.png alt=Map></a>"],
+        "silent": ["<img ismap src=a.png alt=Map>"],
+    },
+    "80af7b": {
+        "failed": [
+            "<button onblur='this.focus()'>x</button>",
+            "<a href=/ onblur='later(() => e.target.focus())'>x</a>",
+        ],
+        "cannot_tell": [
+            "<p onkeydown='out()'><button onblur='this.focus()'>x</button>",
+            "<input onblur='focusOn(1)'>",
+        ],
+        "silent": ["<button>x</button>", "<p onblur='this.focus()'>x"],
+    },
     "80f0bf": {
         "passed": ["<audio src=a.mp3 autoplay controls></audio>", "<audio src=a.mp3#t=1,3 autoplay></audio>"],
         "failed": ["<audio src=a.mp3 autoplay></audio>"],
-        "cannot_tell": ["<video src=a.mp4 autoplay></video>", "<audio src=a.mp3 autoplay></audio><button>Stop</button>"],
+        "cannot_tell": [
+            "<video src=a.mp4 autoplay></video>",
+            "<audio src=a.mp3 autoplay></audio><button>Stop</button>",
+        ],
         "silent": ["<audio src=a.mp3 controls></audio>", "<video src=a.mp4 autoplay muted></video>"],
     },
-    "e7aa44": {"cannot_tell": ["<audio src=a.mp3 controls></audio>"], "silent": ["<audio src=a.mp3></audio>"]},
-    "c3232f": {"cannot_tell": ["<video src=a.mp4 controls></video>"], "silent": ["<video src=a.mp4 hidden controls></video>"]},
+    "e7aa44": {
+        "cannot_tell": ["<audio src=a.mp3 controls></audio>"],
+        "silent": ["<audio src=a.mp3></audio>"],
+    },
+    "c3232f": {
+        "cannot_tell": ["<video src=a.mp4 controls></video>"],
+        "silent": ["<video src=a.mp4 hidden controls></video>"],
+    },
     "eac66b": {"cannot_tell": ["<video src=a.mp4 autoplay></video>"], "silent": ["<p>"]},
     "c5a4ea": {"cannot_tell": ["<video src=a.mp4 controls></video>"], "silent": ["<p>"]},
     "1ec09b": {"cannot_tell": ["<video src=a.mp4 controls></video>"], "silent": ["<p>"]},
@@ -391,7 +560,9 @@ CASES = {
 @pytest.fixture(scope="module")
 def verdicts():
     aria = read_aria(PLACE.joinpath("aria.json").read_bytes())
-    languages = read_languages(PLACE.joinpath("languages.json").read_bytes(), PLACE.joinpath("words.json").read_bytes())
+    languages = read_languages(
+        PLACE.joinpath("languages.json").read_bytes(), PLACE.joinpath("words.json").read_bytes()
+    )
 
     def ask(rule, html):
         examined = examine(html, aria, languages)
@@ -426,7 +597,9 @@ def test_the_table_of_rules_is_complete():
     for rule in RULES:
         for said in (rule.name, rule.how, rule.fix):
             assert said.strip(), rule.id
-            assert said[0].isupper() or said.startswith(("lang", "autocomplete", "aria", "letter", "word", "line", "marquee")), said
+            assert said[0].isupper() or said.startswith(
+                ("lang", "autocomplete", "aria", "letter", "word", "line", "marquee")
+            ), said
         assert rule.how.endswith("."), rule.id
         assert rule.fix.endswith("."), rule.id
 

@@ -9,6 +9,8 @@
 """
 
 import re
+import sys
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
@@ -22,12 +24,14 @@ MOST_SIGNALS = 50
 _REACH = 160  # characters on each side of a match that may say something about it
 _QUOTED = re.compile(
     '"[^"]{2,300}"|“[^”]{2,300}”|«[^»]{2,300}»|„[^“”]{2,300}[“”]|「[^」]{2,300}」|『[^』]{2,300}』|《[^》]{2,100}》'
-    r"|(?<!\w)['‘](?=\w)[^\n]{2,300}?['’](?!\w)"
+    "|(?<!\\w)['\u2018](?=\\w)[^\n]{2,300}?['\u2019](?!\\w)"
 )
 _KANA = re.compile("[\u3041-\u3096]")
 _DANGERS = frozenset({"intent", "ideation", "plan", "attempt", "euphemism", "self_harm", "goodbye", "method"})
 
 _STATEMENTS = frozenset({"intent", "ideation", "self_harm", "topic"})  # what a "not" inside turns round
+_IN_EARNEST = frozenset({"intent", "plan", "attempt", "method"})  # no figure of speech weakens these
+_WISHES = frozenset({"ideation", "hopelessness"})  # what is also said in jest
 _PERSONS = frozenset({"I", "MINE", "THEY"})
 
 Hit = tuple[int, int, int]  # start, end, concept
@@ -78,13 +82,25 @@ class CrisisDetector:
                 continue
             if quoted is None:
                 quoted = [place.span() for place in _QUOTED.finditer(text)]
-            reader = _Reader(language, shown, folded, quoted)
-            signals += [reader.signal(*match) for match in matches[:MOST_SIGNALS]]
+            signals += _read(_Reader(language, shown, folded, quoted), matches)
         return _report(signals) if signals else QUIET
 
 
+def _read(reader: "_Reader", matches: list[Match]) -> list[Signal]:
+    """All that is lowered, and of what is not as much as a report holds: nobody hides a statement behind many others."""
+    signals: list[Signal] = []
+    plain = 0
+    for match in matches:
+        signal = reader.signal(*match)
+        signals.append(signal)
+        plain += not signal.lowered
+        if plain == MOST_SIGNALS:
+            break
+    return signals
+
+
 def _unhidden(language: Language, hits: list[Hit]) -> list[Hit]:
-    """The hits that no idiom covers. An idiom hides what lies within it, itself excepted."""
+    """The hits that no idiom covers. An idiom hides what is shorter than itself and lies within it."""
     idiom = language.context.get("IDIOM")
     covers = [(start, end) for start, end, concept in hits if concept == idiom]
     if not covers:
@@ -92,11 +108,10 @@ def _unhidden(language: Language, hits: list[Hit]) -> list[Hit]:
     kept: list[Hit] = []
     first = 0
     for hit in hits:
-        while first < len(covers) and covers[first][1] < hit[0]:
+        start, end, _ = hit
+        while first < len(covers) and covers[first][1] < start:
             first += 1
-        if hit[2] == idiom or not any(
-            start <= hit[0] and hit[1] <= end for start, end in covers[first : first + 8]
-        ):
+        if not any(a <= start and end <= b and b - a > end - start for a, b in covers[first : first + 8]):
             kept.append(hit)
     return kept
 
@@ -171,10 +186,10 @@ class _Reader:
         span = self._folded.span(start, end)
         subject = _subject(near, start, end, rule, self._subject_reach)
         negated = _negated(near, slots, self._folded.text, self._gap, rule)
-        jest = rule.category == "ideation" and any(name == "JEST" for name, _, _ in near)
-        hyperbole = jest or any(
-            name == "HYPERBOLE" and (start <= a < end or 0 <= a - end <= self._gap // 2 + 2)
-            for name, a, _ in near
+        hyperbole = rule.category not in _IN_EARNEST and any(
+            (name == "JEST" and rule.category in _WISHES)
+            or (name == "HYPERBOLE" and start <= a <= end + self._gap // 2 + 2 and not _covered(a, b, slots))
+            for name, a, b in near
         )
         return Signal(
             category=rule.category,
@@ -213,7 +228,8 @@ class _Reader:
         return rule.severity
 
     def _framed(self, near: Near, start: int, span: tuple[int, int], subject: Subject) -> bool:
-        inside = any(a <= span[0] and span[1] <= b for a, b in self._quoted)
+        at = bisect_right(self._quoted, (span[0], sys.maxsize)) - 1
+        inside = at >= 0 and span[1] <= self._quoted[at][1]
         frames = [b for name, _, b in near if name == "FRAME"]
         says = [b for name, _, b in near if name == "SAY"]
         if inside:
@@ -225,14 +241,17 @@ class _Reader:
 
 def _subject(near: Near, start: int, end: int, rule: Rule, reach: int) -> Subject:
     """Whom the last word of person inside the match names, else the last one before it."""
-    persons = _PERSONS - {"THEY"} if rule.category == "method" else _PERSONS  # how does one do it: of nobody else
+    persons = (
+        _PERSONS - {"THEY"} if rule.category == "method" else _PERSONS
+    )  # how does one do it: of nobody else
     within = max(
         ((b, name) for name, a, b in near if start <= a and b <= end and name in persons), default=None
     )
     if within is not None:
         return "other" if within[1] == "THEY" else "self"
     before = max(
-        ((b, name) for name, _, b in near if name in {"I", "THEY"} and start - reach <= b <= start), default=None
+        ((b, name) for name, _, b in near if name in {"I", "THEY"} and start - reach <= b <= start),
+        default=None,
     )
     if before is None:
         return "unknown"
@@ -248,13 +267,17 @@ def _negated(near: Near, slots: Spans, text: str, gap: int, rule: Rule) -> bool:
             return True
         if name not in {"NEG", "NEG_FAR"} or a >= end or b < start - reach or (a, b) in own:
             continue
+        if own and a < start < b:  # "ya no" where the match begins with "no" is one negation, not two
+            continue
         if a >= start:
             if not own and rule.category in _STATEMENTS:
                 return True
             continue
         if "," in text[b:start] or any(other == "BUT" and b <= c < start for other, c, _ in near):
             continue
-        if name == "NEG_FAR" or not any(other == "I" and b <= c and d <= start for other, c, d in near):
+        # a new subject begins a new clause, even where nobody set a comma; "no quiero" is none
+        last = start if start - b > 1 else start - 1
+        if name == "NEG_FAR" or not any(other == "I" and b <= c <= last for other, c, _ in near):
             return True
     return False
 
@@ -270,14 +293,28 @@ def _tense(near: Near) -> Tense:
     return "future" if "TIME" in names else "present"
 
 
-def _report(signals: list[Signal]) -> CrisisReport:
-    signals.sort(key=lambda signal: signal.span)
-    del signals[MOST_SIGNALS:]
-    open_signals = [signal for signal in signals if not signal.lowered]
+def _report(found: list[Signal]) -> CrisisReport:
+    open_signals = [signal for signal in found if not signal.lowered]
     worst: Severity = max((signal.severity for signal in open_signals), key=RANK.__getitem__, default="none")
     weak = [signal for signal in open_signals if signal.category != "topic"]
     if RANK[worst] < RANK["moderate"] and len(weak) > 1:
         worst = "moderate"
+    signals = _told(found)
     if RANK[worst] < RANK["moderate"]:
-        return CrisisReport(severity="low", signals=tuple(signals), mention=True)
-    return CrisisReport(detected=True, severity=worst, signals=tuple(signals))
+        return CrisisReport(severity="low", signals=signals, mention=True)
+    return CrisisReport(detected=True, severity=worst, signals=signals)
+
+
+def _told(found: list[Signal]) -> tuple[Signal, ...]:
+    """The signals of a report, the gravest if there are too many, in the order of the text. A bare word that
+    several languages share is told once, and not at all where something says more about it.
+    """
+    said = {signal.span for signal in found if signal.category != "topic"}
+    told = {}
+    for signal in found:
+        if signal.category != "topic":
+            told[signal.span, signal.category, signal.language] = signal
+        elif signal.span not in said:
+            told.setdefault((signal.span, "topic", ""), signal)
+    gravest = sorted(told.values(), key=lambda signal: (signal.lowered, -RANK[signal.severity], signal.span))
+    return tuple(sorted(gravest[:MOST_SIGNALS], key=lambda signal: signal.span))

@@ -13,8 +13,7 @@
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
 
 from comity.core.actions.crisis.glyphs import LOOKALIKES, SIMPLIFIED
 
@@ -41,6 +40,7 @@ _CAPITAL_I = re.compile("(?<=[a-z])I(?=[a-z])")  # looks like a small l
 _LEET = str.maketrans("013457@$!|+", "oieastasilt")
 _LEET_L = str.maketrans("013457@$!|+", "oleastaslit")
 _LONGEST_WORD = 24
+_SHORTEST_STARRED = 2
 
 
 def _fold_character(code: int) -> str:
@@ -93,6 +93,25 @@ class _Table(dict[int, str]):
 
 
 _TABLE = _Table()
+
+
+class Vocabulary:
+    """The words that a disguise may be undone to; those that begin or end alike are found together."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = frozenset(words)
+        self._alike: dict[tuple[int, str, str], list[str]] = {}
+        for word in sorted(self._words):
+            for shape in ((len(word), word[0], ""), (len(word), "", word[-1])):
+                self._alike.setdefault(shape, []).append(word)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._words
+
+    def alike(self, starred: str) -> Sequence[str]:
+        """The words as long as this one that share its first letter, or its last if the first is starred out."""
+        shape = (len(starred), "", starred[-1]) if starred[0] == "*" else (len(starred), starred[0], "")
+        return self._alike.get(shape, ()) if len(starred) > _SHORTEST_STARRED else ()
 
 
 class Folded:
@@ -163,7 +182,7 @@ def _join(words: list[str]) -> str:
     return f" {joined} "
 
 
-def fold(text: str, vocabulary: Collection[str] = ()) -> Folded:
+def fold(text: str, vocabulary: Vocabulary | None = None) -> Folded:
     """`vocabulary` holds the words that a disguise may be undone to."""
     origins: list[int] | None = None
     if _CAPITAL_I.search(text):
@@ -174,7 +193,7 @@ def fold(text: str, vocabulary: Collection[str] = ()) -> Folded:
         source = text.translate(_TABLE)
         if _LONG_WAY in source:
             source, origins = _fold_long(text)
-    if vocabulary and _ODD.search(source):
+    if vocabulary is not None and _ODD.search(source):
         tokens = _undisguise(source, vocabulary)
         return Folded(source, origins, [token[0] for token in tokens], tokens)
     return Folded(source, origins, _TOKEN.findall(source), None)
@@ -197,7 +216,7 @@ def _fold_long(text: str) -> tuple[str, list[int]]:
     return "".join(folded), origins
 
 
-def _undisguise(source: str, vocabulary: Collection[str]) -> list[Token]:
+def _undisguise(source: str, vocabulary: Vocabulary) -> list[Token]:
     source = _LEET_WORD.sub(lambda found: _unleet(found[0], vocabulary), source)
     source = _STARRED.sub(lambda found: _unstar(found[0], vocabulary), source)
     gathered: dict[int, tuple[int, list[Token]]] = {}
@@ -222,7 +241,7 @@ def _undisguise(source: str, vocabulary: Collection[str]) -> list[Token]:
     return tokens
 
 
-def _unleet(word: str, vocabulary: Collection[str]) -> str:
+def _unleet(word: str, vocabulary: Vocabulary) -> str:
     body = word.rstrip("!")
     for table in (_LEET, _LEET_L):
         plain = body.translate(table)
@@ -231,16 +250,16 @@ def _unleet(word: str, vocabulary: Collection[str]) -> str:
     return word
 
 
-def _unstar(word: str, vocabulary: Collection[str]) -> str:
+def _unstar(word: str, vocabulary: Vocabulary) -> str:
     if len(word) > _LONGEST_WORD:
         return word
-    pattern = re.compile(word.replace("*", "."))
-    return next(
-        (known for known in vocabulary if len(known) == len(word) > 2 and pattern.fullmatch(known)), word
-    )
+    for known in vocabulary.alike(word):
+        if all(left in {right, "*"} for left, right in zip(word, known, strict=True)):
+            return known
+    return word
 
 
-def _unstretch(word: str, vocabulary: Collection[str]) -> str:
+def _unstretch(word: str, vocabulary: Vocabulary) -> str:
     single = _STRETCH.sub(r"\1", word)
     if single in vocabulary:
         return single
@@ -248,22 +267,28 @@ def _unstretch(word: str, vocabulary: Collection[str]) -> str:
     return double if double in vocabulary else single
 
 
-def _gather(spaced: str, at: int, vocabulary: Collection[str]) -> list[Token]:
-    """The known words that the single letters spell, or nothing when they spell none."""
+def _gather(spaced: str, at: int, vocabulary: Vocabulary) -> list[Token]:
+    """The known words that the single letters spell, with single letters left between them; nothing when most
+    of the letters belong to no word.
+    """
     letters = [(character, at + offset) for offset, character in enumerate(spaced) if character.isalpha()]
     word = "".join(character for character, _ in letters)
-    best: list[list[int] | None] = [[0]] + [None] * len(word)
+    # for each end: how many letters stand alone, how many pieces there are, where the last piece begins
+    best = [(0, 0, 0)]
     for end in range(1, len(word) + 1):
-        for start in range(max(0, end - _LONGEST_WORD), end):
-            before = best[start]
-            if (
-                before is not None
-                and word[start:end] in vocabulary
-                and (end - start > 1 or word[start] == "i")
-            ):
-                best[end] = [*before, end]
-                break
-    cuts = best[-1]
-    if cuts is None:
+        alone, pieces, _ = best[end - 1]
+        choice = (alone + 1, pieces + 1, end - 1)
+        for start in range(max(0, end - _LONGEST_WORD), end - 1):
+            if word[start:end] in vocabulary:
+                alone, pieces, _ = best[start]
+                choice = min(choice, (alone, pieces + 1, start))
+        best.append(choice)
+    if 2 * best[-1][0] > len(word):
         return []
-    return [(word[a:b], letters[a][1], letters[b - 1][1] + 1) for a, b in pairwise(cuts)]
+    tokens: list[Token] = []
+    end = len(word)
+    while end:
+        start = best[end][2]
+        tokens.append((word[start:end], letters[start][1], letters[end - 1][1] + 1))
+        end = start
+    return tokens[::-1]

@@ -11,7 +11,7 @@ A language file names *concepts* (a word or phrase each; `{a|b}` stands for eith
   before or inside a match, `NEG_FAR` (reaches over a new subject: "I don't think I ...") and `NEG_AFTER` behind
   it, `BUT` (ends a negation), `PAST`, `NOW`, `RECOVERY`, `FRAME` (fiction, news, study, prevention), `SAY` (speech of others), `IDIOM` (hides what it covers, as the
   idiom it is), `HYPERBOLE` (right behind a match: what one dies of in jest),
-  `JEST` (in the sentence of a mere wish to die: embarrassment, laughter), `MEANS` and `TIME` (make a danger immediate).
+  `JEST` (in the sentence of a mere wish or lament: embarrassment, laughter), `MEANS` and `TIME` (make a danger immediate).
 - Spelling is folded on both sides, so accents, case and typographic quotes need no entry of their own.
 """
 
@@ -24,7 +24,7 @@ import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
 import msgspec
 from msgspec import Struct
 
-from comity.core.actions.crisis.folding import fold_phrase
+from comity.core.actions.crisis.folding import Vocabulary, fold_phrase
 from comity.core.actions.crisis.report import Severity
 
 LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi")
@@ -77,7 +77,7 @@ class Lexicon(Struct, frozen=True):
 
     automaton: Any
     languages: tuple[Language, ...]
-    vocabulary: frozenset[str]
+    vocabulary: Vocabulary
 
 
 def expand(phrase: str) -> Iterator[str]:
@@ -178,4 +178,4 @@ def read_lexicon(files: Iterable[bytes]) -> Lexicon:
         for index, file in enumerate(files)
     )
     words = {word for text, spaced in builder.entries if spaced for word in text.split()}
-    return Lexicon(builder.automaton(), languages, frozenset(word for word in words if word.isascii()))
+    return Lexicon(builder.automaton(), languages, Vocabulary(word for word in words if word.isascii()))

@@ -1,11 +1,14 @@
 """When a text that is to be edited speaks of a crisis.
 
-- The recorded servers look for substrings; in their modes those still count, beside what the detector finds.
-- A mention (another person, the past, a report) brings the resources and no claim of a crisis.
+- The recorded servers look for substrings; in their modes those still count, beside a crisis that the detector
+  finds.
+- A mention (another person, the past, a report) brings the resources and no claim of a crisis. In the recorded
+  modes it changes no count: the last of the assumptions then tells where help is to be found.
 - None of these inputs has a place or a locale: the lines name what is international and two countries as
   examples, and say how to find the rest.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from comity.core.actions.action import Mode
@@ -46,9 +49,14 @@ _RECORDED_1_0: Final = (
 
 def is_concerning(text: str, report: CrisisReport, mode: Mode) -> bool:
     """Whether resources are shown beside the text."""
-    if report.detected or report.mention:
-        return True
-    if mode == "enhanced":
-        return False
+    if report.detected or mode == "enhanced":
+        return report.detected or report.mention
     lowered = text.lower()
     return any(phrase in lowered for phrase in (_RECORDED_0_1 if mode == "strict" else _RECORDED_1_0))
+
+
+def told_at_the_end(assumptions: Sequence[str], report: CrisisReport, *, shown: bool) -> list[str]:
+    """The assumptions, as many as they are; `shown` when the output itself tells where help is."""
+    *others, last = assumptions
+    unseen = (report.detected or report.mention) and not shown
+    return [*others, f"{last} | {NUMBERS}" if unseen else last]

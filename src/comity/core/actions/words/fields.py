@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from comity.core.actions.action import ActionError
 
-# What JavaScript's trim takes away: the byte order mark too, and no control character beyond \t to \r.
-_SPACE: Final = (
+# JavaScript's white space: the byte order mark too, and no control character beyond \t to \r.
+SPACE: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
 
 
 def trimmed(text: str) -> str:
-    return text.strip(_SPACE)
+    return text.strip(SPACE)
 
 
 def text_field(action: str, given: Mapping[str, Any], field: str, default: str | None = None) -> str:

@@ -36,6 +36,7 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     from comity.core.actions.skills.accessibility_audit.criteria import read_criteria
     from comity.core.actions.skills.accessibility_audit.names.aria import read_aria
     from comity.core.actions.skills.accessibility_audit.names.language import read_languages
+    from comity.core.actions.skills.accessibility_audit.recorded import rank_as_recorded
     from comity.core.actions.skills.accessibility_audit.session import checklist
 
     facts = Facts(
@@ -56,7 +57,10 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
             raise ActionError(_TOO_MANY_PLAINLY if mode == "enhanced" else _TOO_MANY)
 
         def resume(fetched: Sequence[Page]) -> Outcome:
-            return rank([*pages, *fetched], level, mode, facts)
+            found = [*pages, *fetched]
+            if mode == "compat":
+                return rank_as_recorded(found, level, facts.criteria)
+            return rank(found, level, mode, facts)
 
         return Fetch(tuple(addresses), resume) if addresses else resume(())
 

@@ -2,13 +2,15 @@
 
 - A criterion is scored only where a rule passed or failed something on the page; all others are for people.
   The score is the share of what passed. A page has the mean of its scores, a site the mean of its pages.
-- Text without markup and pages that could not be had are not scored. *compat* shows them as 0 with
-  `heuristic`, as 1.0.8 does, and counts them; *enhanced* shows null and leaves them out of the mean.
-- *enhanced* adds the evidence of each page: every rule, every failed node with its path, and what a person
-  has to look at.
+- Text without markup and pages that could not be had are not scored. *strict* shows them as 0 with
+  `heuristic` and counts them; *enhanced* shows null and leaves them out of the mean. *compat* has the numbers
+  of 1.0.8, from `recorded.py`.
+- *enhanced* adds the evidence of each page: every rule with its counts, failed nodes with their paths, and
+  what a person has to look at; of each rule the first `SHOWN`.
 - The pages of one call share a budget of text; what is beyond it is named and not scored.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -20,9 +22,10 @@ from comity.core.actions.skills.accessibility_audit.criteria import Criterion, L
 from comity.core.actions.skills.accessibility_audit.dom.tree import looks_like_html, path
 from comity.core.actions.skills.accessibility_audit.names.aria import Aria
 from comity.core.actions.skills.accessibility_audit.names.language import Languages
+from comity.core.actions.skills.accessibility_audit.rules.rule import Finding, Rule
 
 CHARACTERS: Final = 20_000_000
-SHOWN: Final = 100
+SHOWN: Final = 20
 
 _NOT_HTML: Final = "The text holds no markup; nothing was checked."
 _TOO_MUCH: Final = f"The pages of one call hold more than {CHARACTERS} characters; this one was not checked."
@@ -57,9 +60,9 @@ def rank(pages: Sequence[Page], level: Level, mode: Mode, facts: Facts) -> Outco
     ranked.sort(key=lambda one: (-1 if one.score is None else one.score, one.passes), reverse=True)
     scores = [one.score for one in ranked if one.score is not None]
     unread = len(ranked) - len(scores)
-    site: int | None = _mean(scores) if scores else None
+    site: int | None = mean(scores) if scores else None
     if mode != "enhanced":
-        site = _mean([*scores, *[0] * unread])
+        site = mean([*scores, *[0] * unread])
     uncertainty: Uncertainty = "high" if unread else "medium"
     return Outcome(
         uncertainty=uncertainty,
@@ -69,7 +72,7 @@ def rank(pages: Sequence[Page], level: Level, mode: Mode, facts: Facts) -> Outco
             "level": level,
             "site_aggregate": site,
             "ranking": [one.entry for one in ranked],
-            "summary": _summary(site, len(ranked), unread, level),
+            "summary": summary(site, len(ranked), unread, level),
         },
     )
 
@@ -97,7 +100,9 @@ def _rank_page(
             judged.setdefault(criterion, []).append(check)
     results = [_result(one, judged.get(one.id, [])) for one in asked]
     scores = [result["score"] for result in results if "score" in result]
-    score = _mean(scores) if scores else None
+    score = mean(scores) if scores else None
+    if score == 100 and any(one < 100 for one in scores):
+        score = 99
     entry = {
         "url": url,
         "aggregate_score": score if enhanced else score or 0,
@@ -176,7 +181,7 @@ def _evidence(checks: Sequence[Checked], notes: Sequence[str]) -> dict[str, Any]
                 "problem": finding.note,
                 "fix": rule.fix,
             }
-            for rule, finding in findings[:SHOWN]
+            for rule, finding in _some(findings)
         ],
         "cannot_tell": [
             {
@@ -185,7 +190,7 @@ def _evidence(checks: Sequence[Checked], notes: Sequence[str]) -> dict[str, Any]
                 "path": path(finding.element),
                 "why": finding.note,
             }
-            for rule, finding in questions[:SHOWN]
+            for rule, finding in _some(questions)
         ],
         "findings_total": len(findings),
         "cannot_tell_total": len(questions),
@@ -193,12 +198,23 @@ def _evidence(checks: Sequence[Checked], notes: Sequence[str]) -> dict[str, Any]
     }
 
 
+def _some(told: Sequence[tuple[Rule, Finding]]) -> list[tuple[Rule, Finding]]:
+    """The first few of every rule, so that none crowds out the others."""
+    count: Counter[str] = Counter()
+    kept = []
+    for rule, finding in told:
+        count[rule.id] += 1
+        if count[rule.id] <= SHOWN:
+            kept.append((rule, finding))
+    return kept
+
+
 def _share(part: int, whole: int) -> int:
     """In per cent, halves up; nothing that failed is rounded away."""
     return min(99 if part < whole else 100, (200 * part + whole) // (2 * whole))
 
 
-def _mean(scores: Sequence[int]) -> int:
+def mean(scores: Sequence[int]) -> int:
     return (2 * sum(scores) + len(scores)) // (2 * len(scores))
 
 
@@ -212,7 +228,7 @@ def _assumptions(level: Level, pages: int, unread: int) -> tuple[str, ...]:
     )
 
 
-def _summary(site: int | None, pages: int, unread: int, level: Level) -> str:
+def summary(site: int | None, pages: int, unread: int, level: Level) -> str:
     if site is None or unread == pages:
         return "No page could be checked."
     state = "a good baseline" if site >= 80 else "moderate barriers" if site >= 60 else "significant barriers"

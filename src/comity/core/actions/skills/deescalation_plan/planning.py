@@ -79,8 +79,8 @@ def plan(
         lowered = description.lower()
         if any(word in lowered for word in _RECORDED_ALERT):
             notes.append(_ALERT)
-        if crisis.detected:
-            notes.append(_CRISIS)
+        if crisis.detected:  # beside the first note: the count stays that of high
+            notes[0] = f"{_CRISIS} {notes[0]}"
         return Outcome(
             uncertainty="medium", assumptions=assumptions, output={"plan": steps, "risk_notes": notes}
         )

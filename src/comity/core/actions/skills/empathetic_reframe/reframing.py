@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from comity.core.actions.action import Mode, Outcome, Uncertainty
 from comity.core.actions.crisis import CrisisDetector, CrisisReport
-from comity.core.actions.editing.concern import EMERGENCY, NUMBERS, is_concerning
+from comity.core.actions.editing.concern import EMERGENCY, NUMBERS, is_concerning, told_at_the_end
 from comity.core.actions.editing.edits import Rewrite, guarded
 from comity.core.actions.editing.evidence import crisis_row, edit_rows, flag_rows, is_doubtful, uncertainty_of
 from comity.core.actions.editing.passage import Passage, read
@@ -58,11 +58,15 @@ def reframe(
         output["crisis"] = crisis_row(report)
     return Outcome(
         uncertainty=_uncertainty(message, findings, done, report, mode),
-        assumptions=[
-            f"Tone: {tone}",
-            "The facts of the message are right; negations, numbers, names, dates and commitments are kept",
-            "The rules read English wording; a person who knows the reader decides whether to send it",
-        ],
+        assumptions=told_at_the_end(
+            (
+                f"Tone: {tone}",
+                "The facts of the message are right; negations, numbers, names, dates and commitments are kept",
+                "The rules read English wording; a person who knows the reader decides whether to send it",
+            ),
+            report,
+            shown=bool(output["escalation_guidance"]),
+        ),
         output=output,
     )
 

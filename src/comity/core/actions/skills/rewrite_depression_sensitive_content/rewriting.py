@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from comity.core.actions.action import Mode, Outcome, Uncertainty
 from comity.core.actions.crisis import CrisisDetector, CrisisReport
-from comity.core.actions.editing.concern import RESOURCES, is_concerning
+from comity.core.actions.editing.concern import RESOURCES, is_concerning, told_at_the_end
 from comity.core.actions.editing.edits import Rewrite, guarded
 from comity.core.actions.editing.evidence import crisis_row, edit_rows, flag_rows, is_doubtful, uncertainty_of
 from comity.core.actions.editing.passage import Passage, read
@@ -64,7 +64,9 @@ def rewrite(
         output["crisis"] = crisis_row(report)
     return Outcome(
         uncertainty="medium" if mode != "enhanced" else _uncertainty(text, findings, done, report),
-        assumptions=_assumptions(asked, domain, mode, report),
+        assumptions=told_at_the_end(
+            _assumptions(asked, domain, mode, report), report, shown=bool(output.get("crisis_resources"))
+        ),
         output=output,
     )
 

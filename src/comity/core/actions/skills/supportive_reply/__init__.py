@@ -83,7 +83,7 @@ def _prepare_grief(data: Mapping[str, bytes]) -> Handler:
         report = detect(message)
         if mode == "enhanced":
             return responder.grief(Asked(message=message, risk="medium", mode=support, locale=None), report)
-        return recorded.grief_0_1(message, support, responder.words("en")[support], report)
+        return recorded.grief_0_1(support, responder.words("en")[support], report)
 
     return handle
 

@@ -33,7 +33,7 @@ CRISIS_AFTER: Final = (
 
 # actions 2.3: what 1.0.8 takes for a platitude, by substring
 _HEARD: Final = (
-    "better place", "in a better", "time heals all wounds", "i know how you feel", "at least", "should be over it",
+    "better place", "time heals all wounds", "i know how you feel", "at least", "should be over it",
     "be strong", "move on", "it could be worse", "they lived a long life", "god has a plan",
     "everything happens for a reason",
 )  # fmt: skip

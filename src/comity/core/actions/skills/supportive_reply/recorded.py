@@ -13,7 +13,7 @@ from comity.core.actions.action import Outcome
 from comity.core.actions.crisis import CrisisReport
 from comity.core.actions.crisis.lines import place_of
 from comity.core.actions.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
-from comity.core.actions.skills.supportive_reply.notes import care_notes
+from comity.core.actions.skills.supportive_reply.notes import CRISIS_FIRST, care_notes
 
 _REPLY: Final = (
     "I hear you, and I am glad you reached out. What you are carrying matters, and you do not have to carry it "
@@ -69,7 +69,7 @@ def reply_0_1(risk: str, report: CrisisReport) -> Outcome:
     )
 
 
-def grief_0_1(message: str, mode: str, reply: str, report: CrisisReport) -> Outcome:
+def grief_0_1(mode: str, reply: str, report: CrisisReport) -> Outcome:
     guidance = _guidance_0_1("high" if report.detected else "medium")
     return Outcome(
         uncertainty="medium",
@@ -80,8 +80,7 @@ def grief_0_1(message: str, mode: str, reply: str, report: CrisisReport) -> Outc
         ],
         output={
             "reply": reply,
-            # the record has five notes whatever the message says; danger comes first all the same
-            "care_notes": care_notes(mode, message if report.detected else "", crisis=report.detected),
+            "care_notes": _five_notes(mode, report),
             "escalation_guidance": _shown(guidance, report),
         },
     )
@@ -120,6 +119,12 @@ def reply_1_0(
         ],
         output=output,
     )
+
+
+def _five_notes(mode: str, report: CrisisReport) -> list[str]:
+    """As many as the record has, whatever the message says; danger comes first all the same."""
+    first, *others = care_notes(mode, "", crisis=False)
+    return [f"{CRISIS_FIRST} {first}" if report.detected else first, *others]
 
 
 def _risk_line(risk: str, *, raised: bool) -> str:

@@ -114,9 +114,9 @@ class Document:
     def with_attribute(self, name: str) -> list[Element]:
         return [element for element in self.elements if name in element.attributes]
 
-    def inside(self, element: Element) -> list[Element]:
+    def inside(self, element: Element, most: int = ELEMENTS) -> list[Element]:
         """The descendants, in document order."""
-        return self.elements[element.index + 1 : element.end]
+        return self.elements[element.index + 1 : min(element.end, element.index + 1 + most)]
 
     def referenced(self, element: Element, attribute: str) -> list[Element]:
         """The elements that an attribute names by id, each once, in the order of the attribute."""

@@ -19,6 +19,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _KIN = ({"nb", "no", "nn", "da"}, {"id", "ms"}, {"he", "iw"}, {"yi", "ji"}, {"hr", "sr", "bs", "sh"})
 _CLEAR_SHARE = 0.2
 _CLEAR_LEAD = 1.5
+_REPEATED = 3  # a label that recurs on every line is no more telling than one that stands thrice
 
 
 class Languages(Struct, frozen=True):
@@ -54,7 +55,8 @@ class Languages(Struct, frozen=True):
         return self.scripts.get(script, frozenset()) if count > total * 0.6 else frozenset()
 
     def _by_words(self, text: str) -> frozenset[str]:
-        found = _WORD.findall(text.lower())
+        counted = Counter(_WORD.findall(text.lower()))
+        found = [word for word, times in counted.items() for _ in range(min(times, _REPEATED))]
         if not found:
             return frozenset()
         hits = {language: sum(word in common for word in found) for language, common in self.words.items()}

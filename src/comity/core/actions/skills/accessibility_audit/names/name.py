@@ -129,14 +129,14 @@ class Names:
         if role in {"textbox", "searchbox"}:
             return element.get("value") if element.tag == "input" else element.text()
         if element.tag == "select":
-            options = [one for one in self._document.inside(element)[:500] if one.tag == "option"]
+            options = [one for one in self._document.inside(element, 500) if one.tag == "option"]
             chosen = [one for one in options if one.has("selected")] or options[:1]
             return " ".join(one.text() for one in chosen)
         if role in {"combobox", "listbox"}:
             if element.tag == "input":
                 return element.get("value") or ""
             chosen = [
-                one for one in self._document.inside(element)[:500] if one.get("aria-selected") == "true"
+                one for one in self._document.inside(element, 500) if one.get("aria-selected") == "true"
             ]
             return " ".join(one.text() for one in chosen) if chosen else None
         for name in ("aria-valuetext", "aria-valuenow", "value"):
@@ -188,7 +188,8 @@ class Names:
         return " ".join(part for part in parts if part.strip())
 
     def _content(self, element: Element, walk: "_Walk") -> str:
-        parts: list[str] = []
+        generated = self._styles.generated
+        parts = [_quoted(generated.get((element.index, "before"), ""))]
         room = LENGTH
         for child in element.children:
             if room < 0:
@@ -202,9 +203,7 @@ class Names:
             text = self._compute(child, walk.inside())
             room -= len(text) + 1
             parts.append(f" {text} " if self._is_block(child) else text)
-        generated = self._styles.generated.get(element.index)
-        if generated:
-            parts.append(_quoted(generated))
+        parts.append(_quoted(generated.get((element.index, "after"), "")))
         owned = [] if walk.referenced else self._document.referenced(element, "aria-owns")
         parts.extend(" " + self._compute(one, walk.inside()) for one in owned)
         return "".join(parts)
@@ -249,7 +248,7 @@ def _labels(document: Document) -> dict[int, list[Element]]:
         if label.has("for"):
             control = document.by_id.get(label.get("for") or "")
         else:
-            control = next((one for one in document.inside(label)[:200] if _labelable(one)), None)
+            control = next((one for one in document.inside(label, 200) if _labelable(one)), None)
         if control is not None and _labelable(control):
             found.setdefault(control.index, []).append(label)
     return found

@@ -32,6 +32,11 @@ _NO_DIFFERENCE = 1.005
 
 def _enough(normal: float, large: float) -> Callable[[Subject], Iterator[Finding]]:
     def check(subject: Subject) -> Iterator[Finding]:
+        if subject.styles.external:
+            yield cannot_tell(
+                subject.document.root, "Colours may come from style sheets that are not at hand."
+            )
+            return
         idle = _out_of_use(subject)
         behind = backdrops(subject.document, subject.styles)
         for element in subject.document.elements:
@@ -71,8 +76,6 @@ def _out_of_use(subject: Subject) -> list[bool]:
 
 def _judge(subject: Subject, element: Element, backdrop: Backdrop, normal: float, large: float) -> Finding:
     style = subject.styles.of(element)
-    if subject.styles.external:
-        return cannot_tell(element, "Colours may come from a style sheet that is not at hand.")
     if style.color is None or style.size is None:
         return cannot_tell(element, "The colour or the size of the text is not known.")
     if backdrop.shadow:

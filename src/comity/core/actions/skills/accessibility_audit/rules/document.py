@@ -13,43 +13,22 @@ from comity.core.actions.skills.accessibility_audit.rules.rule import (
     failed,
     judge,
     passed,
+    phrases,
 )
 
 _REFRESH = re.compile(r"[\s]*(\d*)(?:\.[\d.]*)?([\s;,]|$)")
 _LONG_ENOUGH = 72_000
 _SIZES = frozenset({"device-width", "device-height"})
 _ZOOMS = _SIZES | {"yes"}  # browsers read any other word as no
-_VAGUE_TITLES = frozenset(
-    {
-        "untitled",
-        "untitled document",
-        "untitled page",
-        "document",
-        "page",
-        "home",
-        "homepage",
-        "home page",
-        "index",
-        "title",
-        "page title",
-        "new page",
-        "website",
-        "web page",
-        "webpage",
-        "welcome",
-        "default",
-        "test",
-        "your title here",
-        "title here",
-        "placeholder",
-        "index.html",
-        "loading",
-        "loading...",
-    }
+_VAGUE_TITLES = phrases(
+    "untitled|untitled document|untitled page|document|page|home|homepage|home page|index|title|"
+    "page title|new page|website|web page|webpage|welcome|default|test|your title here|title here|"
+    "placeholder|index.html|loading|loading..."
 )
-_ANGLE = re.compile(r"rotate(?:z|3d)?\(([^)]*)\)|^\s*([+-]?[\d.]+(?:deg|turn|rad|grad))\s*$", re.IGNORECASE)
-_MATRIX = re.compile(r"matrix(?:3d)?\(([^)]*)\)", re.IGNORECASE)
+_ANGLE = re.compile(r"rotate(?:z|3d)?\(([^()]*)\)|^\s*([+-]?[\d.]+(?:deg|turn|rad|grad))\s*$", re.IGNORECASE)
+_MATRIX = re.compile(r"matrix(?:3d)?\(([^()]*)\)", re.IGNORECASE)
 _TURNS = {"deg": 1.0, "turn": 360.0, "rad": 57.29577951308232, "grad": 0.9}
+_TRANSFORM = 300
 _AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(deg|turn|rad|grad)")
 
 
@@ -173,6 +152,7 @@ def _orientation(subject: Subject) -> Iterator[Finding]:
 
 
 def _angle(transform: str) -> float:
+    transform = transform[:_TRANSFORM]
     for matrix in _MATRIX.findall(transform):
         parts = [_number(part.strip()) or 0.0 for part in matrix.split(",")]
         if len(parts) >= 2 and abs(parts[0]) < 0.01 and abs(abs(parts[1]) - 1) < 0.01:

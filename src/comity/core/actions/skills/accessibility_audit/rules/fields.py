@@ -90,15 +90,13 @@ def _label_in_name(subject: Subject) -> Iterator[Finding]:
             yield passed(element)
             continue
         named = _WORDS.findall(subject.names.of(element).lower())
-        inside = any(
-            named[place : place + len(words)] == words for place in range(len(named) - len(words) + 1)
-        )
+        inside = f" {' '.join(words)} " in f" {' '.join(named)} "
         yield judge(element, "" if inside else f"The name does not hold the written words {written[:60]!r}.")
 
 
 def _in_symbols(subject: Subject, element: Element) -> bool:
     """Whether the letters are drawn as signs by an icon font."""
-    for one in (element, *subject.document.inside(element)[:20]):
+    for one in (element, *subject.document.inside(element, 20)):
         fonts = (subject.styles.get(one, "font-family") or "").lower()
         if "icon" in fonts or "symbol" in fonts or "awesome" in fonts:
             return True
@@ -149,6 +147,11 @@ _ERROR_WORDS = re.compile(
 
 def _errors_told(subject: Subject) -> Iterator[Finding]:
     """A message that is only seen or only told leaves somebody out."""
+    described = {
+        name
+        for element in subject.document.with_attribute("aria-describedby")
+        for name in element.tokens("aria-describedby")
+    }
     for element in subject.document.elements:
         mark = f"{element.get('id') or ''} {element.get('class') or ''}".lower()
         if "error" not in mark or not _ERROR_WORDS.search(element.text()[:400]):
@@ -156,18 +159,10 @@ def _errors_told(subject: Subject) -> Iterator[Finding]:
         seen, told = subject.shown.seen(element), subject.shown.told(element)
         if seen and not told:
             yield failed(element, "The error message is seen, but not told to assistive technology.")
-        elif not seen and not told and _described_by(subject, element):
+        elif not seen and not told and element.get("id") in described:
             yield cannot_tell(element, "An error message is hidden now; see that it is shown with its error.")
         elif seen:
             yield cannot_tell(element, "See that the message names the field, the cause and the remedy.")
-
-
-def _described_by(subject: Subject, element: Element) -> bool:
-    identity = element.get("id")
-    return bool(identity) and any(
-        identity in other.tokens("aria-describedby")
-        for other in subject.document.with_attribute("aria-describedby")
-    )
 
 
 RULES = (

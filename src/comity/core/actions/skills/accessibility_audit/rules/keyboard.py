@@ -15,6 +15,7 @@ from comity.core.actions.skills.accessibility_audit.rules.rule import (
 )
 from comity.core.actions.skills.accessibility_audit.style.sheet import Declarations
 
+_TAKES_BACK = re.compile(r"(?:\bthis|[tT]arget)\.focus\(")
 _SCROLLS = frozenset({"auto", "scroll"})
 _CHARACTER = 0.5
 _LINE = 1.2
@@ -28,9 +29,6 @@ _INDICATORS = (
     "filter",
     "transform",
     "opacity",
-)
-_OPERABLE = re.compile(
-    r"<(?:a\s[^>]*href|button|input|select|textarea|[^>]*\stabindex=[\"']?\d)", re.IGNORECASE
 )
 _NO_OUTLINE = re.compile(r"^(?:none|0(?:px)?|hidden|transparent)\b|\b(?:none|transparent)\b", re.IGNORECASE)
 
@@ -46,7 +44,7 @@ def _scrollable(subject: Subject) -> Iterator[Finding]:
         ):
             continue
         reached = subject.shown.tabbable(element) or any(
-            subject.shown.tabbable(one) for one in subject.document.inside(element)[:2_000]
+            subject.shown.tabbable(one) for one in subject.document.inside(element, 2_000)
         )
         overflows = _overflows(subject, element)
         if overflows is False:
@@ -66,7 +64,7 @@ def _overflows(subject: Subject, element: Element) -> bool | None:
     height = height if height is not None else styles.pixels(element, "max-height")
     text = subject.names.seen_text(element)
     media = [
-        one for one in subject.document.inside(element)[:500] if one.tag in {"img", "video", "canvas", "svg"}
+        one for one in subject.document.inside(element, 500) if one.tag in {"img", "video", "canvas", "svg"}
     ]
     if not text and not media:
         return False
@@ -89,6 +87,12 @@ def _attribute(element: Element, name: str) -> float | None:
 
 
 def _focus_seen(subject: Subject) -> Iterator[Finding]:
+    if subject.styles.external:
+        if any(subject.shown.tabbable(element) for element in subject.document.elements):
+            yield cannot_tell(
+                subject.document.root, "The focus may be styled by sheets that are not at hand."
+            )
+        return
     focus: dict[int, list[Declarations]] = {}
     for reached, declarations in subject.styles.focus_rules:
         for element in reached:
@@ -107,10 +111,10 @@ def _focus_seen(subject: Subject) -> Iterator[Finding]:
             outline = outline if found is None else found
         marked = any(name.startswith(_INDICATORS) for declarations in rules for name in declarations)
         scripted = subject.scripted and (element.has("onfocus") or element.has("class"))
-        if marked or (outline is not False and not subject.styles.external):
+        if marked or outline is not False:
             yield passed(element)
-        elif subject.styles.external or scripted:
-            yield cannot_tell(element, "A script or a style sheet that is not at hand may mark the focus.")
+        elif scripted:
+            yield cannot_tell(element, "A script may mark the focus.")
         else:
             yield failed(element, "The outline is taken away and nothing else marks the focus.")
 
@@ -131,7 +135,7 @@ def _frame_reached(subject: Subject) -> Iterator[Finding]:
         inner = element.get("srcdoc")
         if inner is None:
             yield cannot_tell(element, "See that nothing in this frame has to be operated.")
-        elif _OPERABLE.search(inner[:20_000]) and _shows_something(inner):
+        elif _shows_something(inner):
             yield failed(element, "The frame is out of the tab order, but holds something to operate.")
         else:
             yield passed(element)
@@ -165,8 +169,13 @@ def _trap(subject: Subject) -> Iterator[Finding]:
     for element in subject.document.elements:
         if not subject.shown.tabbable(element):
             continue
-        blur = (element.get("onblur") or "").lower()
-        if "focus" in blur:
+        blur = element.get("onblur") or ""
+        if "focus" not in blur.lower():
+            continue
+        keys = any(name.startswith("onkey") for above in element.lineage() for name in above.attributes)
+        if _TAKES_BACK.search(blur) and not keys:
+            yield failed(element, "The element takes the focus back when it is left.")
+        else:
             yield cannot_tell(element, "A script moves the focus; see that the keyboard can leave.")
 
 
@@ -215,9 +224,8 @@ RULES = (
         id="80af7b",
         name="Keyboard is not trapped",
         criteria=("2.1.2",),
-        how="Elements whose script moves the focus when they lose it need a look.",
+        how="Elements that take the focus back when they lose it fail, unless keys are handled; other scripts need a look.",
         fix="Let the tab key leave every element.",
         check=_trap,
-        decides=False,
     ),
 )

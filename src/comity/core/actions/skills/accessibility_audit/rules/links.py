@@ -14,81 +14,19 @@ from comity.core.actions.skills.accessibility_audit.rules.rule import (
     failed,
     judge,
     passed,
+    phrases,
 )
 
-_VAGUE = frozenset(
-    [
-        "more",
-        "read more",
-        "learn more",
-        "see more",
-        "view more",
-        "show more",
-        "find out more",
-        "more info",
-        "more information",
-        "here",
-        "click here",
-        "click",
-        "tap here",
-        "go",
-        "go here",
-        "link",
-        "this",
-        "this link",
-        "this page",
-        "details",
-        "view",
-        "view details",
-        "see details",
-        "continue",
-        "continue reading",
-        "start",
-        "open",
-        "next page here",
-        "read",
-        "read this",
-        "info",
-        "download",
-        "download now",
-        "website",
-        "page",
-        "article",
-        "see",
-        "details here",
-        "learn",
-        "visit",
-        "mehr",
-        "hier",
-        "weiterlesen",
-        "plus",
-        "ici",
-        "en savoir plus",
-        "más",
-        "aquí",
-        "leer más",
-    ]
+_VAGUE = phrases(
+    "more|read more|learn more|see more|view more|show more|find out more|more info|"
+    "more information|here|click here|click|tap here|go|go here|link|this|this link|this page|"
+    "details|view|view details|see details|continue|continue reading|start|open|next page here|read|"
+    "read this|info|download|download now|website|page|article|see|details here|learn|visit|mehr|"
+    "hier|weiterlesen|plus|ici|en savoir plus|más|aquí|leer más"
 )
-_FORMATS = frozenset(
-    {
-        "html",
-        "pdf",
-        "epub",
-        "txt",
-        "plain text",
-        "csv",
-        "json",
-        "xml",
-        "docx",
-        "doc",
-        "xlsx",
-        "mp3",
-        "mp4",
-        "zip",
-        "kindle",
-        "mobi",
-    }
-)
+_FORMATS = phrases("html|pdf|epub|txt|plain text|csv|json|xml|docx|doc|xlsx|mp3|mp4|zip|kindle|mobi")
+_SCHEME = re.compile(r"^(?:https?:)?//(?:www\.)?", re.IGNORECASE)
+_INDEX = re.compile(r"index\.\w+", re.IGNORECASE)
 _NEAR = 5
 _PIECES = 500
 _HEADERS = 100
@@ -182,7 +120,7 @@ class _Contexts:
     def _table_headers(self, table: Element) -> list[tuple[Element, int, int, bool]]:
         known = self._headers.get(table.index)
         if known is None:
-            cells = self._subject.document.inside(table)[:_PIECES]
+            cells = self._subject.document.inside(table, _PIECES)
             known = self._headers[table.index] = [
                 (one, one.parent.index, _column(one), (one.get("colspan") or "1").strip() != "1")
                 for one in cells
@@ -214,9 +152,10 @@ def _target(element: Element) -> str | None:
 
 
 def _comparable(address: str) -> str:
-    plain = address.strip().split("?")[0] if address.strip().startswith("?") else address.strip()
-    plain = re.sub(r"^https?:", "", plain.lower()).removeprefix("//www.").removeprefix("//")
-    return re.sub(r"/(?:index\.\w+)?$", "", plain)
+    """Without what seldom makes a difference: the scheme, www, and how a folder is written."""
+    plain = _SCHEME.sub("", address.strip())
+    folder, slash, file = plain.rpartition("/")
+    return folder if slash and (not file or _INDEX.fullmatch(file)) else plain
 
 
 def _same_purpose(*, in_context: bool) -> Callable[[Subject], Iterator[Finding]]:

@@ -113,8 +113,8 @@ def _one_of(roles: frozenset[str]) -> str:
 
 
 def _nothing_to_focus(subject: Subject, element: Element) -> Element | None:
-    inside = subject.document.inside(element)
-    return next((one for one in inside[:_OWNED_LIMIT] if subject.shown.tabbable(one)), None)
+    inside = subject.document.inside(element, _OWNED_LIMIT)
+    return next((one for one in inside if subject.shown.tabbable(one)), None)
 
 
 def _presentational_children(subject: Subject) -> Iterator[Finding]:

@@ -13,7 +13,8 @@ from comity.core.actions.skills.accessibility_audit.rules.rule import (
     passed,
 )
 
-_FILE = re.compile(r"(?:^|[/\\])?[\w%.~-]+\.(?:png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?)$", re.IGNORECASE)
+_FILE = re.compile(r"\S+\.(?:png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?)", re.IGNORECASE)
+_FILE_LENGTH = 200
 _VAGUE = frozenset(
     {"image", "img", "picture", "photo", "graphic", "icon", "bild", "imagen", "foto", "untitled", "spacer"}
 )
@@ -47,7 +48,7 @@ def _fits(subject: Subject) -> Iterator[Finding]:
         name = subject.names.of(element)
         if not name or not subject.shown.told(element) or not subject.shown.seen(element):
             continue
-        if _FILE.search(name) and " " not in name:
+        if len(name) <= _FILE_LENGTH and _FILE.fullmatch(name):
             yield failed(element, f"{name[:60]!r} is the name of a file, not a description.")
         elif name.lower() in _VAGUE:
             yield failed(element, f"{name[:60]!r} does not say what the image shows.")

@@ -68,3 +68,8 @@ def cannot_tell(element: Element, note: str) -> Finding:
 def judge(element: Element, note: str) -> Finding:
     """Failed with a note, passed without."""
     return failed(element, note) if note else passed(element)
+
+
+def phrases(text: str) -> frozenset[str]:
+    """The phrases of a list that is separated by bars."""
+    return frozenset(text.split("|"))

@@ -4,7 +4,13 @@ from collections.abc import Iterator
 from itertools import chain, islice, product
 
 from comity.core.actions.skills.accessibility_audit.dom.tree import Element
-from comity.core.actions.skills.accessibility_audit.rules.rule import Finding, Rule, Subject, judge
+from comity.core.actions.skills.accessibility_audit.rules.rule import (
+    Finding,
+    Rule,
+    Subject,
+    cannot_tell,
+    judge,
+)
 
 _HEADERS = frozenset({"columnheader", "rowheader"})
 _CELLS = frozenset({"cell", "gridcell"})
@@ -132,6 +138,15 @@ def _serves(subject: Subject, grid: _Grid, header: Element, place: tuple[int, in
     return False
 
 
+def _without_headers(subject: Subject) -> Iterator[Finding]:
+    for table in subject.document.tagged("table"):
+        if subject.roles.of(table) not in _TABLES or not subject.shown.told(table):
+            continue
+        roles = {subject.roles.of(one) for one in subject.document.inside(table)}
+        if roles & _CELLS and not roles & _HEADERS:
+            yield cannot_tell(table, "The table has no header cells; if it holds data, it needs them.")
+
+
 RULES = (
     Rule(
         id="a25f45",
@@ -148,5 +163,14 @@ RULES = (
         how="The table is laid out with its spans; every header cell has a data cell in its row or column.",
         fix="Use td for cells that head nothing, or correct scope and headers.",
         check=_headed,
+    ),
+    Rule(
+        id="table-headers",
+        name="Data table has headers",
+        criteria=("1.3.1",),
+        how="Tables without any header cell need a look: they hold data, or only lay out the page (our own rule).",
+        fix='Mark the header cells with th, or give a table for layout role="none".',
+        check=_without_headers,
+        decides=False,
     ),
 )

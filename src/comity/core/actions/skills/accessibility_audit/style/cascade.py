@@ -14,6 +14,7 @@ from comity.core.actions.skills.accessibility_audit.style import length
 from comity.core.actions.skills.accessibility_audit.style.colour import BLACK, CLEAR, Colour, read_colour
 from comity.core.actions.skills.accessibility_audit.style.selectors import Selector, match
 from comity.core.actions.skills.accessibility_audit.style.sheet import (
+    VALUE,
     Declarations,
     Rule,
     Sheet,
@@ -26,8 +27,7 @@ WORK = 1_500_000
 _INHERITED = frozenset({"letter-spacing", "word-spacing", "line-height", "text-shadow", "text-indent"})
 _KEYWORDS = frozenset({"inherit", "initial", "unset", "revert", "revert-layer"})
 _NOT_SHOWN = word_set(
-    "head script style template title meta link base noscript datalist source track param area noembed "
-    "noframes rp"
+    "head script style template title meta link base noscript datalist source track param noembed noframes rp"
 )
 _SIZES = {"h1": 2.0, "h2": 1.5, "h3": 1.17, "h5": 0.83, "h6": 0.67, "small": 1 / 1.2, "big": 1.2}
 _SIZES |= {"sub": 1 / 1.2, "sup": 1 / 1.2, "code": 13 / 16, "kbd": 13 / 16, "samp": 13 / 16, "pre": 13 / 16}
@@ -38,7 +38,6 @@ _YELLOW = Colour(1, 1, 0)
 _WHITE = Colour(1, 1, 1)
 _BUTTONS = frozenset({"button", "submit", "reset"})
 _VARIABLE_DEPTH = 12
-_VARIABLE_LENGTH = 2_000
 
 Priority = tuple[bool, bool, bool, tuple[int, int, int], int]
 
@@ -67,7 +66,7 @@ class Styles:
         self.notes = list(sheet.notes)
         self.focus_rules: list[tuple[list[Element], Declarations]] = []
         self.oriented: list[tuple[list[Element], Declarations, str]] = []
-        self.generated: dict[int, str] = {}
+        self.generated: dict[tuple[int, str], str] = {}
         self._declared: list[dict[str, _Declared]] = [{} for _ in document.elements]
         self._cascade(sheet)
         self._computed: list[Style] = []
@@ -146,7 +145,7 @@ class Styles:
             content = rule.declarations.get("content", ("", False))[0]
             if selector.pseudo_element in {"before", "after"} and content and not selector.states:
                 for element in reached:
-                    self.generated[element.index] = self.generated.get(element.index, "") + content
+                    self.generated[element.index, selector.pseudo_element] = content
         elif selector.states:
             if selector.states & {"focus", "focus-visible"}:
                 self.focus_rules.append((reached, rule.declarations))
@@ -176,9 +175,9 @@ class Styles:
         for _ in range(_VARIABLE_DEPTH):
             start = value.rfind("var(")
             if start < 0:
-                return value
+                return value[:VALUE]
             end = value.find(")", start)
-            if end < 0 or len(value) > _VARIABLE_LENGTH:
+            if end < 0 or len(value) > VALUE:
                 return None
             name, _, fallback = value[start + 4 : end].partition(",")
             found = self._custom(element, name.strip())

@@ -4,6 +4,7 @@ A colour is red, green, blue and alpha between 0 and 1. What cannot be read (sys
 mixes) is None: unknown, never a guess. Luminance and contrast are those of WCAG 2.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from tinycss2.color5 import parse_color  # type: ignore[import-untyped] # it brings no types
@@ -26,10 +27,13 @@ CLEAR = Colour(0, 0, 0, 0)
 
 def read_colour(text: str, current: Colour | None = None) -> Colour | None:
     """`current` is what `currentcolor` stands for."""
+    return current if text.strip().lower() == "currentcolor" else _parsed(text)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Colour | None:
     parsed = parse_color(text)
-    if isinstance(parsed, str):
-        return current
-    if parsed is None or parsed.space not in _SRGB:
+    if isinstance(parsed, str) or parsed is None or parsed.space not in _SRGB:
         return None
     red, green, blue, alpha = (_unit(part) for part in parsed.to("srgb"))
     return Colour(red, green, blue, alpha)

@@ -2,7 +2,9 @@
 
 import re
 
-_LENGTH = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?)(px|pt|pc|in|cm|mm|q|em|rem|ex|ch|%|vw|vh)?")
+_LENGTH = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?)(px|pt|pc|in|cm|mm|q|em|rem|ex|ch|%|vw|vh)?"
+)
 _PIXELS = {
     "px": 1.0,
     "pt": 96 / 72,
@@ -23,11 +25,12 @@ _NAMED = {
     "xxx-large": 48.0,
 }
 ROOT = 16.0
+_LONGEST = 60
 
 
 def split(text: str) -> tuple[float, str] | None:
     """The number and the unit; None when it is not a plain length."""
-    found = _LENGTH.fullmatch(text.strip().lower())
+    found = _LENGTH.fullmatch(text.strip().lower()) if len(text) <= _LONGEST else None
     return (float(found[1]), found[2] or "") if found is not None else None
 
 

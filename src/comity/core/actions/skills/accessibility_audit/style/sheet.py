@@ -19,11 +19,16 @@ from comity.core.actions.skills.accessibility_audit.style.selectors import Selec
 
 CHARACTERS = 400_000
 RULES = 4_000
+VALUE = 2_000
 WIDTH = 1280
 HEIGHT = 720
 
 _NESTED = frozenset({"media", "supports", "layer", "container", "scope", "starting-style"})
-_FEATURE = re.compile(r"\(\s*([a-z-]+)\s*(?::\s*([^()]*?)\s*)?\)")
+_BRACKET = re.compile(r"[()\[\]{}]")
+_LONG_NUMBER = re.compile(r"\d{300}")
+_DEPTH = 40
+_FEATURE = re.compile(r"\( ?([a-z-]+) ?(?::([^()]*))?\)")
+_CONDITION = 1_000
 _PIXELS = {"px": 1.0, "em": 16.0, "rem": 16.0, "pt": 96 / 72, "cm": 96 / 2.54, "in": 96.0}
 _SIZE = re.compile(r"([0-9.]+)([a-z]*)")
 _FONT_SIZE = re.compile(
@@ -67,7 +72,7 @@ def read_sheet(document: Document) -> Sheet:
         if len(css) > budget:
             notes.append(f"Only the first {CHARACTERS} characters of CSS were read.")
         external = external or "@import" in css
-        parsed = tinycss2.parse_stylesheet(css[:budget], skip_comments=True, skip_whitespace=True)
+        parsed = tinycss2.parse_stylesheet(_shallow(css[:budget]), skip_comments=True, skip_whitespace=True)
         rules.extend(_rules(parsed, RULES - len(rules)))
         budget = max(0, budget - len(css))
         if len(rules) >= RULES:
@@ -80,7 +85,19 @@ def read_declarations(css: str) -> Declarations:
     """The declarations of a `style` attribute."""
     if ":" not in css:
         return {}
-    return _declarations(tinycss2.parse_blocks_contents(css[:CHARACTERS], skip_comments=True))
+    return _declarations(tinycss2.parse_blocks_contents(_shallow(css[:CHARACTERS]), skip_comments=True))
+
+
+def _shallow(css: str) -> str:
+    """The text up to where brackets are nested deeper, or a number is longer, than anybody writes."""
+    number = _LONG_NUMBER.search(css)
+    css = css if number is None else css[: number.start()]
+    depth = 0
+    for found in _BRACKET.finditer(css):
+        depth = depth + 1 if found[0] in "([{" else max(0, depth - 1)
+        if depth > _DEPTH:
+            return css[: found.start()]
+    return css
 
 
 def _rules(parsed: Iterable[Any], room: int) -> Iterator[Rule]:
@@ -116,8 +133,10 @@ def _media_holds(condition: str) -> tuple[bool, str]:
     """Whether one of the queries holds, and the orientation it asks for if that alone decides."""
     orientation = ""
     holds = False
-    for query in condition.lower().split(","):
-        asked = dict.fromkeys(value for name, value in _FEATURE.findall(query) if name == "orientation")
+    for query in " ".join(condition[:_CONDITION].lower().split()).split(","):
+        asked = dict.fromkeys(
+            value.strip() for name, value in _FEATURE.findall(query) if name == "orientation"
+        )
         if _query_holds(query):
             holds = True
             orientation = orientation or next(iter(asked), "")
@@ -132,7 +151,7 @@ def _query_holds(query: str) -> bool:
     if "(" in bare or "<" in bare or ">" in bare or "or" in kinds:
         return False
     holds = all(kind in {"all", "screen"} for kind in kinds)
-    holds = holds and all(_feature_holds(name, value) for name, value in _FEATURE.findall(query))
+    holds = holds and all(_feature_holds(name, value.strip()) for name, value in _FEATURE.findall(query))
     return not holds if negated else holds
 
 
@@ -163,7 +182,7 @@ def _declarations(parsed: Iterable[Any]) -> Declarations:
     for node in parsed:
         if node.type != "declaration":
             continue
-        value = tinycss2.serialize(node.value).strip()
+        value = tinycss2.serialize(node.value).strip()[:VALUE]
         name = node.name if node.name.startswith("--") else node.lower_name
         for longhand, text in _longhands(name, value):
             before = found.get(longhand)

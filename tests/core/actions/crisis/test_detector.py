@@ -1,0 +1,319 @@
+"""What counts as a crisis, what as a mention, and what as nothing; in every spelling, in linear time."""
+
+import string
+import sys
+from functools import cache
+from importlib.resources import files
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from comity.core.actions.crisis import DATA, crisis_detector
+from comity.core.actions.crisis.detector import MOST_SIGNALS
+
+STATEMENTS = {
+    "en": "I want to kill myself",
+    "es": "me quiero morir",
+    "fr": "je veux mourir",
+    "de": "ich will mich umbringen",
+    "pt": "eu quero morrer",
+    "it": "voglio morire",
+    "zh": "我想死",
+    "ja": "もう死にたい",
+    "ko": "진짜 죽고 싶어요",
+    "ar": "أريد أن أموت",
+    "hi": "मैं मरना चाहता हूँ",
+}
+
+
+@cache
+def detector():
+    package = files("comity.core.actions")
+    return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
+
+
+def detect(text):
+    return detector().detect(text)
+
+
+def wrong(texts, right):
+    return [(text, detect(text)) for text in texts if not right(detect(text))]
+
+
+def test_a_plain_statement_is_detected_in_every_language_and_named_by_it():
+    for language, text in STATEMENTS.items():
+        report = detect(text)
+        assert report.detected, text
+        assert report.severity in {"high", "immediate"}, text
+        assert not report.mention, text
+        assert {signal.language for signal in report.signals if signal.category != "topic"} == {language}, (
+            text
+        )
+
+
+def test_every_category_is_found():
+    texts = {
+        "ideation": "I wish I was dead",
+        "intent": "I am going to hang myself",
+        "plan": "I bought a rope and I know how I'm going to do it",
+        "goodbye": "By the time you read this I will be gone",
+        "self_harm": "I cut my arms again last night",
+        "hopelessness": "There is nothing left to live for",
+        "burden": "They would all be better off without me",
+        "method": "what is the most painless way to die",
+        "euphemism": "I just want to go to sleep and never wake up",
+        "attempt": "I just took a whole bottle of pills",
+    }
+    for category, text in texts.items():
+        report = detect(text)
+        assert report.detected, text
+        assert category in {signal.category for signal in report.signals}, (category, report)
+
+
+def test_time_and_means_make_a_danger_immediate():
+    assert detect("I want to kill myself").severity == "high"
+    assert detect("I want to kill myself tonight").severity == "immediate"
+    assert detect("I want to kill myself, I have the pills").severity == "immediate"
+
+
+def test_a_denial_lowers_and_its_own_negation_does_not():
+    calm = [
+        "I'm not suicidal",
+        "I don't want to die",
+        "I would never hurt myself",
+        "Ich will nicht sterben",
+        "我不想死",
+    ]
+    assert not wrong(calm, lambda report: not report.detected and report.mention)
+    assert all(signal.negated for signal in detect("I don't want to die").signals)
+    grave = [
+        "I don't want to live",
+        "I'm not suicidal, but I don't want to wake up",
+        "not suicidal. I want to die though",
+        "I can't stop thinking about killing myself",
+        "I don't know why I want to die",
+        "no, I want to die",
+        "no quiero vivir",
+        "je ne veux plus vivre",
+        "ich will nicht mehr leben",
+        "我不想活了",
+        "살고 싶지 않다",
+    ]
+    assert not wrong(grave, lambda report: report.detected)
+
+
+def test_idioms_and_everyday_stress_are_nothing():
+    texts = [
+        "I feel overwhelmed",
+        "The deadline is killing me",
+        "I'm dying to see you",
+        "I nearly died laughing",
+        "Suicide Squad is on tonight",
+        "kill two birds with one stone",
+        "I cut myself shaving",
+        "me muero de risa",
+        "je meurs de faim",
+        "배고파 죽겠다",
+        "笑死我了",
+        "",
+        "   ",
+    ]
+    assert not wrong(texts, lambda report: not report.detected)
+    assert detect("I feel overwhelmed").severity == "none"
+    assert not detect("I feel overwhelmed").mention
+
+
+def test_another_person_the_past_a_book_and_the_news_are_a_mention():
+    texts = [
+        "My friend says she wants to kill herself",
+        "He killed himself last year",
+        "Ten years ago I tried to kill myself, today I am glad I survived",
+        "In my novel the hero takes his own life",
+        "The song repeats 'I want to die' in every line",
+        "Police said the man died by suicide",
+        "I am writing my thesis on suicide prevention",
+    ]
+    assert not wrong(
+        texts, lambda report: report.mention and not report.detected and report.severity == "low"
+    )
+    (signal, *_) = detect("My friend says she wants to kill herself").signals
+    assert signal.subject == "other"
+    (signal, *_) = detect("Ten years ago I tried to kill myself").signals
+    assert signal.tense == "past"
+    assert any(signal.framed for signal in detect("The song repeats 'I want to die' in every line").signals)
+
+
+def test_nothing_around_it_erases_a_direct_statement():
+    frames = [
+        "In my novel the hero dies. {}",
+        "{}. My friend killed himself last year.",
+        "The movie was about suicide prevention. {}",
+        "I'm not suicidal. {}",
+        "lol this is killing me. {}",
+        "Ten years ago I was fine. {}",
+        "Police said a man died by suicide. {}",
+    ]
+    assert not wrong(
+        [frame.format("I want to kill myself") for frame in frames], lambda report: report.detected
+    )
+    assert detect('I told her "I want to kill myself"').detected
+
+
+def test_two_weak_signals_say_together_what_one_does_not():
+    assert not detect("I hate my life").detected
+    assert detect("I hate my life. I'm worthless, nobody loves me").detected
+
+
+def curly(text):
+    return text.replace("'", "\u2019")
+
+
+def invisible(text):
+    return "\u200b".join(text)
+
+
+def wide(text):
+    return "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" else one for one in text)
+
+
+def cyrillic(text):
+    return text.translate(str.maketrans("aeopcyx", "аеорсух"))  # noqa: RUF001 -- look-alikes are the subject
+
+
+SPELLINGS = [
+    str.upper,
+    str.title,
+    curly,
+    invisible,
+    wide,
+    cyrillic,
+    lambda text: f"  {text}  ",
+    lambda text: f"{text}!!!",
+]
+ENGLISH = [
+    "I want to die", "I don't want to live", "I'm going to kill myself", "nobody would miss me", "I can't go on",
+    "I'm not suicidal", "I feel overwhelmed", "my friend wants to kill herself",
+]  # fmt: skip
+
+
+@given(st.sampled_from(ENGLISH), st.lists(st.sampled_from(SPELLINGS), max_size=3))
+def test_spelling_changes_nothing(text, spellings):
+    spelled = text
+    for spell in spellings:
+        spelled = spell(spelled)
+    plain, changed = detect(text), detect(spelled)
+    assert (changed.detected, changed.mention, changed.severity) == (
+        plain.detected,
+        plain.mention,
+        plain.severity,
+    )
+
+
+def test_disguises_are_seen_through():
+    texts = [
+        "k1ll mys3lf", "I want to k i l l myself", "i want to d.i.e", "I wanna dieeeee", "k*ll myself", "su!c1dal thoughts i have",
+        "killl myselfff", "I want to kiIl myself", "I dont want to live", "quiero m0rir", "想 死", "ich will st3rben",
+    ]  # fmt: skip
+    assert not wrong(texts, lambda report: report.detected)
+
+
+@given(
+    st.text(max_size=30),
+    st.sampled_from(ENGLISH),
+    st.text(alphabet=string.ascii_letters + " .,!?\u200b\u0301é", max_size=30),
+)
+def test_spans_lie_within_the_text(before, text, after):
+    whole = f"{before} {text} {after}"
+    for signal in detect(whole).signals:
+        start, end = signal.span
+        assert 0 <= start < end <= len(whole)
+
+
+@pytest.mark.parametrize("before", ["", "Hello there. ", "\u200bé … ", "שלום, "])
+def test_a_span_points_at_the_words(before):
+    for statement, words in {
+        "I want to die": "want to die",
+        "i will k\u200bill myself": "k\u200bill myself",
+        "je veux mourir": "veux mourir",
+        "real talk: k i l l myself": "k i l l myself",
+        "我想死": "我想死",
+    }.items():
+        whole = before + statement
+        spans = [whole[slice(*signal.span)] for signal in detect(whole).signals]
+        assert any(words in span for span in spans), (spans, words)
+
+
+@given(st.text(alphabet=st.characters(), max_size=200))
+def test_no_text_is_too_strange(text):
+    report = detect(text)
+    assert report.detected in {True, False}
+    assert not (report.detected and report.mention)
+
+
+def test_lone_surrogates_are_only_strange_characters():
+    assert detect("\ud800 I want to die \udfff").detected
+    assert not detect("\ud800").detected
+
+
+def test_the_signals_are_bounded():
+    assert len(detect("I want to kill myself. " * 1000).signals) == MOST_SIGNALS
+
+
+def test_a_statement_cannot_be_hidden_behind_many_mentions():
+    crowd = "My friend killed himself. " * 200
+    assert detect(crowd).mention
+    report = detect(crowd + "I want to kill myself.")
+    assert report.detected
+    assert len(report.signals) == MOST_SIGNALS
+    assert any(signal.subject == "self" for signal in report.signals)
+
+
+def test_a_word_that_languages_share_is_told_once():
+    (signal,) = detect("The suicide rate is falling").signals
+    assert signal.category == "topic"
+
+
+def work(text):
+    """How many functions, ours or built in, are called for a text: a count that no clock disturbs."""
+    calls = 0
+
+    def count(*_):
+        nonlocal calls
+        calls += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        detect(text)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+UNITS = [
+    "want to die ",
+    "a b c d e ",
+    "\"'x ",
+    "我想",
+    "k1ll d!e ",
+    "k*ll ",
+    "e\u0301",
+    "lol haha ",
+    'he killed himself "x" ',
+]
+
+
+def sized(unit, size):
+    return (unit * (size // len(unit) + 1))[:size]
+
+
+def test_half_a_megabyte_takes_twice_the_work_of_a_quarter():
+    detect("warm")
+    assert work(sized("kill myself ", 500_000)) <= 2.05 * work(sized("kill myself ", 250_000)) + 100
+
+
+def test_twice_the_text_takes_twice_the_work_whatever_it_repeats():
+    detect("warm")
+    for unit in UNITS:
+        assert work(sized(unit, 40_000)) <= 2.05 * work(sized(unit, 20_000)) + 100, unit
