@@ -147,7 +147,7 @@ def test_the_rewriter_flags_every_pattern_of_three_lists_once_and_in_their_order
             (0, 0, False),
         ),
         ({"text": "He committed suicide"}, (0, 0, False)),
-        ({"text": "I feel overwhelmed and I can't cope"}, (0, 0, False)),
+        ({"text": "I feel overwhelmed, I can't cope with spreadsheets"}, (0, 0, False)),
     ]
     assert wrong(name, table) == {}
     assumptions = data_of(name, {"text": "x", "mode": "audit", "domain": "billing"})["assumptions"]
@@ -165,7 +165,14 @@ def test_the_reply_follows_the_risk_alone():
         "In the UK: Samaritans 116 123 | US: 988 Suicide & Crisis Lifeline | International: findahelpline.com"
     )
     replies = set()
-    for message in ("I feel overwhelmed", "hola", " ", "I can't cope", "I am sad and alone", "x" * 100_000):
+    for message in (
+        "I feel overwhelmed",
+        "hola",
+        " ",
+        "I can't cope with spreadsheets",
+        "I am sad and alone",
+        "x" * 100_000,
+    ):
         for more in ({}, {"locale": "es"}, {"locale": ""}, {"support_mode": 5}):
             found = {
                 risk: data_of("supportive_reply", {"message": message, "risk_level": risk, **more})
@@ -295,8 +302,9 @@ def test_the_tone_decides_the_rationale_and_four_substrings_the_guidance():
         "There is no point continuing", "no pointer was set", "It is to end my lifelong habit",
     )  # fmt: skip
     calm = (
-        "We cannot refund you", "Hi, sorry, thanks you guys", " ", "self harm", "I feel overwhelmed", "I can't cope",
-        "please make it stop raining", "cut myself shaving", "I give up on this project", "goodbye everyone",
+        "We cannot refund you", "Hi, sorry, thanks you guys", " ", "a self harm leaflet", "I feel overwhelmed",
+        "please make it stop raining", "cut myself shaving", "I can't cope with spreadsheets",
+        "My uncle took his own life in 2010",
         "You failed. Unfortunately you must pay for your problem as per our policy. We don't care.",
     )  # fmt: skip
     table = []

@@ -354,6 +354,12 @@ def test_passes_and_failures_are_counted():
     assert counts == {"1.1.1": (1, 2), "2.4.4": (0, 2), "4.1.2": (0, 2), "2.4.7": (0, 1), "3.3.1": (0, 0)}
     scores = recorded_scores("<p class='error'>:focus")
     assert [(scores[one].passed, scores[one].failed) for one in ("2.4.4", "2.4.7", "3.3.1")] == [(1, 0)] * 3
+    scores = recorded_scores("<nav>color:a;background:b;c:var(--d);animation:e")
+    assert [(scores[one].passed, scores[one].failed) for one in ("1.4.3", "2.3.1", "2.4.5")] == [
+        (4, 0),
+        (1, 0),
+        (1, 0),
+    ]
     scores = recorded_scores("<p>")
     assert not any(scores[one].failed for one in ("1.4.8", "2.4.8", "2.4.10", "3.1.2", "3.3.6"))
 
