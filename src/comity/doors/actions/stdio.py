@@ -11,8 +11,8 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
-from types import FrameType
 from typing import Final, Protocol
 
 from comity.core.actions.action import Mode
@@ -123,8 +123,16 @@ def _widen(pipe: int) -> None:
 
 
 def _end_well_when_told() -> None:
-    def end(_signal: int, _frame: FrameType | None) -> None:
+    """At once, also when the signal comes just before a read: a handler in Python would wait for its end, so the
+    interpreter writes the signal to a pipe on the spot and a thread of its own reads it.
+    """
+    told, teller = os.pipe()
+    os.set_blocking(teller, False)
+    signal.set_wakeup_fd(teller)
+
+    def end(*_: object) -> None:
         os._exit(0)
 
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    for asked in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(asked, end)
+    threading.Thread(target=lambda: end(os.read(told, 1)), daemon=True).start()
