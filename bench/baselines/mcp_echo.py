@@ -1,7 +1,7 @@
 """An MCP server with one tool that says what it was told: with our toolkit, and with the SDK's three ways.
 
 `python -m bench.baselines.mcp_echo MAKER CARRIER`: MAKER is ours, ours-unaudited, lowlevel, mcpserver or fastmcp;
-CARRIER is stdio or http. Over HTTP the first line on stdout is a JSON object with `url` and, for ours, the token.
+CARRIER is stdio or http. With `-json` behind it, an SDK server answers without a stream of events over HTTP. Over HTTP the first line on stdout is a JSON object with `url` and, for ours, the token.
 Ours is a whole node with its store and its audit trail; unaudited, the same without the trail.
 """
 
@@ -93,14 +93,14 @@ def fastmcp() -> Any:
 
 
 async def theirs(maker: str, carrier: str) -> None:
-    server = {"lowlevel": lowlevel, "mcpserver": mcpserver, "fastmcp": fastmcp}[maker]()
+    server = {"lowlevel": lowlevel, "mcpserver": mcpserver, "fastmcp": fastmcp}[maker.removesuffix("-json")]()
     if carrier == "stdio":
         await _over_stdio(maker, server)
     else:
         app = (
-            server.http_app(path="/mcp", json_response=True)
+            server.http_app(path="/mcp")
             if maker == "fastmcp"
-            else server.streamable_http_app(json_response=True)
+            else server.streamable_http_app(json_response=maker.endswith("-json"))
         )
         await _over_http(app)
 

@@ -1,7 +1,7 @@
 """Requests, one after the other, over a few connections that stay open.
 
 The client does as little as it can for each answer, because it shares the machine with the server:
-no futures, no parsing beyond the length of the body, the next request in the callback of the answer.
+no futures, no parsing beyond the end of the body, the next request in the callback of the answer.
 Any answer but 200 ends the measurement, and is told; so does an answer that a check refuses.
 """
 
@@ -19,6 +19,7 @@ CONNECTIONS = 16
 Check = Callable[[bytes], None]
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 _SHOWN_BYTES = 300
 
 
@@ -99,10 +100,13 @@ class _Caller(asyncio.Protocol):
         if head < 0:
             return
         length = _LENGTH.search(received, 0, head)
-        if length is None or not received.startswith(b"HTTP/1.1 200 "):
+        chunked = length is None and _CHUNKED.search(received, 0, head) is not None
+        if not (length or chunked) or not received.startswith(b"HTTP/1.1 200 "):
             self._fail(f"an answer of another kind came: {received[:_SHOWN_BYTES]!r}")
             return
-        if len(received) < head + 4 + int(length[1]):
+        if length is not None and len(received) < head + 4 + int(length[1]):
+            return
+        if chunked and not received.endswith(b"\r\n0\r\n\r\n"):
             return
         self._received = b""
         try:

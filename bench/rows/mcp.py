@@ -3,8 +3,8 @@ over stdio also beside the TypeScript SDK, where `make conformance` has fetched 
 
 Each server has a process of its own; one caller in this process, which reads no more of an answer than its end,
 loads them in turn. Ours checks the arguments against the tool's schema, counts the call and audits it without
-waiting for the disk; a contender without the audit shows what that costs. Over HTTP all are asked in the modern era,
-and theirs answer in their quicker way, with JSON.
+waiting for the disk; a contender without the audit shows what that costs. Over HTTP all are asked in the modern era;
+theirs run as they come, and the low level also in its quicker way, with plain JSON.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from compliance.suite import INSTALLED
 OURS = "comity"
 UNAUDITED = "comity without audit"
 LOWLEVEL = "mcp lowlevel"
+LOWLEVEL_JSON = "mcp lowlevel, JSON only"
 MCPSERVER = "mcp MCPServer"
 FASTMCP = "FastMCP"
 TYPESCRIPT = "TypeScript SDK"
@@ -157,7 +158,7 @@ def open_http(setting: Setting) -> Iterator[Sequence[Contender]]:
     with contextlib.ExitStack() as stack:
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
         contenders = []
-        for name, maker in _makers().items():
+        for name, maker in {**_makers(), LOWLEVEL_JSON: "lowlevel-json"}.items():
             command = [sys.executable, "-m", "bench.baselines.mcp_echo", maker, "http"]
             said = stack.enter_context(serving_with(command, setting.folder / f"{maker}.stderr"))
             url, request = said["url"], _post(said)

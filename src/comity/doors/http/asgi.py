@@ -16,6 +16,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"
+_BY_NAME = "comity.headers"
 _LENGTH_DIGITS = 18  # more are a number that no limit allows
 
 
@@ -25,10 +26,22 @@ class Disconnected(Exception):  # noqa: N818 - an end, not a failure
 
 def header(scope: Scope, name: bytes) -> str | None:
     """The value of a header; None when it is absent. One that comes twice is refused."""
-    found = [value for key, value in scope["headers"] if key == name]
-    if len(found) > 1:
-        raise MalformedError(f"the header {name.decode()} comes {len(found)} times; send it once")
-    return found[0].decode("latin-1") if found else None
+    headers = scope.get(_BY_NAME)
+    if headers is None:  # several are looked up for every request
+        headers = scope[_BY_NAME] = _by_name(scope["headers"])
+    found: bytes | int | None = headers.get(name)
+    if isinstance(found, int):
+        raise MalformedError(f"the header {name.decode()} comes {found} times; send it once")
+    return None if found is None else found.decode("latin-1")
+
+
+def _by_name(headers: Headers) -> dict[bytes, bytes | int]:
+    """Each header's value, or how often it comes when that is more than once."""
+    found: dict[bytes, bytes | int] = {}
+    for name, value in headers:
+        before = found.get(name)
+        found[name] = value if before is None else before + 1 if isinstance(before, int) else 2
+    return found
 
 
 def refuse_announced(scope: Scope, limit: int) -> None:
