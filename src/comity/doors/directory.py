@@ -5,25 +5,16 @@ and reads are open, except for what is hidden (see `comity.pipeline.directory.pr
 limit stands in front of everything. Every refusal is a status and `{"detail": sentence}`.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.routing import BaseRoute, Route
 
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, InvalidError, MalformedError
+from comity.core.errors import MalformedError
 from comity.core.wire import strict_json
-from comity.doors.http.asgi import (
-    Disconnected,
-    Receive,
-    Scope,
-    Send,
-    answer_error,
-    answer_json,
-    header,
-    read_body,
-)
+from comity.doors.http.asgi import Receive, Scope, header
+from comity.doors.http.endpoint import Endpoint, Take, read_json_body
 from comity.doors.http.guard import peer_of
 from comity.pipeline.directory.publish import PublishRoom, read_publication
 from comity.pipeline.directory.reading import DirectoryReads, Question, ReadRoom
@@ -44,19 +35,16 @@ _BODY_LIMIT = 1_048_576
 _PARAMETERS = 32
 
 
-Take = Callable[[Scope, Receive], Awaitable[Any]]
-
-
 def directory_routes(
     *, walk: Walk, store: Store, clock: Clock, body_limit: int = _BODY_LIMIT
 ) -> list[BaseRoute]:
     reads = DirectoryReads(store, clock)
     return [
-        Route(PUBLISH_PATH, _Endpoint("POST", _publish(walk, PublishRoom(store), body_limit))),
-        Route(QUERY_PATH, _Endpoint("POST", _read(walk, reads.query))),
-        Route(CARD_PREFIX + "{vid}", _Endpoint("GET", _read(walk, reads.card))),
-        Route(EVENT_LOG_PREFIX + "{vid}", _Endpoint("GET", _read(walk, reads.event_log))),
-        Route(LINEAGE_PREFIX + "{vid}", _Endpoint("GET", _read(walk, reads.lineage))),
+        Route(PUBLISH_PATH, Endpoint("POST", _publish(walk, PublishRoom(store), body_limit))),
+        Route(QUERY_PATH, Endpoint("POST", _read(walk, reads.query))),
+        Route(CARD_PREFIX + "{vid}", Endpoint("GET", _read(walk, reads.card))),
+        Route(EVENT_LOG_PREFIX + "{vid}", Endpoint("GET", _read(walk, reads.event_log))),
+        Route(LINEAGE_PREFIX + "{vid}", Endpoint("GET", _read(walk, reads.lineage))),
     ]
 
 
@@ -65,34 +53,9 @@ def is_directory_path(path: str) -> bool:
     return path in DIRECTORY_PUBLIC_PATHS or path.startswith(DIRECTORY_PUBLIC_PREFIXES)
 
 
-class _Endpoint:
-    """One method, one answer in JSON. Raw ASGI, like every room's route."""
-
-    def __init__(self, method: str, take: Take) -> None:
-        self._method = method
-        self._take = take
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != self._method:
-            refusal = {"detail": f"use {self._method}", "code": "method_not_allowed"}
-            await answer_json(send, refusal, 405, [(b"allow", self._method.encode())])
-            return
-        try:
-            reply = await self._take(scope, receive)
-        except ComityError as refused:
-            await answer_error(send, refused)
-        except Disconnected:
-            return
-        else:
-            await answer_json(send, reply)
-
-
 def _publish(walk: Walk, room: PublishRoom, body_limit: int) -> Take:
     async def take(scope: Scope, receive: Receive) -> Any:
-        body = await read_body(scope, receive, body_limit)
-        kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
-        if kind != "application/json" and not kind.endswith("+json"):
-            raise InvalidError("a publication is JSON; send it with Content-Type: application/json")
+        body = await read_json_body(scope, receive, body_limit, "a publication")
         publication = read_publication(strict_json.loads(body, unique_keys=True))
         return await walk.take(room, Arrival(door="directory", peer=peer_of(scope), body=publication))
 

@@ -12,20 +12,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from comity.core.errors import ComityError, InvalidError
+from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
-from comity.doors.http.asgi import (
-    App,
-    Disconnected,
-    Receive,
-    Scope,
-    Send,
-    answer_error,
-    answer_json,
-    header,
-    read_body,
-)
+from comity.doors.http.asgi import App, Receive, Scope, Send
+from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.entry import Entry
 from comity.doors.http.guard import Guard, Visitors, peer_of
 from comity.doors.http.status_page import assets, page
@@ -146,37 +137,19 @@ class _HotPaths:
         await paths.get(scope.get("path", ""), self._others)(scope, receive, send)
 
 
-class RoomRoute:
-    """A room for the owner behind a POST: JSON in, the walk, JSON out. Raw ASGI: no layer in between."""
+class RoomRoute(Endpoint):
+    """A room for the owner behind a POST: JSON or nothing in, the walk, JSON out."""
 
     def __init__(self, room: Room, walk: Walk, body_limit: int) -> None:
-        self._room = room
-        self._walk = walk
-        self._body_limit = body_limit
+        async def take(scope: Scope, receive: Receive) -> Any:
+            body = await read_json_body(scope, receive, body_limit, "the body", may_be_empty=True)
+            message = strict_json.loads(body) if body else {}
+            arrival = Arrival(
+                door="http", peer=peer_of(scope), body=message, owner=True
+            )  # the guard let it pass
+            return await walk.take(room, arrival)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST":
-            await answer_json(
-                send, {"detail": "use POST", "code": "method_not_allowed"}, 405, [(b"allow", b"POST")]
-            )
-            return
-        try:
-            reply = await self._take(scope, receive)
-        except ComityError as refusal:
-            await answer_error(send, refusal)
-        except Disconnected:
-            return
-        else:
-            await answer_json(send, reply)
-
-    async def _take(self, scope: Scope, receive: Receive) -> Any:
-        body = await read_body(scope, receive, self._body_limit)
-        kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
-        if body and kind != "application/json" and not kind.endswith("+json"):
-            raise InvalidError("the body must be JSON; send it with Content-Type: application/json")
-        message = strict_json.loads(body) if body else {}
-        arrival = Arrival(door="http", peer=peer_of(scope), body=message, owner=True)  # the guard let it pass
-        return await self._walk.take(self._room, arrival)
+        super().__init__("POST", take)
 
 
 async def _refusal(_request: Request, refusal: Exception) -> Response:

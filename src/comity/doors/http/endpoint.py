@@ -1,0 +1,55 @@
+"""One method at one path, answered in JSON: raw ASGI, with no layer in between.
+
+Whoever has a room says how a request becomes its answer; what goes wrong is a status and a sentence.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from comity.core.errors import ComityError, InvalidError
+from comity.doors.http.asgi import (
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    answer_error,
+    answer_json,
+    header,
+    read_body,
+)
+
+Take = Callable[[Scope, Receive], Awaitable[Any]]
+"""From a request to what is answered. Raises the ComityError that is told instead."""
+
+
+class Endpoint:
+    def __init__(self, method: str, take: Take) -> None:
+        self._method = method
+        self._take = take
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != self._method:
+            refusal = {"detail": f"use {self._method}", "code": "method_not_allowed"}
+            await answer_json(send, refusal, 405, [(b"allow", self._method.encode())])
+            return
+        try:
+            reply = await self._take(scope, receive)
+        except ComityError as refused:
+            await answer_error(send, refused)
+        except Disconnected:
+            return
+        else:
+            await answer_json(send, reply)
+
+
+async def read_json_body(
+    scope: Scope, receive: Receive, limit: int, what: str, *, may_be_empty: bool = False
+) -> bytes:
+    """The body of a request that has to be JSON; `what` names it to who sent something else."""
+    body = await read_body(scope, receive, limit)
+    if may_be_empty and not body:
+        return body
+    kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise InvalidError(f"{what} must be JSON; send it with Content-Type: application/json")
+    return body
