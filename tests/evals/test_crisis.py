@@ -1,7 +1,7 @@
 """The detector keeps its thresholds on the project's own set and on the shared one."""
 
 from comity.testing.vectors import format_runner
-from evals.tables.crisis import Text, half_of, mended_set, own_set, score
+from evals.tables.crisis import Text, half_of, mended_set, outside_set, own_set, score
 
 LANGUAGES = {"en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi"}
 
@@ -54,3 +54,11 @@ def test_what_was_mended_stays_mended():
     assert got.crises > 500
     assert got.recall >= 0.98, got
     assert got.false_alarms <= 0.01, got
+
+
+def test_the_set_of_another_author_keeps_what_was_reached():
+    """A floor under the half that nobody read; what was reached there is printed by the evals."""
+    got = score(one for one in outside_set() if half_of(one.text) == "test")
+    assert got.crises >= 100
+    assert got.recall >= 0.7, got
+    assert got.false_alarms <= 0.06, got

@@ -165,6 +165,157 @@ def test_two_weak_signals_say_together_what_one_does_not():
     assert detect("I hate my life. I'm worthless, nobody loves me").detected
 
 
+def test_means_at_hand_say_it_with_a_third_word_only():
+    grave = [
+        "My uncle's shotgun, the gun is on the sofa next to me. I don't trust myself",
+        "El frasco está a mi lado y llevo horas mirándolo",
+        "La corde est sous le lit, je la regarde, j'ai peur",
+        "Das Messer liegt neben mir und ich habe Angst",
+        "Os comprimidos estão na gaveta, já contei, não sei a quem ligar",
+        "Il flacone è sul comodino, lo fisso da ore",
+        "刀片就在手边,我盯着它,好害怕",
+        "ロープが目の前にある。誰か助けて",
+        "번개탄이 옆에 있어요. 무서워요",
+        "الحبل بجانبي وأنا خائف",
+        "ब्लेड मेरे सामने है, डर लग रहा है",
+    ]
+    calm = [
+        "The tablets are in the drawer, one after breakfast",
+        "Las pastillas están en la mesa, una cada noche",
+        "Das Messer liegt auf dem Tisch neben dem Brot",
+        "药放在桌上,饭后吃一片",
+        "약은 식탁 위에 있어요",
+    ]
+    assert not wrong(grave, lambda report: report.detected)
+    assert not wrong(calm, lambda report: not report.detected)
+
+
+def test_an_impulse_held_back_is_a_danger_and_a_platform_is_none():
+    grave = [
+        "On every bridge I have to stop myself from climbing over",
+        "En el andén tengo que agarrarme a un poste para no saltar",
+        "Auf dem Balkon klammere mich an die Tür, um nicht zu springen",
+        "站在阳台上,我差点就跳下去了",
+        "駅のホームで飛び込みそうになるのを必死にこらえた",
+        "다리 위에서 뛰어내릴 뻔했어요",
+    ]
+    calm = [
+        "The train was nearly empty and I sat by the window",
+        "Der Zug kam fast pünktlich am Gleis an",
+        "Casi pierdo el tren en la estación",
+    ]
+    assert not wrong(grave, lambda report: report.detected)
+    assert not wrong(calm, lambda report: not report.detected)
+
+
+def test_farewells_add_up_unless_somebody_only_leaves_a_job_or_a_group():
+    grave = [
+        "Forgive me. It was nobody's fault. Take care of my sister.",
+        "Perdónenme. Nadie tiene la culpa. Cuiden a mi hermana.",
+        "Pardonnez-moi. Vous n'y êtes pour rien. Prenez soin de maman.",
+        "Verzeiht mir. Niemand ist schuld. Kümmert euch um meine Schwester.",
+        "Me perdoem. Ninguém tem culpa. Cuidem da minha irmã.",
+        "Perdonatemi. Non è colpa di nessuno. Abbiate cura di mia sorella.",
+        "对不起。不怪任何人。帮我照顾好妹妹。",
+        "許してください。誰も悪くない。妹をよろしく。",
+        "용서해 주세요. 누구의 잘못도 아니에요. 동생을 잘 부탁해요.",
+        "سامحوني. ليس ذنب أحد. اعتنوا بأختي.",
+        "मुझे माफ़ कर देना। किसी की गलती नहीं। बहन का ध्यान रखना।",
+    ]
+    calm = [
+        "Goodbye everybody, thank you for everything, the new job starts on Monday",
+        "Danke für alles, macht's gut, ab Montag bin ich in der neuen Firma",
+        "Gracias por todo y perdón por las molestias, hasta siempre, dejo la empresa",
+        "I'm sorry. It was my fault.",
+    ]
+    assert not wrong(grave, lambda report: report.detected)
+    assert not wrong(calm, lambda report: not report.detected)
+
+
+def test_every_kind_of_sign_counts_once():
+    assert not detect("I'm sorry. I'm so sorry. I'm really sorry. I'm sorry.").detected
+
+
+def test_a_horizon_that_will_not_be_passed_is_a_plan():
+    grave = [
+        "I do not intend to reach my next birthday",
+        "No pienso llegar a otro invierno",
+        "Ich werde den Frühling nicht mehr erleben",
+        "我等不到春天了",
+        "来年の誕生日は迎えません",
+    ]
+    calm = ["I won't see my cousins this Christmas", "We will not make it to the birthday party on time"]
+    assert not wrong(grave, lambda report: report.detected)
+    assert not wrong(calm, lambda report: not report.detected)
+
+
+def test_the_world_without_me_in_other_words():
+    grave = [
+        "They'd sleep more easily and be freer if I didn't exist",
+        "Si yo no estuviera, mis hijos respirarían",
+        "Wenn ich weg wäre, könnten alle aufatmen",
+        "Senza di me sarebbero più leggeri",
+        "我不在了,他们会轻松很多",
+        "내가 없어지면 다들 홀가분할 거야",
+    ]
+    assert not wrong(grave, lambda report: report.detected)
+    assert all(signal.subject == "self" for signal in detect("没有我,他们会更轻松").signals)
+    assert not detect("Everything is easier without a car").detected
+
+
+def test_a_past_that_is_over_is_a_mention_and_one_that_came_back_is_not():
+    calm = [
+        "At 19 I wanted to die. I am happy today and love my life.",
+        "Con 20 años quise morir, hoy soy feliz",
+        "Mit 19 wollte ich mich umbringen. Heute geht es mir gut.",
+        "Quando eu era adolescente quis morrer. Hoje estou bem.",
+        "十年前我想过自杀,现在过得很好",
+        "قبل عشر سنوات حاولت الانتحار، اليوم أنا بخير",
+    ]
+    grave = [
+        "Years ago I wanted to die. I was better for a while, now it's back",
+        "Mit 19 wollte ich sterben, und jetzt ist es wieder da",
+    ]
+    assert not wrong(calm, lambda report: report.mention and not report.detected)
+    assert not wrong(grave, lambda report: report.detected)
+
+
+def test_a_threat_with_an_if_and_laughter_is_a_joke_unless_it_is_said_not_to_be():
+    calm = [
+        "if this printer jams once more I'll jump out of the window lol",
+        "Se suona ancora quel citofono mi butto dal balcone ahahah",
+        "si vuelve a sonar esa canción me tiro por la ventana jajaja",
+    ]
+    assert not wrong(calm, lambda report: not report.detected)
+    assert detect("if this goes on I'll jump out of the window").detected
+    assert detect("if this goes on I'll jump out of the window lol. no joke").detected
+
+
+def test_how_to_do_it_to_a_thing_is_no_method():
+    calm = [
+        "how do I kill a process on port 8080",
+        "怎么杀死后台进程",
+        "how to hang curtains without drilling",
+    ]
+    assert not wrong(calm, lambda report: not report.detected)
+    assert detect("how do I kill myself without pain").detected
+
+
+def test_a_verb_right_behind_its_negation_is_denied_with_it():
+    calm = ["no quiero hacerme daño", "non voglio uccidermi", "Ich bin nicht lebensmüde"]
+    assert not wrong(calm, lambda report: not report.detected)
+
+
+def test_worn_out_with_a_way_out_is_no_crisis():
+    assert not detect("I can't go on like this, I need a vacation").detected
+    assert detect("I can't go on like this").detected
+
+
+def test_misspelled_and_shortened_words_are_understood():
+    texts = ["thinkin bout suicde all day", "penso em suicidoi todos os dias", "ich denke an Selbstmrod"]
+    assert not wrong(texts, lambda report: report.detected)
+
+
 def curly(text):
     return text.replace("'", "\u2019")
 

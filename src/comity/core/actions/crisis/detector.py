@@ -21,7 +21,7 @@ from comity.core.actions.crisis.lexicon import Bag, Language, Lexicon, Rule, rea
 from comity.core.actions.crisis.report import QUIET, RANK, CrisisReport, Severity, Signal, Subject, Tense
 
 MOST_SIGNALS = 50
-_ENOUGH = 4  # points of weak signs that say together what none says alone
+_ENOUGH = 3  # points of weak signs that say together what none says alone
 _WEAK = 2  # points of any other weak signal
 _GUARDED = 10  # gaps around a sign in which a guard explains it
 _REACH = 160  # characters on each side of a match that may say something about it
@@ -381,10 +381,14 @@ def _asked_of_others(near: Near, rule: Rule, subject: Subject) -> bool:
 def _negated(near: Near, slots: Spans, text: str, gap: int, rule: Rule) -> bool:
     start, end = slots[0][0], max(b for _, b in slots)
     own = [(a, b) for name, a, b in near if name == "NEG" and _covered(a, b, slots)]
-    reach = gap // 2 if own else gap + gap // 3  # "I don't want to live" is no denial, and hardly ever denied
+    reach = (
+        gap // 2 if own or rule.own else gap + gap // 3
+    )  # "I don't want to live" is no denial, and hardly ever denied
     for name, a, b in near:
-        if name == "NEG_AFTER" and end - 2 <= a <= end + gap // 2:
+        if name == "NEG_AFTER" and not rule.points and end - 2 <= a <= end + gap // 2:
             return True
+        if name == "NEG" and start - b > 1 and (own or rule.own) and rule.category in _WISHES:
+            continue  # "non ho nessun motivo": its negations say one thing together
         if name not in {"NEG", "NEG_FAR"} or a >= end or b < start - reach or (a, b) in own:
             continue
         if own and a < start < b:  # "ya no" where the match begins with "no" is one negation, not two
@@ -396,11 +400,21 @@ def _negated(near: Near, slots: Spans, text: str, gap: int, rule: Rule) -> bool:
         if "," in text[b:start] or any(other == "BUT" and b <= c < start for other, c, _ in near):
             continue
         # a new subject begins a new clause, even where nobody set a comma; the verb of "no quiero" is none
-        if name == "NEG_FAR" or not any(
-            other == "I" and b <= c <= start and (c > b + 1 or d < start - 1) for other, c, d in near
+        if (
+            name == "NEG_FAR"
+            or _leads_to(near, b, start)
+            or not any(other == "I" and b <= c <= start for other, c, _ in near)
         ):
             return True
     return False
+
+
+def _leads_to(near: Near, end: int, start: int) -> bool:
+    """Whether nothing but words of the first person stands between: "non | voglio | farmi male"."""
+    for name, a, b in near:
+        if name == "I" and a <= end + 1:
+            end = max(end, b)
+    return end >= start - 1
 
 
 def _covered(start: int, end: int, slots: Spans) -> bool:
@@ -440,12 +454,19 @@ def _report(found: list[Found]) -> CrisisReport:
 
 
 def _points(found: list[Found]) -> int:
-    """Every kind of sign counts once."""
-    points: dict[str | tuple[int, int], int] = {}
+    """Every kind of sign counts once, and of two that share their words the heavier one."""
+    counted: dict[str | tuple[int, int], tuple[int, tuple[int, int]]] = {}
     for signal, rule in found:
-        if not signal.lowered and signal.category != "topic":
-            points[rule.kind or signal.span] = rule.points or _WEAK
-    return sum(points.values())
+        kind = rule.kind or signal.span
+        if signal.lowered or signal.category == "topic" or kind in counted:
+            continue
+        points, span = rule.points or _WEAK, signal.span
+        same = next((k for k, (_, at) in counted.items() if at[0] < span[1] and span[0] < at[1]), None)
+        if same is None:
+            counted[kind] = (points, span)
+        elif counted[same][0] < points:
+            counted[same] = (points, span)
+    return sum(points for points, _ in counted.values())
 
 
 def _told(found: list[Signal]) -> tuple[Signal, ...]:
