@@ -9,9 +9,10 @@ from typing import Any
 from comity.core.mcp.answers import INTERNAL, result_of
 from comity.core.mcp.catalog import Catalog, Prompt, Selection, Tool, resource
 from comity.core.mcp.conversation import Conversation, Effect, Greet
-from comity.core.mcp.methods import Server, Work
+from comity.core.mcp.methods import Server
 from comity.core.mcp.results import Contents, PromptResult, said
 from comity.core.mcp.vcp_places import Negotiated
+from comity.core.mcp.work import Work
 from comity.core.wire.jsonrpc import Batch, Incoming, Invalid, Request
 from comity.core.wire.rpc_stream import RpcStream
 

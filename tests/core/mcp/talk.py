@@ -5,10 +5,11 @@ import itertools
 from comity.core.mcp.answers import result_of
 from comity.core.mcp.catalog import Catalog, Selection, Tool
 from comity.core.mcp.conversation import Conversation, Greet
-from comity.core.mcp.methods import Server, Work
+from comity.core.mcp.methods import Server
 from comity.core.mcp.results import said
 from comity.core.mcp.revisions import META_CAPABILITIES, META_VERSION
 from comity.core.mcp.vcp_places import EXTENSION, Negotiated
+from comity.core.mcp.work import Work
 from comity.core.negotiation.session import Session as VcpSession
 from comity.core.wire import jsonrpc, strict_json
 

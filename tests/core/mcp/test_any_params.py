@@ -4,9 +4,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from comity.core.mcp.conversation import Greet
-from comity.core.mcp.methods import Work
 from comity.core.mcp.revisions import META_CAPABILITIES, META_LOG_LEVEL, TASKS
 from comity.core.mcp.vcp_places import EXTENSION, Negotiated
+from comity.core.mcp.work import Work
 from comity.core.wire import strict_json
 from tests.core.mcp.talk import PERSONAL, TEXT, Catalog, Talk, a_server, meta, tool
 

@@ -4,8 +4,8 @@ import pytest
 
 from comity.core.mcp.catalog import Catalog
 from comity.core.mcp.conversation import MOST_HELD, MOST_RUNNING, Answered, Drop, Exit, Greet, Shutdown
-from comity.core.mcp.methods import Work
 from comity.core.mcp.revisions import LEGACY, META_CAPABILITIES, META_VERSION
+from comity.core.mcp.work import Work
 from comity.core.wire.jsonrpc import INTERNAL_ERROR, RpcError
 from tests.core.mcp.talk import ACK, AGREED, HELLO, REFUSED, Talk, a_server, meta, only, tool, with_hello
 

@@ -3,7 +3,7 @@
 import pytest
 
 from comity.core.mcp.conversation import Answered, Drop, Exit
-from comity.core.mcp.methods import Work
+from comity.core.mcp.work import Work
 from comity.core.wire import strict_json
 from tests.core.mcp.talk import AGREED, Talk, meta, only, with_hello
 

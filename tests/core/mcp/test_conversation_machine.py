@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from comity.core.mcp.answers import INTERNAL
 from comity.core.mcp.conversation import Drop, Greet
-from comity.core.mcp.methods import Work
+from comity.core.mcp.work import Work
 from comity.core.wire import jsonrpc, strict_json
 from tests.core.mcp.talk import AGREED, HELLO, REFUSED, Talk, meta, with_hello
 

@@ -6,11 +6,12 @@ from comity.core.errors import NotFoundError
 from comity.core.mcp.answers import refusal, result_of
 from comity.core.mcp.catalog import Catalog, Namespace, Prompt, Resources, Selection, resource
 from comity.core.mcp.context import Asker
-from comity.core.mcp.methods import MOST_COMPLETIONS, MOST_LISTENED, Listen, TaskRequest, Work, begin
+from comity.core.mcp.methods import MOST_COMPLETIONS, MOST_LISTENED, begin
 from comity.core.mcp.refusals import McpError
 from comity.core.mcp.results import Contents, PromptResult, ToolResult, failed, said, structured
 from comity.core.mcp.revisions import META_SERVER, TASKS
 from comity.core.mcp.session import welcome
+from comity.core.mcp.work import Listen, TaskRequest, Work
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import Request
 from tests.core.mcp.talk import PERSONAL, TEXT, a_server, tool

@@ -4,9 +4,10 @@ from typing import Any, Final
 
 from comity.core.errors import ComityError, DeadlineError, NotFoundError, PeerError, RetryLaterError
 from comity.core.mcp import vcp_places
-from comity.core.mcp.methods import Server, Work, finished, resource_not_found
+from comity.core.mcp.methods import Server, finished, resource_not_found
 from comity.core.mcp.refusals import McpError, invalid_params
 from comity.core.mcp.results import InputRequired, Json
+from comity.core.mcp.work import Work
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import INTERNAL_ERROR, Id, RpcError, error_bytes
 

@@ -22,12 +22,13 @@ from comity.core.mcp import modern, vcp_places
 from comity.core.mcp.answers import around, refused
 from comity.core.mcp.catalog import Selection
 from comity.core.mcp.context import Asker
-from comity.core.mcp.methods import Server, Work, begin
+from comity.core.mcp.methods import Server, begin
 from comity.core.mcp.refusals import McpError, invalid_params, invalid_request
 from comity.core.mcp.results import Json
 from comity.core.mcp.revisions import BATCHES
 from comity.core.mcp.session import KEPT_METHODS, Session, introduced, welcome, without_handshake
 from comity.core.mcp.vcp_places import Negotiated
+from comity.core.mcp.work import Work
 from comity.core.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
 
 MOST_RUNNING: Final = 1024

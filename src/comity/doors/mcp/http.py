@@ -23,12 +23,13 @@ from comity.core.mcp.catalog import Selection
 from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import MOST_RUNNING
 from comity.core.mcp.http_rules import McpHeaders
-from comity.core.mcp.methods import Work, begin
+from comity.core.mcp.methods import begin
 from comity.core.mcp.refusals import McpError, NotAcceptableError, invalid_params, invalid_request
 from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.revisions import BATCHES
 from comity.core.mcp.session import KEPT_METHODS, Session, introduced, welcome
 from comity.core.mcp.vcp_places import Negotiated
+from comity.core.mcp.work import Work
 from comity.core.wire import jsonrpc
 from comity.core.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
 from comity.doors.dialects import http_status, sentence_for_strangers

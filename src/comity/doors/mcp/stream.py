@@ -19,10 +19,10 @@ from comity.core.errors import OverloadedError
 from comity.core.mcp.answers import INTERNAL, refused
 from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import Answered, Conversation, Drop, Effect, Exit, Greet, Shutdown
-from comity.core.mcp.methods import Listen, Work
 from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.session import Session, notification
 from comity.core.mcp.vcp_places import NOT_NEGOTIATED, Negotiated
+from comity.core.mcp.work import Listen, Work
 from comity.core.wire.jsonrpc import Incoming, Request
 from comity.core.wire.rpc_stream import RpcStream
 from comity.pipeline.mcp.calls import Calls, Outcome

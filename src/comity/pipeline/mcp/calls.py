@@ -20,13 +20,14 @@ from msgspec.structs import replace
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, ConfigError, DeadlineError, KeyRefusedError, StoreError
 from comity.core.mcp import answers
-from comity.core.mcp.methods import Listen, Server, TaskRequest, Work
+from comity.core.mcp.methods import Server
 from comity.core.mcp.refusals import McpError
 from comity.core.mcp.request_state import Sealer, binding
 from comity.core.mcp.results import InputRequired, Json, failed
 from comity.core.mcp.revisions import META_SUBSCRIPTION
 from comity.core.mcp.session import demand, notification
 from comity.core.mcp.tasks import LONGEST
+from comity.core.mcp.work import Listen, TaskRequest, Work
 from comity.core.wire.jsonrpc import RpcError
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.context import CallContext, InputNeededError, Outlet

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 from comity.core.errors import PeerError
 from comity.core.mcp.context import LEVELS, Asker, LogLevel
-from comity.core.mcp.methods import Work
 from comity.core.mcp.results import InputRequest
 from comity.core.mcp.session import Session, demand, notification
+from comity.core.mcp.work import Work
 
 
 class Outlet(Protocol):

@@ -20,9 +20,9 @@ from msgspec import Struct
 from comity.core.clock import Clock
 from comity.core.errors import NotFoundError, OverloadedError
 from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
-from comity.core.mcp.methods import Work
 from comity.core.mcp.results import Json
 from comity.core.mcp.session import Remembered, Session, notification
+from comity.core.mcp.work import Work
 from comity.core.wire.jsonrpc import Id
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.events import EventStream

@@ -21,11 +21,11 @@ from comity.core.clock import Clock
 from comity.core.errors import OverloadedError, StoreError
 from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
 from comity.core.mcp import tasks
-from comity.core.mcp.methods import TaskRequest, Work
 from comity.core.mcp.refusals import invalid_params
 from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.session import Session, demand
 from comity.core.mcp.tasks import DIED, Task
+from comity.core.mcp.work import TaskRequest, Work
 from comity.core.wire.jsonrpc import RpcError
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.context import CallContext
