@@ -5,7 +5,7 @@ from time import process_time
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from comity.core.actions.action import ActionError, Outcome
@@ -288,6 +288,12 @@ MESSAGES = st.lists(
 LEFT_OUT = {"hey", "guys", "dude", "dudes", "there"}
 
 
+def test_greetings_in_a_row_leave_nothing_behind():
+    assert adapt("Hey! hey welcome to Anna", neutral=False)[0] == "Hey welcome to Anna"
+    assert adapt("Hey! Hey! hey", neutral=False)[0] == "Hey! Hey! hey"  # else there would be nothing left
+
+
+@example("Hey! hey ", False)
 @given(MESSAGES, st.booleans())
 def test_adapting_changes_no_other_word_and_leaves_no_comma_behind(message, neutral):
     adapted, edits = adapt(message, neutral=neutral)

@@ -94,15 +94,19 @@ def _apart(edits: list[Edit], quoted: list[tuple[int, int]]) -> list[Edit]:
 
 
 def _made(message: str, edits: list[Edit]) -> str:
+    """What follows a capital that was left out gets it."""
     parts = []
     last = 0
+    opens = False
     for edit in edits:
-        parts.append(message[last : edit.start])
-        parts.append(edit.replacement)
+        kept = message[last : edit.start]
+        parts += [_opened(kept) if opens else kept, edit.replacement]
+        opens = not edit.replacement and (message[edit.start].isupper() or (opens and not kept))
         last = edit.end
-        opens = not edit.replacement and message[edit.start : edit.start + 1].isupper()
-        if opens and message[last : last + 1].islower():
-            parts.append(message[last].upper())
-            last += 1
-    parts.append(message[last:])
+    rest = message[last:]
+    parts.append(_opened(rest) if opens else rest)
     return "".join(parts)
+
+
+def _opened(text: str) -> str:
+    return text[:1].upper() + text[1:] if text[:1].islower() else text
