@@ -18,10 +18,19 @@ from bench.harness.bars import AtLeast
 from bench.harness.row import Contender, Row, Setting, UnavailableError, Unit
 
 LIST = b'{"id":"req-1","type":"list_actions"}\n'
-REPLY = (
-    b'{"id":"req-2","type":"invoke","payload":{"action":"supportive_reply","input":'
-    b'{"message":"I feel overwhelmed","risk_level":"medium"}}}\n'
-)
+
+
+def _reply(message: str) -> bytes:
+    return (
+        b'{"id":"req-2","type":"invoke","payload":{"action":"supportive_reply","input":'
+        b'{"message":"%b","risk_level":"medium"}}}\n' % message.encode()
+    )
+
+
+# What detection costs depends on the words: none of them known, some of them, and a text full of signals.
+EXAMPLE = _reply("I feel overwhelmed")
+SENTENCE = _reply("I had a hard week and nothing seems to go right")
+GRAVE = _reply("I feel overwhelmed, and I do not know how to go on like this")
 BATCH_BYTES = 24_576  # two of them fit into a pipe: nobody waits for somebody who waits
 READ_BYTES = 262_144
 LINES_WATCHED = 1_000_000
@@ -178,9 +187,23 @@ ROWS = (
     ),
     Row(
         name="actions-reply",
-        title="supportive_reply over pipes with full detection",
+        title="supportive_reply over pipes with full detection: the document's example",
         unit=Unit.RATE,
-        open=lambda setting: _contenders(setting, REPLY, [NODE, PIPE], watched=False),
+        open=lambda setting: _contenders(setting, EXAMPLE, [NODE, PIPE], watched=False),
+        bars=(AtLeast(0.2, of=NODE),),
+    ),
+    Row(
+        name="actions-reply-sentence",
+        title="supportive_reply over pipes with full detection: an ordinary sentence",
+        unit=Unit.RATE,
+        open=lambda setting: _contenders(setting, SENTENCE, [NODE, PIPE], watched=False),
+        bars=(AtLeast(0.2, of=NODE),),
+    ),
+    Row(
+        name="actions-reply-grave",
+        title="supportive_reply over pipes with full detection: a text with signals",
+        unit=Unit.RATE,
+        open=lambda setting: _contenders(setting, GRAVE, [NODE, PIPE], watched=False),
         bars=(AtLeast(0.2, of=NODE),),
     ),
 )
