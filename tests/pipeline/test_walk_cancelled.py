@@ -6,6 +6,7 @@ import pytest
 
 from comity.core.errors import ComityError, InvalidError, StoreFullError
 from comity.pipeline.room import Admission, Principal, Sealed
+from comity.store.group_commit import Written
 from comity.store.operations import Delete, Put
 from comity.testing import run_simulated
 from tests.pipeline.walking import ARRIVAL, House, Shop, settle, simulated
@@ -94,7 +95,7 @@ async def test_an_answer_that_is_being_stored_stays_stored_when_its_caller_goes_
 @simulated
 async def test_an_answer_that_could_not_be_stored_is_given_back_when_its_caller_went_away():
     house = House()
-    stored = asyncio.get_running_loop().create_future()
+    stored = Written(loop=asyncio.get_running_loop())
 
     async def hold(_call):
         house.store.submit = lambda *_: stored

@@ -11,6 +11,7 @@ from comity.pipeline.room import Admission, Arrival, Principal, Sealed
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import tail
 from comity.store.audit_trail import AuditTrail
+from comity.store.group_commit import Written
 from comity.store.memory import MemoryStore
 from comity.store.operations import Delete, Put
 from comity.testing import SimulatedClock, run_simulated
@@ -47,7 +48,7 @@ class HeldStore(MemoryStore):
 
     def submit(self, operations, audit=()):
         self.written.append((tuple(operations), tuple(audit)))
-        future = asyncio.get_running_loop().create_future()
+        future = Written(loop=asyncio.get_running_loop())
         if self.refusals:
             future.set_exception(self.refusals.pop(0))
             return future

@@ -12,6 +12,7 @@ from comity.store.memory import MemoryStore
 from comity.store.operations import (
     Acquire,
     Advance,
+    Answer,
     Append,
     ChainKey,
     Delete,
@@ -121,6 +122,66 @@ class TestReplies:
         assert await store.commit(PruneReplies(chain=CHAIN, keep=0, before=99.0)) == (0,)
         assert await store.reply(CHAIN, 10)
         assert await store.commit(PruneReplies(chain=BACK, keep=1, before=99.0)) == (0,)
+
+
+def answer(seq: int, reply: bytes = b"reply", replied: int | None = None, chain: ChainKey = CHAIN) -> Answer:
+    back = ChainKey(chain.book, chain.receiver, chain.sender)
+    return Answer(
+        calls=step(seq, chain),
+        replies=step(seq if replied is None else replied, back),
+        reply=reply,
+        at=float(seq),
+    )
+
+
+class TestAnswers:
+    async def test_an_answer_moves_both_chains_and_is_kept_for_its_call(self, store):
+        assert await store.commit(answer(1)) == (None,)
+        await store.commit(answer(2, b"second"))
+        assert await store.tip(CHAIN) == await store.tip(BACK) == tip(2)
+        assert await store.reply(CHAIN, 2) == StoredReply(2, tip(2).hash, b"second", 2.0)
+        assert await store.reply(BACK, 2) is None
+
+    @pytest.mark.parametrize(("calls", "replies", "current"), [(2, 1, 2), (4, 3, 2), (3, 3, 1), (3, 1, 1)])
+    async def test_one_that_finds_a_chain_elsewhere_changes_nothing_and_names_it(
+        self, store, calls, replies, current
+    ):
+        await store.commit(answer(1))
+        await store.commit(step(2))
+        with pytest.raises(StoreConflict) as conflict:
+            await store.commit(answer(calls, b"other", replied=replies))
+        assert conflict.value.current == tip(current)
+        assert (await store.tip(CHAIN), await store.tip(BACK)) == (tip(2), tip(1))
+        assert await store.reply(CHAIN, calls) is None
+
+    async def test_many_at_once_of_old_pairs_and_new_ones_are_each_told_their_own_outcome(self, store):
+        pairs = [ChainKey("serve", f"caller {n}", "bob") for n in range(77)]
+        for pair in pairs[::2]:
+            await store.commit(answer(1, chain=pair))
+        stale = {pairs[10], pairs[40]}
+        works = {
+            pair: store.submit(
+                [answer(2 if n % 2 == 0 and pair not in stale else 1, str(n).encode(), chain=pair)]
+            )
+            for n, pair in enumerate(pairs)
+        }
+        outcomes = await asyncio.gather(*works.values(), return_exceptions=True)
+        for n, (pair, outcome) in enumerate(zip(works, outcomes, strict=True)):
+            at = 1 if n % 2 or pair in stale else 2
+            assert isinstance(outcome, StoreConflict) == (pair in stale)
+            assert await store.tip(pair) == tip(at)
+            assert (await store.reply(pair, at)).reply == (b"reply" if pair in stale else str(n).encode())
+
+    async def test_in_one_batch_each_finds_what_the_one_before_it_left(self, store):
+        prune = PruneReplies(chain=CHAIN, keep=1, before=0.0)
+        works = [
+            store.submit([answer(1), answer(2)]),
+            store.submit([answer(3), prune]),
+            store.submit([step(4)]),
+            store.submit([answer(5, replied=4)]),
+        ]
+        assert [await work for work in works] == [(None, None), (None, 2), (tip(4),), (None,)]
+        assert [seq for seq in range(1, 6) if await store.reply(CHAIN, seq)] == [3, 5]
 
 
 class TestValues:
@@ -447,33 +508,38 @@ operations = st.one_of(
         st.integers(1, 3),
         st.sampled_from([None, b"r"]),
     ),
+    st.builds(answer, st.integers(1, 3), st.sampled_from([b"r", b"s"]), st.integers(1, 2)),
     st.builds(lambda k, b: PruneReplies(chain=CHAIN, keep=k, before=b), st.integers(0, 2), st.floats(0, 4)),
 )
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(transactions=st.lists(st.lists(operations, min_size=1, max_size=4), max_size=12))
-def test_two_engines_never_differ_in_an_answer(tmp_path_factory, transactions):
+@given(batches=st.lists(st.lists(st.lists(operations, min_size=1, max_size=4), max_size=4), max_size=8))
+def test_two_engines_never_differ_in_an_answer(tmp_path_factory, batches):
     async def answers() -> None:
         clock = HandClock()
         path = tmp_path_factory.mktemp("differ") / "comity.db"
         memory, sqlite = MemoryStore(clock), await SqliteStore.open(path, clock)
-        for transaction in transactions:
+        for batch in batches:
             clock.time += 1.0
             told = [
-                await asyncio.gather(store.commit(*transaction), return_exceptions=True)
+                await asyncio.gather(
+                    *(store.commit(*transaction) for transaction in batch), return_exceptions=True
+                )
                 for store in (memory, sqlite)
             ]
             plain = [
-                ("conflict", answer.operation, answer.current)
-                if isinstance(answer, StoreConflict)
-                else answer
-                for (answer,) in told
+                [
+                    ("conflict", one.operation, one.current) if isinstance(one, StoreConflict) else one
+                    for one in outcomes
+                ]
+                for outcomes in told
             ]
             assert plain[0] == plain[1]
         for question in (
             lambda s: s.tip(CHAIN),
+            lambda s: s.tip(BACK),
             lambda s: s.scan("s"),
             lambda s: s.read("l"),
             lambda s: s.end("l"),

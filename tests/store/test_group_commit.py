@@ -61,6 +61,25 @@ async def test_a_batch_that_is_too_large_for_one_commit_is_told_in_parts_and_the
     await commits.close()
 
 
+async def test_who_is_cancelled_while_his_transaction_is_written_hears_so_once_it_is(disk):
+    commits = GroupCommit(disk.write, name="test")
+    written = commits.submit([PUT], [])
+
+    async def wait():
+        await written
+
+    waiting = asyncio.create_task(wait())
+    await disk.busy()
+    waiting.cancel()
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    disk.let_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert written.result() == (1,)
+    await commits.close()
+
+
 async def test_what_still_waits_when_it_is_closed_is_written(disk):
     commits = GroupCommit(disk.write, name="test")
     first = commits.submit([PUT], [])

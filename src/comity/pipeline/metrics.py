@@ -1,51 +1,85 @@
-"""What the node counts about itself, in the form that Prometheus reads."""
+"""What the node counts about itself, in the form that Prometheus reads.
 
-from collections.abc import Callable
-from functools import cache
+Counting happens for every call and reading now and then: a call adds to plain numbers, which become metrics when
+somebody asks for them.
+"""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_BOUNDS = [*(str(float(bound)) for bound in _SECONDS), "+Inf"]
 
 
 class Metrics:
     def __init__(self, version: str, uptime: Callable[[], float]) -> None:
         self._registry = CollectorRegistry()
-        calls = Counter(
-            "comity_calls", "Messages that took the walk.", ["room", "outcome"], registry=self._registry
-        )
-        seconds = Histogram(
-            "comity_call_seconds",
-            "Seconds from the door to the reply.",
-            ["room"],
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
+        self._calls = _Calls()
+        self._registry.register(self._calls)
         Gauge(
             "comity_build", "Always 1; the release is a label.", ["version"], registry=self._registry
         ).labels(version).set(1)
         Gauge(
             "comity_uptime_seconds", "Seconds since the node started.", registry=self._registry
         ).set_function(uptime)
-        # rooms and outcomes are few, and finding the one of a call costs more than counting it
-        self._counter_of = cache(calls.labels)
-        self._histogram_of = cache(seconds.labels)
-        self._total = 0
 
     def observe(self, room: str, outcome: str, seconds: float) -> None:
-        self._total += 1
-        self._counter_of(room, outcome).inc()
-        self._histogram_of(room).observe(seconds)
+        self._calls.outcomes[room, outcome] += 1
+        self._calls.durations_of(room).add(seconds)
 
     def count(self, room: str, outcome: str, number: int) -> None:
         """Calls that were counted together, without their seconds."""
-        self._total += number
-        self._counter_of(room, outcome).inc(number)
+        self._calls.outcomes[room, outcome] += number
 
     @property
     def calls(self) -> int:
-        return self._total
+        return self._calls.outcomes.total()
 
     def exposition(self) -> bytes:
         return generate_latest(self._registry)
+
+
+class _Durations:
+    __slots__ = ("counts", "sum")
+
+    def __init__(self) -> None:
+        self.counts = [0] * len(_BOUNDS)
+        self.sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(_SECONDS, seconds)] += 1
+        self.sum += seconds
+
+
+class _Calls(Collector):
+    def __init__(self) -> None:
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self._durations: dict[str, _Durations] = {}
+
+    def durations_of(self, room: str) -> _Durations:
+        found = self._durations.get(room)
+        if found is None:
+            found = self._durations[room] = _Durations()
+        return found
+
+    def collect(self) -> Iterable[Metric]:
+        calls = CounterMetricFamily(
+            "comity_calls", "Messages that took the walk.", labels=["room", "outcome"]
+        )
+        for labels, number in self.outcomes.items():
+            calls.add_metric(labels, number)
+        yield calls
+        seconds = HistogramMetricFamily(
+            "comity_call_seconds", "Seconds from the door to the reply.", labels=["room"]
+        )
+        for room, found in self._durations.items():
+            buckets = list(zip(_BOUNDS, accumulate(found.counts), strict=True))
+            seconds.add_metric([room], buckets, found.sum)
+        yield seconds

@@ -12,7 +12,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -142,7 +142,7 @@ class Walk:
         """Commit. True when it is done and we were cancelled meanwhile."""
         written = self._store.submit(operations, self._kept(entry))
         try:
-            await asyncio.shield(written)
+            await written
         except asyncio.CancelledError:
             await _to_the_end(written)
             if written.exception() is not None:
@@ -151,9 +151,14 @@ class Walk:
         return False
 
     async def _in_time(self, room: Room, call: Call) -> Any:
+        work = room.handle(call)
+        try:
+            waits_for = work.send(None)
+        except StopIteration as done:  # it had to wait for nothing, and needs no timer
+            return done.value
         try:
             async with asyncio.timeout(room.deadline) as limit:
-                return await room.handle(call)
+                return await _GoOn(work, waits_for)
         except TimeoutError:
             if not limit.expired():  # the work's own, and its fault
                 raise
@@ -194,6 +199,27 @@ class Walk:
         """Audit without waiting; a failure to do so is for the log, not for the caller."""
         if drafts and self._audited:
             self._store.submit((), drafts).add_done_callback(_report)
+
+
+class _GoOn:
+    """Awaits the rest of a coroutine that was begun by hand and now waits for something."""
+
+    def __init__(self, begun: Coroutine[Any, Any, Any], waits_for: Any) -> None:
+        self._begun = begun
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        begun, waits_for = self._begun, self._waits_for
+        while True:
+            try:
+                try:
+                    sent = yield waits_for
+                except BaseException as thrown:  # noqa: BLE001 - all of it is the coroutine's
+                    waits_for = begun.throw(thrown)
+                else:
+                    waits_for = begun.send(sent)
+            except StopIteration as done:
+                return done.value
 
 
 async def _to_the_end(future: asyncio.Future[Any]) -> None:

@@ -26,6 +26,15 @@ BACKLOG = 16_384
 Outcome = tuple[Any, ...] | Exception
 
 
+class Written(asyncio.Future[tuple[Any, ...]]):
+    """The outcome of a transaction. What was handed over is not called off: who is cancelled while waiting for
+    it hears so when it is done, and then knows how it ended.
+    """
+
+    def cancel(self, msg: Any = None) -> bool:
+        return False
+
+
 class Work:
     """One transaction on its way to the disk."""
 
@@ -35,18 +44,18 @@ class Work:
         self,
         operations: Sequence[Operation],
         audit: Sequence[AuditDraft],
-        future: asyncio.Future[tuple[Any, ...]],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.operations = operations
         self.audit = audit
-        self.future = future
+        self.future = Written(loop=loop)
 
     @property
     def weight(self) -> int:
         return len(self.operations) + len(self.audit)
 
     def tell(self, outcome: Outcome) -> None:
-        if self.future.done():  # the caller went away; what was done stays done
+        if self.future.done():  # it was told that the store is gone
             return
         if isinstance(outcome, Exception):
             self.future.set_exception(outcome)
@@ -76,7 +85,7 @@ class GroupCommit:
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft]
     ) -> asyncio.Future[tuple[Any, ...]]:
         loop = asyncio.get_running_loop()
-        work = Work(operations, audit, loop.create_future())
+        work = Work(operations, audit, loop)
         if self._closed:
             work.tell(StoreUnavailableError("the store is closed; open it again before writing"))
         elif self._waiting >= self._backlog:

@@ -17,6 +17,7 @@ from comity.store.group_commit import Outcome, Work
 from comity.store.operations import (
     Acquire,
     Advance,
+    Answer,
     Append,
     ChainKey,
     Delete,
@@ -107,7 +108,7 @@ class MemoryStore:
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
     ) -> asyncio.Future[tuple[Any, ...]]:
         loop = asyncio.get_running_loop()
-        work = Work(operations, audit, loop.create_future())
+        work = Work(operations, audit, loop)
         if self._closed:
             work.tell(StoreUnavailableError("the store is closed; open it again before writing"))
             return work.future
@@ -264,6 +265,12 @@ def _keep_reply(disk: MemoryDisk, journal: _Journal, op: KeepReply, _now: float)
     journal.set(disk.replies, (op.chain, op.seq), StoredReply(op.seq, op.digest, op.reply, op.at))
 
 
+def _answer(disk: MemoryDisk, journal: _Journal, op: Answer, now: float) -> None:
+    _advance(disk, journal, op.calls, now)
+    _advance(disk, journal, op.replies, now)
+    _keep_reply(disk, journal, op.kept, now)
+
+
 def _drop_reply(disk: MemoryDisk, journal: _Journal, op: DropReply, _now: float) -> bool:
     return journal.delete(disk.replies, (op.chain, op.seq))
 
@@ -384,6 +391,7 @@ def _fence(disk: MemoryDisk, _journal: _Journal, op: Fence, now: float) -> None:
 _APPLY: dict[type[Operation], Callable[[MemoryDisk, _Journal, Any, float], Any]] = {
     Advance: _advance,
     KeepReply: _keep_reply,
+    Answer: _answer,
     DropReply: _drop_reply,
     PruneReplies: _prune_replies,
     Put: _put,

@@ -89,6 +89,23 @@ class KeepReply(Operation, frozen=True, kw_only=True):
     at: float
 
 
+class Answer(Operation, frozen=True, kw_only=True):
+    """All that changes when a call is answered, in one step: the chain of the calls moves, that of the
+    replies moves, and the reply is kept for the call's number and hash. Conflict: that of the chain
+    that stands elsewhere.
+    """
+
+    calls: Advance
+    replies: Advance
+    reply: bytes
+    at: float
+
+    @property
+    def kept(self) -> KeepReply:
+        call = self.calls
+        return KeepReply(chain=call.chain, seq=call.to.seq, digest=call.to.hash, reply=self.reply, at=self.at)
+
+
 class DropReply(Operation, frozen=True, kw_only=True):
     chain: ChainKey
     seq: int

@@ -26,7 +26,10 @@ class Store(Protocol):
     def submit(
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
     ) -> asyncio.Future[tuple[Any, ...]]:
-        """Hand over one transaction; the future holds one result per operation, or the refusal."""
+        """Hand over one transaction; the future holds one result per operation, or the refusal. It cannot be
+        cancelled, for what was handed over is not called off: who is cancelled while waiting for it hears so
+        when it is done.
+        """
         ...
 
     async def commit(self, *operations: Operation, audit: Sequence[AuditDraft] = ()) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
+from comity.doors.http.asgi import WHOLE_ANSWER
 from comity.doors.http.connection import (
     BODY_BYTES,
     DISCARD_LIMIT,
@@ -21,6 +22,7 @@ from comity.testing import run_simulated
 from tests.pipeline.walking import settle, simulated
 
 PATIENCE = 20.0
+KEEP_ALIVE = 75
 GET = b"GET /hello HTTP/1.1\r\nhost: localhost\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: localhost\r\n"
 
@@ -103,7 +105,7 @@ class House:
             ws="none",
             lifespan="off",
             log_config=None,
-            timeout_keep_alive=75,
+            timeout_keep_alive=KEEP_ALIVE,
         )
         self.config.load()
         self.state = ServerState()
@@ -317,6 +319,80 @@ async def test_a_peer_that_we_hold_back_is_not_blamed_for_it():
     connection.data_received(b"x" * 100_000)
     await settle()
     assert house.heard == [("/", 200_000)]
+
+
+@simulated
+async def test_a_connection_on_which_nothing_happens_is_closed_in_the_end():
+    house = House()
+    connection, wire = house.connect()
+    for _ in range(3):
+        connection.data_received(GET)
+        await asyncio.sleep(KEEP_ALIVE - 1)
+        assert not wire.gone
+    await asyncio.sleep(1 + PATIENCE / 2)
+    assert wire.gone
+    assert [status for status, _ in wire.answers] == [200] * 3
+    assert house.refused == []
+
+
+@simulated
+async def test_one_that_waits_for_its_answer_is_not_taken_for_idle():
+    house = House(lambda _scope: asyncio.sleep(10 * KEEP_ALIVE))
+    connection, wire = house.connect()
+    connection.data_received(GET)
+    await asyncio.sleep(10 * KEEP_ALIVE + KEEP_ALIVE / 2)
+    assert not wire.gone
+    assert wire.answers == [(200, b"/hello ")]
+    await asyncio.sleep(KEEP_ALIVE)
+    assert wire.gone
+
+
+def whole(house, body=b"{}", told=None):
+    async def work(scope, _receive, _send):
+        written = scope["extensions"][WHOLE_ANSWER]["write"](200, b"application/json", body)
+        if told is not None:
+            told.append(written)
+
+    house.app = work
+    house.config.loaded_app = work
+    return house
+
+
+@simulated
+async def test_a_whole_answer_is_one_piece_and_the_connection_goes_on():
+    house = whole(House(), b'{"a":1}')
+    connection, wire = house.connect()
+    connection.data_received(GET)
+    await settle()
+    connection.data_received(GET + GET)
+    await settle()
+    assert wire.answers == [(200, b'{"a":1}')] * 3
+    assert len(wire.pieces) == 3
+    assert wire.pieces[0].count(b"x-content-type-options: nosniff") == 1
+    assert not wire.gone
+
+
+@simulated
+async def test_a_whole_answer_ends_a_connection_that_asked_for_it():
+    house = whole(House())
+    connection, wire = house.connect()
+    connection.data_received(GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+    await settle()
+    assert b"connection: close" in wire.got
+    assert wire.answers == [(200, b"{}")]
+    assert wire.gone
+
+
+@simulated
+async def test_a_whole_answer_does_not_overtake_one_that_the_peer_has_not_taken():
+    told = []
+    house = whole(House(), told=told)
+    connection, wire = house.connect()
+    connection.pause_writing()
+    connection.data_received(GET)
+    await settle()
+    assert told == [False]
+    assert b"HTTP/1.1 200" not in wire.got
 
 
 @simulated

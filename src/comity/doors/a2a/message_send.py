@@ -8,12 +8,11 @@ from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.http.asgi import (
-    JSON,
     Disconnected,
     Receive,
     Scope,
     Send,
-    answer,
+    answer_at_once,
     answer_json,
     header,
     read_body,
@@ -56,13 +55,8 @@ class MessageSend:
         except ComityError as refusal:
             await refuse(send, refusal)
             return
-        await answer(
-            send,
-            200,
-            b'{"jsonrpc":"2.0","id":%b,"result":{"message":%b}}'
-            % (strict_json.dumps(request.get("id")), message),
-            JSON,
-        )
+        reply = b'{"jsonrpc":"2.0","id":%b,"result":{"message":%b}}'
+        await answer_at_once(scope, send, reply % (strict_json.dumps(request.get("id")), message))
 
 
 async def refuse(send: Send, refusal: ComityError) -> None:

@@ -4,6 +4,8 @@
 - A head must be complete within `patience` of its first byte, the first one of the connection itself.
 - A body must keep coming: at least `BODY_BYTES` in each `patience`, unless we hold the peer back.
 - What we send must be taken within `patience`.
+- A connection on which nothing happens is closed after the time that uvicorn calls keep-alive. Nobody winds a
+  clock for each answer: the look that is taken now and then sees to it.
 - Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed.
 - One connection too many is told so and closed.
 - On the paths named for it a peer may go on as a WebSocket (`websocket`); elsewhere it is answered as ever.
@@ -19,15 +21,17 @@ moment.
 import asyncio
 import enum
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, NamedTuple
 
 import httptools
 import uvicorn
 from msgspec import Struct
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from comity.core.wire import strict_json
+from comity.doors.http.asgi import WHOLE_ANSWER
 
 BODY_BYTES = 4096
 DISCARD_LIMIT = 1024 * 1024
@@ -98,7 +102,8 @@ class HttpConnection(HttpToolsProtocol):
         self._lingering: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(_Courteous(transport, self))
+        self._wire = _Courteous(transport, self)
+        super().connection_made(self._wire)
         self._look_later()
         if len(self.connections) > self._limits.connections:
             self._refuse(_CROWDED)
@@ -121,7 +126,6 @@ class HttpConnection(HttpToolsProtocol):
             transport.close()
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
         if self._refused or self.lingers:
             self._discard(len(data))
             return
@@ -159,6 +163,8 @@ class HttpConnection(HttpToolsProtocol):
         if len(self.headers) > self._limits.headers or self._head_too_large():
             raise _HeadRefused
         super().on_headers_complete()
+        if self.cycle is not None:
+            self.scope["extensions"] = {WHOLE_ANSWER: {"write": partial(self._answer_whole, self.cycle)}}
         self._discarded = 0
         self._enter(_BODY)
 
@@ -171,6 +177,37 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._enter(_IDLE)
+
+    def _answer_whole(
+        self, cycle: RequestResponseCycle, status: int, content_type: bytes, body: bytes
+    ) -> bool:
+        """An answer that is complete, written at once. False where it has to be sent as any other."""
+        if self.flow.write_paused or cycle.response_started or cycle.disconnected:
+            return False
+        lines = [STATUS_LINE[status]]
+        for name, value in cycle.default_headers:
+            lines += (name, b": ", value, b"\r\n")
+        lines.append(
+            b"content-type: %b\r\ncontent-length: %d\r\nx-content-type-options: nosniff\r\n%b\r\n"
+            % (content_type, len(body), b"" if cycle.keep_alive else b"connection: close\r\n")
+        )
+        lines.append(body)
+        self._wire.write_whole(b"".join(lines))
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
+        return True
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -256,10 +293,16 @@ class HttpConnection(HttpToolsProtocol):
             self._closing_since = now
         if any(since is not None and since <= late for since in (self._stalled_since, self._closing_since)):
             self.transport.abort()
-        elif self._since is None or self.flow.read_paused:
+        elif self._since is None or self.flow.read_paused or self._answers_while_idle():
             self._since = now
+        elif self._phase is _IDLE:
+            if self._since <= now - self.timeout_keep_alive:
+                self.transport.close()
         elif self._since <= late:
             self._lose_patience(now)
+
+    def _answers_while_idle(self) -> bool:
+        return self._phase is _IDLE and not self.cycle.response_complete
 
     def _lose_patience(self, now: float) -> None:
         if self._phase is _BODY and self._bytes >= BODY_BYTES:
@@ -289,6 +332,11 @@ class _Courteous(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self._connection.lingers or self._inner.is_closing()
+
+    def write_whole(self, answer: bytes) -> None:
+        """Nothing of it follows."""
+        if not self._connection.lingers:
+            self._inner.write(answer)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._connection.lingers:

@@ -52,10 +52,14 @@ class Lane:
     def idle(self) -> bool:
         return not self._busy and not self.waiting
 
+    def enter_if_free(self) -> bool:
+        free = not self._busy
+        self._busy = True
+        return free
+
     async def enter(self, number: int) -> None:
         """Until nobody with a smaller number is before us."""
-        if not self._busy:
-            self._busy = True
+        if self.enter_if_free():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._queue, (number, next(self._order), turn))
@@ -103,6 +107,13 @@ class Lanes:
 
     def turn(self, pair: PairKey, number: int) -> "Turn":
         return Turn(self, self._lane(pair), number)
+
+    def enter_at_once(self, lane: Lane, number: int) -> bool:
+        """Where nobody is before us and all is known, which is how most callers find their lane."""
+        standing = lane.standing
+        if standing is None or not self._sole_writer or number > standing.accepted.last_sequence_no + 1:
+            return False
+        return lane.enter_if_free()
 
     async def enter(self, lane: Lane, number: int) -> None:
         if lane.waiting >= WAITING_PER_LANE or self._waiting >= WAITING_IN_ALL:
@@ -161,7 +172,8 @@ class Turn:
         self._number = number
 
     async def __aenter__(self) -> None:
-        await self._lanes.enter(self.lane, self._number)
+        if not self._lanes.enter_at_once(self.lane, self._number):
+            await self._lanes.enter(self.lane, self._number)
 
     async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:
         lane = self.lane

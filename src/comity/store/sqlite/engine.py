@@ -18,7 +18,7 @@ from comity.core.errors import StoreCorruptError, StoreError
 from comity.core.guard.audit import AuditDraft
 from comity.store.audit_trail import HEADS, AuditTrail
 from comity.store.group_commit import GroupCommit, Outcome, Work
-from comity.store.operations import Operation, Put, StoreConflict
+from comity.store.operations import Operation, StoreConflict
 from comity.store.sqlite import reads, writes
 from comity.store.sqlite.connection import check_integrity, open_writer, our_words, translate
 from comity.store.sqlite.reader import SqliteReader
@@ -62,6 +62,7 @@ class SqliteStore(SqliteReader):
             undone.callback(self._writer.close)
             check_integrity(self._writer, path)
             migrate(self._writer, path)
+            writes.prepare(self._writer)
             if trail is not None:
                 trail.resume(_TrailView(self._writer), clock.now(), adopt=adopt)
             undone.pop_all()
@@ -111,8 +112,7 @@ class SqliteStore(SqliteReader):
         now = self._clock.now()
         outcomes = self._run_together(batch, now) or self._run_apart(batch, now)
         if self._trail is not None and self._trail.moved:
-            head = Put(space=HEADS, key=self._trail.chain, value=self._trail.sealed_head(now))
-            writes.apply(self._writer, head, now)
+            writes.keep_unversioned(self._writer, HEADS, self._trail.chain, self._trail.sealed_head(now))
         self._purge(now)
         self._writer.execute("COMMIT")
         if self._trail is not None and self._trail.moved:
@@ -126,9 +126,7 @@ class SqliteStore(SqliteReader):
         mark = self._trail.mark() if self._trail is not None else None
         self._writer.execute("BEGIN IMMEDIATE")
         try:
-            outcomes = [
-                tuple(writes.apply(self._writer, op, now) for op in work.operations) for work in batch
-            ]
+            outcomes = writes.apply_together(self._writer, (work.operations for work in batch), now)
             self._append_audit([draft for work in batch for draft in work.audit])
         except _REFUSALS:
             self._undo(mark)

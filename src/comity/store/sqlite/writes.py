@@ -1,13 +1,16 @@
 """Each operation in SQL. It runs inside a savepoint: a conflict raised half-way leaves nothing."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, TypeVar
 
 import apsw
 
 from comity.store.operations import (
     Acquire,
     Advance,
+    Answer,
     Append,
     Delete,
     DeleteBlob,
@@ -30,9 +33,61 @@ from comity.store.sqlite import reads
 
 PURGE_ROWS = 500
 
+_Row = TypeVar("_Row")
+
+# Each statement that Python sends costs a turn at the interpreter's lock, which a busy loop gives away slowly. So
+# what every batch holds many of is sent as few: the three changes of an answer as one row, rows side by side.
+_ROWS = (32, 16, 8, 4, 2, 1)  # few sizes, so that each is compiled once
+_ANSWER = """
+    CREATE TEMP VIEW answer AS SELECT
+        NULL AS book, NULL AS sender, NULL AS receiver, NULL AS was, NULL AS was_hash, NULL AS seq, NULL AS hash,
+        NULL AS reply_book, NULL AS reply_sender, NULL AS reply_receiver,
+        NULL AS reply_was, NULL AS reply_was_hash, NULL AS reply_seq, NULL AS reply_hash,
+        NULL AS reply, NULL AS at;
+    CREATE TEMP TRIGGER answer_all INSTEAD OF INSERT ON answer BEGIN
+        UPDATE chain SET seq = NEW.seq, hash = NEW.hash
+            WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver
+            AND seq = NEW.was AND hash = NEW.was_hash;
+        SELECT RAISE(ABORT, 'moved') WHERE changes() = 0;
+        UPDATE chain SET seq = NEW.reply_seq, hash = NEW.reply_hash
+            WHERE book = NEW.reply_book AND sender = NEW.reply_sender AND receiver = NEW.reply_receiver
+            AND seq = NEW.reply_was AND hash = NEW.reply_was_hash;
+        SELECT RAISE(ABORT, 'moved') WHERE changes() = 0;
+        INSERT OR REPLACE INTO reply (chain, seq, digest, reply, at)
+            SELECT id, NEW.seq, NEW.hash, NEW.reply, NEW.at FROM chain
+            WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver;
+    END;
+"""
+
+
+def prepare(connection: apsw.Connection) -> None:
+    """What a connection needs before it writes; it is gone with the connection."""
+    connection.execute(_ANSWER)
+
 
 def apply(connection: apsw.Connection, operation: Operation, now: float) -> Any:
     return _APPLY[type(operation)](connection, operation, now)
+
+
+def apply_together(
+    connection: apsw.Connection, transactions: Iterable[Sequence[Operation]], now: float
+) -> list[tuple[Any, ...]]:
+    """The results of each transaction, as `apply` gives them. Answers that follow each other are sent together."""
+    outcomes = []
+    answers: list[Answer] = []
+    for operations in transactions:
+        results: list[Any] = []
+        for operation in operations:
+            if isinstance(operation, Answer):
+                answers.append(operation)
+                results.append(None)
+            else:
+                _answer_all(connection, answers, now)
+                answers = []
+                results.append(apply(connection, operation, now))
+        outcomes.append(tuple(results))
+    _answer_all(connection, answers, now)
+    return outcomes
 
 
 def append(connection: apsw.Connection, log: str, data: bytes) -> int:
@@ -52,11 +107,14 @@ def append_all(connection: apsw.Connection, log: str, records: Sequence[bytes]) 
         'ON CONFLICT (name) DO UPDATE SET "end" = "end" + ?2 RETURNING id, "end"',
         (log, len(records)),
     ).get
-    first = end - len(records) + 1
-    connection.executemany(
-        "INSERT INTO record VALUES (?, ?, ?)",
-        ((number, position, data) for position, data in enumerate(records, first)),
-    )
+    rows = [(number, position, data) for position, data in enumerate(records, end - len(records) + 1)]
+    for some in _side_by_side(rows):
+        connection.execute(_insert("record", 3, len(some)), [*itertools.chain.from_iterable(some)])
+
+
+def keep_unversioned(connection: apsw.Connection, space: str, key: str, value: bytes) -> None:
+    """A value that only one process writes and nobody waits for: its version is always 0."""
+    connection.execute("INSERT OR REPLACE INTO value VALUES (?, ?, ?, 0, NULL)", (space, key, value))
 
 
 def purge_expired(connection: apsw.Connection, now: float) -> None:
@@ -97,6 +155,43 @@ def _keep_reply(connection: apsw.Connection, op: KeepReply, _now: float) -> None
     if connection.changes() == 0:  # the first thing ever kept of this chain
         connection.execute("INSERT INTO chain (book, sender, receiver) VALUES (?, ?, ?)", chain)
         connection.execute(insert, values)
+
+
+def _answer_all(connection: apsw.Connection, operations: Sequence[Answer], now: float) -> None:
+    for some in _side_by_side(operations):
+        rows = [(*_step(op.calls), *_step(op.replies), op.reply, op.at) for op in some]
+        try:
+            connection.execute(
+                _insert("answer", len(rows[0]), len(rows)), [*itertools.chain.from_iterable(rows)]
+            )
+        except apsw.ConstraintError:  # a chain is new, or elsewhere: step by step it is told which
+            for op in some:
+                _answer(connection, op, now)
+
+
+def _answer(connection: apsw.Connection, op: Answer, now: float) -> None:
+    _advance(connection, op.calls, now)
+    _advance(connection, op.replies, now)
+    _keep_reply(connection, op.kept, now)
+
+
+def _step(op: Advance) -> tuple[str, str, str, int, bytes, int, bytes]:
+    chain, expected, to = op.chain, op.expected, op.to
+    return chain.book, chain.sender, chain.receiver, expected.seq, expected.hash, to.seq, to.hash
+
+
+def _side_by_side(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+    at = 0
+    for size in _ROWS:
+        while len(rows) - at >= size:
+            yield rows[at : at + size]
+            at += size
+
+
+@cache
+def _insert(table: str, columns: int, rows: int) -> str:
+    row = f"({', '.join('?' * columns)})"
+    return f"INSERT INTO {table} VALUES {', '.join([row] * rows)}"  # noqa: S608 - the names are ours
 
 
 def _drop_reply(connection: apsw.Connection, op: DropReply, _now: float) -> bool:
@@ -251,6 +346,7 @@ def _fence(connection: apsw.Connection, op: Fence, now: float) -> None:
 _APPLY: dict[type[Operation], Callable[[apsw.Connection, Any, float], Any]] = {
     Advance: _advance,
     KeepReply: _keep_reply,
+    Answer: _answer,
     DropReply: _drop_reply,
     PruneReplies: _prune_replies,
     Put: _put,
