@@ -21,7 +21,6 @@ PAGE_BYTES = 4096
 CHECKSUM_BYTES = 8
 BUSY_MILLISECONDS = 15_000
 WRITER_CACHE_KIB = 32 * 1024
-CHECKPOINT_PAGES = 4000  # at SQLite's own 1000 every fortieth commit under load waits for two more syncs
 CHECKSUMMED_VFS = "cksmvfs"
 
 _MAGIC = b"SQLite format 3\0"
@@ -64,11 +63,19 @@ def open_writer(path: Path) -> apsw.Connection:
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
         connection.pragma("cache_size", -WRITER_CACHE_KIB)
-        connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         connection.pragma("cell_size_check", value=True)
     except BaseException:
         connection.close()
         raise
+    return connection
+
+
+def open_checkpointer(path: Path) -> apsw.Connection:
+    """Beside a writer, who has seen to it that the file is there and sound."""
+    vfs = CHECKSUMMED_VFS if load_checksums() else None
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+    connection.pragma("synchronous", "full")
+    connection.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - before its first read it knows of no journal
     return connection
 
 

@@ -20,6 +20,7 @@ from comity.store.audit_trail import HEADS, AuditTrail
 from comity.store.group_commit import GroupCommit, Outcome, Work
 from comity.store.operations import Operation, StoreConflict
 from comity.store.sqlite import reads, writes
+from comity.store.sqlite.checkpoints import Checkpoints
 from comity.store.sqlite.connection import check_integrity, open_writer, our_words, translate
 from comity.store.sqlite.reader import SqliteReader
 from comity.store.sqlite.schema import migrate
@@ -65,6 +66,7 @@ class SqliteStore(SqliteReader):
             writes.prepare(self._writer)
             if trail is not None:
                 trail.resume(_TrailView(self._writer), clock.now(), adopt=adopt)
+            self._checkpoints = Checkpoints(path, self._writer)
             undone.pop_all()
         self._commits = GroupCommit(self._write, name="comity-write")
 
@@ -88,6 +90,7 @@ class SqliteStore(SqliteReader):
         self._closed = True
         await self._commits.close()
         await self._close_readers()
+        await asyncio.to_thread(self._checkpoints.close)
         with contextlib.suppress(apsw.Error):  # another process may be reading: it checkpoints later
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._writer.close()

@@ -1,0 +1,67 @@
+"""Carrying the journal over into the database, while the writer goes on.
+
+A checkpoint copies pages and syncs twice; done by the writer it would keep every caller waiting for tens of
+milliseconds, several times a second under load. So it is done on a thread and a connection of its own each time the
+journal has grown by `SOME_PAGES`. The journal can only begin again when all of it has been carried over, and a busy
+writer is always a little ahead: at `MOST_PAGES` it carries the little that is left over itself.
+"""
+
+import logging
+import threading
+from pathlib import Path
+
+import apsw
+
+from comity.store.sqlite.connection import open_checkpointer
+
+log = logging.getLogger("comity.store")
+
+SOME_PAGES = 2_000
+MOST_PAGES = 16_000
+
+
+class Checkpoints:
+    """Watches over the journal of `writer` until it is closed."""
+
+    def __init__(self, path: Path, writer: apsw.Connection) -> None:
+        self._connection = open_checkpointer(path)
+        self._carried = 0
+        self._due = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="comity-checkpoint", daemon=True)
+        self._thread.start()
+        writer.set_wal_hook(self._committed)
+
+    def close(self) -> None:
+        self._closed = True
+        self._due.set()
+        self._thread.join()
+        self._connection.close()
+
+    def _committed(self, writer: apsw.Connection, _name: str, pages: int) -> int:
+        if pages < self._carried:  # the journal began again
+            self._carried = 0
+        if pages >= MOST_PAGES:
+            _carry_over(writer)
+        elif pages - self._carried >= SOME_PAGES:
+            self._carried = pages
+            self._due.set()
+        return apsw.SQLITE_OK
+
+    def _run(self) -> None:
+        while True:
+            self._due.wait()
+            if self._closed:
+                return
+            self._due.clear()
+            _carry_over(self._connection)
+
+
+def _carry_over(connection: apsw.Connection) -> None:
+    """As far as readers allow. What is committed is durable without it: a failure is for the log, and the next
+    commit meets it anyway.
+    """
+    try:
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    except apsw.Error as reason:
+        log.warning("the journal could not be carried over into the database: %s", reason)

@@ -1,0 +1,97 @@
+"""The journal is carried over while the writer goes on, and does not grow for ever."""
+
+import time
+
+import apsw
+import pytest
+
+from comity.store.operations import Append, Put
+from comity.store.sqlite import SqliteStore, checkpoints
+from tests.store.samples import HandClock
+
+PAGE = 4096 - 200
+PATIENCE = 5.0
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "comity.db"
+
+
+def wal(path):
+    return path.with_name(path.name + "-wal")
+
+
+async def fill(store, pages):
+    for _ in range(pages):
+        await store.commit(Append(log="l", data=bytes(PAGE)))
+
+
+def until(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.002)
+
+
+async def test_pages_reach_the_database_before_the_journal_is_full(path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "SOME_PAGES", 20)
+    store = await SqliteStore.open(path, HandClock())
+    empty = path.stat().st_size
+    await fill(store, 40)
+    until(lambda: path.stat().st_size > empty)
+    await store.close()
+
+
+async def test_the_journal_begins_again_however_busy_the_writer_is(path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "SOME_PAGES", 20)
+    monkeypatch.setattr(checkpoints, "MOST_PAGES", 60)
+    store = await SqliteStore.open(path, HandClock())
+    await fill(store, 300)
+    assert wal(path).stat().st_size < 120 * 4200
+    await store.close()
+    assert len(await _records(path)) == 300
+
+
+async def test_a_reader_who_stays_keeps_the_journal_and_loses_nothing(path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "SOME_PAGES", 20)
+    monkeypatch.setattr(checkpoints, "MOST_PAGES", 60)
+    store = await SqliteStore.open(path, HandClock())
+    await store.commit(Put(space="s", key="k", value=b"v"))
+    reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs="cksmvfs")
+    reader.execute("BEGIN")
+    before = reader.execute("SELECT count(*) FROM record").get
+    await fill(store, 100)
+    assert reader.execute("SELECT count(*) FROM record").get == before
+    reader.execute("COMMIT")
+    reader.close()
+    await fill(store, 1)
+    await fill(store, 1)
+    await store.close()
+    assert len(await _records(path)) == 102
+
+
+async def test_a_checkpoint_that_fails_is_told_and_harms_no_commit(path, monkeypatch, caplog):
+    monkeypatch.setattr(checkpoints, "SOME_PAGES", 5)
+    store = await SqliteStore.open(path, HandClock())
+    store._checkpoints._connection.close()
+    await fill(store, 20)
+    until(lambda: "could not be carried over" in caplog.text)
+    assert await store.end("l") == 20
+    await store.close()
+
+
+async def test_closing_leaves_all_in_the_database_and_no_thread(path):
+    store = await SqliteStore.open(path, HandClock())
+    await fill(store, 10)
+    await store.close()
+    assert not store._checkpoints._thread.is_alive()
+    assert not wal(path).exists() or wal(path).stat().st_size == 0
+
+
+async def _records(path):
+    store = await SqliteStore.open(path, HandClock())
+    try:
+        return await store.read("l", limit=1000)
+    finally:
+        await store.close()
