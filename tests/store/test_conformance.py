@@ -172,6 +172,30 @@ class TestAnswers:
             assert await store.tip(pair) == tip(at)
             assert (await store.reply(pair, at)).reply == (b"reply" if pair in stale else str(n).encode())
 
+    async def test_answers_of_known_pairs_are_audited_each_with_its_own_entry(self, store):
+        pairs = [ChainKey("serve", f"caller {n}", "bob") for n in range(100)]
+        for number in (1, 2, 3):
+            works = [store.submit([answer(number, chain=pair)], [draft()]) for pair in pairs]
+            assert [await work for work in works] == [(None,)] * len(pairs)
+            assert await store.end("audit:main") == number * len(pairs)
+        assert {await store.tip(pair) for pair in pairs} == {tip(3)}
+        assert await store.reply(pairs[7], 3) == StoredReply(3, tip(3).hash, b"reply", 3.0)
+        assert (await verify_chain(store, "main", KEY.vacant_id.public)).ok
+
+    async def test_one_that_conflicts_leaves_no_entry_and_its_neighbours_go_on(self, store):
+        pairs = [ChainKey("serve", f"caller {n}", "bob") for n in range(20)]
+        for pair in pairs:
+            await store.commit(answer(1, chain=pair), audit=[draft()])
+        numbers = [1 if n in {3, 11} else 2 for n in range(20)]
+        works = [
+            store.submit([answer(number, chain=pair)], [draft()])
+            for number, pair in zip(numbers, pairs, strict=True)
+        ]
+        outcomes = await asyncio.gather(*works, return_exceptions=True)
+        assert [isinstance(outcome, StoreConflict) for outcome in outcomes] == [n == 1 for n in numbers]
+        assert await store.end("audit:main") == 20 + 18
+        assert (await verify_chain(store, "main", KEY.vacant_id.public)).ok
+
     async def test_in_one_batch_each_finds_what_the_one_before_it_left(self, store):
         prune = PruneReplies(chain=CHAIN, keep=1, before=0.0)
         works = [

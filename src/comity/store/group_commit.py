@@ -1,9 +1,9 @@
 """Many transactions, one durable commit.
 
 Transactions submitted during one turn of the event loop are handed over together; while one batch
-is being made durable, and until its callers are told, the next gathers. So a lone caller never waits
-for company, and sixty-four callers share one sync. A caller hears of its transaction only after its
-batch is durable.
+is being made durable, and until its callers were told and the loop has gone round once more, the next
+gathers. So a lone caller never waits for company, and sixty-four callers share one sync. A caller hears
+of its transaction only after its batch is durable.
 """
 
 import asyncio
@@ -109,6 +109,7 @@ class GroupCommit:
         await asyncio.to_thread(self._thread.join)
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._busy_for = None
         if self._gathered:
             self._busy_for = loop
             self._handed_over.put((loop, self._gathered))
@@ -136,11 +137,13 @@ class GroupCommit:
 
     def _tell(self, batch: Sequence[Work], outcomes: Sequence[Outcome], ended: bool) -> None:
         self._waiting -= len(batch)
-        if ended:
-            self._busy_for = None
-            self._hand_over(asyncio.get_running_loop())
         for work, outcome in zip(batch, outcomes, strict=True):
             work.tell(outcome)
+        if (
+            ended
+        ):  # who was told, and what came in meanwhile, has its turn first: batches cost more than calls
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._hand_over, loop)
 
 
 def _batches(works: list[Work]) -> list[list[Work]]:

@@ -21,6 +21,7 @@ PAGE_BYTES = 4096
 CHECKSUM_BYTES = 8
 BUSY_MILLISECONDS = 15_000
 WRITER_CACHE_KIB = 32 * 1024
+STATEMENTS_KEPT = 200
 CHECKSUMMED_VFS = "cksmvfs"
 
 _MAGIC = b"SQLite format 3\0"
@@ -52,7 +53,8 @@ def open_writer(path: Path) -> apsw.Connection:
     else:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    connection = apsw.Connection(str(path), flags=flags, vfs=CHECKSUMMED_VFS if checksums else None)
+    vfs = CHECKSUMMED_VFS if checksums else None
+    connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=STATEMENTS_KEPT)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
     try:
         steps_taken(connection, path)

@@ -36,14 +36,15 @@ PURGE_ROWS = 500
 _Row = TypeVar("_Row")
 
 # Each statement that Python sends costs a turn at the interpreter's lock, which a busy loop gives away slowly. So
-# what every batch holds many of is sent as few: the three changes of an answer as one row, rows side by side.
+# what every batch holds many of is sent as few: all that an answer changes as one row, rows side by side.
 _ROWS = (32, 16, 8, 4, 2, 1)  # few sizes, so that each is compiled once
 _ANSWER = """
     CREATE TEMP VIEW answer AS SELECT
         NULL AS book, NULL AS sender, NULL AS receiver, NULL AS was, NULL AS was_hash, NULL AS seq, NULL AS hash,
         NULL AS reply_book, NULL AS reply_sender, NULL AS reply_receiver,
         NULL AS reply_was, NULL AS reply_was_hash, NULL AS reply_seq, NULL AS reply_hash,
-        NULL AS reply, NULL AS at;
+        NULL AS reply, NULL AS at,
+        NULL AS log, NULL AS entry, NULL AS head_space, NULL AS head_key, NULL AS head;
     CREATE TEMP TRIGGER answer_all INSTEAD OF INSERT ON answer BEGIN
         UPDATE chain SET seq = NEW.seq, hash = NEW.hash
             WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver
@@ -57,7 +58,15 @@ _ANSWER = """
             SELECT id, NEW.seq, NEW.hash, NEW.reply, NEW.at FROM chain
             WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver;
     END;
+    CREATE TEMP TRIGGER answer_audited INSTEAD OF INSERT ON answer WHEN NEW.log IS NOT NULL BEGIN
+        UPDATE log SET "end" = "end" + 1 WHERE name = NEW.log;
+        SELECT RAISE(ABORT, 'new') WHERE changes() = 0;
+        INSERT INTO record SELECT id, "end", NEW.entry FROM log WHERE name = NEW.log;
+        INSERT OR REPLACE INTO value
+            SELECT NEW.head_space, NEW.head_key, NEW.head, 0, NULL WHERE NEW.head IS NOT NULL;
+    END;
 """
+_NO_AUDIT = (None,) * 5
 
 
 def prepare(connection: apsw.Connection) -> None:
@@ -109,12 +118,14 @@ def append_all(connection: apsw.Connection, log: str, records: Sequence[bytes]) 
     ).get
     rows = [(number, position, data) for position, data in enumerate(records, end - len(records) + 1)]
     for some in _side_by_side(rows):
-        connection.execute(_insert("record", 3, len(some)), [*itertools.chain.from_iterable(some)])
+        connection.execute(_insert("record", some), [*itertools.chain.from_iterable(some)])
 
 
-def keep_unversioned(connection: apsw.Connection, space: str, key: str, value: bytes) -> None:
-    """A value that only one process writes and nobody waits for: its version is always 0."""
-    connection.execute("INSERT OR REPLACE INTO value VALUES (?, ?, ?, 0, NULL)", (space, key, value))
+def keep_head(connection: apsw.Connection, head: Put) -> None:
+    """Only one process writes it and nobody waits for it: its version is always 0."""
+    connection.execute(
+        "INSERT OR REPLACE INTO value VALUES (?, ?, ?, 0, NULL)", (head.space, head.key, head.value)
+    )
 
 
 def purge_expired(connection: apsw.Connection, now: float) -> None:
@@ -157,13 +168,23 @@ def _keep_reply(connection: apsw.Connection, op: KeepReply, _now: float) -> None
         connection.execute(insert, values)
 
 
+def answer_audited(
+    connection: apsw.Connection, answers: Sequence[Answer], log: str, entries: Sequence[bytes], head: Put
+) -> None:
+    """A whole batch in one statement, which is a commit of its own: nothing but answers, each with its audit
+    entry, and the head of the log. Raises apsw.ConstraintError when a chain is elsewhere, or anything is new; then
+    nothing was done.
+    """
+    rows = [(*_changes(op), log, entry, None, None, None) for op, entry in zip(answers, entries, strict=True)]
+    rows[-1] = (*rows[-1][:-3], head.space, head.key, head.value)
+    connection.execute(_insert("answer", rows), [*itertools.chain.from_iterable(rows)])
+
+
 def _answer_all(connection: apsw.Connection, operations: Sequence[Answer], now: float) -> None:
     for some in _side_by_side(operations):
-        rows = [(*_step(op.calls), *_step(op.replies), op.reply, op.at) for op in some]
+        rows = [(*_changes(op), *_NO_AUDIT) for op in some]
         try:
-            connection.execute(
-                _insert("answer", len(rows[0]), len(rows)), [*itertools.chain.from_iterable(rows)]
-            )
+            connection.execute(_insert("answer", rows), [*itertools.chain.from_iterable(rows)])
         except apsw.ConstraintError:  # a chain is new, or elsewhere: step by step it is told which
             for op in some:
                 _answer(connection, op, now)
@@ -173,6 +194,10 @@ def _answer(connection: apsw.Connection, op: Answer, now: float) -> None:
     _advance(connection, op.calls, now)
     _advance(connection, op.replies, now)
     _keep_reply(connection, op.kept, now)
+
+
+def _changes(op: Answer) -> tuple[Any, ...]:
+    return (*_step(op.calls), *_step(op.replies), op.reply, op.at)
 
 
 def _step(op: Advance) -> tuple[str, str, str, int, bytes, int, bytes]:
@@ -188,8 +213,12 @@ def _side_by_side(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
             at += size
 
 
+def _insert(table: str, rows: Sequence[Sequence[Any]]) -> str:
+    return _insert_statement(table, len(rows[0]), len(rows))
+
+
 @cache
-def _insert(table: str, columns: int, rows: int) -> str:
+def _insert_statement(table: str, columns: int, rows: int) -> str:
     row = f"({', '.join('?' * columns)})"
     return f"INSERT INTO {table} VALUES {', '.join([row] * rows)}"  # noqa: S608 - the names are ours
 
