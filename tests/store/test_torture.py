@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from comity.store.audit_log import verify_chain
-from comity.store.operations import ChainKey
+from comity.store.operations import ChainKey, Tip
 from comity.store.sqlite import SqliteStore
 from tests.store.samples import KEY, WallClock, trail_at
 
@@ -25,10 +25,10 @@ def start(module: str, *arguments: str, **options) -> subprocess.Popen[str]:
     )
 
 
-def write_until_killed(folder: Path, after: int) -> dict[int, int]:
+def write_until_killed(folder: Path, after: int, kind: str) -> dict[int, int]:
     """Start a writer, kill it after so many acknowledgements; the last one each caller got."""
     acknowledged: dict[int, int] = {}
-    with start("tests.store.torture_writer", str(folder), str(CALLERS)) as process:
+    with start("tests.store.torture_writer", str(folder), str(CALLERS), kind) as process:
         assert process.stdout.readline().startswith("open ")
         for count, line in enumerate(process.stdout):
             if count == after:
@@ -40,22 +40,22 @@ def write_until_killed(folder: Path, after: int) -> dict[int, int]:
     return acknowledged
 
 
+@pytest.mark.parametrize("kind", ["changes", "answers"])
 @pytest.mark.torture
-async def test_kill_nine_loses_no_acknowledged_write_and_tears_none(tmp_path):
+async def test_kill_nine_loses_no_acknowledged_write_and_tears_none(tmp_path, kind):
     seed = random.randrange(2**32)
     print(f"seed {seed}, {ROUNDS} rounds")
     chance = random.Random(seed)
     for _ in range(ROUNDS):
-        acknowledged = write_until_killed(tmp_path, after=chance.randrange(1, 1500))
+        acknowledged = write_until_killed(tmp_path, chance.randrange(1, 1500), kind)
         store = await SqliteStore.open(tmp_path / "comity.db", WallClock(), trail_at(tmp_path))
         total = 0
         for caller in range(CALLERS):
-            tip = await store.tip(ChainKey("torture", f"caller-{caller}", "store"))
+            chain = ChainKey("torture", f"caller-{caller}", "store")
+            tip = await store.tip(chain)
             assert tip.seq >= acknowledged.get(caller, 0), "an acknowledged write was lost"
             assert tip.hash == tip.seq.to_bytes(32, "big")
-            value = await store.get("torture", f"caller-{caller}")
-            assert int(value.value if value else b"0") == tip.seq, "a transaction was torn"
-            assert await store.end(f"torture:{caller}") == tip.seq, "a transaction was torn"
+            assert await whole(store, chain, tip, kind), "a transaction was torn"
             total += tip.seq
         assert await store.end("audit:main") == total, "a change and its audit entry were parted"
         await store.close()
@@ -63,6 +63,18 @@ async def test_kill_nine_loses_no_acknowledged_write_and_tears_none(tmp_path):
     report = await verify_chain(store, "main", KEY.vacant_id.public, tmp_path / "audit")
     assert (report.ok, report.message) == (True, None)
     await store.close()
+
+
+async def whole(store: SqliteStore, chain: ChainKey, tip: Tip, kind: str) -> bool:
+    """Whether all parts of the last transaction are there, and none of a later one."""
+    if kind == "changes":
+        value = await store.get("torture", chain.sender)
+        at = await store.end(f"torture:{chain.sender}")
+        return int(value.value if value else b"0") == tip.seq == at
+    kept = await store.reply(chain, tip.seq)
+    beyond = await store.reply(chain, tip.seq + 1)
+    replied = await store.tip(ChainKey(chain.book, chain.receiver, chain.sender))
+    return replied == tip and beyond is None and (not tip.seq or int(kept.reply) == tip.seq)
 
 
 @pytest.mark.torture
