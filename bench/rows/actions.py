@@ -27,10 +27,11 @@ def _reply(message: str) -> bytes:
     )
 
 
-# What detection costs depends on the words: none of them known, some of them, and a text full of signals.
+# What detection costs depends on the words: none of them telling, some of them, or a crisis that is said in two ways.
 EXAMPLE = _reply("I feel overwhelmed")
 SENTENCE = _reply("I had a hard week and nothing seems to go right")
-GRAVE = _reply("I feel overwhelmed, and I do not know how to go on like this")
+WEARY = _reply("I feel overwhelmed, and I do not know how to go on like this")
+CRISIS = _reply("I feel like a burden to everyone and I want to die")
 BATCH_BYTES = 24_576  # two of them fit into a pipe: nobody waits for somebody who waits
 READ_BYTES = 262_144
 LINES_WATCHED = 1_000_000
@@ -200,10 +201,17 @@ ROWS = (
         bars=(AtLeast(0.2, of=NODE),),
     ),
     Row(
-        name="actions-reply-grave",
-        title="supportive_reply over pipes with full detection: a text with signals",
+        name="actions-reply-weary",
+        title="supportive_reply over pipes with full detection: words of weariness",
         unit=Unit.RATE,
-        open=lambda setting: _contenders(setting, GRAVE, [NODE, PIPE], watched=False),
+        open=lambda setting: _contenders(setting, WEARY, [NODE, PIPE], watched=False),
+        bars=(AtLeast(0.2, of=NODE),),
+    ),
+    Row(
+        name="actions-reply-crisis",
+        title="supportive_reply over pipes with full detection: a crisis",
+        unit=Unit.RATE,
+        open=lambda setting: _contenders(setting, CRISIS, [NODE, PIPE], watched=False),
         bars=(AtLeast(0.2, of=NODE),),
     ),
 )
