@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.actions.crisis import DATA, crisis_detector
-from comity.core.actions.crisis.detector import MOST_SIGNALS
+from comity.core.actions.crisis.report import MOST_SIGNALS
 
 STATEMENTS = {
     "en": "I want to kill myself",
@@ -407,6 +407,71 @@ def test_lone_surrogates_are_only_strange_characters():
     assert not detect("\ud800").detected
 
 
+PARTS = [
+    "I", "I want to die", "kill myself", "not", "I don't", "my friend", "he said", "years ago", "now I am fine", "if",
+    "lol", "in the novel", '"', ".", ",", "but", "tonight", "suicide", "goodbye everyone", "I'm so sorry", "thank you for everything",
+    "tell my kids I love them", "new job", "the pills", "in front of me", "dying of laughter", "without pain", "how do I",
+    "no quiero vivir", "je veux mourir", "ich will nicht mehr leben", "voglio morire", "我想死", "もう死にたい", "진짜 죽고 싶어요",
+    "أريد أن أموت", "मैं मरना चाहता हूँ", "k1ll mys3lf", "😂", "a hard week", "nobody would miss me", "I can't go on like this",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12), st.sampled_from([" ", "  ", ", ", ". "]))
+def test_the_verdict_is_that_of_the_report(parts, between):
+    text = between.join(parts)
+    report, verdict = detect(text), detector().judge(text)
+    assert (verdict.detected, verdict.mention) == (report.detected, report.mention), text
+
+
+def test_the_verdict_is_that_of_the_report_however_many_signals_there_are():
+    for before in (
+        "",
+        "The suicide rate. ",
+        "My friend killed himself. ",
+        "Goodbye everyone. ",
+        "I am so sorry. ",
+    ):
+        for count in (1, 3, 49, 50, 51, 200):
+            text = before * count + "I want to kill myself."
+            report, verdict = detect(text), detector().judge(text)
+            assert (verdict.detected, verdict.mention) == (report.detected, report.mention), (before, count)
+
+
+def test_the_verdict_is_that_of_the_report_where_it_hangs_on_little():
+    texts = [
+        "I don't want to live anymore", "I don't want to live, no", "I would never say I don't want to live",
+        "I'm not suicidal", "je veux pas mourir", "main marna nahi chahta", "मैं मरना नहीं चाहता", "I want to never kill myself",
+        "I would never hurt myself, I have too much to live for", "I'm not depressed or anything, I just don't want to exist",
+        "tabletten nicht existieren brauche es nicht mehr", "wanted to die, now I am happy and love my life",
+        "Con 20 años quise morir, hoy soy feliz", "I wanted to die once. I am happy today and love my life",
+        "if this goes on I'll jump out of the window", "if this goes on I'll jump out of the window lol",
+        "if he does it again I'll kill myself \U0001f602", "Se suona ancora mi butto dal balcone \U0001f602", "Tell my kids I love them. I'm so sorry.", "I'm so sorry.",
+        "Quise morir, hoy soy feliz", "Ich wollte mich umbringen. Heute geht es mir gut.", "自杀" * 30,
+    ]  # fmt: skip
+    for text in texts:
+        report, verdict = detect(text), detector().judge(text)
+        assert (verdict.detected, verdict.mention) == (report.detected, report.mention), text
+
+
+def test_as_many_mentions_as_a_report_holds_are_read_alike_by_both():
+    for text in ("自杀" * 100 + "我想死", "自杀" * 40 + "我想死"):
+        report, verdict = detect(text), detector().judge(text)
+        assert (verdict.detected, verdict.mention) == (report.detected, report.mention), text
+
+
+def test_a_language_that_was_only_mistaken_for_another_does_not_count():
+    assert detect("死んでしまい。 । létale").mention
+
+
+def test_the_verdict_stops_at_the_first_statement_that_nothing_lowers():
+    assert work("I want to kill myself", detector().judge) < work("I want to kill myself") / 2
+
+
+def test_a_text_without_telling_words_is_hardly_looked_at():
+    detect("I had a hard week and nothing seems to go right")
+    assert work("I had a hard week and nothing seems to go right", detector().judge) < 25
+
+
 def test_the_signals_are_bounded():
     assert len(detect("I want to kill myself. " * 1000).signals) == MOST_SIGNALS
 
@@ -425,7 +490,7 @@ def test_a_word_that_languages_share_is_told_once():
     assert signal.category == "topic"
 
 
-def work(text):
+def work(text, look=detect):
     """How many functions, ours or built in, are called for a text: a count that no clock disturbs."""
     calls = 0
 
@@ -436,7 +501,7 @@ def work(text):
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        detect(text)
+        look(text)
     finally:
         sys.setprofile(before)
     return calls
@@ -467,4 +532,5 @@ def test_half_a_megabyte_takes_twice_the_work_of_a_quarter():
 def test_twice_the_text_takes_twice_the_work_whatever_it_repeats():
     detect("warm")
     for unit in UNITS:
-        assert work(sized(unit, 40_000)) <= 2.05 * work(sized(unit, 20_000)) + 100, unit
+        for look in (detect, detector().judge):
+            assert work(sized(unit, 40_000), look) <= 2.05 * work(sized(unit, 20_000), look) + 100, unit

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.actions.crisis.folding import Vocabulary, fold, fold_phrase
+from comity.core.actions.crisis.disguise import Vocabulary
+from comity.core.actions.crisis.folding import fold, fold_phrase, has_unspaced
 
 WORDS = Vocabulary(["kill", "myself", "suicide", "die", "want", "to", "i"])
 
@@ -70,3 +71,36 @@ def test_the_way_back_leads_to_the_word(before, word):
     start = folded.text.rindex("suicide")
     left, right = folded.span(start, start + len("suicide"))
     assert text[left:right] == word
+
+
+@given(st.text(alphabet="abI '.,!*1_-é죽想\n\u0301\u200bß", max_size=30))
+def test_a_text_is_folded_piece_by_piece_as_it_is_as_a_whole(text):
+    # a tab keeps a text from being folded piece by piece
+    assert fold(text, WORDS).text.split() == fold(f"{text.rstrip(' ')}\t", WORDS).text.split()
+
+
+def test_the_words_are_handed_out():
+    assert fold("I want, to k1ll myself!", WORDS).words == ["i", "want", ",", "to", "kill", "myself", "!"]
+    assert fold("", WORDS).words == []
+
+
+def test_what_is_written_without_blanks_is_noticed():
+    assert has_unspaced("a 죽 b")
+    assert fold("想死", WORDS).unspaced
+    assert not fold("mañana, हूँ", WORDS).unspaced
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("suicid3 to", ["suicid3", "to"]),
+        ("suicid3   to", ["suicide", "to"]),
+        ("suicid3 \u200b  to", ["suicide", "to"]),
+        ("suicid3 \u00a0 to", ["suicide", "to"]),
+        ("d.i e", ["die"]),
+        ("d i.e", ["die"]),
+        ("d i e", ["die"]),
+    ],
+)
+def test_one_disguise_in_a_text_opens_the_eyes_for_the_others(text, words):
+    assert fold(text, WORDS).words == words

@@ -3,9 +3,9 @@ from importlib.resources import files
 import msgspec
 import pytest
 
+from comity.core.actions.crisis.context import CONTEXT
 from comity.core.actions.crisis.data import LANGUAGES, LEXICONS, RULES, SIGNS
 from comity.core.actions.crisis.lexicon import (
-    CONTEXT,
     LanguageFile,
     SignRules,
     expand,
@@ -81,10 +81,10 @@ def test_an_unknown_field_is_refused():
         read(language(phrasses={}))
 
 
-def test_the_rules_of_a_row_are_found_by_its_last_concept():
+def test_the_rules_of_a_row_are_complete_at_its_last_concept():
     lexicon = read(language(rules={"ideation": {"high": ["WANT ~ DIE", "WANT 5 WANT|DIE"]}}))
     (one,) = lexicon.languages
-    rows = sorted((len(rule.slots), rule.gaps) for rules in one.rules.values() for rule in rules)
+    rows = sorted((len(rule.slots), rule.gaps) for rule in one.rules for _ in rule.ends)
     assert rows == [(2, (10, 5)), (2, (10, 5)), (2, (10, 10)), (2, (10, 10))]
 
 
@@ -109,9 +109,10 @@ def test_a_row_of_the_shared_grammar_has_a_reach_in_gaps_and_a_guard():
     rules = {"rules": row, "signs": {"legacy": {}}, "guards": {"legacy": ["G"]}}
     signs = {name: [name.lower() * 3] for name in "ABCDG"}
     (one,) = read(language(), signs=msgspec.json.encode(signs), rules=msgspec.json.encode(rules)).languages
-    (bag,) = {bag for bags in one.bags.values() for bag in bags}
-    assert (bag.reach, bag.bound, bag.rule.group) == (25, 2, "legacy")
-    assert [len(slot) for slot in bag.rule.slots] == [1, 1, 2]
+    (bag,) = [rule for rule in one.rules if rule.bound]
+    assert (bag.reach, bag.bound, bag.group) == (25, 2, "legacy")
+    assert [len(slot) for slot in bag.slots] == [1, 1, 2]
+    assert bag.ends == bag.concepts
     assert len(one.guards["legacy"]) == 1
 
 

@@ -10,9 +10,9 @@ from comity.core.actions.crisis.data import DATA
 
 if TYPE_CHECKING:
     from comity.core.actions.crisis.detector import CrisisDetector, crisis_detector
-    from comity.core.actions.crisis.report import CrisisReport, Severity, Signal
+    from comity.core.actions.crisis.report import CrisisReport, Severity, Signal, Verdict
 
-__all__ = ["DATA", "CrisisDetector", "CrisisReport", "Severity", "Signal", "crisis_detector"]
+__all__ = ["DATA", "CrisisDetector", "CrisisReport", "Severity", "Signal", "Verdict", "crisis_detector"]
 
 _HOMES = {
     "CrisisDetector": "detector",
@@ -20,6 +20,7 @@ _HOMES = {
     "CrisisReport": "report",
     "Severity": "report",
     "Signal": "report",
+    "Verdict": "report",
 }
 
 

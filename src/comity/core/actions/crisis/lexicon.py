@@ -6,12 +6,7 @@ A language file names *concepts* (a word or phrase each; `{a|b}` stands for eith
   sentence, or within the number that stands between (`MEANS 60 DO`). `A|B` is either concept, `A ~ B` both in
   either order. A phrase is a rule of its own.
 - `rules` and `phrases` are given by category and severity.
-- Concepts that every language may fill are read by the context: `I`, `THEY` and inside a match `MINE`
-  (who it is about), `NEG`
-  before or inside a match, `NEG_FAR` (reaches over a new subject: "I don't think I ...") and `NEG_AFTER` behind
-  it, `BUT` (ends a negation), `PAST`, `NOW`, `RECOVERY`, `FRAME` (fiction, news, study, prevention), `SAY` (speech of others), `IDIOM` (hides what it covers, as the
-  idiom it is), `HYPERBOLE` (right behind a match: what one dies of in jest),
-  `JEST` (in the sentence of a mere wish or lament: embarrassment, laughter), `MEANS` and `TIME` (make a danger immediate).
+- Concepts that every language may fill are read by the context (see `context`).
 - Beside each language's own grammar stands one that all languages share (`signs/rules.json`): its classes are
   filled per language (`signs/en.json` and so on; a class named as in `CONTEXT` adds to that concept). A row
   such as `THING + NEAR + WATCH|PLEA @6` asks for one of each class in any order within six gaps of the
@@ -29,18 +24,15 @@ import string
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from comity.core.actions.crisis.folding import Vocabulary, fold_phrase
-from comity.core.actions.crisis.report import Severity
-
-CONTEXT = (
-    "I", "MINE", "THEY", "NEG", "NEG_FAR", "NEG_AFTER", "BUT", "PAST", "NOW", "RECOVERY", "FRAME", "SAY", "IDIOM",
-    "HYPERBOLE", "JEST", "MEANS", "TIME", "PASTVERB", "WELL", "BACK", "IF", "LAUGH", "NOJOKE", "OBJECT", "WHYQ",
-    "WAYOUT",
-)  # fmt: skip
+from comity.core.actions.crisis.context import CONTEXT, IDIOM, IF, LOWERING, LOWERING_PAIRS, NEG
+from comity.core.actions.crisis.disguise import Vocabulary
+from comity.core.actions.crisis.entries import Clue, Entries, Index, Meaning
+from comity.core.actions.crisis.folding import fold_phrase
+from comity.core.actions.crisis.report import GRAVE, RANK, Severity
 
 _PLAIN = re.compile("[a-z]+(?: [a-z]+)*")  # spelled as it is looked up
 _JOINT = re.compile(" [&+] ")
@@ -70,49 +62,49 @@ class SignRules(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rule(Struct, frozen=True):
-    """`slots` are numbers of concepts, one of each in this order; matching begins at the last. `gaps` says how far
-    before it each slot may look for the one before. A rule of the shared grammar is `own`: it speaks of the
-    writer even where it names others. A sign has its `points`, its `kind` and its `group`.
+    """A row or a bag. `slots` are numbers of concepts. A row has one of each in this order; matching begins at the
+    last, and `gaps` says how far before it each slot may look for the one before. A bag has one of each in any
+    order, together no further apart than `reach`, the first `bound` in one sentence; a row has no bound.
+
+    A rule of the shared grammar is `own`: it speaks of the writer even where it names others. A sign has its
+    `points` and its `kind`; what is guarded has a `group`. `concepts` are those of all slots, `ends` those that
+    can complete it. One match of a `grave` rule is a crisis if nothing lowers it.
     """
 
     category: str
     severity: Severity
     slots: tuple[frozenset[int], ...]
     gaps: tuple[int, ...]
+    concepts: frozenset[int]
+    ends: frozenset[int]
+    grave: bool
     own: bool = False
     points: int = 0
     kind: str = ""
     group: str = ""
-
-
-class Bag(Struct, frozen=True):
-    """One of each slot in any order, together no further apart than `reach`, the first `bound` in one sentence."""
-
-    rule: Rule
-    reach: int
-    bound: int
+    reach: int = 0
+    bound: int = 0
 
 
 class Language(Struct, frozen=True):
-    """`rules` are found by the concept of their last slot, `bags` by any; `context` by the name in `CONTEXT`.
-    `guards` are concepts by the group that they guard.
+    """`rules` are the rows in their order, then the bags. `guards` are concepts by the group that they guard. What
+    hides or may lower a match is given as sets of meanings.
     """
 
     code: str
     gap: int
     spaced: bool
-    rules: Mapping[int, tuple[Rule, ...]]
-    context: Mapping[str, int]
-    bags: Mapping[int, tuple[Bag, ...]]
+    rules: tuple[Rule, ...]
     guards: Mapping[str, frozenset[int]]
+    idioms: int
+    ifs: int
+    negations: int
+    lowering: int
+    lowering_pairs: tuple[tuple[int, int], ...]
 
 
 class Lexicon(Struct, frozen=True):
-    """`automaton` finds entries `(length, blanks, ((language, concept), ...), ends)`: how long the entry is, how
-    many blanks stand around it, what it means, and whether a rule ends on it.
-    """
-
-    automaton: Any
+    index: Index
     languages: tuple[Language, ...]
     vocabulary: Vocabulary
 
@@ -166,36 +158,39 @@ def _shortened(phrase: str, shorthand: Mapping[str, tuple[str, ...]]) -> Iterato
 class _Builder:
     def __init__(self, shared: SignRules) -> None:
         self.shared = shared
-        self.entries: dict[tuple[str, bool], set[tuple[int, int]]] = {}
-        self.ends: set[int] = set()
-        self.numbers = itertools.count()
-
-    def concept(self, index: int, file: LanguageFile, phrases: Iterable[str]) -> int:
-        number = next(self.numbers)
-        for phrase in phrases:
-            for folded in _spellings(phrase, file, self.shared.shorthand.get(file.language, {})):
-                key = (f" {folded} ", True) if file.spaced else (folded.replace(" ", ""), False)
-                self.entries.setdefault(key, set()).add((index, number))
-        return number
+        self.entries = Entries()
+        self.clues: dict[Meaning, list[Clue]] = {}
 
     def language(self, index: int, file: LanguageFile, classes: Mapping[str, tuple[str, ...]]) -> Language:
-        concepts = {name: (*file.concepts.get(name, ()), *classes.get(name, ())) for name in CONTEXT}
-        own = {name: phrases for name, phrases in file.concepts.items() if name not in concepts}
+        count = itertools.count(len(CONTEXT))
+
+        def concept(phrases: Iterable[str], number: int | None = None) -> int:
+            number = next(count) if number is None else number
+            for phrase in phrases:
+                for spelling in _spellings(phrase, file, self.shared.shorthand.get(file.language, {})):
+                    self.entries.add(spelling, (index, number), spaced=file.spaced)
+            return number
+
+        context = {name: (*file.concepts.get(name, ()), *classes.get(name, ())) for name in CONTEXT}
         numbers = {
-            name: self.concept(index, file, phrases)
-            for name, phrases in {**concepts, **own}.items()
+            name: concept(phrases, number)
+            for number, (name, phrases) in enumerate(context.items())
             if phrases
         }
-        rules: list[Rule] = []
-        for category, severity, phrases in _weighted(file.phrases):
-            number = self.concept(index, file, phrases)
-            rules.append(Rule(category, severity, (frozenset((number,)),), (0,)))
+        numbers |= {
+            name: concept(phrases)
+            for name, phrases in file.concepts.items()
+            if phrases and name not in context
+        }
+        rules = [
+            _rule(category, severity, (frozenset((concept(phrases),)),), (0,))
+            for category, severity, phrases in _weighted(file.phrases)
+        ]
         for category, severity, rows in _weighted(file.rules):
             for row in rows:
-                rules += [Rule(category, severity, *shape) for shape in _shapes(row, numbers, file.gap)]
+                rules += [_rule(category, severity, *shape) for shape in _shapes(row, numbers, file.gap)]
         shared = {
-            name: numbers[name] if name in concepts else self.concept(index, file, phrases)
-            for name, phrases in classes.items()
+            name: numbers[name] if name in context else concept(phrases) for name, phrases in classes.items()
         }
         bags = [
             _bag(category, severity, row, shared, file.gap)
@@ -203,35 +198,42 @@ class _Builder:
             for row in rows
         ]
         bags += _signs(self.shared.signs, shared, file.gap)
-        rules += [bag.rule for bag in bags if len(bag.rule.slots) == 1]
-        by_end: dict[int, list[Rule]] = {}
-        for rule in rules:
-            for number in rule.slots[-1]:
-                by_end.setdefault(number, []).append(rule)
-                self.ends.add(number)
-        by_any: dict[int, list[Bag]] = {}
-        for bag in bags:
-            if len(bag.rule.slots) > 1:
-                self.ends |= bag.rule.slots[0]
-                for number in frozenset().union(*bag.rule.slots):
-                    by_any.setdefault(number, []).append(bag)
+        # a bag of one slot is as good as a row
+        rules += [replace(bag, bound=0) for bag in bags if len(bag.slots) == 1]
+        ordered = (*rules, *(bag for bag in bags if len(bag.slots) > 1))
+        self.tell(index, ordered)
+        guards = {
+            group: frozenset(shared[name] for name in names) for group, names in self.shared.guards.items()
+        }
         return Language(
             file.language,
             file.gap,
             file.spaced,
-            {number: tuple(found) for number, found in by_end.items()},
-            {name: numbers[name] for name in CONTEXT if name in numbers},
-            {number: tuple(found) for number, found in by_any.items()},
-            {group: frozenset(shared[name] for name in names) for group, names in self.shared.guards.items()},
+            ordered,
+            guards,
+            idioms=self.bits(index, [IDIOM]),
+            ifs=self.bits(index, [IF]),
+            negations=self.bits(index, [NEG]),
+            lowering=self.bits(index, LOWERING.union(*guards.values())),
+            lowering_pairs=tuple(
+                (self.bits(index, [one]), self.bits(index, [other])) for one, other in LOWERING_PAIRS
+            ),
         )
 
-    def automaton(self) -> Any:
-        automaton = ahocorasick.Automaton()
-        for (text, spaced), meanings in self.entries.items():
-            ends = any(number in self.ends for _, number in meanings)
-            automaton.add_word(text, (len(text), int(spaced), tuple(sorted(meanings)), ends))
-        automaton.make_automaton()
-        return automaton
+    def bits(self, index: int, concepts: Iterable[int]) -> int:
+        return self.entries.bits((index, concept) for concept in concepts)
+
+    def tell(self, index: int, rules: Iterable[Rule]) -> None:
+        """Of each rule one slot, the rarest, is telling."""
+
+        def commonness(slot: frozenset[int]) -> float:
+            return sum(self.entries.commonness((index, concept)) for concept in slot)
+
+        for place, rule in enumerate(rules):
+            telling, *others = sorted(rule.slots, key=commonness)
+            clue = (index, place, tuple(self.bits(index, slot) for slot in others))
+            for concept in telling:
+                self.clues.setdefault((index, concept), []).append(clue)
 
 
 def _weighted(
@@ -260,18 +262,29 @@ def _shapes(
         yield tuple(slots), tuple(gaps)
 
 
+def _rule(
+    category: str, severity: Severity, slots: tuple[frozenset[int], ...], gaps: tuple[int, ...], **more: Any
+) -> Rule:
+    if category == "goodbye" and severity == "high":
+        more["group"] = more.get("group") or "farewell"
+    concepts: frozenset[int] = frozenset().union(*slots)
+    ends = concepts if more.get("bound") else slots[-1]
+    return Rule(category, severity, slots, gaps, concepts, ends, RANK[severity] >= GRAVE, **more)
+
+
 def _bag(
     category: str, severity: Severity, row: str, numbers: Mapping[str, int], gap: int, **sign: Any
-) -> Bag:
+) -> Rule:
     row, _, group = row.partition(" !")
-    classes, _, reach = row.partition(" @")
+    classes, _, gaps = row.partition(" @")
     bound = classes.split(" + ")[0].count(" & ") + 1
+    reach = round(float(gaps or 0) * gap)
     slots = tuple(frozenset(numbers[name] for name in part.split("|")) for part in _JOINT.split(classes))
-    rule = Rule(category, severity, slots, (0,) * len(slots), own=True, **({"group": group} | sign))
-    return Bag(rule, round(float(reach or 0) * gap), bound)
+    more = {"own": True, "reach": reach, "bound": bound, "group": group} | sign
+    return _rule(category, severity, slots, (), **more)
 
 
-def _signs(signs: Mapping[str, Mapping[str, int]], numbers: Mapping[str, int], gap: int) -> Iterator[Bag]:
+def _signs(signs: Mapping[str, Mapping[str, int]], numbers: Mapping[str, int], gap: int) -> Iterator[Rule]:
     for group, rows in signs.items():
         for row, points in rows.items():
             yield _bag("goodbye", "low", row, numbers, gap, points=points, kind=row, group=group)
@@ -288,5 +301,5 @@ def read_lexicon(files: Iterable[bytes], signs: Iterable[bytes], rules: bytes) -
         )
         for index, (file, classes) in enumerate(zip(files, signs, strict=True))
     )
-    words = {word for text, spaced in builder.entries if spaced for word in text.split()}
-    return Lexicon(builder.automaton(), languages, Vocabulary(word for word in words if word.isascii()))
+    words = Vocabulary(word for word in builder.entries.words() if word.isascii())
+    return Lexicon(builder.entries.index(builder.clues), languages, words)

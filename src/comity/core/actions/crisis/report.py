@@ -15,6 +15,8 @@ Subject = Literal["self", "other", "unknown"]
 Tense = Literal["present", "past", "future"]
 
 RANK: dict[Severity, int] = {"none": 0, "low": 1, "moderate": 2, "high": 3, "immediate": 4}
+GRAVE = RANK["moderate"]  # from here on one signal is enough
+MOST_SIGNALS = 50  # in one report
 
 
 class Signal(Struct, frozen=True, kw_only=True):
@@ -35,11 +37,16 @@ class Signal(Struct, frozen=True, kw_only=True):
         return self.negated or self.framed or self.subject == "other" or self.tense == "past"
 
 
-class CrisisReport(Struct, frozen=True, kw_only=True):
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What it comes to. A report also says what that rests on."""
+
     detected: bool = False
+    mention: bool = False
+
+
+class CrisisReport(Verdict, frozen=True, kw_only=True):
     severity: Severity = "none"
     signals: tuple[Signal, ...] = ()
-    mention: bool = False
 
 
 QUIET = CrisisReport()

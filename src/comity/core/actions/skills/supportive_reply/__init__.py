@@ -37,24 +37,23 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     from comity.core.actions.skills.supportive_reply.reply import Asked, Replies, Responder
     from comity.core.actions.words.fields import text_field, trimmed
 
-    detect = crisis_detector(data).detect
+    detector = crisis_detector(data)
     responder = Responder(json.decode(data[_REPLIES], type=Replies), read_lines(data[LINES]))
 
     def handle(given: Mapping[str, Any], mode: Mode) -> Outcome:
         message = text_field(NAME, given, "message")
         risk = chosen(NAME, "risk_level", text_field(NAME, given, "risk_level"), RISKS)
-        locale = trimmed(text_field(NAME, given, "locale", DEFAULT_LOCALE))
-        support = DEFAULT_MODE
-        if mode != "strict":
-            support = chosen(
-                NAME, "support_mode", text_field(NAME, given, "support_mode", DEFAULT_MODE), SUPPORT_MODES
-            )
-        report = detect(message)
+        locale = text_field(NAME, given, "locale", DEFAULT_LOCALE)
+        if mode == "strict":
+            return recorded.reply_0_1(risk, detector.judge(message))
+        locale = trimmed(locale)
+        support = chosen(
+            NAME, "support_mode", text_field(NAME, given, "support_mode", DEFAULT_MODE), SUPPORT_MODES
+        )
+        report = detector.detect(message)
         if mode == "enhanced":
             sent = locale if "locale" in given and locale else None
             return responder.reply(Asked(message=message, risk=risk, mode=support, locale=sent), report)
-        if mode == "strict":
-            return recorded.reply_0_1(risk, report)
         raised = report.detected or is_concerning(message, QUIET, "compat")
         words = responder.words(place_of(locale).language)
         return recorded.reply_1_0(message, risk, locale, support, words, report, raised=raised)
@@ -72,7 +71,7 @@ def _prepare_grief(data: Mapping[str, bytes]) -> Handler:
     from comity.core.actions.skills.supportive_reply.reply import Asked, Replies, Responder
     from comity.core.actions.words.fields import text_field
 
-    detect = crisis_detector(data).detect
+    detector = crisis_detector(data)
     responder = Responder(json.decode(data[_REPLIES], type=Replies), read_lines(data[LINES]))
 
     def handle(given: Mapping[str, Any], mode: Mode) -> Outcome:
@@ -80,10 +79,10 @@ def _prepare_grief(data: Mapping[str, bytes]) -> Handler:
         support = chosen(
             GRIEF_NAME, "support_mode", text_field(GRIEF_NAME, given, "support_mode"), GRIEF_MODES
         )
-        report = detect(message)
-        if mode == "enhanced":
-            return responder.grief(Asked(message=message, risk="medium", mode=support, locale=None), report)
-        return recorded.grief_0_1(support, responder.words("en")[support], report)
+        if mode != "enhanced":
+            return recorded.grief_0_1(support, responder.words("en")[support], detector.judge(message))
+        asked = Asked(message=message, risk="medium", mode=support, locale=None)
+        return responder.grief(asked, detector.detect(message))
 
     return handle
 

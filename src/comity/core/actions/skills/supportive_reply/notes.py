@@ -1,5 +1,6 @@
 """Notes for whoever carries on a conversation about a loss: they speak of him who grieves, never to him."""
 
+import re
 from typing import Final
 
 BY_MODE: Final[dict[str, tuple[str, str, str]]] = {
@@ -38,10 +39,18 @@ _HEARD: Final = (
     "everything happens for a reason",
 )  # fmt: skip
 
+# the same, as others say it to somebody who mourns; what he says of himself (`I cannot move on`) is no platitude
+_HEARD_BY_WORD: Final = re.compile(
+    r"\b(?:in an? (?:much )?better place|time (?:heals|will heal)|knows? (?:exactly |just )?how (?:you|i) feel"
+    r"|at least (?:you|he|she|it|they|we)|should be over it|be strong|(?:(?:told|tell|tells|telling) me to|should|must|just"
+    r"|time to) move on|could (?:be|have been) worse|lived a (?:long|full|good) life|god has a plan|happens for a reason)\b"
+)
 
-def care_notes(mode: str, message: str, *, crisis: bool) -> list[str]:
+
+def care_notes(mode: str, message: str, *, crisis: bool, by_word: bool = False) -> list[str]:
+    """1.0.8 hears a platitude inside other words too (`remove one`); `by_word` hears the phrase alone."""
     notes = [*BY_MODE[mode], PLATITUDES, CUSTOMS]
     lowered = message.lower()
-    if any(phrase in lowered for phrase in _HEARD):
+    if _HEARD_BY_WORD.search(lowered) if by_word else any(phrase in lowered for phrase in _HEARD):
         notes += HEARD_PLATITUDES
     return [CRISIS_FIRST, *notes, *CRISIS_AFTER] if crisis else notes

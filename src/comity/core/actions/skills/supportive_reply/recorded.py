@@ -7,10 +7,11 @@
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from comity.core.actions.action import Outcome
-from comity.core.actions.crisis import CrisisReport
+from comity.core.actions.crisis import CrisisReport, Verdict
 from comity.core.actions.crisis.lines import place_of
 from comity.core.actions.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
 from comity.core.actions.skills.supportive_reply.notes import CRISIS_FIRST, care_notes
@@ -56,21 +57,27 @@ _BOUNDARY_WORDS: Final = (
 )  # fmt: skip
 
 
-def reply_0_1(risk: str, report: CrisisReport) -> Outcome:
-    used = "high" if report.detected else risk
+def reply_0_1(risk: str, verdict: Verdict) -> Outcome:
+    return _reply_0_1(risk, verdict.detected, verdict.mention)
+
+
+@cache
+def _reply_0_1(risk: str, detected: bool, mention: bool) -> Outcome:
+    """There are nine, and each is made once."""
+    used = "high" if detected else risk
     return Outcome(
         uncertainty="medium",
-        assumptions=[_risk_line(risk, raised=report.detected), _CAVEAT],
+        assumptions=[_risk_line(risk, raised=detected), _CAVEAT],
         output={
             "reply": _REPLY,
-            "escalation_guidance": _shown(_guidance_0_1(used), report),
+            "escalation_guidance": _shown(_guidance_0_1(used), Verdict(detected=detected, mention=mention)),
             "boundaries_notice": BOUNDARY,
         },
     )
 
 
-def grief_0_1(mode: str, reply: str, report: CrisisReport) -> Outcome:
-    guidance = _guidance_0_1("high" if report.detected else "medium")
+def grief_0_1(mode: str, reply: str, verdict: Verdict) -> Outcome:
+    guidance = _guidance_0_1("high" if verdict.detected else "medium")
     return Outcome(
         uncertainty="medium",
         assumptions=[
@@ -80,8 +87,8 @@ def grief_0_1(mode: str, reply: str, report: CrisisReport) -> Outcome:
         ],
         output={
             "reply": reply,
-            "care_notes": _five_notes(mode, report),
-            "escalation_guidance": _shown(guidance, report),
+            "care_notes": _five_notes(mode, verdict),
+            "escalation_guidance": _shown(guidance, verdict),
         },
     )
 
@@ -121,10 +128,10 @@ def reply_1_0(
     )
 
 
-def _five_notes(mode: str, report: CrisisReport) -> list[str]:
+def _five_notes(mode: str, verdict: Verdict) -> list[str]:
     """As many as the record has, whatever the message says; danger comes first all the same."""
     first, *others = care_notes(mode, "", crisis=False)
-    return [f"{CRISIS_FIRST} {first}" if report.detected else first, *others]
+    return [f"{CRISIS_FIRST} {first}" if verdict.detected else first, *others]
 
 
 def _risk_line(risk: str, *, raised: bool) -> str:
@@ -156,8 +163,8 @@ def _guidance_1_0(risk: str, language: str) -> list[str]:
     ]
 
 
-def _shown(guidance: list[str], report: CrisisReport) -> list[str]:
-    if report.mention:
+def _shown(guidance: list[str], verdict: Verdict) -> list[str]:
+    if verdict.mention:
         guidance[-1] = f"{guidance[-1]} | {_NUMBERS}"
     return guidance
 

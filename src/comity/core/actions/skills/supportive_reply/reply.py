@@ -64,7 +64,7 @@ class Responder:
             "boundaries_notice": BOUNDARY,
         }
         if asked.mode != "general":
-            output["care_notes"] = care_notes(asked.mode, asked.message, crisis=report.detected)
+            output["care_notes"] = care_notes(asked.mode, asked.message, crisis=report.detected, by_word=True)
         output["crisis"] = crisis_row(report)
         output["resources"] = self._resources(helping) if shows else []
         return Outcome(
