@@ -1,7 +1,6 @@
 """What counts as a crisis, what as a mention, and what as nothing; in every spelling, in linear time."""
 
 import string
-import string
 import sys
 import time
 from functools import cache

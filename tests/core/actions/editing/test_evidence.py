@@ -24,6 +24,12 @@ def test_uncertainty_follows_what_can_be_read():
     assert uncertainty_of("We cannot refund you for this order", doubtful=True) == "medium"
     assert uncertainty_of("Lo siento, no podemos devolver el dinero de su pedido", doubtful=False) == "high"
     assert uncertainty_of("\u6700\u8fd1\u538b\u529b\u5f88\u5927", doubtful=False) == "high"
+    for short in (
+        "Ich kann Ihnen leider nichts erstatten.",
+        "Nous ne pouvons pas vous rembourser.",
+        "We kunnen u niet terugbetalen.",
+    ):
+        assert uncertainty_of(short, doubtful=False) == "high", short
     assert uncertainty_of("", doubtful=False) == "medium"
 
 

@@ -58,6 +58,25 @@ def test_the_word_that_opens_a_sentence_is_no_name():
     assert facts("Paris called", opens=False) == {"@Paris": 1}
 
 
+def test_a_tag_or_a_number_before_it_makes_no_name_of_it():
+    assert facts("<p>Somebody left.</p>") == {"=<p>": 1, "=</p>": 1}
+    assert facts("1) Somebody left") == {"=1": 1}
+    assert facts("we met <b>Anna</b>")["@Anna"] == 1
+
+
+def test_pronouns_and_articles_are_no_names_and_a_department_is():
+    assert facts("so: You left. Then The man came, and It's over") == {}
+    assert facts("ask IT") == {"@IT": 1}
+    assert facts("take vitamin A") == {"@A": 1}
+
+
+def test_a_word_in_capitals_is_counted_as_what_it_says():
+    assert violations("we CAN'T go", "we CANNOT go") == ()
+    assert violations("they DON'T pay", "they DO NOT pay") == ()
+    assert violations("we met ANNA", "we met") == ("-@ANNA",)
+    assert violations("come in May", "come in June") == ("-may", "+june")
+
+
 @given(st.text(max_size=120))
 def test_a_text_keeps_the_facts_of_itself(text):
     assert violations(text, text) == ()

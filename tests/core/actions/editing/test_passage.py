@@ -44,6 +44,32 @@ def test_quotations_of_every_kind_are_known():
         assert read(text).is_quoted(start, start + 6), text
 
 
+def test_code_and_cited_lines_are_somebody_elses_words():
+    for text in (
+        "See:\n```\nprint('x')\nyou failed\n```\nthere",
+        "> you failed\n\nThat was rude.",
+        "He wrote:\r\n> > you failed\r\nand left",
+        "<code>you failed</code>",
+        "<pre class=x>\nyou failed\n</pre>",
+    ):
+        start = text.index("failed")
+        assert read(text).is_quoted(start, start + 6), text
+    for text in (
+        "```\nx\n```\nyou failed",
+        "> x\nyou failed",
+        "3 > 2 and you failed",
+        "<code>x</code> you failed",
+    ):
+        start = text.index("failed")
+        assert not read(text).is_quoted(start, start + 6), text
+
+
+def test_who_speaks_alone_says_i_and_never_we():
+    assert read("I left, and my dog too").speaks_alone
+    assert not read("I left, we all did").speaks_alone
+    assert not read("It is late").speaks_alone
+
+
 def test_an_apostrophe_opens_no_quotation():
     text = "the students' marks don't say that you failed, John's do"
     start = text.index("failed")

@@ -51,6 +51,16 @@ def test_a_replacement_takes_groups_and_capitals_from_the_text():
     assert [edit.replacement for edit in proposed([finding])] == ["Tired Anna"]
 
 
+def test_a_replacement_speaks_as_the_author_speaks():
+    for text, replacement in (
+        ("weak, I know", "I am tired"),
+        ("weak, we know", "we am tired"),
+        ("weak", "we am tired"),
+    ):
+        (finding,) = find(read(text), rules(replace="{we} am tired"))
+        assert finding.replacement == replacement, text
+
+
 def test_rewording_asks_for_its_neighbours_and_flagging_does_not():
     for text, replacement in (("the weak tea", "thin"), ("my weak tea", None), ("the weak gin", None)):
         (finding,) = find(read(text), rules(replace="thin", reword_before=r"\bthe", reword_after="%drink%"))

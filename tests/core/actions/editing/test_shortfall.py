@@ -42,6 +42,67 @@ def test_what_is_not_plain_is_flagged_and_left():
         assert len(list(shortfalls(read(text)))) == 1, text
 
 
+def test_who_failed_stays_who_failed():
+    """`you` inside another phrase is not the subject that an attempt can stand for."""
+    for text in (
+        "Anna and you failed the test.",
+        "Anna, Ben, and you failed the test.",
+        "Nobody but you failed the test.",
+        "Students like you failed the test.",
+        "This is the exam you failed.",
+        "The one exam that you failed.",
+        "See the tests you failed, please.",
+        "This is the exam I think you failed.",
+        "Here is what you failed.",
+    ):
+        assert reworded(text) == text
+        assert len(list(shortfalls(read(text)))) == 1, text
+
+
+def test_a_clause_of_its_own_may_follow_other_words():
+    for text, expected in {
+        "I think you failed the test.": "I think your attempt at the test was unsuccessful.",
+        "Our records show that you failed to pay your bill.": "Our records show that your bill was left unpaid.",
+        "If you failed the exam, please call us.": "If your attempt at the exam was unsuccessful, please call us.",
+        "You failed the test and you failed the exam.": (
+            "Your attempt at the test was unsuccessful and your attempt at the exam was unsuccessful."
+        ),
+        "Result: You failed the test.": "Result: Your attempt at the test was unsuccessful.",
+        "1) You failed the test.": "1) Your attempt at the test was unsuccessful.",
+        "<p>You failed the test.</p>": "<p>Your attempt at the test was unsuccessful.</p>",
+    }.items():
+        assert reworded(text) == expected
+
+
+def test_a_thing_is_said_to_be_missing_or_unfinished_only_if_it_can_be():
+    for text in (
+        "You failed to enter the building.",
+        "You failed to enter the USA.",
+        "You failed to enter the correct code.",
+        "You failed to send your son.",
+        "You failed to send an email.",
+        "You failed to include the news.",
+        "You failed to answer the door.",
+        "You failed to finish your vegetables.",
+        "You failed to finish the race.",
+        "You failed to confirm the rumour.",
+    ):
+        assert reworded(text) == text
+        assert len(list(shortfalls(read(text)))) == 1, text
+    assert reworded("You failed to enter your PIN.") == "Your PIN was missing."
+
+
+def test_what_fails_over_or_fails_safe_is_nobodys_blame():
+    for text in (
+        "You failed over the server.",
+        "You failed-over to Oslo.",
+        "You failed safe.",
+        "You failed fast.",
+    ):
+        assert not list(shortfalls(read(text))), text
+    assert list(shortfalls(read("You failed back then.")))
+
+
 def test_other_failures_are_nobodys_blame():
     for text in (
         "The payment failed.",

@@ -57,6 +57,35 @@ WARM = {
     "Unfortunately Dr. Smith is not available.": "We are sorry, but Dr. Smith is not available.",
     "We do not accept returns after 30 days.": "We are sorry, but we do not accept returns after 30 days.",
     "I know how you feel, and I wrote to Anna.": "I want to understand how you feel, and I wrote to Anna.",
+    # a sentence with a but of its own
+    "We can't refund you, but we can exchange it.": "We are sorry that we can't refund you, but we can exchange it.",
+    "Unfortunately there are 2 seats left, but not for you.": "We are sorry that there are 2 seats left, but not for you.",
+    # other ways to refuse
+    "We're unable to refund you.": "We are sorry, but we're unable to refund you.",
+    "We unfortunately cannot refund you.": "We are sorry, but we cannot refund you.",
+    "We are no longer able to ship to Malta.": "We are sorry, but we are no longer able to ship to Malta.",
+    "We no longer ship to Malta.": "We are sorry, but we no longer ship to Malta.",
+    "We can neither refund nor exchange it.": "We are sorry, but we can neither refund nor exchange it.",
+    "Your request was denied on 3 May.": "We are sorry, but your request was denied on 3 May.",
+    "Your loan was not approved.": "We are sorry, but your loan was not approved.",
+    "We won't be able to deliver before 5 pm.": "We are sorry, but we won't be able to deliver before 5 pm.",
+    "We still can't find your parcel.": "We are sorry, but we still can't find your parcel.",
+    "You have not been selected for the role.": "We are sorry, but you have not been selected for the role.",
+    "Your contract will not be renewed.": "We are sorry, but your contract will not be renewed.",
+    "Refunds are not possible.": "We are sorry, but refunds are not possible.",
+    "It's not possible to change your flight.": "We are sorry, but it's not possible to change your flight.",
+    "You cannot get a refund.": "We are sorry, but you cannot get a refund.",
+    # what stands before the first word
+    "Hi, we cannot refund you.": "Hi, we are sorry, but we cannot refund you.",
+    "- We cannot refund you.": "- We are sorry, but we cannot refund you.",
+    "1) We cannot refund you.": "1) We are sorry, but we cannot refund you.",
+    "<p>We cannot refund you.</p>": "<p>We are sorry, but we cannot refund you.</p>",
+    "**We cannot refund you.**": "**We are sorry, but we cannot refund you.**",
+    "\U0001f600 We cannot refund you.": "\U0001f600 We are sorry, but we cannot refund you.",
+    # what somebody else said is left, and does not stand for the author's own
+    "> We cannot refund you.\n\nWe cannot exchange it.": (
+        "> We cannot refund you.\n\nWe are sorry, but we cannot exchange it."
+    ),
 }
 WARM_LEAVES = (
     "We are sorry, we cannot refund you.",
@@ -76,6 +105,28 @@ WARM_LEAVES = (
     "THE PAYMENT FAILED. UNFORTUNATELY, WE CANNOT REFUND YOU.",
     "He suffers from depression and committed suicide in 2019.",
 )
+WELCOME = (
+    "We don't provide your data to third parties.",
+    "We will not give you spam.",
+    "We won't give you any trouble.",
+    "We will not extend your detention.",
+    "We will not waive your rights.",
+    "We cannot offer you anything less than the best.",
+    "We cannot give you up.",
+    "We cannot cancel our love for you.",
+    "We cannot change the past.",
+    "We could not find your name on the list of debtors.",
+    "We could not find your tumour on the new scan.",
+    "Your claim was not refused.",
+    "You have not been selected for the audit.",
+    "We cannot replace you, you are unique.",
+    "Your request was denied by mistake and is now approved.",
+)
+TOO_GRAVE = (
+    "Unfortunately, your biopsy shows a malignant tumour.",
+    "Unfortunately, you had a miscarriage.",
+    "Unfortunately, your illness is incurable.",
+)
 FORMAL = {
     "Hi John, sorry, thanks you guys": "Dear John, sorry, thank you",
     "Hi, thanks for waiting.": "Hello, thank you for waiting.",
@@ -87,6 +138,20 @@ FORMAL = {
     "As per our policy we can't change your booking, John.": "Under our policy we cannot change your booking, John.",
     "Don't you agree? We can't.": "Don't you agree? We cannot.",
     "She thanks for nothing. Thanks, John!": "She thanks for nothing. Thank you, John!",
+    # who was late is who apologises
+    "Sorry for the mistakes I made.": "I apologise for the mistakes I made.",
+    "Sorry for the late reply. I was ill.": "I apologise for the late reply. I was ill.",
+    "Sorry for the trouble you caused me.": "Sorry for the trouble you caused me.",
+    # a question in the shape of a cry has no full form
+    "Isn't that nice!": "Isn't that nice!",
+    "Wasn't John great!": "Wasn't John great!",
+    "You can come, can't you.": "You can come, can't you.",
+    "Can't anyone help!": "Can't anyone help!",
+    "I couldn't've known.": "I couldn't've known.",
+    "People who aren't members can't vote.": "People who are not members cannot vote.",
+    "We CAN'T pay and DON'T ship.": "We CANNOT pay and DO NOT ship.",
+    "All you guys can come.": "All of you can come.",
+    "Hi guys, thanks Anna.": "Hello, thank you Anna.",
 }
 
 
@@ -99,6 +164,26 @@ def test_a_warm_message_minds_and_means_the_same():
 def test_what_is_no_bad_news_or_somebody_elses_is_left():
     for message in WARM_LEAVES:
         assert reframed(message) == message
+
+
+def test_nobody_is_sorry_for_good_news_and_a_phrase_is_too_small_for_the_worst():
+    for mode in MODES:
+        for message in (*WELCOME, *TOO_GRAVE):
+            assert reframed(message, mode=mode) == message
+
+
+def test_a_problem_with_something_is_no_concern():
+    for message in (
+        "Talk to a doctor about your problem with alcohol.",
+        "We received your issue of the magazine.",
+    ):
+        assert reframed(message) == message
+    assert reframed("We looked into your issue.") == "We looked into your concern."
+
+
+def test_a_feeling_that_others_are_denied_is_not_claimed():
+    message = "Nobody but I know how you feel."
+    assert reframed(message) == message
 
 
 def test_a_formal_message_is_in_full_forms():
@@ -127,6 +212,14 @@ def test_hollow_empathy_is_caught():
         "I'm sorry you feel that way.",
         "We apologise for any inconvenience.",
         "Time heals all wounds.",
+        "I know exactly what you\u2019re going through.",
+        "I can only imagine how you feel.",
+        "We understand your frustration.",
+        "Our thoughts and prayers are with you.",
+        "It happened for a reason.",
+        "It is what it is.",
+        "You should be grateful.",
+        "Look at the bright side.",
     ):
         assert "hollow_empathy" in {category for _, category in flagged(message)}, message
 
@@ -140,8 +233,22 @@ def test_plain_uses_of_the_same_words_are_not():
         "You can relax the rule in the settings.",
         "Tell me how you feel.",
         "Please move on to the next page, then let it go to sleep.",
+        "Relax your shoulders.",
+        "The fans cheer up and down the stadium.",
+        "We'd be happy to help, and she'll be happy too.",
     ):
         assert "hollow_empathy" not in {category for _, category in flagged(message)}, message
+
+
+def test_a_denial_of_blame_is_no_blame():
+    for message in (
+        "I don't think it's your fault.",
+        "Nobody says this is your fault.",
+        "It's not that it is your fault.",
+        "The map shows your fault line.",
+    ):
+        assert flagged(message) == set(), message
+    assert flagged("It is clearly your fault, not ours.") == {("your fault", "blame_or_order")}
 
 
 def test_a_duty_is_flagged_and_kept():
@@ -229,6 +336,13 @@ PIECES = st.sampled_from(
         "a@b.example",
         "https://example.org/We-cannot-refund",
         '"We cannot refund you"',
+        "\n> We cannot refund 7 euros to Anna\n",
+        "<p>We're unable to pay you 20 euros",
+        "Your claim was not approved",
+        "Refunds are not possible",
+        "Sorry for the delay",
+        "Anna and you failed the test",
+        "isn't it",
         "and",
         "but",
         "never",

@@ -53,7 +53,42 @@ REWORDED = {
     "We were crazy busy.": "We were extremely busy.",
     "He does not suffer from anxiety.": "He does not live with anxiety.",
     "Anyone afflicted with depression may call 988.": "Anyone living with depression may call 988.",
+    "He suffers from chronic pain and depression.": "He lives with chronic pain and depression.",
+    "She suffers from post-traumatic stress disorder.": "She lives with post-traumatic stress disorder.",
+    "The head of the bank suffers from burnout.": "The head of the bank lives with burnout.",
+    "The CEO of the company committed suicide.": "The CEO of the company died by suicide.",
+    "He is mentally ill and needs help.": "He has a mental health condition and needs help.",
+    "She is bipolar, and she works here.": "She has bipolar disorder, and she works here.",
+    "Substance abusers must leave by 5 pm.": "People with a substance use disorder must leave by 5 pm.",
+    "It is free for a limited time.": "It is free for a limited period.",
 }
+
+# a rewording that would be no English, or would say something else
+FLAGGED_ONLY = {
+    "He is mentally ill and unfit.": "framing",
+    "Anyone who is mentally ill or disabled may apply.": "framing",
+    "He is bipolar and proud.": "framing",
+    "She is schizophrenic, poor and alone.": "framing",
+    "She failed to commit suicide.": "suicide_wording",
+    "They made him commit suicide.": "suicide_wording",
+    "The firm committed suicide by raising prices.": "suicide_wording",
+}
+NOT_MEANT = (
+    "The app suffers from disabled cookies.",
+    "The town suffers from depressed wages.",
+    "The page suffers from anxious investors.",
+    "The feed suffers from addictive loops.",
+    "He suffers from lack of mental clarity.",
+    "The economy suffers from a panic.",
+    "People with autism don't suffer from autism.",
+    "The victim of violence was buried on Monday.",
+    "a failed suicide bomber",
+    "I am an addict.",
+    "I'm an alcoholic.",
+    "As an addict, I need help.",
+    "I don't think it's your fault.",
+    "We'd be happy to help.",
+)
 
 UNCHANGED = (
     "We cannot refund you",
@@ -82,6 +117,18 @@ def test_what_binds_somebody_or_is_somebody_elses_wording_stays():
     for text in UNCHANGED:
         for mode in MODES:
             assert answer(text, mode)["result"] == text
+
+
+def test_what_cannot_be_reworded_in_its_sentence_is_flagged_and_stays():
+    for text, category in FLAGGED_ONLY.items():
+        assert answer(text)["result"] == text
+        assert category in categories(text), text
+
+
+def test_things_the_dead_and_oneself_are_not_corrected():
+    for text in NOT_MEANT:
+        assert answer(text)["result"] == text
+        assert categories(text) == set(), text
 
 
 def test_an_edit_tells_its_place_its_reason_and_its_weight():

@@ -17,13 +17,13 @@ from comity.core.actions.crisis import CrisisReport
 EMERGENCY: Final = "If somebody may be in immediate danger, call the local emergency number now."
 NUMBERS: Final = (
     "US: call or text 988 (Suicide & Crisis Lifeline) | UK and Ireland: Samaritans 116 123 | "
-    "every country: https://findahelpline.com"
+    "other countries: https://findahelpline.com"
 )
 RESOURCES: Final = (
     EMERGENCY,
     "988 Suicide & Crisis Lifeline (US, call or text 988) | Samaritans 116 123 (UK and Ireland)",
     "Crisis Text Line: text HOME to 741741 (US)",
-    "Lines in every country: https://findahelpline.com and https://www.iasp.info/crisis-centres-helplines/",
+    "Lines by country: https://findahelpline.com and https://www.iasp.info/crisis-centres-helplines/",
 )
 
 _RECORDED_0_1: Final = ("suicid", "self-harm", "end my life", "no point")

@@ -5,7 +5,8 @@
 - A contraction counts as what it is short for: `can't`, `cannot` and `can not` are one `can` and one `not`.
 - `failed`, `unsuccessful`, `was left unpaid` all say that something did not come about. They count as one
   kind, so that a word of blame can give way to a plain one, and cannot give way to nothing.
-- A name is a word with a capital letter that does not open its sentence.
+- A name is a word with a capital letter that does not open its sentence, and is no pronoun, article or auxiliary and
+  none of the words above. A tag or the number of a list (`<p>`, `1)`) opens no sentence: the word after it does.
 """
 
 import re
@@ -71,6 +72,11 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "couldnt": ("could", NOT),
     "shouldnt": ("should", NOT),
 }
+_NO_NAMES = word_set(
+    "i you he she it we they my your his her its our their this that these those the a an people there "
+    "do does did don doesn didn is isn are aren was wasn were weren have haven has hasn had hadn am be been"
+)
+_NAMES_AFTER_ALL = frozenset(("A", "IT"))  # a grade, a department
 # it is the crime of the phrase and no commitment (who 2023: avoid "commit")
 _CRIME = re.compile(r"\s+suicides?\b")
 _WHEN = re.compile(
@@ -80,6 +86,7 @@ _WHEN = re.compile(
 _TO = re.compile(r"\s+to\b")
 _TOKEN = re.compile(
     LINK.pattern
+    + r"|</?[a-zA-Z][^<>]{0,200}>"
     + r"|[$\u20ac\u00a3\u00a5\u20b9]?\d+(?:[.,:/\u2013-]\d+)*(?:\s?[%\u20ac\u00a3\u00a5\u20b9])?"
     + r"|[^\W\d_]+(?:'[^\W\d_]+)*"
     + r"|[.!?\u2026\r\n]"
@@ -109,6 +116,9 @@ def _facts(text: str, opens: bool) -> Iterator[str]:
         if found in ".!?\u2026\r\n":
             opens = True
             continue
+        if found[0] == "<" or (opens and found.isdigit() and text.startswith(")", match.end())):
+            yield f"={found}"
+            continue
         yield from _kinds(found, lowered, match.end(), opens)
         opens = False
 
@@ -130,7 +140,9 @@ def _kinds(token: str, lowered: str, end: int, opens: bool) -> Iterator[str]:
             yield "by when"
     elif "'" in word:
         yield from _contraction(word)
-    if not opens and token[0].isupper() and word != "i" and not word.startswith("i'"):
+    head = token.partition("'")[0]
+    plain = bool(known) or (head.lower() in _NO_NAMES and head not in _NAMES_AFTER_ALL)
+    if token[0].isupper() and not opens and not plain:
         yield f"@{token.removesuffix(chr(39) + 's')}"
 
 

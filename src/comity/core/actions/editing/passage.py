@@ -4,8 +4,8 @@
   characters only, so a place found in the folded text is the same place in the text.
 - A sentence ends at `.`, `!`, `?` or a line break: what opens a line may be opened by other words. The full
   stop of an abbreviation ends none.
-- What stands in quotation marks, in code ticks, in an address or a link is somebody else's wording: it is
-  looked at, and never changed.
+- What stands in quotation marks, in code, in a line that a `>` marks as cited, in an address or a link is somebody
+  else's wording: it is looked at, and never changed.
 - Every expression here is bounded: a text of any length is read in linear time.
 """
 
@@ -50,8 +50,13 @@ _QUOTED = re.compile(
     r"|(?<!\w)\"[^\"\r\n]{1,600}\"(?!\w)"
     r"|(?<!\w)\u2018[^\u2018\r\n]{1,600}?\u2019(?!\w)"
     r"|(?<!\w)'[^'\r\n]{1,600}(?:'\w[^'\r\n]{0,600}){0,8}'(?!\w)"
+    r"|```[\s\S]{1,20000}?```"
     r"|`[^`\r\n]{1,600}`"
+    r"|<(?:blockquote|code|kbd|pre|q|samp|script|style)\b[^<>]{0,200}>[^<]{1,20000}</"
+    r"|(?:(?<=[\r\n])|\A)[ \t]{0,3}>[^\r\n]{1,2000}"
 )
+_WE = re.compile(r"\b(?:we|our|us|we're|we've|we'll)\b", re.IGNORECASE)
+_I = re.compile(r"\b(?:I|I'm|I've|I'll|my|me)\b")
 
 
 def fold(text: str) -> str:
@@ -73,13 +78,16 @@ def sentences(text: str) -> Iterator[Span]:
 
 
 class Passage(Struct, frozen=True):
-    """A text with its folded form, its sentences and the places that are not the author's own words."""
+    """A text with its folded form, its sentences and the places that are not the author's own words.
+    `speaks_alone` says that the author writes `I` and never `we`.
+    """
 
     text: str
     folded: str
     sentences: tuple[Span, ...]
     quoted: tuple[Span, ...]
     links: tuple[Span, ...]
+    speaks_alone: bool
     _starts: tuple[int, ...]
 
     def sentence_at(self, place: int) -> Span:
@@ -103,6 +111,7 @@ def read(text: str) -> Passage:
         found,
         tuple(match.span() for match in _QUOTED.finditer(text)),
         tuple(match.span() for match in LINK.finditer(text)),
+        not _WE.search(folded) and bool(_I.search(folded)),
         tuple(start for start, _ in found),
     )
 

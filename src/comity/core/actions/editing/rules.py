@@ -4,7 +4,8 @@
 - A rule counts only where its context allows: `needs` and `unless` look at the sentence around the match,
   `before`, `unless_before` and `unless_after` at the words next to it.
 - A rule without `replace` only flags. So does one whose neighbours are not those that `reword_before` and
-  `reword_after` ask for: there the replacement would not be grammatical, or would say more. `{1}` in a replacement stands for the first group as it was written.
+  `reword_after` ask for: there the replacement would not be grammatical, or would say more. `{1}` in a replacement
+  stands for the first group as it was written, `{we}` for the author: `I` if that is how he speaks, else `we`.
 - In a quotation a rule flags with severity low and proposes nothing: the words are somebody else's.
 - A rule marked `clinical: skip` is silent when the text is of a clinical domain, where its words are terms.
 - Each rule reports at most `FINDINGS_PER_RULE` places, which keeps an answer smaller than a hostile question.
@@ -26,6 +27,7 @@ _AROUND = 300
 _TERM = re.compile(r"%(\w+)%")
 _NOTHING = re.compile(r"(?!)")
 _GROUP = re.compile(r"\{(\d)\}")
+_AUTHOR = "{we}"
 _CLINICAL = re.compile(
     r"\b(?:clinical|clinic|clinician|medical|medicine|hospital|psychiatr\w{0,4}|nursing|pharmac\w{0,6}|diagnostic)",
     re.IGNORECASE,
@@ -189,6 +191,8 @@ def _finding(compiled_rule: CompiledRule, passage: Passage, match: re.Match[str]
     replacement = None
     if rule.replace is not None and not quoted and _rewords(compiled_rule, passage.folded, start, end):
         template = rule.replace
+        if _AUTHOR in template:
+            template = template.replace(_AUTHOR, "I" if passage.speaks_alone else "we")
         written = _GROUP.sub(
             lambda group: _group(passage.text, match, int(group[1]), leads=group.start() == 0), template
         )

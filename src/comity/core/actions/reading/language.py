@@ -24,7 +24,9 @@ _ENGLISH: Final = word_set(
 _OTHERS: Final = word_set(
     "el la los las de del que y en un una por con para es le les des et est pour dans sur une du der die "
     "das und ist nicht mit ein eine den von zu auf o os da do em não uma il lo gli di che per sono non "
-    "het een van en niet och att det som är na je się w z bir ve bu için yang dan ini untuk dengan"
+    "het een van en niet och att det som är na je się w z bir ve bu için yang dan ini untuk dengan "
+    "ich wir sie ihnen ihr kann können leider nichts kein keine nous vous ne pas pouvons nosotros podemos puede su sus "
+    "você noi possiamo wij kunnen uw"
 )
 _ENDINGS: Final = (
     "tion",
@@ -59,14 +61,18 @@ def language_of(text: str, words: Sequence[Token]) -> Language:
         return "other"
     function_words = sum(token.word in _ENGLISH for token in words)
     others = sum(token.word in _OTHERS and token.word not in _ENGLISH for token in words)
+    # Numbers, letters that name a choice, and a word said again tell nothing of the language.
+    telling = {token.word for token in words if len(token.word) > 1 and not token.word[0].isdigit()}
+    size = min(len(words), len(telling) + function_words)
     marked = len(_MARKED.findall(text)) / letters
     if others > function_words or marked > _MANY_MARKED:
         return "other"
-    if function_words >= max(1, _SHARE * len(words)):
+    if function_words >= max(1, _SHARE * size):
         return "english"
     if marked > _SOME_MARKED:
         return "other"
     ended = sum(len(token.word) > _LONG_WORD and token.word.endswith(_ENDINGS) for token in words)
-    if function_words + ended >= max(1, _SHARE * len(words)):
+    if function_words + ended >= max(1, _SHARE * size):
         return "english"
-    return "other" if len(words) >= _ENOUGH else "unknown"
+    enough = _ENOUGH if not function_words + ended else 2 * _ENOUGH
+    return "other" if size >= enough else "unknown"
