@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
 
 from comity.core.actions.action import ActionError, Fetch, Outcome, Page
 from comity.core.actions.skills.accessibility_audit import ACTION, WCAGAAA_ACTION
@@ -183,6 +184,31 @@ def test_evidence_names_the_rule_the_node_and_the_remedy(audit):
     asked = {question["rule"] for question in entry["cannot_tell"]}
     assert {"c3232f", "eac66b"} <= asked
     assert not [one for one in entry["criteria"] if one["id"] == "1.2.2" and "score" in one]
+
+
+def test_the_path_of_a_finding_finds_its_node_and_no_other(audit):
+    faint = "<p style='color:#ccc'>Faint words</p>"
+    pages = (
+        f"<section><div><p>Black words</p></div></section><div>{faint}</div>",
+        "<label for=a>A</label><input id=a><label for=a>B</label><input id=a>",
+        f"<div id=1a>{faint}</div><div>{faint}</div>",
+        f"{'<div>' * 20}{faint}{'</div>' * 20}{'<div>' * 14}{faint}{'</div>' * 14}",
+        "<div id=x><img src=a.png></div><div id=x><img src=b.png></div>",
+        "<ul><li><ul><li><img src=a.png></li></ul></li></ul><ul><li><img src=b.png></li></ul>",
+    )
+    for html in pages:
+        (entry,) = audit(html).output["ranking"]
+        page = LexborHTMLParser(html)
+        told = [*entry["findings"], *entry["cannot_tell"]]
+        assert {one["path"]: len(page.css(one["path"])) for one in told} == {one["path"]: 1 for one in told}
+        images = [one["path"] for one in told if one["rule"] == "23a2a8"]
+        assert len(set(images)) == html.count("<img"), html
+
+
+def test_a_part_of_a_page_is_said_to_be_judged_as_a_whole_one(audit):
+    for html, told in (("<p>Words", True), ("<title>T</title><p>Words", False), ("<HTML><p>Words", False)):
+        (entry,) = audit(html).output["ranking"]
+        assert any("part of a page" in note for note in entry["notes"]) is told, html
 
 
 def test_many_findings_are_counted_and_not_all_shown(audit):

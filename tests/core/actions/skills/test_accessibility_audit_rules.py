@@ -101,8 +101,19 @@ CASES = {
         ],
     },
     "e88epe": {
-        "failed": ["<img src=logo.png alt=''>", "<img src=sales-chart.svg aria-hidden=true alt=Sales>"],
-        "cannot_tell": ["<img src=wave.png alt=''>"],
+        "failed": [
+            "<img src=acme_logo.svg alt=''>",
+            "<img src=salesChart2024.png alt=''>",
+            "<img src=logo.png alt=''>",
+            "<img src=sales-chart.svg aria-hidden=true alt=Sales>",
+        ],
+        "cannot_tell": [
+            "<img src=photograph.jpg alt=''>",
+            "<img src=paragraph-bg.png alt=''>",
+            "<img src=catalogo.png alt=''>",
+            "<p><img src=logo.png alt=''> Acme</p>",
+            "<img src=wave.png alt=''>",
+        ],
         "silent": ["<img src=logo.png alt=Acme>", "<a href=/><img src=logo.png alt=''>Acme</a>"],
     },
     "qt1vmo": {
@@ -254,6 +265,9 @@ CASES = {
             "<table><tr><th>Alone</th></tr></table>",
         ],
         "silent": ["<table role=none><tr><th>x</th></tr></table>", GRID.format("<td>a</td>", "<td>b</td>")],
+        "cannot_tell": [
+            "<table><thead><tr><th>Name</th></tr></thead><tbody></tbody></table><script>fill()</script>",
+        ],
     },
     "table-headers": {
         "cannot_tell": [GRID.format("<td>a</td>", "<td>b</td>")],
@@ -305,7 +319,7 @@ CASES = {
         "silent": ["<p class=error></p>", "<p>Invalid age</p>"],
     },
     "aizyf1": {
-        "passed": ["<a href=/>Opening hours</a>"],
+        "passed": ["<a href=/>Start</a>", "<a href=/>Opening hours</a>"],
         "failed": ["<a href=/>Read more</a>", "<a href=/>PDF</a>", "<a href=/>this offer</a>"],
         "silent": ["<a>More</a>", "<a href=/ hidden>More</a>"],
     },
@@ -317,8 +331,16 @@ CASES = {
             "<ul><li>Report<ul><li><a href=/>PDF</a></li></ul></li></ul>",
             GRID.format("<th>Report</th>", "<td><a href=/>PDF</a></td>"),
         ],
-        "failed": ["<a href=/>More</a>", "<p>Our hours.</p><p><a href=/>Click here</a></p>"],
+        "failed": [
+            "<main><h1>News</h1><div><a href=/a>Read more</a></div></main>",
+            "<a href=/>More</a>",
+            "<p>Our hours.</p><p><a href=/>Click here</a></p>",
+        ],
         "silent": ["<a>More</a>"],
+        "cannot_tell": [
+            "<div><h3>Budget</h3><a href=/a>Read more</a></div>",
+            "<article><header><h2>Budget</h2></header><div><a href=/a>More</a></div></article>",
+        ],
     },
     "b20e66": {
         "passed": [
@@ -332,7 +354,10 @@ CASES = {
     "fd3a94": {
         "passed": ["<p>Hours <a href=/a>here</a> or <a href=/a>here</a></p>"],
         "failed": ["<p>Hours <a href=/a>here</a> or <a href=/b>here</a></p>"],
-        "silent": ["<p>Hours <a href=/a>here</a></p><p>Prices <a href=/b>here</a></p>"],
+        "silent": [
+            "<div><h3>Budget</h3><a href=/a>Read more</a></div><div><h3>Taxes</h3><a href=/b>Read more</a></div>",
+            "<p>Hours <a href=/a>here</a></p><p>Prices <a href=/b>here</a></p>",
+        ],
     },
     "4b1c6c": {
         "passed": ["<iframe title=A src=a></iframe><iframe title=a src=a></iframe>"],
@@ -428,6 +453,8 @@ CASES = {
     },
     "cf77f2": {
         "passed": [
+            "<a href=/>The only thing here</a>",
+            "<p><a href=/a>Home</a></p><p><a href=/b>News</a></p>",
             "<nav>a</nav><main>b</main>",
             "<nav>a</nav><h1>b</h1>",
             "<a href=#c>Skip</a><nav>a</nav><p id=c>b",
@@ -436,8 +463,52 @@ CASES = {
         "failed": ["<nav><a href=/>a</a></nav><p>b", "<a href=#gone>Skip</a><p>b"],
         "cannot_tell": ["<nav><a href=/>a</a></nav><p>b</p><script>1</script>"],
     },
+    "click-reached": {
+        "passed": [
+            "<button onclick=go()>Buy</button>",
+            "<div role=button tabindex=0 onclick=go()>Buy</div>",
+            "<div role=tab tabindex=-1 onclick=go()>Buy</div>",
+        ],
+        "failed": [
+            "<div onclick=go()>Buy</div>",
+            "<div role=button onclick=go()>Buy</div>",
+            "<a onclick=go()>Buy</a>",
+            "<span onclick=go() onkeydown=go()>Buy</span>",
+            "<table><tr><th>N</th></tr><tr onclick=go()><td>Row</td></tr></table>",
+            "<img onclick=go() src=a.png alt=Buy><div onclick=go()><img src=a.png alt=Buy></div>",
+        ],
+        "cannot_tell": ["<div onclick=close()></div>", "<span role=link>Home</span>"],
+        "silent": [
+            "<div>Buy</div>",
+            "<div onclick=go()><a href=/>Card</a></div>",
+            "<button><span onclick=go()>Buy</span></button>",
+            "<label onclick=go()>Name <input></label>",
+            "<div onclick=go() hidden>Buy</div>",
+            "<div role=button aria-disabled=true onclick=go()>Buy</div>",
+        ],
+    },
+    "heading-levels": {
+        "cannot_tell": ["<h1>a</h1><h3>b</h3>", "<h2>a</h2><div role=heading aria-level=4>b</div>"],
+        "silent": ["<h1>a</h1><h2>b</h2><h3>c</h3><h2>d</h2>", "<h3>a</h3>", "<h1>a</h1><h3 hidden>b</h3>"],
+    },
+    "label-stays": {
+        "cannot_tell": [
+            "<input placeholder=Name>",
+            "<input placeholder=Name aria-label=Name>",
+            "<label for=a style='position:absolute;left:-999px'>Name</label><input id=a placeholder=Ann>",
+        ],
+        "silent": [
+            "<label>Name <input placeholder=Ann></label>",
+            "<p id=a>Name</p><input placeholder=Ann aria-labelledby=a>",
+            "<input>",
+            "<input placeholder=Name hidden>",
+        ],
+    },
     "afw4f7": {
         "passed": [
+            "<style>font{color:#000}</style><font color=#ccc>A rule outweighs the attribute",
+            "<p style='font-size:clamp(1rem,2vw,3rem);color:#555'>Of any size",
+            "<style>.c{color:#000;&:hover{color:#ddd}}</style><p class=c>Only when pointed at",
             "<p>Black on white",
             "<p style='color:#767676'>Just enough",
             "<p style='color:#949494;font-size:24px'>Large",
@@ -446,6 +517,14 @@ CASES = {
             "<p style='color:#777;background:linear-gradient(#fff,#000)'>Somewhere enough",
         ],
         "failed": [
+            "<body bgcolor=#000000 text=#333333><p>By attributes",
+            "<font color=cccccc>By attribute",
+            "<body link=#cccccc><p>a <a href=/>By attribute</a>",
+            "<p style='color:oklch(80% 0 0)'>By another colour space",
+            "<p style='color:#aaa;color:nonsense'>The last colour is none",
+            "<link rel='alternate stylesheet' href=a.css><p style='color:#aaa'>The sheet is for a choice",
+            "<link rel=stylesheet media=print href=a.css><p style='color:#aaa'>The sheet is for paper",
+            "<p style='font-size:clamp(1rem,2vw,3rem);color:#ccc'>Of any size",
             "<p style='color:#777'>Not quite",
             "<p style='color:#949494;font-size:23px'>Not large",
             "<p style='color:#000;opacity:.4'>Faded",
@@ -454,6 +533,9 @@ CASES = {
             "<div style='opacity:.5'><p style='color:#000;background:#888'>Faded together</p></div>",
         ],
         "cannot_tell": [
+            "<p style='font-size:clamp(1rem,2vw,3rem);color:#888'>Perhaps large",
+            "<body background=a.png><p style='color:#777'>On a picture",
+            "<link rel=stylesheet media=print onload=\"this.media='all'\" href=a.css><p style='color:#777'>Perhaps styled",
             "<p style='color:#777;background:url(a.png)'>On a picture",
             "<p style='color:#777;text-shadow:0 0 3px #000'>With a shadow",
             "<p style='color:ButtonText'>By system",

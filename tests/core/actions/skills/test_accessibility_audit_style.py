@@ -169,6 +169,17 @@ def test_the_cascade_goes_by_importance_origin_specificity_and_order():
         ":is(#a){color:red} p.b{color:blue}": "red",
         "div{color:blue} p{color:inherit}": "blue",
         "div{color:red} p{color:currentcolor}": "red",
+        ":root{--b:red;--a:var(--b)} div{--b:blue} p{color:var(--a)}": "red",
+        "div{color:red; & p{color:blue}}": "blue",
+        "div{p{color:blue}} p{color:red}": "blue",
+        "section,div{> p, b{color:blue}}": "blue",
+        ".b{div &{color:blue}}": "blue",
+        "body{div{p{color:blue}}}": "blue",
+        "p{color:red; @media screen{color:blue} @media print{color:red}}": "blue",
+        "div{&:hover p{color:red}} p{color:blue}": "blue",
+        "p{color:blue} @media (width >= 600px){p{color:red}}": "red",
+        "p{color:blue} @media (400px < width <= 900px){p{color:red}}": "blue",
+        "p{color:blue} @media (400px <= width){p{color:red}}": "red",
     }
     for css, wanted in cases.items():
         document, styles = styled(f"<style>{css}</style><div><p id=a class=b>x</p></div>")
@@ -181,6 +192,24 @@ def test_an_unknown_value_is_unknown_and_not_guessed():
     for value in ("var(--none)", "ButtonText", "color-mix(in srgb, red, blue)", "lab(50% 20 20)", "nonsense"):
         document, styles = styled(f"<p style='color:{value}'>x")
         assert styles.of(first(document, "p")).color is None, value
+
+
+def test_long_chains_of_variables_and_rules_inside_rules_end():
+    chain = ":root{" + "".join(f"--a{at}:var(--a{at + 1}) var(--a{at + 1});" for at in range(2_000)) + "}"
+    nested = ".a,.b{" * 30 + "color:red" + "}" * 30
+    for css in (chain + "p{color:var(--a0)}", nested, ".a{" + "&" * 3_000 + "{color:red}}"):
+        document, styles = styled(f"<style>{css}</style><p class=c>x")
+        assert styles.of(first(document, "p")).color in {None, read_colour("black")}
+
+
+def test_colours_of_oklab_are_those_of_the_screen():
+    for written, wanted in {
+        "oklch(0.627955 0.257683 29.234)": "red",
+        "oklab(0.86644 -0.233887 0.179498)": "lime",
+        "oklch(1 0 0)": "white",
+        "oklch(0.45201 0.313214 264.052 / 50%)": "rgb(0 0 255 / 50%)",
+    }.items():
+        assert read_colour(written) == pytest.approx(read_colour(wanted), abs=2e-3), written
 
 
 def test_variables_that_feed_each_other_end():

@@ -102,6 +102,38 @@ def test_money_is_read_as_a_whole_word(check):
     assert len(check("an embankment", age_groups=["adults"]).output["recommendations"]) == plain
 
 
+def test_ranks_versions_and_idioms_are_no_ages_and_no_money(check):
+    for description in (
+        "A dashboard for senior developers",
+        "The older version of the app",
+        "A young company builds it",
+        "Minor changes to the page",
+        "A child element of the page",
+    ):
+        assert check(description).output["groups"] == ["older", "younger"], description
+    for groups, named in (
+        (["under 18"], ["younger"]),
+        (["below the age of 16"], ["younger"]),
+        (["under 30"], []),
+        (["senior developers"], []),
+        (["middle-aged"], []),
+        (["boomers"], ["older"]),
+        (["seniors", "senior managers"], ["older"]),
+    ):
+        assert check("a page", age_groups=groups).output["groups"] == named, groups
+    plain = len(check("a page", age_groups=["adults"]).output["recommendations"])
+    for description, more in (("Please pay attention", 0), ("A food bank finder", 0), ("Pay your bill", 2)):
+        found = check(description, age_groups=["adults"]).output["recommendations"]
+        assert len(found) == plain + more, description
+
+
+def test_one_way_among_others_is_not_the_only_one(check):
+    for description in ("Not only online: phone and paper too", "It is not app-only"):
+        assert triggers(check(description)) == [], description
+    assert ("digital_only", "only online") in triggers(check("It works only online"))
+    assert ("children_data", "strangers") in triggers(check("Kids chat with strangers"))
+
+
 def test_wrong_items_are_refused_in_every_mode(check):
     for mode in ("strict", "compat", "enhanced"):
         with pytest.raises(ActionError, match=r"'age_groups\[0\]' must be a string"):

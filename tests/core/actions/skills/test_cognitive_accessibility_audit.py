@@ -1,3 +1,4 @@
+import re
 from importlib.resources import files
 from time import process_time
 
@@ -112,6 +113,9 @@ def test_what_burdens_people_is_found_with_its_words(audit):
         "Do not close this window.": ("no_pause_or_save", "Do not close this window"),
         "Listen while reading the text.": ("split_attention", "while reading"),
         "Do not proceed unless asked.": ("double_negative", "Do not proceed unless"),
+        "You have 5 minutes to do this.": ("time_pressure", "have 5 minutes to"),
+        "Read on. Learn more.": ("ambiguous_link", "Learn more"),
+        "Learn more": ("ambiguous_link", "Learn more"),
         "Choose one of 12 plans.": ("too_many_choices", "12 plans"),
     }
     for content, expected in cases.items():
@@ -125,6 +129,10 @@ def test_what_is_not_there_does_not_burden(audit):
         "Learn more about trees.",
         "Choose one of 3 plans.",
         "Here is the page.",
+        "Read more books.",
+        "There's no need to hurry.",
+        "More details are on the way.",
+        "Do the steps:\n" + "\n".join(f"{number}. do this" for number in range(1, 10)),
     ):
         assert issues(audit(content)) == [], content
 
@@ -134,7 +142,40 @@ def test_many_choices_are_counted_by_letter_and_by_list(audit):
     listed = "Choose:\n" + "\n".join(f"- choice {number}" for number in range(9))
     assert "too_many_choices" in dict(issues(audit(lettered)))
     assert "too_many_choices" in dict(issues(audit(listed)))
+    numbered = "Which one?\n" + "\n".join(f"{number}. red" for number in range(1, 10))
+    assert "too_many_choices" in dict(issues(audit(numbered)))
     assert "too_many_choices" not in dict(issues(audit("Option A or option B. " * 5)))
+
+
+def test_markup_is_no_text_and_places_stay(audit):
+    content = "<p class='a b c d'>Click <a href='/x'>here</a> now.</p><style>p{color:red}</style><p>We help."
+    outcome = audit(content)
+    assert (outcome.output["readability"]["words"], outcome.output["readability"]["sentences"]) == (5, 2)
+    assert outcome.output["findings"] == ['Link text that does not say where it leads: "click here".']
+    (link,) = outcome.output["evidence"]
+    assert content[link["start"] : link["end"]] == link["text"] == "Click <a href='/x'>here"
+    outcome = audit("Read this text. [Click here](https://example.com/a.b?c=d) to go on.")
+    assert ("ambiguous_link", "Click here") in issues(outcome)
+    assert outcome.output["readability"]["words"] == 8
+    for plain in ("1 < 2 and 3 > 2 is so", "We ate [some] cake (a lot)", "a <3 b"):
+        assert audit(plain).output["readability"]["words"] == len(re.findall(r"[A-Za-z0-9]+", plain)), plain
+
+
+def test_a_few_words_are_not_called_hard_to_read(audit):
+    for content in ("Liability insurance", "More details are available on request."):
+        assert not any("Hard to read" in line for line in audit(content).output["findings"]), content
+
+
+def test_abbreviations_are_found_unless_common_or_spelled_out(audit):
+    found = audit("Enter your DOB, SSN and TIN on the form.")
+    assert [text for issue, text in issues(found) if issue == "abbreviation"] == ["DOB", "SSN", "TIN"]
+    for content in (
+        "Save the PDF to your PC in the US.",
+        "Your Social Security number (SSN) and date of birth (DOB) are safe.",
+        "STOP READING NOW OR YOU WILL BE SAD. It is fine.",
+        "We use the IRS form.",
+    ):
+        assert not any(issue == "abbreviation" for issue, _ in issues(audit(content))), content
 
 
 def test_uncertainty_follows_the_evidence(audit):

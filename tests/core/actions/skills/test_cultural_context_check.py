@@ -119,6 +119,43 @@ def test_a_name_of_two_places_is_told_as_a_doubt(check):
     assert check("Hello and welcome to you", region="Atlanta, Georgia").uncertainty == "medium"
 
 
+def test_a_place_that_is_left_out_is_not_meant(check):
+    for region in ("people not in India", "outside the EU", "non-US customers", "everyone except Japan"):
+        assert codes(check("Welcome", region=region)) == [], region
+    assert codes(check("Welcome", region="Latin America (excluding Brazil)")) == ["latin_america"]
+
+
+def test_things_named_after_places_are_no_places(check):
+    for audience in ("china cabinet collectors", "turkey hunters", "guinea pig owners", "bone china lovers"):
+        assert codes(check("Welcome", audience)) == [], audience
+
+
+def test_countries_are_known_by_their_own_names(check):
+    for region, code in {
+        "Deutschland": "DE",
+        "España": "ES",
+        "espana": "ES",
+        "Brasil": "BR",
+        "日本": "JP",
+        "中国": "CN",
+        "한국": "KR",
+        "Россия": "RU",
+        "مصر": "EG",
+        "Türkiye": "TR",
+        "Suisse": "CH",
+    }.items():
+        assert codes(check("Welcome", region=region)) == [code], region
+
+
+def test_a_code_that_is_also_a_language_of_elsewhere_is_a_doubt(check):
+    for region, uncertainty in (
+        *(("ar", "high"), ("sv", "high"), ("ca", "high")),
+        *(("AR", "medium"), ("de", "medium"), ("uk", "medium"), ("in", "medium"), ("pt-BR", "medium")),
+    ):
+        assert check("Welcome", region=region).uncertainty == uncertainty, region
+    assert '"ar"' in check("Welcome", region="ar").output["uncertainty"]
+
+
 def test_every_inhabited_continent_is_known(regions):
     noted = {code for code, country in regions["countries"].items() if country.get("notes")}
     assert len(noted) >= 40
@@ -201,6 +238,36 @@ def test_what_travels_well_is_not_found(check):
         "Please send the report to us.",
     ):
         assert issues(check(message)) == [], message
+
+
+def test_a_pronoun_for_everybody_is_gendered_and_one_for_a_person_is_not(check):
+    for message, pronoun in {
+        "Each user must enter his password.": "his",
+        "Every doctor knows his patients.": "his",
+        "Everyone must bring his badge": "his",
+        "Any new developer can push if he wants": "he",
+    }.items():
+        assert ("gendered", pronoun) in issues(check(message, region="GB")), message
+    for message in ("Ask John; he lost his key.", "Each page is numbered. He wrote it."):
+        assert issues(check(message, region="GB")) == [], message
+
+
+def test_a_colour_in_a_name_or_idiom_is_no_colour(check):
+    for message, region in (
+        ("Black History Month", "US"),
+        ("The black sheep of the family", "US"),
+        ("Caught red-handed", "CN"),
+        ("A green field", "CN"),
+        ("Green trees", "CN"),
+        ("Root beer for all", "SA"),
+        ("Version 3.4.2025 is out", "DE"),
+        ("Invoice 12/11", "US"),
+        ("We meet at 9:30 a.m. Eastern", "US"),
+    ):
+        assert issues(check(message, region=region)) == [], message
+    assert issues(check("A green hat", region="CN")) == [("colour", "green hat")]
+    assert issues(check("A green hat", region="SA")) == [("colour", "green hat")]
+    assert issues(check("A black shirt", region="US")) == [("colour", "black")]
 
 
 def test_what_depends_on_the_place_is_found_where_it_matters(check):

@@ -76,12 +76,55 @@ def test_danger_goes_to_the_emergency_services_first():
         assert any(note.startswith("ALERT:") for note in output["risk_notes"])
 
 
+def test_fire_and_assault_are_danger():
+    for situation in (
+        "He wants to burn the office down",
+        "She said she will blow up our school",
+        "An employee was raped",
+        "He set the bin alight: arson",
+        "It is about domestic violence",
+        "Shots were fired outside",
+        "She is swinging a bottle",
+    ):
+        assert handed_to(situation)[0] == "emergency", situation
+    for situation in (
+        "celery stalks",
+        "weapons-grade sarcasm",
+        "We want to shoot our house for a magazine",
+        "explosive temper",
+        "She slapped her desk",
+        "The kids play with water pistols",
+    ):
+        assert triggers(situation) == set(), situation
+
+
+def test_what_cannot_be_read_is_said():
+    for situation in ("Le client menace de me frapper et il ne veut pas partir", "客户威胁要打我"):
+        outcome = handler()({"situation": situation}, "enhanced")
+        assert len(outcome.assumptions) == 4
+        assert "not in English" in outcome.assumptions[-1]
+        assert outcome.uncertainty == "high"
+        for mode in ("strict", "compat"):
+            assert len(handler()({"situation": situation}, mode).assumptions) == 3
+
+
 def test_danger_to_oneself_goes_to_crisis_support():
     for situation in ("She said she might hurt herself if we cancel", "He spoke of suicide during the call"):
         assert handed_to(situation) == ["crisis_support"], situation
 
 
+def test_a_wish_to_die_goes_to_crisis_support():
+    for situation in (
+        "The patient says he wants to die",
+        "She wishes she was dead",
+        "A student wants to jump from the roof",
+    ):
+        assert "crisis_support" in handed_to(situation), situation
+    assert triggers("I wanted to die of embarrassment") == set()
+
+
 def test_what_failed_or_is_not_yours_goes_to_a_supervisor():
+    assert handed_to("They refuse to talk to each other") == ["supervisor"]
     for situation in (
         "She has called three times and nothing has worked",
         "This is the third complaint about the same bill",
@@ -91,6 +134,17 @@ def test_what_failed_or_is_not_yours_goes_to_a_supervisor():
     ):
         assert handed_to(situation) == ["supervisor"], situation
         assert any("supervisor" in step for step in answer(situation)["plan"])
+
+
+def test_control_and_fear_are_heard_without_a_blow():
+    for situation, category in (
+        ("He won't let me leave the house", "abuse"),
+        ("He follows me home every night", "abuse"),
+        ("They doxxed me", "abuse"),
+        ("He never hit me but I'm scared of him", "harm"),
+    ):
+        assert triggers(situation) == {category}, situation
+        assert answer(situation)["suggested_intensity"] == "high", situation
 
 
 def test_the_law_goes_to_those_responsible_for_it():

@@ -124,6 +124,61 @@ def test_sizes_count_for_text_and_targets_only(check):
     assert triggers(check("A margin of 8px around the logo.")) == []
 
 
+def test_a_size_of_the_space_between_is_no_size_of_the_thing(check):
+    for description in (
+        "Icons 20px apart",
+        "Line spacing 12px below labels",
+        "The header is 12px tall above the text",
+        "Buttons with 8px padding",
+        "buttons 44x44px",
+        "text at 1.2rem",
+    ):
+        assert triggers(check(description)) == [], description
+    for description, found in {
+        "Click the 16x16 px icon": ("small_target", "16x16 px"),
+        "Touch targets 24 x 24 pixels": ("small_target", "24 x 24 pixels"),
+        "font-size: 0.75rem": ("small_text", "0.75rem"),
+        "Buttons are 24 px wide with 4px spacing": ("small_target", "24 px"),
+        "buttons 30px tall": ("small_target", "30px"),
+    }.items():
+        assert triggers(check(description)) == [found], description
+
+
+def test_everyday_words_are_no_parts_of_an_interface(check):
+    for description in (
+        "A news flash",
+        "A badge of honour",
+        "Recipes for French toast",
+        "Slides in the sidebar",
+        "A pop-up shop finder",
+        "Motion sickness is rare",
+        "A single-step checkout",
+        "A sans-serif font",
+        "A blinking cursor",
+        "Set in a sans serif typeface",
+        "Errors are shown in red with an icon",
+        "Meaning is given by colour and shape",
+    ):
+        assert triggers(check(description)) == [], description
+
+
+def test_what_was_said_in_other_words_is_found(check):
+    for description, found in {
+        "Music plays when the page opens": ("autoplay", "plays when the page opens"),
+        "The quiz is timed": ("time_limit", "is timed"),
+        "There is no reduced motion setting": ("no_pause_or_save", "no reduced motion"),
+        "It ignores prefers-reduced-motion": ("no_pause_or_save", "ignores prefers-reduced-motion"),
+        "Buttons move when the page loads": ("unpredictable", "Buttons move"),
+        "A ticker of news": ("animation", "ticker"),
+        "A verification code must be typed": ("memory", "verification code"),
+        "A serif typeface": ("hard_letters", "serif typeface"),
+        "A banner that cannot be dismissed": ("no_pause_or_save", "cannot be dismissed"),
+        "There is no way to close the banner": ("no_pause_or_save", "no way to close"),
+        "The contrast is too low": ("low_contrast", "contrast is too low"),
+    }.items():
+        assert found in triggers(check(description)), description
+
+
 def test_uncertainty_follows_the_evidence(check):
     long = "The page has a 5-minute timeout and it asks the user for a code that was sent to the phone of the user before. "
     assert check("a page").uncertainty == "high"

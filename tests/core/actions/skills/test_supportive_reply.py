@@ -145,6 +145,28 @@ def test_grief_modes_have_notes_and_danger_comes_before_them():
     assert "care_notes" not in reply("My father died").output
 
 
+def test_a_platitude_is_heard_as_a_phrase_and_1_0_8_hears_it_inside_words():
+    def notes(message, mode):
+        return len(reply(message, mode=mode, support_mode="presence").output["care_notes"])
+
+    for message in ("I had to remove one of his coats", "I slept at least three hours", "I cannot move on"):
+        assert notes(message, "enhanced") == 5, message
+        assert notes(message, "compat") == 7, message
+    for message in (
+        "They say he is in a better place",
+        "They tell me to move on",
+        "At least he had no pain, they say",
+    ):
+        assert notes(message, "enhanced") == 7, message
+
+
+def test_nothing_says_that_there_is_a_line_in_every_country():
+    for message in ("I want to kill myself", "My brother committed suicide"):
+        guidance = " ".join(reply(message).output["escalation_guidance"])
+        assert "by country" in guidance
+        assert "every country" not in guidance
+
+
 def test_grief_support_response_is_the_old_name_and_sees_a_crisis_too():
     calm, grave = grief("My parent died"), grief("My parent died and I want to die")
     assert len(calm.output["escalation_guidance"]) == 2

@@ -4,4 +4,5 @@ LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi")
 LEXICONS = tuple(f"crisis/lexicon/{language}.json" for language in LANGUAGES)
 SIGNS = tuple(f"crisis/signs/{language}.json" for language in LANGUAGES)
 RULES = ("crisis/signs/rules.json",)
+OPINION = "crisis/opinion.json"
 DATA: tuple[str, ...] = (*LEXICONS, *SIGNS, *RULES)

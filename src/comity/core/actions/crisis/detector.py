@@ -3,6 +3,7 @@
 - It looks for telling words first; in the languages that have one it looks for everything, matches the rules
   that can match, and reads what stands around the matches.
 - A first-person statement keeps its weight whatever stands elsewhere in the text.
+- What the rules let pass is asked for a second opinion on its phrasing.
 - `detect` tells all there is to tell. `judge` comes to the same verdict, stops as soon as it is certain, and
   reads nothing that cannot change it.
 - The work is linear in the text.
@@ -11,15 +12,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from comity.core.actions.crisis.data import LEXICONS, RULES, SIGNS
+from comity.core.actions.crisis.data import LEXICONS, OPINION, RULES, SIGNS
 from comity.core.actions.crisis.folding import Folded, fold
 from comity.core.actions.crisis.lexicon import Language, Lexicon, Rule, read_lexicon
 from comity.core.actions.crisis.matching import Match, Spans, has_grave_match, matches, unguarded
+from comity.core.actions.crisis.opinion import Opinion
 from comity.core.actions.crisis.page import Page
 from comity.core.actions.crisis.reading import Reader, Reading
 from comity.core.actions.crisis.report import GRAVE, MOST_SIGNALS, QUIET, RANK, CrisisReport, Signal, Verdict
 from comity.core.actions.crisis.sighting import Sighting, sightings_in
-from comity.core.actions.crisis.weighing import ENOUGH, Found, points_of, together, weighed, weighs
+from comity.core.actions.crisis.weighing import ENOUGH, Found, joined, points_of, together, weighed, weighs
 
 _CRISIS = Verdict(detected=True)
 _MENTION = Verdict(mention=True)
@@ -29,9 +31,12 @@ Weak = tuple[Sighting, Match]
 
 
 def crisis_detector(data: Mapping[str, bytes]) -> "CrisisDetector":
-    """`data` holds the files that `DATA` names, by those names."""
+    """`data` holds the files that `DATA` names, by those names. Where `OPINION` is among them it is
+    asked, too; without it the rules judge alone.
+    """
     return CrisisDetector(
-        _lexicon(*(tuple(data[name] for name in names) for names in (LEXICONS, SIGNS, RULES)))
+        _lexicon(*(tuple(data[name] for name in names) for names in (LEXICONS, SIGNS, RULES))),
+        _opinion(data[OPINION]) if OPINION in data else None,
     )
 
 
@@ -41,9 +46,15 @@ def _lexicon(files: tuple[bytes, ...], signs: tuple[bytes, ...], rules: tuple[by
     return read_lexicon(files, signs, *rules)
 
 
+@lru_cache(maxsize=1)
+def _opinion(file: bytes) -> Opinion:
+    return Opinion(file)
+
+
 class CrisisDetector:
-    def __init__(self, lexicon: Lexicon) -> None:
+    def __init__(self, lexicon: Lexicon, opinion: Opinion | None = None) -> None:
         self._lexicon = lexicon
+        self._opinion = opinion
         self._vocabulary = lexicon.vocabulary
 
     def detect(self, text: str) -> CrisisReport:
@@ -54,16 +65,23 @@ class CrisisDetector:
             for sighting in sightings_in(folded, self._lexicon)
             for one in _read(sighting, page)
         ]
-        return weighed(found) if found else QUIET
+        report = weighed(found) if found else QUIET
+        if report.detected or self._opinion is None:
+            return report
+        weak = any(not signal.lowered for signal, _ in found)
+        signal = self._opinion.signal(folded, mention=bool(found), weak=weak)
+        return report if signal is None else joined(report, signal)
 
     def judge(self, text: str) -> Verdict:
         """The verdict of the report that `detect` would give."""
         folded = fold(text, self._vocabulary)
         sightings = sightings_in(folded, self._lexicon)
-        if not sightings:
-            return QUIET
-        verdict = _judge(sightings, Page(text, folded))
-        return self.detect(text) if verdict is None else verdict
+        verdict = _judge(sightings, Page(text, folded)) if sightings else QUIET
+        if verdict is None or (verdict.mention and self._opinion is not None):
+            return self.detect(text)
+        if verdict.detected or self._opinion is None or not self._opinion.is_crisis(folded):
+            return verdict
+        return _CRISIS
 
 
 def _judge(sightings: Sequence[Sighting], page: Page) -> Verdict | None:

@@ -29,6 +29,12 @@ def weighs(rule: Rule) -> bool:
     return rule.category != "topic" or rule.grave
 
 
+def joined(report: CrisisReport, signal: Signal) -> CrisisReport:
+    """A report of the rules that somebody else's signal makes a crisis."""
+    signals = sorted((*report.signals[: MOST_SIGNALS - 1], signal), key=lambda one: one.span)
+    return CrisisReport(detected=True, severity=signal.severity, signals=tuple(signals))
+
+
 def points_of(rule: Rule) -> int:
     return 0 if rule.category == "topic" else rule.points or _WEAK
 

@@ -1,7 +1,7 @@
 """What a description of an interface tells of barriers: the rules of `interface.json`, and sizes in numbers.
 
-A size counts where it is said of text or of something to hit: `12px labels`, `buttons of 30 px`. Points are
-turned into pixels. Text under 16 px and targets under 44 px set off the same rules as `small text` does.
+A size counts where it is said of text or of something to hit: `12px labels`, `buttons of 30 px`; not where it is
+said of the space between, `icons 20px apart`. Points and rem are turned into pixels. Text under 16 px and targets under 44 px set off the same rules as `small text` does.
 """
 
 import re
@@ -15,15 +15,22 @@ from comity.core.actions.reading.language import Language, language_of
 from comity.core.actions.words.rules import Rule, Rules, Trigger
 from comity.core.actions.words.tokens import Token, tokens, word_set
 
-_SIZE: Final = re.compile(r"(?<![\w.])(\d{1,3}) ?-?(px|pt|pixel|pixels|point|dp)\b", re.IGNORECASE)
+_SIZE: Final = re.compile(
+    r"(?<![\w.])(?:\d{1,3} ?(?:px|dp)? ?[x×] ?)?(\d{1,3}(?:\.\d{1,3})?) ?-?(px|pt|pixel|pixels|point|dp|rem)\b",  # noqa: RUF001 the sign people write
+    re.IGNORECASE,
+)
 _TEXT: Final = word_set(
     "text font fonts type body copy label labels caption captions letters print paragraph paragraphs"
 )
 _TARGET: Final = word_set(
     "button buttons icon icons target targets link links tap touch checkbox checkboxes control controls"
 )
+_SPACE: Final = word_set(
+    "spacing padding margin margins gap gaps gutter border borders radius indent apart space spaces offset shadow"
+)
+_HEIGHT: Final = word_set("tall high wide deep")
 _REACH: Final = 4
-_POINT: Final = 4 / 3
+_PIXELS: Final = {"pt": 4 / 3, "point": 4 / 3, "rem": 16}
 _FEW_WORDS: Final = 4
 _MANY_WORDS: Final = 25
 SMALLEST_TEXT: Final = 16
@@ -78,7 +85,13 @@ class Interface:
                 for word in words[max(at - _REACH, 0) : at + _REACH + 2]
                 if word.sentence == words[at].sentence
             }
-            pixels = int(match[1]) * (_POINT if match[2].lower() in {"pt", "point"} else 1)
+            before = {word.word for word in words[max(at - 2, 0) : at] if word.clause == words[at].clause}
+            after = next((word.word for word in words[at : at + 3] if word.start >= match.end()), "")
+            if after in _SPACE or (before & _SPACE and after not in _TEXT | _TARGET):
+                continue
+            if after in _HEIGHT:
+                near -= _TEXT
+            pixels = float(match[1]) * _PIXELS.get(match[2].lower(), 1)
             small = "small_text" if near & _TEXT and pixels < SMALLEST_TEXT else None
             if near & _TARGET and not near & _TEXT and pixels < SMALLEST_TARGET:
                 small = "small_target"

@@ -1,9 +1,9 @@
 """Whether a mention says that the thing is not there.
 
 - `no animations`, `without a timeout`, `does not autoplay`, `we removed the CAPTCHA`, `animations are disabled`,
-  `animation-free` and `non-animated` do.
-- `cannot skip the animation`, `no way to pause the video`, `animations cannot be disabled`, `not only sound` do not: the
-  negation belongs to another word.
+  `animation-free`, `non-animated` and `un-timed` do.
+- `cannot skip the animation`, `no way to pause the video`, `animations cannot be disabled`, `not only sound` and
+  `not free of animations` do not: the negation belongs to another word.
 - A negation reaches over a list (`no animations, popups or autoplay`, `free of popups and autoplay`), and otherwise
   never past a comma. Every look around a mention is bounded, so that the whole is linear.
 """
@@ -35,13 +35,14 @@ _TRANSPARENT: Final = word_set(
     "a an the any use uses used using have has having contain contains include includes show shows rely relies "
     "depend depends require requires need needs be is are on upon ever impose imposes display displays with "
     "there enforce enforces offer play plays start starts set apply applies employ as feature features at all "
-    "present ask asks demand demands"
+    "present ask asks demand demands open opens launch launches trigger triggers cause causes create creates "
+    "produce produces add adds load loads force forces"
 )
 _BINDS_ELSEWHERE: Final = word_set(
     "for the on in to during when from at way is are than and but with by who which that this every until "
-    "button option control controls choice means ability while if"
+    "button option control controls choice means ability while if can may could"
 )
-_REMOVED: Final = word_set("disabled removed off absent eliminated banned unused gone avoided")
+_REMOVED: Final = word_set("disabled removed off absent eliminated banned unused gone avoided replaced muted")
 _MADE: Final = word_set("is are was were be been turned switched")
 _REACH: Final = 4
 _REACH_AFTER: Final = 6
@@ -56,6 +57,7 @@ def is_absent(words: Sequence[Token], first: int, last: int) -> bool:
         or _in_list(words, first)
         or _joined_by_and(words, first, last)
         or _after(words, last)
+        or _list_after(words, last)
     )
 
 
@@ -64,10 +66,19 @@ def _before(words: Sequence[Token], first: int) -> bool:
     for at in range(first - 1, max(first - _REACH - 2, -1), -1):
         if words[at].clause != words[first].clause:
             return False
-        if _negates(words[at].word, between):
+        if words[at].word == "un" and not between:
             return True
+        if _negates(words[at].word, between):
+            return not _taken_back(words, at)
         between.insert(0, words[at].word)
     return False
+
+
+def _taken_back(words: Sequence[Token], at: int) -> bool:
+    """`not free of A`, `never without A`: the thing is there."""
+    if not at or words[at].word in NOT or words[at - 1].clause != words[at].clause:
+        return False
+    return words[at - 1].word in NOT
 
 
 def _negates(word: str, between: Sequence[str]) -> bool:
@@ -137,4 +148,22 @@ def _after(words: Sequence[Token], last: int) -> bool:
         if word in _REMOVED and _MADE & set(passed):
             return not {"can", "may", *NOT} & set(passed)
         passed.append(word)
+    return False
+
+
+def _list_after(words: Sequence[Token], last: int) -> bool:
+    """`A, B and C are disabled`: on over short items to what is said of all of them."""
+    length = joined = 0
+    for at in range(last + 1, min(last + 1 + _LIST, len(words))):
+        word = words[at].word
+        if words[at].sentence != words[last].sentence:
+            return False
+        if word in _MADE and joined:
+            return _after(words, at - 1)
+        fresh = words[at].clause != words[at - 1].clause
+        joined += word in {"and", "or"}
+        item = fresh or word in {"and", "or"}
+        length = 0 if item else length + 1
+        if length > _LIST_ITEM or word in _BINDS_ELSEWHERE - {"and"} or (at == last + 1 and not item):
+            return False
     return False

@@ -83,7 +83,9 @@ def not_counted(triggers: Iterable[Trigger]) -> list[dict[str, Any]]:
 
 def quoted(triggers: Iterable[Trigger], most: int = 5) -> str:
     """The words that set off a rule, each once, for a sentence."""
-    words = list(dict.fromkeys(trigger.text.casefold()[:_LONGEST_QUOTE] for trigger in triggers))
+    words = list(
+        dict.fromkeys(" ".join(trigger.text.casefold().split())[:_LONGEST_QUOTE] for trigger in triggers)
+    )
     listed = ", ".join(f'"{word}"' for word in words[:most])
     return listed if len(words) <= most else f"{listed} and {len(words) - most} more"
 

@@ -1,6 +1,8 @@
 """One page, examined: it is parsed, its styles, roles and names are worked out, and every rule has its say."""
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -14,6 +16,11 @@ from comity.core.actions.skills.accessibility_audit.rules.rule import Finding, R
 from comity.core.actions.skills.accessibility_audit.style.cascade import Styles
 from comity.core.actions.skills.accessibility_audit.style.sheet import read_sheet
 from comity.core.actions.skills.accessibility_audit.style.shown import Shown
+
+_PAGE: Final = re.compile(r"<(?:!doctype|html|head|title|body)\b", re.IGNORECASE)
+_PART: Final = (
+    "The text looks like a part of a page. It was judged as a whole one, by its title and language too."
+)
 
 
 class Checked(Struct, frozen=True):
@@ -46,4 +53,5 @@ def examine(html: str, aria: Aria, languages: Languages) -> Examined:
         findings = tuple(rule.check(subject))
         if findings:
             checks.append(Checked(rule, findings))
-    return Examined(checks, (*document.notes, *styles.notes))
+    part = () if _PAGE.search(html) else (_PART,)
+    return Examined(checks, (*part, *document.notes, *styles.notes))

@@ -21,6 +21,10 @@ from comity.core.actions.words.rules import Rule, Trigger, advice, counted, evid
 from comity.core.actions.words.tokens import tokens
 
 _AGE: Final = re.compile(r"(?<!\d)(\d{1,3})(?!\d)")
+_UNDER: Final = re.compile(
+    r"\b(?:under|below|younger than|less than|up to)[ -]?(?:the age of )?(\d{1,2})(?!\d)", re.IGNORECASE
+)
+_GROWN_UP: Final = 18
 _OLDER_FROM: Final = 60
 _YOUNGER_TO: Final = 17
 _OLDEST: Final = 120
@@ -37,6 +41,7 @@ class Group(Struct, frozen=True, kw_only=True):
 class Payment(Struct, frozen=True, kw_only=True):
     recorded: tuple[str, ...]
     words: tuple[str, ...]
+    no_money: tuple[str, ...]
     recommendations: tuple[str, ...]
     note: str
 
@@ -47,6 +52,7 @@ class Guidance(Struct, frozen=True, kw_only=True):
     general: tuple[str, ...]
     payment: Payment
     closing_notes: tuple[str, ...]
+    no_ages: tuple[str, ...]
     rules: tuple[Rule, ...]
 
 
@@ -105,12 +111,12 @@ class Reader:
     def __init__(self, known: Guidance, interface: Interface) -> None:
         self._known = known
         self._interface = interface
-        self._groups = Phrases(
-            (phrase, name)
-            for name, group in (("older", known.older), ("younger", known.younger))
-            for phrase in group.words
-        )
-        self._money = Phrases((phrase, True) for phrase in known.payment.words)
+        entries: list[tuple[str, str | None]] = [(phrase, None) for phrase in known.no_ages]
+        entries += [(phrase, "older") for phrase in known.older.words]
+        entries += [(phrase, "younger") for phrase in known.younger.words]
+        self._groups = Phrases(entries)
+        spent: list[tuple[str, bool | None]] = [(phrase, None) for phrase in known.payment.no_money]
+        self._money = Phrases([*spent, *((phrase, True) for phrase in known.payment.words)])
 
     def check(self, description: str, age_groups: Sequence[str]) -> Outcome:
         read = self._interface.read(description)
@@ -140,7 +146,8 @@ class Reader:
             ages = [age for age in map(int, _AGE.findall(item)) if age <= _OLDEST]
             if any(age >= _OLDER_FROM for age in ages):
                 named.add("older")
-            if any(age <= _YOUNGER_TO for age in ages):
+            below = [int(age) for age in _UNDER.findall(item)]
+            if any(age <= _YOUNGER_TO for age in ages) or any(age <= _GROWN_UP for age in below):
                 named.add("younger")
         return named
 

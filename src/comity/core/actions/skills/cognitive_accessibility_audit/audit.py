@@ -1,26 +1,33 @@
 """The audit in our own mode: readability, sentence lengths, hard words and rules set off by words, with places.
 
-Choices are counted where they can be counted: lettered or numbered options, items of one list, and a stated
-number. Uncertainty follows the evidence: high for a short text or another language than English, low only
+Choices are counted where they can be counted: lettered or numbered options, items of one list (of a numbered one
+only where people are asked to choose), and a stated number. Formulas are no judgement on a few words. Uncertainty follows the evidence: high for a short text or another language than English, low only
 for a text long enough for the formulas.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from msgspec import Struct
 
 from comity.core.actions.action import Outcome, Uncertainty
 from comity.core.actions.reading.measure import English, Reading, Scores, measure
+from comity.core.actions.skills.cognitive_accessibility_audit.markup import without_markup
 from comity.core.actions.words.phrases import Phrases
 from comity.core.actions.words.rules import Rule, Rules, Trigger, counted, evidence, quoted
 from comity.core.actions.words.spans import MOST_EVIDENCE, span
+from comity.core.actions.words.tokens import Token, word_set
 
 _OPTION: Final = re.compile(
     r"\b(?:option|plan|choice|package|tier|item)[ ]([A-Za-z]|\d{1,3})\b", re.IGNORECASE
 )
-_BULLET: Final = re.compile(r"^[ \t]*(?:[-*•]|\(?\d{1,3}[.)]|[a-z][.)])[ \t]+\S", re.MULTILINE)
+_BULLET: Final = re.compile(r"^[ \t]*(?:[-*•]|(\(?\d{1,3}[.)])|[a-z][.)])[ \t]+\S", re.MULTILINE)
+_CHOOSE: Final = re.compile(
+    r"\b(?:choose|choice|choices|option|options|select|pick|decide|which|one of)\b", re.IGNORECASE
+)
+_INTRODUCTION: Final = 200
 _STATED: Final = re.compile(
     r"\b(\d{1,4})[ ](?:\w{1,20}[ ])?(?:options|choices|plans|alternatives|packages|categories|settings)\b",
     re.IGNORECASE,
@@ -31,6 +38,14 @@ _VERY_LONG: Final = 30
 _HARD_WORD: Final = 5
 _EASY: Final = 60.0
 _PARAGRAPH: Final = 150
+_CAPITALS: Final = re.compile(r"(?<![\w./@-])[A-Z]{2,6}s?(?![\w@])")
+_SHOUTED: Final = re.compile(r"\b[A-Z]{2,}\s\Z")
+_SHOUTS: Final = re.compile(r"\s[A-Z]{2,}\b")
+_COMMON: Final = word_set(
+    "US UK EU USA UN TV PC OK ID AM PM PDF FAQ CD DVD DNA ATM GPS SMS USB NO YES IT II III IV VI"
+)
+_SOME_ABBREVIATIONS: Final = 2
+_FEW_TO_JUDGE: Final = 10
 _FEW_WORDS, _MANY_WORDS = 30, 100
 _FEW_SENTENCES, _MANY_SENTENCES = 3, 5
 _SMOG_SENTENCES: Final = 30
@@ -50,17 +65,20 @@ class _Report(Struct):
     evidence: list[dict[str, Any]]
 
 
-def audit(content: str, context: str, known: Knowledge) -> Outcome:
+def audit(sent: str, context: str, known: Knowledge) -> Outcome:
+    content = without_markup(sent)
     reading = measure(content, known.english)
     report = _Report([], [], [])
     _sentences(content, reading, report)
     if reading.scores is not None:
-        _level(reading.scores, report)
+        if len(reading.words) >= _FEW_TO_JUDGE:
+            _level(reading.scores, report)
         _hard_words(content, reading, report)
     _jargon(content, reading, known, report)
+    _abbreviations(content, report)
     _choices(content, report)
     _paragraphs(content, reading, report)
-    triggers = known.rules.triggers(content, reading.tokens)
+    triggers = _not_mid_sentence(known.rules.triggers(content, reading.tokens), reading.tokens)
     report.evidence += evidence(triggers)
     for found in counted(triggers).values():
         _tell(found, report)
@@ -74,9 +92,24 @@ def audit(content: str, context: str, known: Knowledge) -> Outcome:
                 "Try the content with people of different reading habits and cognitive needs.",
             ],
             "readability": _numbers(reading),
-            "evidence": sorted(report.evidence, key=lambda each: each["start"])[:MOST_EVIDENCE],
+            "evidence": [
+                {**each, **span(each["issue"], sent[each["start"] : each["end"]], each["start"], each["end"])}
+                for each in sorted(report.evidence, key=lambda each: each["start"])[:MOST_EVIDENCE]
+            ],
         },
     )
+
+
+def _not_mid_sentence(triggers: list[Trigger], words: Sequence[Token]) -> list[Trigger]:
+    """Without `read more` in `read more books`: words that go on in the sentence are no text of a link."""
+    follows = {one.end: two for one, two in pairwise(words)}
+    kept = []
+    for trigger in triggers:
+        after = follows.get(trigger.end)
+        goes_on = after is not None and after.joined and not trigger.text.lower().endswith(("here", "link"))
+        if trigger.rule.id != "ambiguous_link" or not goes_on:
+            kept.append(trigger)
+    return kept
 
 
 def _tell(found: list[Trigger], report: _Report) -> None:
@@ -145,6 +178,32 @@ def _jargon(content: str, reading: Reading, known: Knowledge, report: _Report) -
     ]
 
 
+def _abbreviations(content: str, report: _Report) -> None:
+    """Those in capitals that are neither common nor spelled out beside: `SSN`, not `Social Security number (SSN)`."""
+    found = [
+        match
+        for match in _CAPITALS.finditer(content)
+        if match[0] not in _COMMON and not _spelled_out(content, match)
+    ]
+    names = list(dict.fromkeys(match[0] for match in found))
+    if len(names) < _SOME_ABBREVIATIONS or not re.search(r"[a-z]{3}", content):
+        return
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    report.findings.append(f"Abbreviations that are not spelled out: {', '.join(names[:5])}{more}.")
+    report.advice.append("Spell an abbreviation out where it first appears.")
+    report.evidence += [
+        span("abbreviation", match[0], match.start(), match.end()) for match in found[:MOST_EVIDENCE]
+    ]
+
+
+def _spelled_out(content: str, found: re.Match[str]) -> bool:
+    """In brackets after its words, before its words in brackets, or among other capitals: a heading."""
+    start, end = found.span()
+    if content[start - 1 : start] == "(" or content[end : end + 2] == " (":
+        return True
+    return bool(_SHOUTED.search(content[max(0, start - 12) : start]) or _SHOUTS.match(content, end))
+
+
 def _choices(content: str, report: _Report) -> None:
     places = [*_named_options(content), *_long_lists(content), *_stated(content)]
     if not places:
@@ -170,11 +229,18 @@ def _long_lists(content: str) -> Iterator[tuple[int, int, int]]:
     run: list[re.Match[str]] = []
     for match in _BULLET.finditer(content):
         if run and "\n\n" in content[run[-1].end() : match.start()]:
-            if len(run) > _MANY:
-                yield len(run), run[0].start(), run[-1].end()
+            yield from _choices_of(run, content)
             run = []
         run.append(match)
-    if len(run) > _MANY:
+    yield from _choices_of(run, content)
+
+
+def _choices_of(run: list[re.Match[str]], content: str) -> Iterator[tuple[int, int, int]]:
+    """A numbered list is a row of steps, unless what stands before it asks to choose."""
+    if len(run) <= _MANY:
+        return
+    before = content[max(0, run[0].start() - _INTRODUCTION) : run[0].start()]
+    if not run[0][1] or _CHOOSE.search(before):
         yield len(run), run[0].start(), run[-1].end()
 
 

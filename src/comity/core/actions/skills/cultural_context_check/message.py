@@ -26,7 +26,7 @@ _TIME: Final = re.compile(
     re.IGNORECASE,
 )
 _ZONE: Final = re.compile(
-    r"[ ]?\(?(?:UTC|GMT|[A-Z]{1,2}[SD]T|CET|CEST|EET|EEST|IST|JST|KST|SGT|HKT|BST|your time|local time)\b"
+    r"[ ]?\(?(?:UTC|GMT|[A-Z]{1,2}[SD]T|CET|CEST|EET|EEST|IST|JST|KST|SGT|HKT|BST|ET|PT|CT|MT|Eastern|Pacific|Central|Mountain|your time|local time)\b"
 )
 _MONEY: Final = re.compile(
     r"(?<!\w)(US|A|AU|C|CA|NZ|S|HK|NT|R|MX)?([$¥£₨]|kr|Rs\.?)[ ]?\d(?:[\d,.]{0,20}\d)?|\d[ ]?(kr|¥)(?!\w)"
@@ -41,6 +41,16 @@ _UNIT: Final = re.compile(
 )
 _DIRECTION: Final = re.compile(
     r"[←→⇐⇒]|\b(?:on|to|at)[ ]the[ ](?:left|right)(?:[ ]hand)?\b|\bleft[ ]to[ ]right\b", re.IGNORECASE
+)
+_NO_DATE: Final = word_set(
+    "version versions release v ver build section chapter figure fig rev revision invoice ticket page room apt"
+)
+# `each user enters his name`; a person who was named before is a person.
+_GENERIC: Final = re.compile(
+    r"\b(?:everyone|everybody|anyone|anybody|(?:each|every|any)[ ](?:\w{1,20}[ ])?(?:user|person|customer|employee|student|member|client|patient|applicant|"
+    r"candidate|developer|driver|doctor|engineer|manager|player|reader|visitor|worker|child))\b"
+    r"(?:[ ]\w{1,20}){0,5}?[ ](he|his|him|himself)\b",
+    re.IGNORECASE,
 )
 _MONTHS: Final = (
     *("", "January", "February", "March", "April", "May", "June"),
@@ -135,6 +145,7 @@ class Examiner:
         words = tokens(message)
         found = [
             *self._words(message, words, setting),
+            *self._pronouns(message),
             *self._dates(message, words, setting),
             *self._times(message, setting),
             *self._money(message, setting),
@@ -176,9 +187,14 @@ class Examiner:
         meanings = [
             f"{colour.meaning} ({', '.join(setting.countries[code].name for code in sorted(here)[:3])})"
             for colour in self._known.colours
-            if word in colour.words.split("|") and (here := colour.where & set(setting.countries))
+            if _names(colour, word) and (here := colour.where & set(setting.countries))
         ]
         return "; ".join(meanings)
+
+    def _pronouns(self, message: str) -> Iterator[Finding]:
+        for match in _GENERIC.finditer(message):
+            plain = {"he": "they", "his": "their", "him": "them", "himself": "themselves"}[match[1].lower()]
+            yield self._finding("gendered", match.start(1), match.end(1), f"Better: {plain}")
 
     def _dates(self, message: str, words: Sequence[Token], setting: Setting) -> Iterator[Finding]:
         at = 0
@@ -187,6 +203,8 @@ class Examiner:
             while at < len(words) - 1 and words[at].start < match.start():
                 at += 1
             cue = bool(at) and words[at - 1].word in _DATE_CUE
+            if at and words[at - 1].word in _NO_DATE:
+                continue
             padded = len(match[1]) == len(match[3]) == 2
             if year is None and (match[2] != "/" or not (cue or padded)):
                 continue
@@ -241,6 +259,11 @@ class Examiner:
                 yield self._finding(
                     "direction", match.start(), match.end(), "Name the thing, not its side, and mirror arrows"
                 )
+
+
+def _names(colour: Colour, word: str) -> bool:
+    """`green hat` names a green hat, and green."""
+    return any(one == word or one in word.split() for one in colour.words.split("|"))
 
 
 def _readings(first: int, second: int, year: str | None, setting: Setting) -> str:

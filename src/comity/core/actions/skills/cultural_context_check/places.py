@@ -4,6 +4,8 @@
   American.
 - A region that is nothing but codes (`JP`, `pt-BR`, `US, CA`, `US-IN`) is read as ISO codes and language tags. Within
   a sentence only `US`, `UK`, `EU` and the like count, in capitals.
+- A place that is left out (`outside India`, `non-US`) is not meant.
+- A lower-case code that is also a language of elsewhere (`ar`, `sv`) is doubtful.
 - A place before a US state (`Paris, Texas`, `Indianapolis, IN`) belongs to the state.
 - `Georgia` is a country and a state: both are answered and the doubt is told, unless another US place decides.
 """
@@ -26,6 +28,11 @@ _CODE: Final = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_][A-Za-z]{2,3
 _STATE_CODE: Final = re.compile(r",[ ]?([A-Z]{2})\b")
 _CAPITALS: Final = re.compile(r"\b(?:U\.S\.A?\.?|U\.K\.|US|UK|EU|UAE|NZ)(?![\w])")
 _CAPITAL_CODES: Final = {"US": "US", "USA": "US", "UK": "GB", "UAE": "AE", "NZ": "NZ"}
+_OUTSIDE: Final = re.compile(
+    r"\b(?:not[ ](?:in|from|based[ ]in)|outside(?:[ ]of)?|except(?:[ ]for|[ ]in)?|excluding|other[ ]than|non)[ -](?:the[ ])?\Z",
+    re.IGNORECASE,
+)
+_BEFORE: Final = 30
 _MOST_PLACES: Final = 20
 
 
@@ -96,6 +103,9 @@ class Gazetteer:
             country.alpha3: code for code, country in known.countries.items() if country.alpha3
         }
         self._by_language = _first_countries(known.countries)
+        self._languages = frozenset(
+            language for country in known.countries.values() for language in country.languages
+        )
 
     def find(self, text: str, field: str) -> list[Place]:
         codes = self._codes(text, field) if field == "region" else []
@@ -109,6 +119,9 @@ class Gazetteer:
         ]
         found += self._capitals(text, field, found)
         found += self._state_codes(text, field, found)
+        found = [
+            place for place in found if not _OUTSIDE.search(text, max(0, place.start - _BEFORE), place.start)
+        ]
         found.sort(key=lambda place: place.start)
         found = _settled(text, found)
         return found[:_MOST_PLACES]
@@ -138,8 +151,15 @@ class Gazetteer:
             country = self._country_of_code(match[0])
             if country is None:
                 return []
-            found.append(self._country(country, field, match[0], match.start()))
+            place = self._country(country, field, match[0], match.start())
+            found.append(replace(place, doubtful=self._is_language(match[0], country)))
         return found[:_MOST_PLACES]
+
+    def _is_language(self, code: str, country: str) -> bool:
+        """Whether a bare code in small letters is a language too, and one that this country does not speak."""
+        spoken = self._known.countries[country].languages
+        also = code.islower() and code in self._languages and code.upper() not in _CAPITAL_CODES
+        return also and code not in spoken
 
     def _country_of_code(self, code: str) -> str | None:
         if not _CODE.fullmatch(code):

@@ -15,6 +15,7 @@ from comity.core.actions.editing.concern import EMERGENCY, NUMBERS
 from comity.core.actions.editing.evidence import crisis_row, uncertainty_of
 from comity.core.actions.editing.passage import read
 from comity.core.actions.editing.rules import CompiledRule
+from comity.core.actions.reading.language import language_of
 from comity.core.actions.skills.deescalation_plan.contract import INTENSITIES
 from comity.core.actions.skills.deescalation_plan.situation import (
     Situation,
@@ -22,6 +23,7 @@ from comity.core.actions.skills.deescalation_plan.situation import (
     trigger_rows,
     understood,
 )
+from comity.core.actions.words.tokens import tokens
 
 _FIRST: Final = (
     "Pause before you answer; lower your voice or slow your typing.",
@@ -62,6 +64,8 @@ _SUPERVISOR: Final = (
 )
 _LEGAL: Final = "Do not argue the legal point; note it and pass it to the people responsible for it."
 
+_UNREAD: Final = "The description is not in English: apart from signs of a crisis its words could not be read, and the plan is general"
+
 
 def plan(
     description: str, *, intensity: str, mode: Mode, rules: Sequence[CompiledRule], detector: CrisisDetector
@@ -84,6 +88,8 @@ def plan(
         return Outcome(
             uncertainty="medium", assumptions=assumptions, output={"plan": steps, "risk_notes": notes}
         )
+    if language_of(description, tokens(description)) == "other":
+        assumptions.append(_UNREAD)
     situation = understood(read(description), rules, crisis)
     output: dict[str, Any] = {
         "plan": _adapted(steps, situation),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from comity.core.actions.action import Action, Handler, Mode, Outcome
 from comity.core.actions.crisis import DATA as CRISIS_DATA
+from comity.core.actions.crisis.data import OPINION
 from comity.core.actions.crisis.lines import LINES
 from comity.core.actions.skills.supportive_reply.contract import (
     CONTRACTS,
@@ -22,7 +23,7 @@ from comity.core.actions.skills.supportive_reply.contract import (
 )
 
 _REPLIES: Final = "skills/supportive_reply/replies.json"
-_DATA: Final = (*CRISIS_DATA, LINES, _REPLIES)
+_DATA: Final = (*CRISIS_DATA, OPINION, LINES, _REPLIES)
 
 
 def _prepare(data: Mapping[str, bytes]) -> Handler:

@@ -7,6 +7,7 @@
 - A page is cut at a number of elements; `notes` says what was left out.
 """
 
+import re
 from collections.abc import Iterator
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -17,13 +18,18 @@ ELEMENTS = 20_000
 TEXT = 1_000_000
 
 _HTML_IN_SVG = frozenset({"foreignObject", "desc", "title"})
-_SPACE = " \t\n\f\r"
+_ID = re.compile(r"[A-Za-z_][\w-]{0,59}")
+_STEPS = 60
 
 
 class Element:
-    """One element with its children, which are elements and texts in their order."""
+    """One element with its children, which are elements and texts in their order.
 
-    __slots__ = ("attributes", "children", "depth", "end", "foreign", "index", "parent", "tag")
+    `sole` says that a selector with it finds no stranger: no other element has its id, or, without one, no other
+    has its tag, or all that have it are children of the body.
+    """
+
+    __slots__ = ("attributes", "children", "depth", "end", "foreign", "index", "parent", "sole", "tag")
 
     def __init__(self, tag: str, attributes: dict[str, str], parent: "Element | None", index: int) -> None:
         self.tag = tag
@@ -33,6 +39,7 @@ class Element:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.end = index + 1
         self.children: list[Element | str] = []
+        self.sole = False
         self.foreign: bool = tag in {"svg", "math"} or (
             parent is not None and parent.foreign and parent.tag not in _HTML_IN_SVG
         )
@@ -102,6 +109,17 @@ class Document:
                 self._with_id.setdefault(identity, []).append(element)
             for name in dict.fromkeys(element.tokens("class")):
                 self.by_class.setdefault(name, []).append(element)
+        self._single_out()
+
+    def _single_out(self) -> None:
+        for twins in self._with_id.values():
+            twins[0].sole = len(twins) == 1
+        for same in self._by_tag.values():
+            if len(same) == 1 or all(
+                one.parent is None or one.parent.tag in {"html", "body"} for one in same
+            ):
+                for one in same:
+                    one.sole = one.sole or not one.get("id")
 
     def tagged(self, *tags: str) -> list[Element]:
         """In document order within each tag."""
@@ -180,17 +198,21 @@ def _copied(top: LexborNode, notes: list[str]) -> list[Element]:
 
 
 def path(element: Element) -> str:
-    """Where an element is, as a selector that finds it: `main > ul:nth-of-type(2) > li#last`."""
+    """Where an element is, as a selector that finds it and no other: `main > ul:nth-of-type(2) > li#last`."""
     steps: list[str] = []
+    anchored = False
     for step in element.lineage():
-        identity = step.get("id")
-        if identity and len(identity) <= 60 and identity.replace("-", "").replace("_", "").isalnum():
+        identity = step.get("id") or ""
+        if step.sole and _ID.fullmatch(identity):
             steps.append(f"{step.tag}#{identity}")
             break
         if step.tag in {"html", "body"} and step is not element:
+            if not anchored:
+                steps.append(step.tag)
             break
         twins = [one for one in step.parent.elements() if one.tag == step.tag] if step.parent else []
         steps.append(f"{step.tag}:nth-of-type({twins.index(step) + 1})" if len(twins) > 1 else step.tag)
-        if len(steps) == 12:
+        anchored = anchored or (step.sole and not identity)
+        if len(steps) == _STEPS:
             break
     return " > ".join(reversed(steps))

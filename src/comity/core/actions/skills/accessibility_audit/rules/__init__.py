@@ -16,7 +16,9 @@ from comity.core.actions.skills.accessibility_audit.rules import (
     named,
     ownership,
     pictures,
+    pointing,
     spacing,
+    structure,
     tables,
 )
 from comity.core.actions.skills.accessibility_audit.rules.rule import Rule
@@ -35,5 +37,7 @@ RULES: tuple[Rule, ...] = (
     *contrast.RULES,
     *spacing.RULES,
     *keyboard.RULES,
+    *pointing.RULES,
+    *structure.RULES,
     *media.RULES,
 )

@@ -14,6 +14,7 @@ from comity.core.actions.skills.accessibility_audit.rules.rule import (
 )
 
 _REPEATED = frozenset({"nav", "header", "aside", "footer"})
+_FIELDS = frozenset({"input", "select", "textarea", "button", "img", "video", "iframe"})
 
 
 def _bypass(subject: Subject) -> Iterator[Finding]:
@@ -52,7 +53,7 @@ def _nothing_follows(element: Element) -> bool:
 
 
 def _begins_with_repeated(subject: Subject) -> bool:
-    """Whether the first thing shown is a link or a block of the kind that many pages share."""
+    """Whether the first thing shown is a link or a block of the kind that many pages share, and more follows."""
     body = next(iter(subject.document.tagged("body")), None)
     if body is None:
         return False
@@ -60,10 +61,23 @@ def _begins_with_repeated(subject: Subject) -> bool:
         if not subject.shown.seen(element):
             continue
         if element.tag in _REPEATED or subject.roles.is_a(element, "link"):
-            return True
+            return _more_follows(subject, element)
         if any(isinstance(child, str) and child.strip() for child in element.children):
             return False
     return False
+
+
+def _more_follows(subject: Subject, first: Element) -> bool:
+    """Whether there is something to go to: shown words, or a field, outside of blocks and links like the first."""
+    for element in islice(subject.document.elements, first.index, first.index + 2_000):
+        if not subject.shown.seen(element) or element.tag in {"html", "head"}:
+            continue
+        if any(above.tag in _REPEATED or subject.roles.is_a(above, "link") for above in element.lineage()):
+            continue
+        if element.tag in _FIELDS or any(isinstance(one, str) and one.strip() for one in element.children):
+            return True
+    body = first.closest("body")
+    return body is not None and any(isinstance(one, str) and one.strip() for one in body.children)
 
 
 RULES = (
@@ -71,7 +85,7 @@ RULES = (
         id="cf77f2",
         name="Repeated blocks can be passed by",
         criteria=("2.4.1",),
-        how="A page that begins with links or shared blocks has a heading, a main landmark or a link past them.",
+        how="A page that begins with links or shared blocks before its content has a heading, a main landmark or a link past them.",
         fix="Mark the main content with a main element and begin it with a heading.",
         check=_bypass,
     ),

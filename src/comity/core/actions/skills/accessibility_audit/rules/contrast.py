@@ -76,16 +76,18 @@ def _out_of_use(subject: Subject) -> list[bool]:
 
 def _judge(subject: Subject, element: Element, backdrop: Backdrop, normal: float, large: float) -> Finding:
     style = subject.styles.of(element)
-    if style.color is None or style.size is None:
-        return cannot_tell(element, "The colour or the size of the text is not known.")
+    if style.color is None:
+        return cannot_tell(element, "The colour of the text is not known.")
     if backdrop.shadow:
         return cannot_tell(element, "The text has a shadow.")
     unknown = backdrop.effect or backdrop.unknown
     if unknown:
         return cannot_tell(element, unknown)
-    big = style.size >= _LARGE or (style.size >= _LARGE_BOLD and style.weight >= _BOLD)
-    needed = large if big else normal
     ratio = max(contrast(text, behind) for text, behind in backdrop.pairs(style.color))
+    if style.size is None and large <= round(ratio, 2) < normal:
+        return cannot_tell(element, f"The contrast is {ratio:.2f}; whether the text is large is not known.")
+    big = style.size is None or style.size >= (_LARGE_BOLD if style.weight >= _BOLD else _LARGE)
+    needed = large if big else normal
     if round(ratio, 2) >= needed:
         return passed(element)
     if ratio < _NO_DIFFERENCE:

@@ -109,6 +109,7 @@ def _headed(subject: Subject) -> Iterator[Finding]:
             if cell.has("headers")
             for name in cell.tokens("headers")
         }
+        filled = any(subject.roles.of(one) in _CELLS for one in grid.places.values())
         for cell, place in list(grid.at.items()):
             header = subject.document.elements[cell]
             if subject.roles.of(header) not in _HEADERS or not _perceived(subject, header):
@@ -116,6 +117,9 @@ def _headed(subject: Subject) -> Iterator[Finding]:
             if not subject.names.of(header):
                 continue
             served = header.get("id") in named or _serves(subject, grid, header, place)
+            if not served and subject.scripted and not filled:
+                yield cannot_tell(header, "A script may fill the table; see that its cells have headers.")
+                continue
             yield judge(header, "" if served else "The header cell heads no other cell.")
 
 

@@ -1,8 +1,9 @@
 """The cascade: which declaration wins on which element, and what children take over.
 
 - Origin, importance, layers, specificity and order decide, in this order; `style` attributes come last.
-- `var()` is resolved along the ancestors. A value that stays unknown is None, and what depends on it is
-  not decided.
+- `var()` is resolved along the ancestors, and a variable made of others where it is declared. A value that stays
+  unknown is None, and what depends on it is not decided.
+- Attributes such as `bgcolor` give way to every rule of a sheet.
 - The browser's own sheet is known as far as it shows or hides elements and changes size, weight or colour.
 - Matching has a budget of work; rules beyond it are left out and `notes` says so.
 """
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from comity.core.actions.skills.accessibility_audit.dom.tree import Document, Element
 from comity.core.actions.skills.accessibility_audit.style import length
+from comity.core.actions.skills.accessibility_audit.style.attributes import attributes_as_style
 from comity.core.actions.skills.accessibility_audit.style.colour import BLACK, CLEAR, Colour, read_colour
 from comity.core.actions.skills.accessibility_audit.style.selectors import Selector, match
 from comity.core.actions.skills.accessibility_audit.style.sheet import (
@@ -68,6 +70,7 @@ class Styles:
         self.oriented: list[tuple[list[Element], Declarations, str]] = []
         self.generated: dict[tuple[int, str], str] = {}
         self._declared: list[dict[str, _Declared]] = [{} for _ in document.elements]
+        self._customs: dict[tuple[int, str], str | None] = {}
         self._cascade(sheet)
         self._computed: list[Style] = []
         for element in document.elements:
@@ -136,6 +139,9 @@ class Styles:
                 spend(len(reached) * len(rule.declarations))
                 self._apply(rule, selector, reached, order)
         for element in self.document.elements:
+            written = attributes_as_style(element)
+            if written:
+                self._declare(element, written, (False, False), (-1, 0, 0), 0)
             css = element.get("style")
             if css:
                 self._declare(element, read_declarations(css), (True, True), (0, 0, 0), 0)
@@ -171,7 +177,7 @@ class Styles:
             if before is None or before.priority <= priority:
                 mine[name] = _Declared(priority, value)
 
-    def _resolved(self, element: Element, value: str) -> str | None:
+    def _resolved(self, element: Element, value: str, depth: int = 0) -> str | None:
         for _ in range(_VARIABLE_DEPTH):
             start = value.rfind("var(")
             if start < 0:
@@ -180,17 +186,25 @@ class Styles:
             if end < 0 or len(value) > VALUE:
                 return None
             name, _, fallback = value[start + 4 : end].partition(",")
-            found = self._custom(element, name.strip())
+            found = self._custom(element, name.strip(), depth + 1)
             if found is None and not fallback.strip():
                 return None
             value = value[:start] + (fallback.strip() if found is None else found) + value[end + 1 :]
         return None
 
-    def _custom(self, element: Element, name: str) -> str | None:
+    def _custom(self, element: Element, name: str, depth: int) -> str | None:
+        if depth > _VARIABLE_DEPTH:
+            return None
         for above in element.lineage():
             declared = self._declared[above.index].get(name)
-            if declared is not None:
-                return declared.value
+            if declared is None:
+                continue
+            place = (above.index, name)
+            if place not in self._customs:
+                self._customs[place] = None  # what is made of itself is nothing
+                value = declared.value
+                self._customs[place] = self._resolved(above, value, depth) if "var(" in value else value
+            return self._customs[place]
         return None
 
     def _compute(self, element: Element) -> Style:

@@ -1,10 +1,12 @@
 """Colours as they are seen: read from CSS text, laid over one another, and compared.
 
-A colour is red, green, blue and alpha between 0 and 1. What cannot be read (system colours, wide gamuts,
-mixes) is None: unknown, never a guess. Luminance and contrast are those of WCAG 2.
+A colour is red, green, blue and alpha between 0 and 1; one beyond what a screen shows is cut to that. What cannot
+be read (system colours, other colour spaces, mixes) is None: unknown, never a guess. Luminance and contrast are
+those of WCAG 2.
 """
 
 from functools import lru_cache
+from math import cos, radians, sin
 from typing import NamedTuple
 
 from tinycss2.color5 import parse_color  # type: ignore[import-untyped] # it brings no types
@@ -33,10 +35,33 @@ def read_colour(text: str, current: Colour | None = None) -> Colour | None:
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Colour | None:
     parsed = parse_color(text)
-    if isinstance(parsed, str) or parsed is None or parsed.space not in _SRGB:
+    if isinstance(parsed, str) or parsed is None:
+        return None
+    if parsed.space in {"oklab", "oklch"}:
+        return _from_oklab(*(part or 0.0 for part in parsed), polar=parsed.space == "oklch")
+    if parsed.space not in _SRGB:
         return None
     red, green, blue, alpha = (_unit(part) for part in parsed.to("srgb"))
     return Colour(red, green, blue, alpha)
+
+
+def _from_oklab(light: float, one: float, two: float, alpha: float, *, polar: bool) -> Colour:
+    """By the matrices of CSS Color 4."""
+    a, b = (one * cos(radians(two)), one * sin(radians(two))) if polar else (one, two)
+    long = (light + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    medium = (light - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (light - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    return Colour(
+        _unit(_encoded(4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short)),
+        _unit(_encoded(-1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short)),
+        _unit(_encoded(-0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short)),
+        _unit(alpha),
+    )
+
+
+def _encoded(part: float) -> float:
+    """A linear part as a screen takes it."""
+    return 12.92 * part if part <= _LINEAR / 12.92 else 1.055 * part ** (1 / 2.4) - 0.055
 
 
 def is_colour(text: str) -> bool:

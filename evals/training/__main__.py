@@ -1,0 +1,65 @@
+"""`python -m evals.training`: fits the weights, measures them on authors that were held back, and writes both.
+
+The same texts give the same file. The weights go beside the lexicons; what they do on texts of authors whom they
+have not seen goes into `figures.json`, which the evals print.
+"""
+
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+
+from comity.core.actions.crisis.data import LEXICONS, OPINION, RULES, SIGNS
+from comity.core.actions.crisis.detector import CrisisDetector
+from comity.core.actions.crisis.folding import fold
+from comity.core.actions.crisis.lexicon import read_lexicon
+from comity.core.actions.crisis.opinion import OpinionFile
+from evals.training.judging import HIGH, MODERATE, figures, held_back, limit
+from evals.training.model import MENTION, WEAK, learn, look
+from evals.training.patterns import Finder, languages, meanings
+from evals.training.settings import fingerprint
+from evals.training.texts import FIGURES, lessons
+
+_PACKAGE = files("comity.core.actions")
+
+
+def train() -> None:
+    data = {name: _PACKAGE.joinpath(name).read_bytes() for name in (*LEXICONS, *SIGNS, *RULES)}
+    lexicon = read_lexicon(
+        [data[name] for name in LEXICONS], [data[name] for name in SIGNS], *(data[name] for name in RULES)
+    )
+    taught = lessons()
+    folded = [fold(one.text, lexicon.vocabulary) for one in taught]
+    known = meanings([one.text for one in folded], data)
+    find, rules = Finder(known), CrisisDetector(lexicon)
+    seen = [look(text.text, rules.detect(one.text), find) for one, text in zip(taught, folded, strict=True)]
+    judged = held_back(taught, seen, known)
+    moderate, high = limit(judged, MODERATE), limit(judged, HIGH)
+    measured = figures(judged, moderate)
+    FIGURES.write_bytes(msgspec.json.format(msgspec.json.encode(measured)) + b"\n")
+    weights = learn(seen, [one.crisis for one in taught], known)
+    home = languages(
+        [(one.language, text.text) for one, text in zip(taught, folded, strict=True)], weights.patterns, data
+    )
+    file = OpinionFile(
+        fingerprint=fingerprint(),
+        moderate=round(moderate - weights.bias, 2),
+        high=round(high - weights.bias, 2),
+        mention=weights.rules[MENTION],
+        weak=weights.rules[WEAK],
+        phrases={
+            language: {
+                pattern: weight for pattern, weight in weights.patterns.items() if home[pattern] == language
+            }
+            for language in sorted(set(home.values()))
+        },
+    )
+    Path(str(_PACKAGE)).joinpath(OPINION).write_bytes(msgspec.json.encode(file) + b"\n")
+    for one in measured:
+        print(
+            f"{one.name:28} {'crisis' if one.crisis else 'calm':7} {one.texts:5} {one.rules:5} {one.both:5}"
+        )
+
+
+if __name__ == "__main__":
+    train()

@@ -1,0 +1,113 @@
+"""The weights in the package are those that training gives for the texts in the repository."""
+
+from importlib.resources import files
+
+import msgspec
+import pytest
+
+from comity.core.actions.crisis.data import LANGUAGES, LEXICONS, OPINION, SIGNS
+from comity.core.actions.crisis.opinion import OpinionFile, breadth_of
+from comity.core.actions.crisis.report import CrisisReport, Signal
+from evals.tables.crisis import half_of, outside_set, own_set
+from evals.training.fitting import fit
+from evals.training.judging import Judged, figures, limit
+from evals.training.model import MENTION, WEAK, Seen, learn, look
+from evals.training.patterns import Finder, meanings
+from evals.training.settings import fingerprint
+from evals.training.texts import FIGURES, Lesson, lessons
+
+MOST = 600_000  # bytes
+
+
+def shipped():
+    return files("comity.core.actions").joinpath(OPINION).read_bytes()
+
+
+def test_the_weights_belong_to_the_texts_classes_and_settings():
+    file = msgspec.json.decode(shipped(), type=OpinionFile)
+    assert file.fingerprint == fingerprint(), "run `make train`"
+    assert file.high > file.moderate > 0
+    assert file.mention < 0 < file.weak
+    assert set(file.phrases) == set(LANGUAGES)
+    assert len(shipped()) <= MOST
+
+
+def test_nothing_is_learned_from_the_halves_that_measure():
+    learned = {one.text for one in lessons()}
+    kept = {one.text for one in (*own_set(), *outside_set()) if half_of(one.text) == "test"}
+    assert len(kept) > 400
+    assert not kept & learned
+
+
+def test_every_language_has_crises_and_calm_texts_to_learn_from():
+    for language in LANGUAGES:
+        labels = [one.crisis for one in lessons() if one.language == language and one.fold]
+        assert min(labels.count(True), labels.count(False)) >= 50, language
+
+
+def test_authors_who_were_held_back_are_found_more_often_and_daily_life_raises_no_alarm():
+    """Floors under what the last training measured."""
+    measured = {(one["name"], one["crisis"]): one for one in msgspec.json.decode(FIGURES.read_bytes())}
+    crises, calm = measured["all", True], measured["all", False]
+    assert crises["both"] / crises["texts"] >= 0.62
+    assert (calm["both"] - calm["rules"]) / calm["texts"] <= 0.041
+    everyday = measured["everyday", False]
+    assert everyday["both"] / everyday["texts"] <= 0.02
+
+
+def test_what_tells_the_sides_apart_gets_the_weight():
+    rows = [([0, 2], [1.0, 1.0]), ([1, 2], [1.0, 1.0])] * 10
+    weights, _ = fit(rows, [True, False] * 10, 3)
+    assert weights[0] > 0.05 > -0.05 > weights[1]
+    assert abs(weights[2]) < 0.05
+    assert fit(rows, [True, False] * 10, 3)[0] == weights
+
+
+def test_a_class_passes_what_was_learned_on_to_words_that_no_text_has():
+    known = {" rope ": frozenset({"=TOOL"}), " cord ": frozenset({"=TOOL"}), " soup ": frozenset({" soup "})}
+    find = Finder(known)
+    quiet = CrisisReport()
+    seen = [look(text, quiet, find) for text in (" rope ", " soup ") * 10]
+    weights = learn(seen, [True, False] * 10, known)
+    assert weights.patterns[" cord "] == weights.patterns[" rope "] > 0 > weights.patterns[" soup "]
+    assert weights.score(look(" cord ", quiet, find)) > 0 > weights.score(look(" soup ", quiet, find))
+
+
+def test_a_pattern_stands_for_itself_when_texts_say_it_more_than_once():
+    found = meanings([" so tired ", " so tired ", " tiresome ", " 好累啊 ", " 好累了 "], _no_lexicon())
+    assert " so tired " in found[" so tired "]
+    assert " tiresome " not in found
+    assert "好累" in found["好累"]
+    assert "=PILLS" in found[" tablet"] & found["安眠药"]
+
+
+def _no_lexicon():
+    empty = b'{"language":"en","reviewed":"","sources":[],"gap":1,"concepts":{},"rules":{},"phrases":{}}'
+    return dict.fromkeys(LEXICONS, empty) | dict.fromkeys(SIGNS, b"{}")
+
+
+@pytest.mark.parametrize(
+    ("lowered", "seen"), [((True,), [MENTION]), ((True, False), [MENTION, WEAK]), ((), [])]
+)
+def test_what_the_rules_say_of_a_text_is_learned_from_where_they_are_not_certain(lowered, seen):
+    signals = tuple(
+        Signal(category="ideation", severity="low", span=(0, 1), language="en", negated=one)
+        for one in lowered
+    )
+    report = CrisisReport(signals=signals, mention=bool(signals))
+    assert look(" a ", report, Finder([" a "])).rules == seen
+    certain = CrisisReport(signals=signals, detected=True)
+    assert look(" a ", certain, Finder([" a "])) == Seen({" a ": 1}, [], breadth_of(" a "), detected=True)
+
+
+def test_the_limit_leaves_few_calm_texts_above_it():
+    judged = [
+        Judged(Lesson("", "en", "everyday", crisis=False, author="a"), detected=False, score=float(score))
+        for score in range(100)
+    ]
+    judged += [Judged(Lesson("", "en", "direct", crisis=True, author="a"), detected=False, score=98.0)]
+    least = limit(judged, 0.03)
+    assert sum(one.score >= least for one in judged if not one.lesson.crisis) == 3
+    everyone = {(one.name, one.crisis): (one.texts, one.rules, one.both) for one in figures(judged, least)}
+    assert everyone["all", False] == everyone["everyday", False] == everyone["en", False] == (100, 0, 3)
+    assert everyone["direct", True] == (1, 0, 1)
