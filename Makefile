@@ -10,7 +10,7 @@ SECONDS ?= 60
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench fuzz sim torture evals conformance mcpb docs lock clean
+.PHONY: help run test check format bench fuzz sim torture evals train conformance mcpb docs lock clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -46,6 +46,9 @@ torture: $(VENV)/ready-dev ## kill -9 a writing store (ROUNDS=200)
 
 evals: $(VENV)/ready-dev ## measure how well the skills do what they claim
 	@$(BIN)/python -m evals $(ARGS)
+
+train: $(VENV)/ready-dev ## fit the second opinion of the crisis detector to its texts
+	@$(BIN)/python -m evals.training $(ARGS)
 
 conformance: $(VENV)/ready-dev ## run the official MCP conformance suite (needs npm)
 	@$(BIN)/python -m compliance $(ARGS)

@@ -16,7 +16,7 @@ from evals.training.texts import Lesson
 
 DAILY = frozenset({"everyday", "idiom", "technical", "sad"})
 TEACHING = frozenset({"plain", "prose"})
-MODERATE = 0.03  # of the daily texts
+MODERATE = 0.025  # of the daily texts
 HIGH = 0.004
 _HARDER = 4 / 3  # as often among all calm texts: most of the others are hard on purpose
 

@@ -1,7 +1,7 @@
 """The detector keeps its thresholds on the project's own set and on the shared one."""
 
 from comity.testing.vectors import format_runner
-from evals.tables.crisis import Text, half_of, mended_set, outside_set, own_set, score
+from evals.tables.crisis import Text, fresh_set, half_of, mended_set, outside_set, own_set, score
 
 LANGUAGES = {"en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi"}
 
@@ -61,4 +61,11 @@ def test_the_set_of_another_author_keeps_what_was_reached():
     got = score(one for one in outside_set() if half_of(one.text) == "test")
     assert got.crises >= 100
     assert got.recall >= 0.7, got
+    assert got.false_alarms <= 0.06, got
+
+
+def test_the_set_that_nobody_read_keeps_what_was_reached():
+    got = score(fresh_set())
+    assert got.crises >= 250
+    assert got.recall >= 0.8, got
     assert got.false_alarms <= 0.06, got

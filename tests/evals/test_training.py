@@ -8,7 +8,7 @@ import pytest
 from comity.core.actions.crisis.data import LANGUAGES, LEXICONS, OPINION, SIGNS
 from comity.core.actions.crisis.opinion import OpinionFile, breadth_of
 from comity.core.actions.crisis.report import CrisisReport, Signal
-from evals.tables.crisis import half_of, outside_set, own_set
+from evals.tables.crisis import fresh_set, half_of, outside_set, own_set
 from evals.training.fitting import fit
 from evals.training.judging import Judged, figures, limit
 from evals.training.model import MENTION, WEAK, Seen, learn, look
@@ -16,7 +16,7 @@ from evals.training.patterns import Finder, meanings
 from evals.training.settings import fingerprint
 from evals.training.texts import FIGURES, Lesson, lessons
 
-MOST = 600_000  # bytes
+MOST = 650_000  # bytes
 
 
 def shipped():
@@ -35,7 +35,8 @@ def test_the_weights_belong_to_the_texts_classes_and_settings():
 def test_nothing_is_learned_from_the_halves_that_measure():
     learned = {one.text for one in lessons()}
     kept = {one.text for one in (*own_set(), *outside_set()) if half_of(one.text) == "test"}
-    assert len(kept) > 400
+    kept |= {one.text for one in fresh_set()}
+    assert len(kept) > 900
     assert not kept & learned
 
 
@@ -52,7 +53,7 @@ def test_authors_who_were_held_back_are_found_more_often_and_daily_life_raises_n
     assert crises["both"] / crises["texts"] >= 0.62
     assert (calm["both"] - calm["rules"]) / calm["texts"] <= 0.041
     everyday = measured["everyday", False]
-    assert everyday["both"] / everyday["texts"] <= 0.02
+    assert everyday["both"] / everyday["texts"] <= 0.025
 
 
 def test_what_tells_the_sides_apart_gets_the_weight():

@@ -534,6 +534,7 @@ def test_twice_the_text_takes_twice_the_work_whatever_it_repeats():
     detect("warm")
     for unit in UNITS:
         for look in (detect, detector().judge):
+            look(sized(unit, 100))  # words are looked up once
             assert work(sized(unit, 40_000), look) <= 2.05 * work(sized(unit, 20_000), look) + 100, unit
 
 
@@ -543,3 +544,12 @@ def test_no_sign_that_is_repeated_keeps_a_pattern_searching():
         began = time.process_time()
         detect(sized(unit, 100_000))
         assert time.process_time() - began < 5, unit
+
+
+@pytest.mark.parametrize("times", [10, 60, 2000])
+def test_no_number_of_bare_words_hides_a_statement(times):
+    text = "Suicide. " * times + "I want to kill myself."
+    report = detect(text)
+    assert report.detected
+    assert len(report.signals) <= MOST_SIGNALS
+    assert detector().judge(text).detected

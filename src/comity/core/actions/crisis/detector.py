@@ -153,19 +153,23 @@ def _is_plain(sighting: Sighting, page: Page) -> bool:
 
 
 def _read(sighting: Sighting, page: Page) -> Iterator[Read]:
-    """The matches with what their surroundings say. Of what is not lowered as much as a report holds, and all that
-    is: nobody hides a statement behind many others.
+    """The matches with what their surroundings say: all that is lowered, and of what is not as much as a report holds,
+    of grave ones and of others apart. Nobody hides a statement behind many others.
     """
     found = matches(sighting, page)
     if not found:
         return
     reader = Reader(sighting, page)
-    plain = 0
+    grave = light = 0
     for slots, rule in unguarded(sighting, found):
+        if not rule.grave and light == MOST_SIGNALS:
+            continue
         reading = reader.read(slots, rule)
         yield sighting.language, slots, rule, reading
-        plain += not reading.lowered
-        if plain == MOST_SIGNALS:
+        if not reading.lowered:
+            grave += rule.grave
+            light += not rule.grave
+        if grave == MOST_SIGNALS:
             return
 
 
