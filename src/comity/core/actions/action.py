@@ -39,11 +39,14 @@ class Contract(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The order of the keys in `output` is the order on the wire."""
+    """The order of the keys in `output` is the order on the wire. One that is `shared` is given again and again, the
+    same object each time: whoever writes it down may keep what he wrote.
+    """
 
     uncertainty: Uncertainty
     assumptions: Sequence[str]
     output: Mapping[str, Any]
+    shared: bool = False
 
 
 class Page(Struct, frozen=True, kw_only=True):

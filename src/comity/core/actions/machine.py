@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
+from comity.core.actions.action import Outcome
 from comity.core.actions.calls import Calls, Settled, Work
 from comity.core.actions.envelope import (
     INVALID_DESCRIBE,
@@ -31,6 +32,7 @@ from comity.core.actions.envelope import (
     refusal,
     rules_of,
 )
+from comity.core.actions.registry import Entry
 from comity.core.errors import ComityError, MalformedError, TooLargeError
 from comity.core.wire import exact_json, strict_json
 from comity.core.wire.frames import Event, FrameDecoder, Message
@@ -54,6 +56,7 @@ class NdjsonMachine:
         self._decoder = FrameDecoder(limit, lines_only=True)
         self._between_lines = True
         self._listing: bytes | None = None
+        self._tails: dict[int, tuple[Outcome, bytes]] = {}
 
     @property
     def held(self) -> int:
@@ -137,7 +140,7 @@ class NdjsonMachine:
         try:
             if kind == "list_actions":
                 tail = self._listing or self._list()
-                pieces.append(b'{"ok":true,"data":' if id_ is UNSET else _list_head(id_))
+                pieces.append(self._head(id_))
                 pieces.append(tail)
                 return None
             payload = request.get("payload", UNSET)
@@ -168,7 +171,20 @@ class NdjsonMachine:
         entry, begun = self._calls.begin(payload["action"], payload["input"])
         if isinstance(begun, Work):
             return msgspec.structs.replace(begun, id=id_)
+        if isinstance(begun, Outcome) and begun.shared:
+            return self._head(id_) + self._tail(entry, begun)
         return self._success(id_, self._calls.data(entry, begun), entry.name)
+
+    def _tail(self, entry: Entry, outcome: Outcome) -> bytes:
+        """How the reply to a shared outcome ends. The outcome is kept with it, so that its place in memory is."""
+        kept = self._tails.get(id(outcome))
+        if kept is None:
+            data = strict_json.dumps(self._calls.data(entry, outcome))
+            kept = self._tails[id(outcome)] = outcome, data + b"}\n"
+        return kept[1]
+
+    def _head(self, id_: Any) -> bytes:
+        return b'{"ok":true,"data":' if id_ is UNSET else _reply_head(id_)
 
     def _describe(self, id_: Any, payload: Any) -> bytes:
         if issues := describe_issues(payload):
@@ -219,7 +235,7 @@ def _bodies(events: Iterable[Event]) -> list[bytes | None]:
     return [event.body if isinstance(event, Message) else None for event in events]
 
 
-def _list_head(id_: str) -> bytes:
+def _reply_head(id_: str) -> bytes:
     return b'{"id":%b,"ok":true,"data":' % strict_json.dumps(id_)
 
 

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from math import sqrt
+from operator import itemgetter
+from typing import Any
 
 import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
 import msgspec
@@ -20,6 +22,7 @@ from comity.core.actions.crisis.folding import Folded, has_unspaced
 from comity.core.actions.crisis.report import Severity, Signal
 
 CATEGORY = "phrasing"
+_SECOND = itemgetter(1)
 _LEAST = 30  # characters that every text counts as longer: a few words prove little
 
 Turn = tuple[int, int, str]  # of phrase: its weight, its length, its language
@@ -56,15 +59,18 @@ class Opinion:
     def _unspaced(self) -> Find:
         return _index(self._file.phrases, unspaced=True)
 
+    @cached_property
+    def _spaced_weights(self) -> Callable[[str], Iterable[tuple[int, int]]]:
+        """Only what they weigh, for every text is asked for that."""
+        return _index(self._file.phrases, unspaced=False, told=lambda turn: turn[0])
+
     def weigh(self, folded: Folded, *, mention: bool, weak: bool) -> float:
         """What the text weighs for its length."""
         file = self._file
-        total = file.mention * mention + file.weak * weak
-        for _, turn in self._spaced(folded.text):
-            total += turn[0]
+        total: int = sum(map(_SECOND, self._spaced_weights(folded.text)))
         if folded.unspaced:
-            for _, turn in self._unspaced(folded.text):
-                total += turn[0]
+            total += sum([turn[0] for _, turn in self._unspaced(folded.text)])
+        total += file.mention * mention + file.weak * weak
         return total / breadth_of(folded.text)
 
     def is_crisis(self, folded: Folded) -> bool:
@@ -115,14 +121,19 @@ def _heaviest(turns: Iterable[tuple[int, Turn]], text: str) -> tuple[int, int, s
     return start + (text[start] == " "), end - (text[end - 1] == " "), language
 
 
-def _index(phrases: Mapping[str, Mapping[str, int]], *, unspaced: bool) -> Find:
+def _index(
+    phrases: Mapping[str, Mapping[str, int]],
+    *,
+    unspaced: bool,
+    told: Callable[[Turn], Any] = lambda turn: turn,
+) -> Callable[[str], Iterable[tuple[int, Any]]]:
     automaton = ahocorasick.Automaton()
     for language, weights in phrases.items():
         for phrase, weight in weights.items():
             if has_unspaced(phrase) == unspaced:
-                automaton.add_word(phrase, (weight, len(phrase), language))
+                automaton.add_word(phrase, told((weight, len(phrase), language)))
     if not len(automaton):
         return lambda _: ()
     automaton.make_automaton()
-    find: Find = automaton.iter
+    find: Callable[[str], Iterable[tuple[int, Any]]] = automaton.iter
     return find

@@ -59,12 +59,14 @@ class Sighting:
         if self._shown is not None:
             return [hit for hit in self._shown if hit[2] in concepts]
         number = self._number
-        return [
-            (last + entry[1], last + entry[2], concept)
+        found = [
+            (last, entry[0], last + entry[1], last + entry[2], concept)
             for last, entry in self._entries
             for concept in entry[3].get(number, ())
             if concept in concepts
         ]
+        found.sort()  # few are found: in a usual text that is less than to sort all entries
+        return [hit[2:] for hit in found]
 
     @property
     def entries(self) -> int:
@@ -97,13 +99,12 @@ def sightings_in(folded: Folded, lexicon: Lexicon) -> Sequence[Sighting]:
     live = _live(telling, meanings)
     if not live:
         return ()
-    entries.sort()
     if _CHINESE in live or _JAPANESE in live:
         shown = set().union(*[entry[3] for _, entry in entries])
         if _CHINESE in shown and _JAPANESE in shown:
             live.pop(_mistaken(text), None)
     sightings: list[Sighting] = []
-    for number in live if len(live) == 1 else _in_order(entries, live):
+    for number in live if len(live) == 1 else _in_order(sorted(entries), live):
         language = lexicon.languages[number]
         rules = [language.rules[place] for place in sorted(live[number])]
         sightings.append(Sighting(language, rules, meanings, entries, number, text))

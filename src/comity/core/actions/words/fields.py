@@ -21,9 +21,9 @@ def trimmed(text: str) -> str:
 
 def text_field(action: str, given: Mapping[str, Any], field: str, default: str | None = None) -> str:
     """The text of a field as it was sent; `default` makes the field optional."""
-    if field not in given and default is not None:
-        return default
-    value = given.get(field)
+    value = given.get(field, default)
+    if type(value) is str and (value or default is not None):
+        return value
     problems = []
     if default is None and (value is None or value == ""):
         problems.append(f"Required field '{field}' is missing or empty")

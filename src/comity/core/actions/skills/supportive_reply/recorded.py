@@ -73,6 +73,7 @@ def _reply_0_1(risk: str, detected: bool, mention: bool) -> Outcome:
             "escalation_guidance": _shown(_guidance_0_1(used), Verdict(detected=detected, mention=mention)),
             "boundaries_notice": BOUNDARY,
         },
+        shared=True,
     )
 
 
