@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -37,6 +38,7 @@ from tests.store.samples import KEY, HandClock, draft
 
 CHAIN = ChainKey("serve", "alice", "bob")
 BACK = ChainKey("serve", "bob", "alice")
+OTHER = ChainKey("serve", "carol", "bob")
 
 
 def tip(seq: int) -> Tip:
@@ -195,6 +197,23 @@ class TestAnswers:
         assert [isinstance(outcome, StoreConflict) for outcome in outcomes] == [n == 1 for n in numbers]
         assert await store.end("audit:main") == 20 + 18
         assert (await verify_chain(store, "main", KEY.vacant_id.public)).ok
+
+    @pytest.mark.parametrize("audited", [True, False])
+    async def test_an_answer_may_forget_older_ones(self, store, audited):
+        audit = [draft()] if audited else []
+        for seq in range(1, 11):
+            await store.commit(answer(seq), answer(seq, chain=OTHER), audit=audit)
+
+        async def kept(chain):
+            return [seq for seq in range(1, 14) if await store.reply(chain, seq)]
+
+        await store.commit(msgspec.structs.replace(answer(11), keep=6), audit=audit)
+        assert await kept(CHAIN) == [6, 7, 8, 9, 10, 11]
+        await store.commit(msgspec.structs.replace(answer(12), keep=6, before=10.0), audit=audit)
+        assert await kept(CHAIN) == [10, 11, 12]
+        await store.commit(msgspec.structs.replace(answer(13), keep=0, before=99.0), audit=audit)
+        assert await kept(CHAIN) == [13]
+        assert await kept(OTHER) == list(range(1, 11))
 
     async def test_in_one_batch_each_finds_what_the_one_before_it_left(self, store):
         prune = PruneReplies(chain=CHAIN, keep=1, before=0.0)
@@ -532,7 +551,13 @@ operations = st.one_of(
         st.integers(1, 3),
         st.sampled_from([None, b"r"]),
     ),
-    st.builds(answer, st.integers(1, 3), st.sampled_from([b"r", b"s"]), st.integers(1, 2)),
+    st.builds(
+        lambda s, r, b, k: msgspec.structs.replace(answer(s, r, b), keep=k, before=float(b)),
+        st.integers(1, 3),
+        st.sampled_from([b"r", b"s"]),
+        st.integers(1, 2),
+        st.sampled_from([None, 0, 1]),
+    ),
     st.builds(lambda k, b: PruneReplies(chain=CHAIN, keep=k, before=b), st.integers(0, 2), st.floats(0, 4)),
 )
 

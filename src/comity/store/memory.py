@@ -266,9 +266,8 @@ def _keep_reply(disk: MemoryDisk, journal: _Journal, op: KeepReply, _now: float)
 
 
 def _answer(disk: MemoryDisk, journal: _Journal, op: Answer, now: float) -> None:
-    _advance(disk, journal, op.calls, now)
-    _advance(disk, journal, op.replies, now)
-    _keep_reply(disk, journal, op.kept, now)
+    for step in op.steps:
+        _APPLY[type(step)](disk, journal, step, now)
 
 
 def _drop_reply(disk: MemoryDisk, journal: _Journal, op: DropReply, _now: float) -> bool:

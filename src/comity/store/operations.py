@@ -89,23 +89,6 @@ class KeepReply(Operation, frozen=True, kw_only=True):
     at: float
 
 
-class Answer(Operation, frozen=True, kw_only=True):
-    """All that changes when a call is answered, in one step: the chain of the calls moves, that of the
-    replies moves, and the reply is kept for the call's number and hash. Conflict: that of the chain
-    that stands elsewhere.
-    """
-
-    calls: Advance
-    replies: Advance
-    reply: bytes
-    at: float
-
-    @property
-    def kept(self) -> KeepReply:
-        call = self.calls
-        return KeepReply(chain=call.chain, seq=call.to.seq, digest=call.to.hash, reply=self.reply, at=self.at)
-
-
 class DropReply(Operation, frozen=True, kw_only=True):
     chain: ChainKey
     seq: int
@@ -119,6 +102,29 @@ class PruneReplies(Operation, frozen=True, kw_only=True):
     chain: ChainKey
     keep: int
     before: float
+
+
+class Answer(Operation, frozen=True, kw_only=True):
+    """All that changes when a call is answered, in one step: the chain of the calls moves, that of the
+    replies moves, and the reply is kept for the call's number and hash. With `keep`, replies of the
+    chain are then forgotten as `PruneReplies` does. Conflict: that of the chain that stands elsewhere.
+    """
+
+    calls: Advance
+    replies: Advance
+    reply: bytes
+    at: float
+    keep: int | None = None
+    before: float = 0.0
+
+    @property
+    def steps(self) -> tuple[Operation, ...]:
+        """What it is made of."""
+        call = self.calls
+        kept = KeepReply(chain=call.chain, seq=call.to.seq, digest=call.to.hash, reply=self.reply, at=self.at)
+        if self.keep is None:
+            return call, self.replies, kept
+        return call, self.replies, kept, PruneReplies(chain=call.chain, keep=self.keep, before=self.before)
 
 
 class Put(Operation, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ from comity.pipeline.envelopes.refusals import (
     VacantGoneError,
 )
 from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal, Sealed
-from comity.store.operations import Advance, Answer, Operation, PruneReplies, StoreConflict
+from comity.store.operations import Advance, Answer, StoreConflict
 from comity.store.protocol import Store
 from comity.store.replay import state_of, tip_of
 
@@ -185,7 +185,7 @@ class EnvelopeRoom(PlainRoom):
         lane.next = Standing(visit.accepted, check_chain(standing.replied, reply))
         return Sealed(
             reply=message,
-            operations=self._stored(visit, message, lane.next),
+            operations=(self._stored(visit, message, lane.next),),
             audit={
                 "request_id_hash": f"blake2b:{request.compute_hash().hex()}",
                 "content_hash": f"blake2b:{reply.compute_hash().hex()}",
@@ -203,9 +203,9 @@ class EnvelopeRoom(PlainRoom):
             return await self._answer_again(visit, refusal)
         raise conflict
 
-    def _stored(self, visit: _Visit, message: bytes, following: Standing) -> tuple[Operation, ...]:
+    def _stored(self, visit: _Visit, message: bytes, following: Standing) -> Answer:
         lane, standing, now = visit.lane, visit.standing, self._clock.now()
-        answer = Answer(
+        return Answer(
             calls=Advance(
                 chain=lane.calls, expected=tip_of(standing.accepted), to=tip_of(following.accepted)
             ),
@@ -214,10 +214,9 @@ class EnvelopeRoom(PlainRoom):
             ),
             reply=message,
             at=now,
+            keep=None if visit.envelope.sequence_no % KEPT_REPLIES else KEPT_REPLIES,
+            before=now - KEPT_SECONDS,
         )
-        if visit.envelope.sequence_no % KEPT_REPLIES:
-            return (answer,)
-        return answer, PruneReplies(chain=lane.calls, keep=KEPT_REPLIES, before=now - KEPT_SECONDS)
 
     async def _answer_again(self, visit: _Visit, refusal: ReplayDetectedError | ChainForkError) -> Sealed:
         """The stored reply for the very same envelope; the refusal, with the way back, for any other."""

@@ -43,7 +43,7 @@ _ANSWER = """
         NULL AS book, NULL AS sender, NULL AS receiver, NULL AS was, NULL AS was_hash, NULL AS seq, NULL AS hash,
         NULL AS reply_book, NULL AS reply_sender, NULL AS reply_receiver,
         NULL AS reply_was, NULL AS reply_was_hash, NULL AS reply_seq, NULL AS reply_hash,
-        NULL AS reply, NULL AS at,
+        NULL AS reply, NULL AS at, NULL AS keep, NULL AS before,
         NULL AS log, NULL AS entry, NULL AS head_space, NULL AS head_key, NULL AS head;
     CREATE TEMP TRIGGER answer_all INSTEAD OF INSERT ON answer BEGIN
         UPDATE chain SET seq = NEW.seq, hash = NEW.hash
@@ -57,6 +57,11 @@ _ANSWER = """
         INSERT OR REPLACE INTO reply (chain, seq, digest, reply, at)
             SELECT id, NEW.seq, NEW.hash, NEW.reply, NEW.at FROM chain
             WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver;
+        DELETE FROM reply WHERE NEW.keep IS NOT NULL AND chain = {chain}
+            AND seq < (SELECT seq FROM reply WHERE chain = {chain} ORDER BY seq DESC LIMIT 1)
+            AND (at < NEW.before OR seq <= ifnull((
+                SELECT seq FROM reply WHERE chain = {chain}
+                ORDER BY seq DESC LIMIT 1 OFFSET ifnull(NEW.keep, 0)), 0));
     END;
     CREATE TEMP TRIGGER answer_audited INSTEAD OF INSERT ON answer WHEN NEW.log IS NOT NULL BEGIN
         UPDATE log SET "end" = "end" + 1 WHERE name = NEW.log;
@@ -65,7 +70,10 @@ _ANSWER = """
         INSERT OR REPLACE INTO value
             SELECT NEW.head_space, NEW.head_key, NEW.head, 0, NULL WHERE NEW.head IS NOT NULL;
     END;
-"""
+""".replace(
+    "{chain}",
+    "(SELECT id FROM chain WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver)",
+)
 _NO_AUDIT = (None,) * 5
 
 
@@ -191,13 +199,12 @@ def _answer_all(connection: apsw.Connection, operations: Sequence[Answer], now: 
 
 
 def _answer(connection: apsw.Connection, op: Answer, now: float) -> None:
-    _advance(connection, op.calls, now)
-    _advance(connection, op.replies, now)
-    _keep_reply(connection, op.kept, now)
+    for step in op.steps:
+        apply(connection, step, now)
 
 
 def _changes(op: Answer) -> tuple[Any, ...]:
-    return (*_step(op.calls), *_step(op.replies), op.reply, op.at)
+    return (*_step(op.calls), *_step(op.replies), op.reply, op.at, op.keep, op.before)
 
 
 def _step(op: Advance) -> tuple[str, str, str, int, bytes, int, bytes]:
