@@ -186,32 +186,21 @@ ROWS = (
         open=lambda setting: _contenders(setting, LIST, [NODE], watched=False),
         bars=(AtLeast(1, of=NODE),),
     ),
-    Row(
-        name="actions-reply",
-        title="supportive_reply over pipes with full detection: the document's example",
-        unit=Unit.RATE,
-        open=lambda setting: _contenders(setting, EXAMPLE, [NODE, PIPE], watched=False),
-        bars=(AtLeast(0.2, of=NODE),),
-    ),
-    Row(
-        name="actions-reply-sentence",
-        title="supportive_reply over pipes with full detection: an ordinary sentence",
-        unit=Unit.RATE,
-        open=lambda setting: _contenders(setting, SENTENCE, [NODE, PIPE], watched=False),
-        bars=(AtLeast(0.2, of=NODE),),
-    ),
-    Row(
-        name="actions-reply-weary",
-        title="supportive_reply over pipes with full detection: words of weariness",
-        unit=Unit.RATE,
-        open=lambda setting: _contenders(setting, WEARY, [NODE, PIPE], watched=False),
-        bars=(AtLeast(0.2, of=NODE),),
-    ),
-    Row(
-        name="actions-reply-crisis",
-        title="supportive_reply over pipes with full detection: a crisis",
-        unit=Unit.RATE,
-        open=lambda setting: _contenders(setting, CRISIS, [NODE, PIPE], watched=False),
-        bars=(AtLeast(0.2, of=NODE),),
+    *(
+        Row(
+            name=name,
+            title=f"supportive_reply over pipes with full detection: {what}",
+            unit=Unit.RATE,
+            open=lambda setting, request=request: _contenders(  # type: ignore[misc]
+                setting, request, [NODE, PIPE], watched=False
+            ),
+            bars=(AtLeast(0.2, of=NODE),),
+        )
+        for name, what, request in (
+            ("actions-reply", "the document's example", EXAMPLE),
+            ("actions-reply-sentence", "an ordinary sentence", SENTENCE),
+            ("actions-reply-weary", "words of weariness", WEARY),
+            ("actions-reply-crisis", "a crisis", CRISIS),
+        )
     ),
 )

@@ -140,7 +140,7 @@ class NdjsonMachine:
         try:
             if kind == "list_actions":
                 tail = self._listing or self._list()
-                pieces.append(self._head(id_))
+                pieces.append(_reply_head(id_))
                 pieces.append(tail)
                 return None
             payload = request.get("payload", UNSET)
@@ -172,7 +172,7 @@ class NdjsonMachine:
         if isinstance(begun, Work):
             return msgspec.structs.replace(begun, id=id_)
         if isinstance(begun, Outcome) and begun.shared:
-            return self._head(id_) + self._tail(entry, begun)
+            return _reply_head(id_) + self._tail(entry, begun)
         return self._success(id_, self._calls.data(entry, begun), entry.name)
 
     def _tail(self, entry: Entry, outcome: Outcome) -> bytes:
@@ -182,9 +182,6 @@ class NdjsonMachine:
             data = strict_json.dumps(self._calls.data(entry, outcome))
             kept = self._tails[id(outcome)] = outcome, data + b"}\n"
         return kept[1]
-
-    def _head(self, id_: Any) -> bytes:
-        return b'{"ok":true,"data":' if id_ is UNSET else _reply_head(id_)
 
     def _describe(self, id_: Any, payload: Any) -> bytes:
         if issues := describe_issues(payload):
@@ -235,8 +232,8 @@ def _bodies(events: Iterable[Event]) -> list[bytes | None]:
     return [event.body if isinstance(event, Message) else None for event in events]
 
 
-def _reply_head(id_: str) -> bytes:
-    return b'{"id":%b,"ok":true,"data":' % strict_json.dumps(id_)
+def _reply_head(id_: Any) -> bytes:
+    return b'{"ok":true,"data":' if id_ is UNSET else b'{"id":%b,"ok":true,"data":' % strict_json.dumps(id_)
 
 
 def _invalid(text: str, issues: list[Issue], id_: Any) -> bytes:
