@@ -149,7 +149,10 @@ async def test_an_inserted_entry_is_named(folder, position):
         folder,
         ("UPDATE record SET position = -position - 1 WHERE position > ?", (position,)),
         ("UPDATE record SET position = -position WHERE position < 0", ()),
-        ("INSERT INTO record SELECT id, ?, ? FROM log", (position + 1, json.dumps(entry).encode())),
+        (
+            "INSERT INTO record (log, position, data) SELECT id, ?, ? FROM log",
+            (position + 1, json.dumps(entry).encode()),
+        ),
         ('UPDATE log SET "end" = "end" + 1', ()),
     )
     report = await report_of(folder)
@@ -162,7 +165,10 @@ async def test_a_well_linked_entry_beyond_the_head_is_named(folder):
     forged = audit.link(draft("FORGED"), position=ENTRIES + 1, previous_hash=last.entry_hash)
     edit(
         folder,
-        ("INSERT INTO record SELECT id, ?, ? FROM log", (ENTRIES + 1, audit.encode(forged))),
+        (
+            "INSERT INTO record (log, position, data) SELECT id, ?, ? FROM log",
+            (ENTRIES + 1, audit.encode(forged)),
+        ),
         ('UPDATE log SET "end" = "end" + 1', ()),
     )
     report = await report_of(folder)

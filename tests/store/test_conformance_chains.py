@@ -176,6 +176,28 @@ class TestAnswers:
         assert await kept(CHAIN) == [13]
         assert await kept(OTHER) == list(range(1, 11))
 
+    @pytest.mark.parametrize("audited", [True, False])
+    async def test_an_answer_may_take_the_place_of_an_older_one(self, store, audited):
+        audit = [draft()] if audited else []
+        for seq in range(1, 4):
+            await store.commit(answer(seq), answer(seq, chain=OTHER), audit=audit)
+        await store.commit(KeepReply(chain=CHAIN, seq=6, digest=b"d", reply=None, at=3.0))
+
+        async def kept(chain):
+            return [seq for seq in range(1, 8) if await store.reply(chain, seq)]
+
+        await store.commit(msgspec.structs.replace(answer(4, b"4"), instead_of=2), audit=audit)
+        assert await kept(CHAIN) == [1, 3, 4, 6]
+        await store.commit(msgspec.structs.replace(answer(5, b"5"), instead_of=2), audit=audit)
+        assert await kept(CHAIN) == [1, 3, 4, 5, 6]
+        await store.commit(msgspec.structs.replace(answer(6, b"6"), instead_of=3), audit=audit)
+        assert await kept(CHAIN) == [1, 4, 5, 6]
+        await store.commit(msgspec.structs.replace(answer(7, b"7"), instead_of=4, keep=2), audit=audit)
+        assert await kept(CHAIN) == [6, 7]
+        assert await store.reply(CHAIN, 6) == StoredReply(6, tip(6).hash, b"6", 6.0)
+        assert await store.reply(CHAIN, 7) == StoredReply(7, tip(7).hash, b"7", 7.0)
+        assert await kept(OTHER) == [1, 2, 3]
+
     async def test_in_one_batch_each_finds_what_the_one_before_it_left(self, store):
         prune = PruneReplies(chain=CHAIN, keep=1, before=0.0)
         works = [

@@ -5,6 +5,7 @@ SIGTERM, so that whoever waited for it may use and stop the node at once.
 """
 
 import asyncio
+import gc
 import importlib
 import os
 import shlex
@@ -129,6 +130,7 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool) -> No
     node = Node(loaded.settings, passphrase=passphrase, may_move_port=moves)
     try:
         await node.start()
+        gc.freeze()  # what was made by now stays: looking through it again and again would hold up calls
         stopped = asyncio.ensure_future(node.wait_stopped())
         await asyncio.sleep(0)  # its signal handlers are in place before anybody is told
         if as_json:

@@ -163,9 +163,9 @@ class AuditTrail:
         """Give each draft its place; the caller stores the entries in the same commit."""
         entries = []
         for draft in drafts:
-            entry = audit.link(draft, position=self._position + 1, previous_hash=self._hash)
-            self._position, self._hash = entry.chain_position, entry.entry_hash
-            entries.append(audit.encode(entry))
+            self._position += 1
+            entry, self._hash = audit.chained(draft, position=self._position, previous_hash=self._hash)
+            entries.append(entry)
         self.moved = True
         return entries
 
@@ -175,6 +175,7 @@ class AuditTrail:
     def go_back(self, mark: tuple[int, str | None]) -> None:
         """Forget what was linked since `mark`: its commit did not happen."""
         self._position, self._hash = mark
+        self.moved = False
 
     def sealed_head(self, now: float) -> bytes:
         head = AuditHead(

@@ -69,8 +69,17 @@ WriteBatch = Callable[[Sequence[Work]], Sequence[Outcome]]
 class GroupCommit:
     """Runs `write` on one thread of its own, batch after batch, in the order of submission."""
 
-    def __init__(self, write: WriteBatch, *, name: str, backlog: int = BACKLOG) -> None:
+    def __init__(
+        self,
+        write: WriteBatch,
+        *,
+        name: str,
+        afterwards: Callable[[], None] = lambda: None,
+        backlog: int = BACKLOG,
+    ) -> None:
+        """`afterwards` runs on the thread once the callers of a batch are being told."""
         self._write = write
+        self._afterwards = afterwards
         self._backlog = backlog
         self._waiting = 0
         self._gathered: list[Work] = []
@@ -124,6 +133,7 @@ class GroupCommit:
                 # The loop may be closed under us when the process is being torn down.
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(self._tell, batch, outcomes, batch is batches[-1])
+                self._afterwards()
 
     def _outcomes(self, batch: Sequence[Work]) -> Sequence[Outcome]:
         """Whatever goes wrong, every caller hears of it and the thread goes on."""

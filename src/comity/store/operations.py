@@ -106,14 +106,16 @@ class PruneReplies(Operation, frozen=True, kw_only=True):
 
 class Answer(Operation, frozen=True, kw_only=True):
     """All that changes when a call is answered, in one step: the chain of the calls moves, that of the
-    replies moves, and the reply is kept for the call's number and hash. With `keep`, replies of the
-    chain are then forgotten as `PruneReplies` does. Conflict: that of the chain that stands elsewhere.
+    replies moves, and the reply is kept for the call's number and hash. It may be kept `instead_of` the
+    reply to an earlier number; with `keep`, replies of the chain are then forgotten as `PruneReplies` does.
+    Conflict: that of the chain that stands elsewhere.
     """
 
     calls: Advance
     replies: Advance
     reply: bytes
     at: float
+    instead_of: int | None = None
     keep: int | None = None
     before: float = 0.0
 
@@ -121,10 +123,15 @@ class Answer(Operation, frozen=True, kw_only=True):
     def steps(self) -> tuple[Operation, ...]:
         """What it is made of."""
         call = self.calls
-        kept = KeepReply(chain=call.chain, seq=call.to.seq, digest=call.to.hash, reply=self.reply, at=self.at)
-        if self.keep is None:
-            return call, self.replies, kept
-        return call, self.replies, kept, PruneReplies(chain=call.chain, keep=self.keep, before=self.before)
+        steps: list[Operation] = [call, self.replies]
+        if self.instead_of is not None:
+            steps.append(DropReply(chain=call.chain, seq=self.instead_of))
+        steps.append(
+            KeepReply(chain=call.chain, seq=call.to.seq, digest=call.to.hash, reply=self.reply, at=self.at)
+        )
+        if self.keep is not None:
+            steps.append(PruneReplies(chain=call.chain, keep=self.keep, before=self.before))
+        return tuple(steps)
 
 
 class Put(Operation, frozen=True, kw_only=True):

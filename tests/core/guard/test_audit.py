@@ -11,6 +11,7 @@ from comity.core.guard.audit import (
     AuditDraft,
     AuditEntry,
     AuditHead,
+    chained,
     checkpoint_bytes,
     decode,
     encode,
@@ -96,6 +97,12 @@ class TestLinking:
     def test_every_entry_is_hashed_as_the_sheet_says(self, some, position, previous):
         entry = link(some, position=position, previous_hash=previous)
         assert entry.entry_hash == hash_by_the_sheet(entry) == entry_hash(entry)
+
+    @given(drafts, st.integers(1, 2**53))
+    def test_the_short_way_to_a_stored_entry_ends_where_the_long_one_does(self, some, position):
+        previous = None if position == 1 else "ab" * 32
+        entry = link(some, position=position, previous_hash=previous)
+        assert chained(some, position=position, previous_hash=previous) == (encode(entry), entry.entry_hash)
 
     def test_a_float_stays_a_float_and_an_integer_an_integer(self):
         hashes = {

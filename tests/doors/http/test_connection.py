@@ -1,7 +1,9 @@
 """One connection in simulated time: what a peer may send, and what becomes of it."""
 
 import asyncio
+import gc
 import itertools
+import weakref
 
 import pytest
 from hypothesis import given, settings
@@ -116,6 +118,26 @@ async def test_a_whole_answer_is_one_piece_and_the_connection_goes_on():
     assert len(wire.pieces) == 3
     assert wire.pieces[0].count(b"x-content-type-options: nosniff") == 1
     assert not wire.gone
+
+
+@simulated
+@pytest.mark.parametrize("house", [House(), whole(House())])
+async def test_what_a_request_was_made_of_goes_with_its_answer_and_not_with_the_garbage(house):
+    connection, wire = house.connect()
+    connection.data_received(GET)
+    await settle()
+    gc.collect()
+    gc.disable()
+    try:
+        connection.data_received(GET)
+        await settle()
+        exchange = weakref.ref(connection.cycle)
+        connection.data_received(GET)
+        await settle()
+        assert exchange() is None
+    finally:
+        gc.enable()
+    assert len(wire.answers) == 3
 
 
 @simulated
@@ -262,6 +284,20 @@ async def test_garbage_inside_a_body_is_told_to_the_peer_and_to_the_room():
     assert [status for status, _ in wire.answers] == [400]
     assert house.heard == ["gone"]
     assert wire.over
+
+
+@simulated
+async def test_a_body_in_many_small_pieces_arrives_whole():
+    house = House()
+    connection, wire = house.connect()
+    pieces = [bytes([97 + n % 26]) * (1 + n % 3) for n in range(2000)]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    connection.data_received(POST + b"transfer-encoding: chunked\r\n\r\n" + chunks[:9000])
+    await settle()
+    connection.data_received(chunks[9000:] + b"0\r\n\r\n")
+    await settle()
+    assert house.heard == [("/", sum(map(len, pieces)))]
+    assert wire.answers == [(200, b"/ " + b"".join(pieces)[:100])]
 
 
 @simulated

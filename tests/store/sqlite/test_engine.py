@@ -16,10 +16,12 @@ from comity.core.errors import (
     StoreVersionError,
 )
 from comity.store import group_commit
+from comity.store.audit_log import verify_chain
+from comity.store.audit_trail import read_head_file
 from comity.store.operations import Advance, Append, ChainKey, Put, PutBlob, StoreConflict, Tip
-from comity.store.sqlite import SqliteStore, schema
+from comity.store.sqlite import SqliteStore, schema, writes
 from comity.store.sqlite.connection import load_checksums
-from tests.store.samples import draft, trail_at
+from tests.store.samples import KEY, draft, trail_at
 
 
 @pytest.fixture
@@ -33,6 +35,14 @@ async def filled(path, clock, rows: int = 200) -> None:
         store.submit([Put(space="s", key=f"{n:04}", value=bytes([n % 256]) * 200)])
     await store.commit(Append(log="l", data=b"x"))
     await store.close()
+
+
+async def verified(path, clock):
+    reader = await SqliteStore.open_for_reading(path, clock)
+    try:
+        return await verify_chain(reader, "main", KEY.vacant_id.public)
+    finally:
+        await reader.close()
 
 
 async def refused(path, clock, error: type[StoreError], match: str) -> None:
@@ -206,6 +216,26 @@ async def test_an_older_file_takes_the_new_steps_and_keeps_its_data(path, clock,
     await store.close()
 
 
+async def test_logs_of_an_older_file_are_as_they_were_and_go_on(path, clock, monkeypatch):
+    with monkeypatch.context() as older:
+        older.setattr(schema.migrate, "__defaults__", (schema.STEPS[:1],))
+        store = await SqliteStore.open(path, clock)
+        store._writer.execute("INSERT INTO log VALUES (1, 'one', 2, 4), (2, 'two', 0, 2)")
+        store._writer.execute(
+            "INSERT INTO record VALUES (1, 3, x'63'), (2, 1, x'61'), (1, 4, x'64'), (2, 2, x'62')"
+        )
+        await store.close()
+    store = await SqliteStore.open(path, clock)
+    assert await store.commit(Append(log="one", data=b"e"), Append(log="two", data=b"c")) == (5, 3)
+    assert [(record.position, record.data) for record in await store.read("one")] == [
+        (3, b"c"),
+        (4, b"d"),
+        (5, b"e"),
+    ]
+    assert [record.data for record in await store.read("two")] == [b"a", b"b", b"c"]
+    await store.close()
+
+
 async def test_a_step_that_fails_half_way_leaves_the_file_as_it_was(path, clock, monkeypatch):
     await filled(path, clock)
     steps = (*schema.STEPS, "CREATE TABLE later (x) STRICT; INSERT INTO nowhere VALUES (7);")
@@ -257,6 +287,36 @@ async def test_a_head_file_that_cannot_be_written_holds_no_commit_up(
         await store.commit(Append(log="l", data=b"y"), audit=[draft()])
     assert "audit head cannot be kept" in caplog.text
     assert await store.end("audit:main") == 2
+    await store.close()
+
+
+@pytest.mark.parametrize("fault", [apsw.FullError("full"), KeyError("a fault of ours")])
+async def test_the_head_outside_is_never_ahead_of_a_batch_that_was_not_written(
+    path, clock, tmp_path, monkeypatch, fault
+):
+    trail = trail_at(tmp_path)
+    store = await SqliteStore.open(path, clock, trail)
+    await store.commit(Append(log="l", data=b"x"), audit=[draft()])
+
+    def fail(*_arguments) -> None:
+        raise fault
+
+    with monkeypatch.context() as broken:
+        broken.setattr(writes, "keep_head", fail)
+        with pytest.raises(StoreError):
+            await store.commit(Append(log="l", data=b"y"), audit=[draft()])
+    assert trail.mark()[0] == 1
+    await store.commit(Append(log="l", data=b"y"), audit=[draft()])
+    await store.close()
+    assert read_head_file(tmp_path / "audit" / "main.head", KEY.vacant_id.public).position == 2
+    assert (await verified(path, clock)).ok
+
+
+async def test_the_head_outside_is_kept_soon_after_the_callers_were_told(path, clock, tmp_path):
+    store = await SqliteStore.open(path, clock, trail_at(tmp_path))
+    await store.commit(Append(log="l", data=b"x"), audit=[draft()])
+    await store.commit(Append(log="l", data=b"y"))  # the thread that kept it writes this one afterwards
+    assert read_head_file(tmp_path / "audit" / "main.head", KEY.vacant_id.public).position == 1
     await store.close()
 
 

@@ -20,24 +20,28 @@ moment.
 
 import asyncio
 import enum
+from collections import deque
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import httptools
 import uvicorn
 from msgspec import Struct
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from comity.core.wire import strict_json
-from comity.doors.http.asgi import WHOLE_ANSWER
+from comity.doors.http.asgi import WHOLE_ANSWER, Scope
+from comity.doors.http.exchange import Exchange
 
 BODY_BYTES = 4096
 DISCARD_LIMIT = 1024 * 1024
 LINGER_SECONDS = 2.0
 _LOOKS_PER_PATIENCE = 4
 _HEAD_BEGINS = b"HTTP/1.1 "
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -74,6 +78,8 @@ class _HeadRefused(Exception):  # noqa: N818 - stops the parser, is seen nowhere
 
 
 class HttpConnection(HttpToolsProtocol):
+    cycle: Exchange
+
     def __init__(
         self,
         config: uvicorn.Config,
@@ -89,6 +95,7 @@ class HttpConnection(HttpToolsProtocol):
         self._websockets = websockets
         self._limits = limits
         self._count = refused
+        self._queued: deque[tuple[Exchange, Scope]] = deque()
         self._phase = _HEAD
         self._since: float | None = None  # when we first saw it in this phase
         self._bytes = 0  # of this head, or of this body since `_since`
@@ -102,8 +109,8 @@ class HttpConnection(HttpToolsProtocol):
         self._lingering: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._wire = _Courteous(transport, self)
-        super().connection_made(self._wire)
+        self.wire = _Courteous(transport, self)
+        super().connection_made(self.wire)
         self._look_later()
         if len(self.connections) > self._limits.connections:
             self._refuse(_CROWDED)
@@ -154,7 +161,9 @@ class HttpConnection(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._begun += 1
         if self._phase is not _HEAD:
             self._enter(_HEAD)
@@ -162,52 +171,67 @@ class HttpConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if len(self.headers) > self._limits.headers or self._head_too_large():
             raise _HeadRefused
-        super().on_headers_complete()
-        if self.cycle is not None:
-            self.scope["extensions"] = {WHOLE_ANSWER: {"write": partial(self._answer_whole, self.cycle)}}
+        parser, version = self.parser, self.parser.get_http_version()
+        method = parser.get_method().decode("ascii")
+        self.scope = {"method": method, "headers": self.headers}  # type: ignore[typeddict-item] # for an upgrade
+        if not (parser.should_upgrade() and self._should_upgrade()):
+            exchange = Exchange(self, method, keep_alive=version != "1.0" and parser.should_keep_alive())
+            self._begin(exchange, self._scope(method, version, exchange))
         self._discarded = 0
         self._enter(_BODY)
+
+    def _scope(self, method: str, version: str, exchange: Exchange) -> Scope:
+        target = httptools.parse_url(self.url)
+        path = target.path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+            "method": method,
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": target.path,
+            "query_string": target.query or b"",
+            "headers": self.headers,
+            "state": {},
+            "extensions": {WHOLE_ANSWER: {"write": exchange.answer_whole}},
+        }
+
+    def _begin(self, exchange: Exchange, scope: Scope) -> None:
+        """At once, or after those that were asked for before it."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        self.cycle = exchange
+        if answering:
+            self.flow.pause_reading()
+            self._queued.append((exchange, scope))
+        else:
+            self._run(exchange, scope)
+
+    def _run(self, exchange: Exchange, scope: Scope) -> None:
+        running = self.tasks
+        running.add(self.loop.create_task(exchange.run(self.app, scope, running)))
 
     def on_body(self, body: bytes) -> None:
         self._bytes += len(body)
         if self.cycle.response_complete:
             self._discard(len(body))
-        super().on_body(body)
+        elif self.cycle.take(body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._enter(_IDLE)
-
-    def _answer_whole(
-        self, cycle: RequestResponseCycle, status: int, content_type: bytes, body: bytes
-    ) -> bool:
-        """An answer that is complete, written at once. False where it has to be sent as any other."""
-        if self.flow.write_paused or cycle.response_started or cycle.disconnected:
-            return False
-        lines = [STATUS_LINE[status]]
-        for name, value in cycle.default_headers:
-            lines += (name, b": ", value, b"\r\n")
-        lines.append(
-            b"content-type: %b\r\ncontent-length: %d\r\nx-content-type-options: nosniff\r\n%b\r\n"
-            % (content_type, len(body), b"" if cycle.keep_alive else b"connection: close\r\n")
-        )
-        lines.append(body)
-        self._wire.write_whole(b"".join(lines))
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.on_response()
-        return True
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+        if self._queued:
+            self._run(*self._queued.popleft())
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -254,7 +278,7 @@ class HttpConnection(HttpToolsProtocol):
         if answering and self._phase is not _BODY:
             self.cycle.keep_alive = False
             return
-        if not answering or not (self.cycle.response_started or self.pipeline):
+        if not answering or not (self.cycle.response_started or self._queued):
             body = strict_json.dumps({"detail": refusal.detail, "code": refusal.code})
             self.transport.write(
                 STATUS_LINE[refusal.status] + b"content-type: application/json\r\n"

@@ -205,6 +205,7 @@ class EnvelopeRoom(PlainRoom):
 
     def _stored(self, visit: _Visit, message: bytes, following: Standing) -> Answer:
         lane, standing, now = visit.lane, visit.standing, self._clock.now()
+        number = visit.envelope.sequence_no
         return Answer(
             calls=Advance(
                 chain=lane.calls, expected=tip_of(standing.accepted), to=tip_of(following.accepted)
@@ -214,7 +215,8 @@ class EnvelopeRoom(PlainRoom):
             ),
             reply=message,
             at=now,
-            keep=None if visit.envelope.sequence_no % KEPT_REPLIES else KEPT_REPLIES,
+            instead_of=number - KEPT_REPLIES if number > KEPT_REPLIES else None,
+            keep=None if number % KEPT_REPLIES else KEPT_REPLIES,
             before=now - KEPT_SECONDS,
         )
 

@@ -69,7 +69,7 @@ class SqliteStore(SqliteReader):
                 trail.resume(_TrailView(self._writer), clock.now(), adopt=adopt)
             self._checkpoints = Checkpoints(path, self._writer)
             undone.pop_all()
-        self._commits = GroupCommit(self._write, name="comity-write")
+        self._commits = GroupCommit(self._write, name="comity-write", afterwards=self._publish)
 
     @classmethod
     async def open(
@@ -111,6 +111,9 @@ class SqliteStore(SqliteReader):
             if isinstance(refusal, StoreCorruptError):
                 self._broken = refusal
             return [refusal] * len(batch)
+        except BaseException:
+            self._undo(mark)
+            raise
 
     def _write_durably(self, batch: Sequence[Work]) -> Sequence[Outcome]:
         now = self._clock.now()
@@ -121,9 +124,11 @@ class SqliteStore(SqliteReader):
                 writes.keep_head(self._writer, self._head(self._trail, now))
             self._purge(now)
             self._writer.execute("COMMIT")
+        return outcomes
+
+    def _publish(self) -> None:
         if self._trail is not None and self._trail.moved:
             self._trail.publish()
-        return outcomes
 
     def _answer(self, batch: Sequence[Work], now: float) -> Sequence[Outcome] | None:
         """A batch of nothing but answers, of pairs that are known, in one statement: what most batches of a busy

@@ -82,6 +82,20 @@ STEPS = (
         expires_at REAL NOT NULL
     ) STRICT, WITHOUT ROWID;
     """,
+    # Records in the order in which they came, whatever log they are of: what is added is added at the end of the
+    # file, and a record of any size makes the tree no deeper.
+    """
+    CREATE TABLE appended (
+        number INTEGER PRIMARY KEY,
+        log INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        UNIQUE (log, position)
+    ) STRICT;
+    INSERT INTO appended (log, position, data) SELECT log, position, data FROM record ORDER BY log, position;
+    DROP TABLE record;
+    ALTER TABLE appended RENAME TO record;
+    """,
 )
 
 

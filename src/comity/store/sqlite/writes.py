@@ -43,8 +43,8 @@ _ANSWER = """
         NULL AS book, NULL AS sender, NULL AS receiver, NULL AS was, NULL AS was_hash, NULL AS seq, NULL AS hash,
         NULL AS reply_book, NULL AS reply_sender, NULL AS reply_receiver,
         NULL AS reply_was, NULL AS reply_was_hash, NULL AS reply_seq, NULL AS reply_hash,
-        NULL AS reply, NULL AS at, NULL AS keep, NULL AS before,
-        NULL AS log, NULL AS entry, NULL AS head_space, NULL AS head_key, NULL AS head;
+        NULL AS reply, NULL AS at, NULL AS instead_of, NULL AS keep, NULL AS before,
+        NULL AS log, NULL AS nth, NULL AS entry, NULL AS head_space, NULL AS head_key, NULL AS head;
     CREATE TEMP TRIGGER answer_all INSTEAD OF INSERT ON answer BEGIN
         UPDATE chain SET seq = NEW.seq, hash = NEW.hash
             WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver
@@ -54,9 +54,11 @@ _ANSWER = """
             WHERE book = NEW.reply_book AND sender = NEW.reply_sender AND receiver = NEW.reply_receiver
             AND seq = NEW.reply_was AND hash = NEW.reply_was_hash;
         SELECT RAISE(ABORT, 'moved') WHERE changes() = 0;
+        UPDATE OR REPLACE reply SET seq = NEW.seq, digest = NEW.hash, reply = NEW.reply, at = NEW.at
+            WHERE chain = {chain} AND seq = NEW.instead_of;
         INSERT OR REPLACE INTO reply (chain, seq, digest, reply, at)
             SELECT id, NEW.seq, NEW.hash, NEW.reply, NEW.at FROM chain
-            WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver;
+            WHERE changes() = 0 AND book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver;
         DELETE FROM reply WHERE NEW.keep IS NOT NULL AND chain = {chain}
             AND seq < (SELECT seq FROM reply WHERE chain = {chain} ORDER BY seq DESC LIMIT 1)
             AND (at < NEW.before OR seq <= ifnull((
@@ -64,9 +66,10 @@ _ANSWER = """
                 ORDER BY seq DESC LIMIT 1 OFFSET ifnull(NEW.keep, 0)), 0));
     END;
     CREATE TEMP TRIGGER answer_audited INSTEAD OF INSERT ON answer WHEN NEW.log IS NOT NULL BEGIN
-        UPDATE log SET "end" = "end" + 1 WHERE name = NEW.log;
+        INSERT INTO record (log, position, data)
+            SELECT id, "end" + NEW.nth, NEW.entry FROM log WHERE name = NEW.log;
         SELECT RAISE(ABORT, 'new') WHERE changes() = 0;
-        INSERT INTO record SELECT id, "end", NEW.entry FROM log WHERE name = NEW.log;
+        UPDATE log SET "end" = "end" + NEW.nth WHERE NEW.head IS NOT NULL AND name = NEW.log;
         INSERT OR REPLACE INTO value
             SELECT NEW.head_space, NEW.head_key, NEW.head, 0, NULL WHERE NEW.head IS NOT NULL;
     END;
@@ -74,7 +77,8 @@ _ANSWER = """
     "{chain}",
     "(SELECT id FROM chain WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver)",
 )
-_NO_AUDIT = (None,) * 5
+_NO_AUDIT = (None,) * 6
+_ANSWER_COLUMNS = 25
 
 
 def prepare(connection: apsw.Connection) -> None:
@@ -113,7 +117,7 @@ def append(connection: apsw.Connection, log: str, data: bytes) -> int:
         'ON CONFLICT (name) DO UPDATE SET "end" = "end" + 1 RETURNING id, "end"',
         (log,),
     ).get
-    connection.execute("INSERT INTO record VALUES (?, ?, ?)", (number, position, data))
+    connection.execute("INSERT INTO record VALUES (NULL, ?, ?, ?)", (number, position, data))
     return int(position)
 
 
@@ -124,7 +128,7 @@ def append_all(connection: apsw.Connection, log: str, records: Sequence[bytes]) 
         'ON CONFLICT (name) DO UPDATE SET "end" = "end" + ?2 RETURNING id, "end"',
         (log, len(records)),
     ).get
-    rows = [(number, position, data) for position, data in enumerate(records, end - len(records) + 1)]
+    rows = [(None, number, position, data) for position, data in enumerate(records, end - len(records) + 1)]
     for some in _side_by_side(rows):
         connection.execute(_insert("record", some), [*itertools.chain.from_iterable(some)])
 
@@ -183,9 +187,12 @@ def answer_audited(
     entry, and the head of the log. Raises apsw.ConstraintError when a chain is elsewhere, or anything is new; then
     nothing was done.
     """
-    rows = [(*_changes(op), log, entry, None, None, None) for op, entry in zip(answers, entries, strict=True)]
-    rows[-1] = (*rows[-1][:-3], head.space, head.key, head.value)
-    connection.execute(_insert("answer", rows), [*itertools.chain.from_iterable(rows)])
+    values: list[Any] = []
+    for nth, op in enumerate(answers, 1):
+        values += _changes(op)
+        values += (log, nth, entries[nth - 1], None, None, None)
+    values[-3:] = head.space, head.key, head.value
+    connection.execute(_insert_statement("answer", _ANSWER_COLUMNS, len(answers)), values)
 
 
 def _answer_all(connection: apsw.Connection, operations: Sequence[Answer], now: float) -> None:
@@ -204,12 +211,14 @@ def _answer(connection: apsw.Connection, op: Answer, now: float) -> None:
 
 
 def _changes(op: Answer) -> tuple[Any, ...]:
-    return (*_step(op.calls), *_step(op.replies), op.reply, op.at, op.keep, op.before)
-
-
-def _step(op: Advance) -> tuple[str, str, str, int, bytes, int, bytes]:
-    chain, expected, to = op.chain, op.expected, op.to
-    return chain.book, chain.sender, chain.receiver, expected.seq, expected.hash, to.seq, to.hash
+    calls, replies = op.calls, op.replies
+    chain, was, to = calls.chain, calls.expected, calls.to
+    back, back_was, back_to = replies.chain, replies.expected, replies.to
+    return (
+        *(chain.book, chain.sender, chain.receiver, was.seq, was.hash, to.seq, to.hash),
+        *(back.book, back.sender, back.receiver, back_was.seq, back_was.hash, back_to.seq, back_to.hash),
+        *(op.reply, op.at, op.instead_of, op.keep, op.before),
+    )
 
 
 def _side_by_side(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
