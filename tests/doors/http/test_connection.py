@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from comity.doors.http.asgi import WHOLE_ANSWER
+from comity.doors.http.asgi import WHOLE
 from comity.doors.http.connection import DISCARD_LIMIT, LINGER_SECONDS
 from comity.testing import run_simulated
 from tests.doors.http.wires import GET, PATIENCE, POST, House, code_of
@@ -97,7 +97,7 @@ async def test_a_client_that_goes_away_before_the_head_was_sent_is_not_written_t
 
 def whole(house, body=b"{}", told=None):
     async def work(scope, _receive, _send):
-        written = scope["extensions"][WHOLE_ANSWER]["write"](200, b"application/json", body)
+        written = scope["extensions"][WHOLE]["write"](200, b"application/json", body)
         if told is not None:
             told.append(written)
 

@@ -132,9 +132,9 @@ class _HotPaths:
         self._sockets = sockets
         self._others = others
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         paths = self._http if scope["type"] == "http" else self._sockets
-        await paths.get(scope.get("path", ""), self._others)(scope, receive, send)
+        return paths.get(scope.get("path", ""), self._others)(scope, receive, send)
 
 
 class RoomRoute(Endpoint):

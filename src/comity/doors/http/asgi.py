@@ -16,11 +16,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"
-WHOLE_ANSWER = "comity.http.whole_answer"
-"""An ASGI extension of our own server: one call writes a complete answer, for paths that answer all the time. It
-says False where it cannot, and then the answer is sent as ASGI has it.
+WHOLE = "comity.http.whole"
+"""An ASGI extension of our own server, for paths that answer all the time: `read` gives a body that has come
+completely, `write` writes an answer that is complete. None and False say that it has to be done as ASGI has it.
 """
-_BY_NAME = "comity.headers"
+HEADERS_BY_NAME = "comity.headers"
 _LENGTH_DIGITS = 18  # more are a number that no limit allows
 
 
@@ -30,16 +30,16 @@ class Disconnected(Exception):  # noqa: N818 - an end, not a failure
 
 def header(scope: Scope, name: bytes) -> str | None:
     """The value of a header; None when it is absent. One that comes twice is refused."""
-    headers = scope.get(_BY_NAME)
+    headers = scope.get(HEADERS_BY_NAME)
     if headers is None:  # several are looked up for every request
-        headers = scope[_BY_NAME] = _by_name(scope["headers"])
+        headers = scope[HEADERS_BY_NAME] = by_name(scope["headers"])
     found: bytes | int | None = headers.get(name)
     if isinstance(found, int):
         raise MalformedError(f"the header {name.decode()} comes {found} times; send it once")
     return None if found is None else found.decode("latin-1")
 
 
-def _by_name(headers: Headers) -> dict[bytes, bytes | int]:
+def by_name(headers: Headers) -> dict[bytes, bytes | int]:
     """Each header's value, or how often it comes when that is more than once."""
     found: dict[bytes, bytes | int] = {}
     for name, value in headers:
@@ -58,6 +58,12 @@ def refuse_announced(scope: Scope, limit: int) -> None:
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole body, refused as soon as it is known to be too large."""
     refuse_announced(scope, limit)
+    offered = scope.get("extensions", {}).get(WHOLE)
+    whole: bytes | None = None if offered is None else offered["read"](limit)
+    return whole if whole is not None else await _read_parts(receive, limit)
+
+
+async def _read_parts(receive: Receive, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
@@ -93,7 +99,7 @@ async def answer(
 
 async def answer_at_once(scope: Scope, send: Send, body: bytes) -> None:
     """A complete answer in JSON, by the shortest way that the server offers."""
-    offered = scope.get("extensions", {}).get(WHOLE_ANSWER)
+    offered = scope.get("extensions", {}).get(WHOLE)
     if offered is None or not offered["write"](200, JSON, body):
         await answer(send, 200, body)
 

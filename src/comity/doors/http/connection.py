@@ -33,8 +33,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from comity.core.wire import strict_json
-from comity.doors.http.asgi import WHOLE_ANSWER, Scope
+from comity.doors.http.asgi import WHOLE, Scope
 from comity.doors.http.exchange import Exchange
+from comity.doors.http.heads import Head, KnownHeads
 
 BODY_BYTES = 4096
 DISCARD_LIMIT = 1024 * 1024
@@ -87,12 +88,15 @@ class HttpConnection(HttpToolsProtocol):
         limits: Limits,
         refused: Callable[[str], None],
         websockets: Collection[bytes] = (),
+        heads: KnownHeads | None = None,
     ) -> None:
         """`refused` is told the code of each refusal, so that it can be counted. `websockets` are the paths
-        on which a peer may go on in that protocol.
+        on which a peer may go on in that protocol. `heads` are shared by connections of the same limits.
         """
         super().__init__(config, state, {})
         self._websockets = websockets
+        self._heads = heads or KnownHeads()
+        self._unlearned = b""  # begins with the head that the parser is about to read
         self._limits = limits
         self._count = refused
         self._queued: deque[tuple[Exchange, Scope]] = deque()
@@ -138,7 +142,12 @@ class HttpConnection(HttpToolsProtocol):
             return
         only_head = self._phase is not _BODY
         if self._phase is _IDLE:
+            known = self._heads.find(data)
+            if known is not None:
+                self._answer_known(*known)
+                return
             self._enter(_HEAD)
+            self._unlearned = data
         begun, self._chunk = self._begun, len(data)
         try:
             self.parser.feed_data(data)
@@ -176,32 +185,48 @@ class HttpConnection(HttpToolsProtocol):
         self.scope = {"method": method, "headers": self.headers}  # type: ignore[typeddict-item] # for an upgrade
         if not (parser.should_upgrade() and self._should_upgrade()):
             exchange = Exchange(self, method, keep_alive=version != "1.0" and parser.should_keep_alive())
-            self._begin(exchange, self._scope(method, version, exchange))
+            head = Head(self._said(method, version), self.headers)
+            if self._unlearned and exchange.keep_alive:
+                self._heads.learn(self._unlearned, head)
+            self._begin(exchange, head)
+        self._unlearned = b""
         self._discarded = 0
         self._enter(_BODY)
 
-    def _scope(self, method: str, version: str, exchange: Exchange) -> Scope:
+    def _said(self, method: str, version: str) -> Scope:
+        """What the first line says."""
         target = httptools.parse_url(self.url)
         path = target.path.decode("ascii")
         return {
             "type": "http",
             "asgi": _ASGI,
             "http_version": version,
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
             "root_path": "",
             "method": method,
             "path": unquote(path) if "%" in path else path,
             "raw_path": target.path,
             "query_string": target.query or b"",
-            "headers": self.headers,
-            "state": {},
-            "extensions": {WHOLE_ANSWER: {"write": exchange.answer_whole}},
         }
 
-    def _begin(self, exchange: Exchange, scope: Scope) -> None:
+    def _answer_known(self, head: Head, body: bytes) -> None:
+        """A whole request whose head the parser has read before, perhaps on another connection."""
+        self._begun += 1
+        self._discarded = 0
+        self._enter(_IDLE)
+        self.expect_100_continue = False
+        exchange = Exchange(self, head.scope["method"], keep_alive=True)
+        exchange.take_last(body)
+        self._begin(exchange, head)
+
+    def _begin(self, exchange: Exchange, head: Head) -> None:
         """At once, or after those that were asked for before it."""
+        scope = head.scope
+        scope["headers"] = head.headers
+        scope["server"] = self.server
+        scope["client"] = self.client
+        scope["scheme"] = self.scheme
+        scope["state"] = {}
+        scope["extensions"] = {WHOLE: {"read": exchange.read_whole, "write": exchange.answer_whole}}
         answering = self.cycle is not None and not self.cycle.response_complete
         self.cycle = exchange
         if answering:
@@ -222,7 +247,8 @@ class HttpConnection(HttpToolsProtocol):
             self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
-        super().on_message_complete()
+        if not (self.parser.should_upgrade() and self._should_upgrade()) and not self.cycle.response_complete:
+            self.cycle.take_last()
         self._enter(_IDLE)
 
     def on_response_complete(self) -> None:

@@ -1,7 +1,7 @@
 """One request and its answer: uvicorn's, made lighter for the many small ones that a node answers.
 
-An exchange does not hold the scope it is answered in, because the scope names its `answer_whole`: two that held each
-other would be left to the garbage collector, request after request.
+An exchange does not hold the scope it is answered in, because the scope names its `read_whole` and `answer_whole`: two
+that held each other would be left to the garbage collector, request after request.
 """
 
 import asyncio
@@ -48,6 +48,13 @@ class Exchange(RequestResponseCycle):
         self.message_event.set()
         return len(self.body)
 
+    def take_last(self, part: bytes = b"") -> None:
+        """The end of the body."""
+        if part:
+            self.take(part)
+        self.more_body = False
+        self.message_event.set()
+
     async def run(self, app: App, scope: Scope, running: set[asyncio.Task[None]]) -> None:
         """Until the application has answered; a fault of its own is for the log, the peer hears 500."""
         try:
@@ -62,6 +69,21 @@ class Exchange(RequestResponseCycle):
         finally:
             self.on_response = _nobody
             running.discard(asyncio.current_task())
+
+    def read_whole(self, limit: int) -> bytes | None:
+        """The body, if all of it is here and none was read. None where it has to be received as any other."""
+        body = self.body
+        if (
+            self.more_body
+            or not isinstance(body, bytes)
+            or len(body) > limit
+            or self.waiting_for_100_continue
+        ):
+            return None
+        self.body = bytearray()
+        self.message_event.clear()
+        self.flow.resume_reading()
+        return body
 
     def answer_whole(self, status: int, content_type: bytes, body: bytes) -> bool:
         """An answer that is complete, written at once. False where it has to be sent as any other."""

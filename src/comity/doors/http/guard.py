@@ -9,7 +9,7 @@
 """
 
 import ipaddress
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from functools import lru_cache
 from typing import Protocol
 
@@ -67,20 +67,20 @@ class Guard:
         self._visitors = visitors
         self._origins = {origin.lower().rstrip("/") for origin in origins}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        try:
-            self._check(scope)
-        except ComityError as refusal:
-            self._refused(refusal.code)
-            if scope["type"] == "websocket":
-                await send({"type": "websocket.close", "code": 1008})
-                return
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] != "lifespan":
+            try:
+                self._check(scope)
+            except ComityError as refusal:
+                return self._refuse(scope, send, refusal)
+        return self._app(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: ComityError) -> None:
+        self._refused(refusal.code)
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
             await answer_error(send, refusal, self._challenge(scope, refusal))
-            return
-        await self._app(scope, receive, send)
 
     def _check(self, scope: Scope) -> None:
         wait = self._wait_of(peer_of(scope))

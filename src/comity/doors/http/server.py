@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 from comity.core.errors import ConfigError
 from comity.doors.http.asgi import App
 from comity.doors.http.connection import HttpConnection, Limits
+from comity.doors.http.heads import KnownHeads
 from comity.doors.http.websocket import WebSocketConnection
 
 try:
@@ -64,6 +65,7 @@ class HttpServer:
         paths of WebSockets.
         """
         paths = frozenset(path.encode() for path in websockets)
+        heads = KnownHeads()
         config = uvicorn.Config(
             app,
             http=HttpConnection,
@@ -81,7 +83,7 @@ class HttpServer:
         self._tell_date()
         tls = tls_context(self._cert, self._key)
         self._listening = await asyncio.get_running_loop().create_server(
-            lambda: HttpConnection(config, self._state, self._limits, refused, paths),
+            lambda: HttpConnection(config, self._state, self._limits, refused, paths, heads),
             sock=self._socket,
             backlog=BACKLOG,
             ssl=tls,
