@@ -108,9 +108,10 @@ def _one_by_one(folder: Path) -> Iterator[Callable[[], None]]:
         connection.execute("BEGIN IMMEDIATE")
         (entry,) = trail.link((DRAFT,))
         writes.append(connection, trail.log, entry)
-        writes.apply(connection, Put(space=HEADS, key=CHAIN, value=trail.sealed_head(now)), now)
+        sealed = trail.sealed_head(now)
+        writes.apply(connection, Put(space=HEADS, key=CHAIN, value=sealed), now)
         connection.execute("COMMIT")
-        trail.publish()
+        trail.publish(sealed)
 
     try:
         yield append

@@ -19,11 +19,13 @@ class Disk:
         self.begun = threading.Event()
         self.let_go = threading.Event()
         self.batches = []
+        self.given = []
 
-    def write(self, batch):
+    def write(self, batch, ready):
         self.begun.set()
         assert self.let_go.wait(PATIENCE)
         self.batches.append(len(batch))
+        self.given.append(ready)
         return [(len(self.batches),)] * len(batch)
 
     async def busy(self):
@@ -106,3 +108,62 @@ def test_a_loop_that_was_closed_does_not_hold_up_the_next_one(disk):
         await commits.close()
 
     asyncio.run(go_on(asyncio.run(leave_behind())))
+
+
+async def test_a_batch_is_made_ready_by_the_loop_and_never_while_another_one_is_written(disk):
+    here, prepared_by = threading.get_ident(), []
+
+    def prepare(batch):
+        prepared_by.append(threading.get_ident())
+        return f"ready for {len(batch)}"
+
+    commits = GroupCommit(disk.write, name="test", prepare=prepare)
+    first = commits.submit([PUT], [])
+    await disk.busy()
+    assert prepared_by == [here]
+    others = [commits.submit([PUT], []) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    assert len(prepared_by) == 1
+    disk.let_go.set()
+    await asyncio.wait_for(asyncio.gather(first, *others), PATIENCE)
+    await commits.close()
+    assert disk.given == ["ready for 1", "ready for 2"]
+    assert set(prepared_by) == {here}
+
+
+async def test_nothing_is_made_ready_by_another_loop_meanwhile(disk):
+    commits = GroupCommit(disk.write, name="test", prepare=len)
+    first = commits.submit([PUT], [])
+    await disk.busy()
+
+    async def elsewhere():
+        return await commits.submit([PUT], [])
+
+    other = asyncio.create_task(asyncio.to_thread(asyncio.run, elsewhere()))
+    while commits._handed < 2:  # noqa: ASYNC110 - another thread sets it
+        await asyncio.sleep(0.001)
+    disk.let_go.set()
+    assert await asyncio.wait_for(asyncio.gather(first, other), PATIENCE) == [(1,), (2,)]
+    assert disk.given == [1, None]
+    await commits.close()
+
+
+async def test_a_fault_while_a_batch_is_made_ready_costs_nobody_his_transaction(disk, caplog):
+    def prepare(_batch):
+        raise KeyError("a fault of ours")
+
+    disk.let_go.set()
+    commits = GroupCommit(disk.write, name="test", prepare=prepare)
+    assert await asyncio.wait_for(commits.submit([PUT], []), PATIENCE) == (1,)
+    assert disk.given == [None]
+    assert "could not be made ready" in caplog.text
+    await commits.close()
+
+
+async def test_what_comes_afterwards_waits_until_the_callers_are_being_told(disk):
+    told, afterwards = [], []
+    disk.let_go.set()
+    commits = GroupCommit(disk.write, name="test", afterwards=lambda: afterwards.append(list(disk.batches)))
+    told.append(await asyncio.wait_for(commits.submit([PUT], []), PATIENCE))
+    await commits.close()
+    assert afterwards == [[1]]

@@ -137,12 +137,11 @@ class AuditTrail:
     def __init__(self, chain: str, key: SigningKey, head_file: HeadFile | None = None) -> None:
         self.chain = chain
         self.log = log_of(chain)
-        self.moved = False
         self._key = key
         self._head_file = head_file
         self._position = 0
         self._hash: str | None = None
-        self._sealed = b""
+        self._published = b""
 
     def resume(self, stored: StoredChain, now: float, *, adopt: bool = False) -> None:
         """Go on where the store ends, if it ends where it was left.
@@ -156,7 +155,7 @@ class AuditTrail:
         if not adopt:
             self._compare_with_stored_head(stored)
             self._compare_with_head_file(stored)
-        self.sealed_head(now)
+        self._published = self.sealed_head(now)
         self._publish_for_good()
 
     def link(self, drafts: Sequence[AuditDraft]) -> list[bytes]:
@@ -166,7 +165,6 @@ class AuditTrail:
             self._position += 1
             entry, self._hash = audit.chained(draft, position=self._position, previous_hash=self._hash)
             entries.append(entry)
-        self.moved = True
         return entries
 
     def mark(self) -> tuple[int, str | None]:
@@ -175,7 +173,6 @@ class AuditTrail:
     def go_back(self, mark: tuple[int, str | None]) -> None:
         """Forget what was linked since `mark`: its commit did not happen."""
         self._position, self._hash = mark
-        self.moved = False
 
     def sealed_head(self, now: float) -> bytes:
         head = AuditHead(
@@ -184,32 +181,31 @@ class AuditTrail:
             entry_hash=self._hash or "",
             at=audit.timestamp(now),
         )
-        self._sealed = sign_head(head, self._key)
-        return self._sealed
+        return sign_head(head, self._key)
 
-    def publish(self) -> None:
-        """Keep the sealed head outside, now that its commit is durable.
+    def publish(self, sealed: bytes) -> None:
+        """Keep a sealed head outside, now that its commit is durable.
 
         What is committed stays committed: a head that cannot be written lags behind, and the log says so.
         """
-        self.moved = False
+        self._published = sealed
         if self._head_file is not None:
             try:
-                self._head_file.write(self._sealed)
+                self._head_file.write(sealed)
             except OSError as reason:
                 log.error("the audit head cannot be kept in %s: %s", self._head_file.path, reason)  # noqa: TRY400 - a sentence, no fault of ours
 
     def close(self) -> None:
         if self._head_file is not None:
-            if self._sealed:
+            if self._published:
                 self._publish_for_good()
             self._head_file.close()
             self._head_file = None
 
     def _publish_for_good(self) -> None:
         if self._head_file is not None:
-            self._head_file.write(self._sealed)
-            self._head_file.write(self._sealed)
+            self._head_file.write(self._published)
+            self._head_file.write(self._published)
             self._head_file.sync()
 
     def _compare_with_stored_head(self, stored: StoredChain) -> None:

@@ -4,6 +4,9 @@ Transactions submitted during one turn of the event loop are handed over togethe
 is being made durable, and until its callers were told and the loop has gone round once more, the next
 gathers. So a lone caller never waits for company, and sixty-four callers share one sync. A caller hears
 of its transaction only after its batch is durable.
+
+Two threads that run Python at the same time only wait for each other. So what can be made ready for a batch is made
+ready on the loop's thread, while the other one sleeps, and little more than the writing itself is left to that one.
 """
 
 import asyncio
@@ -63,7 +66,9 @@ class Work:
             self.future.set_result(outcome)
 
 
-WriteBatch = Callable[[Sequence[Work]], Sequence[Outcome]]
+Prepare = Callable[[Sequence[Work]], Any]
+WriteBatch = Callable[[Sequence[Work], Any], Sequence[Outcome]]
+"""Is given the batch and what was made ready for it, if anything was."""
 
 
 class GroupCommit:
@@ -74,19 +79,23 @@ class GroupCommit:
         write: WriteBatch,
         *,
         name: str,
+        prepare: Prepare = lambda _batch: None,
         afterwards: Callable[[], None] = lambda: None,
         backlog: int = BACKLOG,
     ) -> None:
-        """`afterwards` runs on the thread once the callers of a batch are being told."""
+        """`prepare` runs on the loop's thread and never while a batch is written; what it returns is given to
+        `write`. `afterwards` runs on the writing thread once the callers of a batch are being told.
+        """
         self._write = write
+        self._prepare = prepare
         self._afterwards = afterwards
+        self._handed = self._written = 0
         self._backlog = backlog
         self._waiting = 0
         self._gathered: list[Work] = []
         self._busy_for: asyncio.AbstractEventLoop | None = None
         self._closed = False
-        self._handed_over: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, list[Work]] | None]
-        self._handed_over = queue.SimpleQueue()
+        self._handed_over: queue.SimpleQueue[_HandedOver | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -121,24 +130,36 @@ class GroupCommit:
         self._busy_for = None
         if self._gathered:
             self._busy_for = loop
-            self._handed_over.put((loop, self._gathered))
-            self._gathered = []
+            batches, self._gathered = _batches(self._gathered), []
+            ready = self._ready(batches[0]) if len(batches) == 1 else None
+            self._handed += 1
+            self._handed_over.put((loop, batches, ready))
+
+    def _ready(self, batch: Sequence[Work]) -> Any:
+        if self._handed != self._written:  # for another loop
+            return None
+        try:
+            return self._prepare(batch)
+        except Exception:
+            log.exception("a batch of %d transactions could not be made ready", len(batch))
+            return None
 
     def _run(self) -> None:
         while (handed_over := self._handed_over.get()) is not None:
-            loop, works = handed_over
-            batches = _batches(works)
+            loop, batches, ready = handed_over
             for batch in batches:
-                outcomes = self._outcomes(batch)
+                outcomes = self._outcomes(batch, ready)
+                last = batch is batches[-1]
+                self._written += last
                 # The loop may be closed under us when the process is being torn down.
                 with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(self._tell, batch, outcomes, batch is batches[-1])
+                    loop.call_soon_threadsafe(self._tell, batch, outcomes, last)
                 self._afterwards()
 
-    def _outcomes(self, batch: Sequence[Work]) -> Sequence[Outcome]:
+    def _outcomes(self, batch: Sequence[Work], ready: Any) -> Sequence[Outcome]:
         """Whatever goes wrong, every caller hears of it and the thread goes on."""
         try:
-            return self._write(batch)
+            return self._write(batch, ready)
         except Exception as fault:
             log.exception("a batch of %d transactions failed", len(batch))
             refusal = StoreError("the store failed on this batch; its log says why, ask it what it holds")
@@ -154,6 +175,9 @@ class GroupCommit:
         ):  # who was told, and what came in meanwhile, has its turn first: batches cost more than calls
             loop = asyncio.get_running_loop()
             loop.call_soon(loop.call_soon, self._hand_over, loop)
+
+
+_HandedOver = tuple[asyncio.AbstractEventLoop, list[list[Work]], Any]
 
 
 def _batches(works: list[Work]) -> list[list[Work]]:

@@ -146,11 +146,12 @@ class MemoryStore:
         works, self._gathered = self._gathered, []
         if not works:
             return
+        before = self._trail.mark() if self._trail is not None else None
         outcomes = [self._run(work) for work in works]
-        if self._trail is not None and self._trail.moved:
-            key = (HEADS, self._trail.chain)
-            self._disk.values[key] = Versioned(self._trail.sealed_head(self._clock.now()), 0)
-            self._trail.publish()
+        if self._trail is not None and self._trail.mark() != before:
+            sealed = self._trail.sealed_head(self._clock.now())
+            self._disk.values[HEADS, self._trail.chain] = Versioned(sealed, 0)
+            self._trail.publish(sealed)
         self._unacknowledged.extend(works)
         asyncio.get_running_loop().call_soon(self._acknowledge, works, outcomes)
 

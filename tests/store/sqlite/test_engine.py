@@ -21,6 +21,7 @@ from comity.store.audit_trail import read_head_file
 from comity.store.operations import Advance, Append, ChainKey, Put, PutBlob, StoreConflict, Tip
 from comity.store.sqlite import SqliteStore, schema, writes
 from comity.store.sqlite.connection import load_checksums
+from tests.store.chain_steps import answer
 from tests.store.samples import KEY, draft, trail_at
 
 
@@ -169,7 +170,9 @@ async def test_callers_of_one_turn_share_commits(path, clock, monkeypatch):
     store = await SqliteStore.open(path, clock)
     batches = []
     write = store._write
-    monkeypatch.setattr(store._commits, "_write", lambda batch: batches.append(len(batch)) or write(batch))
+    monkeypatch.setattr(
+        store._commits, "_write", lambda batch, ready: batches.append(len(batch)) or write(batch, ready)
+    )
     await asyncio.gather(*(store.commit(Append(log="l", data=b"x")) for _ in range(600)))
     assert batches == [256, 256, 88]
     assert max(batches) == group_commit.BATCH_OPERATIONS
@@ -312,6 +315,45 @@ async def test_the_head_outside_is_never_ahead_of_a_batch_that_was_not_written(
     assert (await verified(path, clock)).ok
 
 
+async def test_a_batch_that_was_made_ready_and_not_written_leaves_the_trail_where_it_was(
+    path, clock, tmp_path, monkeypatch
+):
+    trail = trail_at(tmp_path)
+    store = await SqliteStore.open(path, clock, trail)
+    await store.commit(answer(1), audit=[draft()])
+    await store.commit(answer(2), audit=[draft()])
+
+    def full(*_arguments):
+        raise apsw.FullError("full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "_answer", full)
+        with pytest.raises(StoreFullError):
+            await store.commit(answer(3), audit=[draft()])
+    assert trail.mark()[0] == 2
+    await store.commit(answer(3), audit=[draft()])
+    await store.close()
+    assert read_head_file(tmp_path / "audit" / "main.head", KEY.vacant_id.public).position == 3
+    assert (await verified(path, clock)).ok
+
+
+async def test_a_store_that_is_closed_after_a_failure_opens_again(path, clock, tmp_path, monkeypatch):
+    store = await SqliteStore.open(path, clock, trail_at(tmp_path))
+    await store.commit(Append(log="l", data=b"x"), audit=[draft()])
+
+    def full(*_arguments):
+        raise apsw.FullError("full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(writes, "keep_head", full)
+        with pytest.raises(StoreFullError):
+            await store.commit(Append(log="l", data=b"y"), audit=[draft()])
+    await store.close()
+    again = await SqliteStore.open(path, clock, trail_at(tmp_path))
+    assert await again.end("audit:main") == 1
+    await again.close()
+
+
 async def test_the_head_outside_is_kept_soon_after_the_callers_were_told(path, clock, tmp_path):
     store = await SqliteStore.open(path, clock, trail_at(tmp_path))
     await store.commit(Append(log="l", data=b"x"), audit=[draft()])
@@ -323,7 +365,7 @@ async def test_the_head_outside_is_kept_soon_after_the_callers_were_told(path, c
 async def test_a_fault_in_the_writer_is_told_and_the_next_batch_is_written(path, clock, monkeypatch, caplog):
     store = await SqliteStore.open(path, clock)
 
-    def fail(_batch) -> None:
+    def fail(_batch, _prepared) -> None:
         raise KeyError("a fault of ours")
 
     with monkeypatch.context() as broken:

@@ -3,7 +3,7 @@
 A checkpoint copies pages and syncs twice; done by the writer it would keep every caller waiting for tens of
 milliseconds, several times a second under load. So it is done on a thread and a connection of its own each time the
 journal has grown by `SOME_PAGES`. The journal can only begin again when all of it has been carried over, and a busy
-writer is always a little ahead: at `MOST_PAGES` it carries the little that is left over itself.
+writer is always a little ahead: every `MOST_PAGES` it carries the little that is left over itself.
 """
 
 import logging
@@ -24,13 +24,14 @@ class Checkpoints:
     """Watches over the journal of `writer` until it is closed."""
 
     def __init__(self, path: Path, writer: apsw.Connection) -> None:
+        writer.wal_autocheckpoint(0)  # this is what we are here for
+        self._writer = writer
         self._connection = open_checkpointer(path)
-        self._carried = 0
+        self._begun = self._carried = self._pages()
         self._due = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="comity-checkpoint", daemon=True)
         self._thread.start()
-        writer.set_wal_hook(self._committed)
 
     def close(self) -> None:
         self._closed = True
@@ -38,15 +39,20 @@ class Checkpoints:
         self._thread.join()
         self._connection.close()
 
-    def _committed(self, writer: apsw.Connection, _name: str, pages: int) -> int:
-        if pages < self._carried:  # the journal began again
-            self._carried = 0
-        if pages >= MOST_PAGES:
-            _carry_over(writer)
+    def look(self) -> None:
+        """On the writer's thread, after a commit."""
+        pages = self._pages()
+        if pages - self._begun >= MOST_PAGES:
+            self._begun = self._carried = pages
+            _carry_over(self._writer)
         elif pages - self._carried >= SOME_PAGES:
             self._carried = pages
             self._due.set()
-        return apsw.SQLITE_OK
+
+    def _pages(self) -> int:
+        """How many were ever written to the journal by this connection."""
+        written, _ = self._writer.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)
+        return written
 
     def _run(self) -> None:
         while True:

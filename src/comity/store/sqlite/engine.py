@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -69,7 +69,10 @@ class SqliteStore(SqliteReader):
                 trail.resume(_TrailView(self._writer), clock.now(), adopt=adopt)
             self._checkpoints = Checkpoints(path, self._writer)
             undone.pop_all()
-        self._commits = GroupCommit(self._write, name="comity-write", afterwards=self._publish)
+        self._unpublished: bytes | None = None
+        self._commits = GroupCommit(
+            self._write, name="comity-write", prepare=self._prepare, afterwards=self._settle
+        )
 
     @classmethod
     async def open(
@@ -98,41 +101,9 @@ class SqliteStore(SqliteReader):
         if self._trail is not None:
             self._trail.close()
 
-    def _write(self, batch: Sequence[Work]) -> Sequence[Outcome]:
-        """On the writer thread: every transaction of the batch, then one durable commit."""
-        if self._broken is not None:
-            return [self._broken] * len(batch)
-        mark = self._trail.mark() if self._trail is not None else None
-        try:
-            return self._write_durably(batch)
-        except (apsw.Error, StoreError) as reason:
-            refusal = reason if isinstance(reason, StoreError) else translate(reason, self.path)
-            self._undo(mark)
-            if isinstance(refusal, StoreCorruptError):
-                self._broken = refusal
-            return [refusal] * len(batch)
-        except BaseException:
-            self._undo(mark)
-            raise
-
-    def _write_durably(self, batch: Sequence[Work]) -> Sequence[Outcome]:
-        now = self._clock.now()
-        outcomes = self._answer(batch, now)
-        if outcomes is None:
-            outcomes = self._run_together(batch, now) or self._run_apart(batch, now)
-            if self._trail is not None and self._trail.moved:
-                writes.keep_head(self._writer, self._head(self._trail, now))
-            self._purge(now)
-            self._writer.execute("COMMIT")
-        return outcomes
-
-    def _publish(self) -> None:
-        if self._trail is not None and self._trail.moved:
-            self._trail.publish()
-
-    def _answer(self, batch: Sequence[Work], now: float) -> Sequence[Outcome] | None:
-        """A batch of nothing but answers, of pairs that are known, in one statement: what most batches of a busy
-        node are. None for any other, and nothing was done.
+    def _prepare(self, batch: Sequence[Work]) -> "_Prepared | None":
+        """A batch of nothing but answers, as one statement: what most batches of a busy node are. On the loop's
+        thread, while the writer sleeps.
         """
         trail = self._trail
         if trail is None or len(batch) > ANSWERS_AT_ONCE or self._purge_is_due():
@@ -147,22 +118,74 @@ class SqliteStore(SqliteReader):
             answers.append(answer)
             drafts.append(work.audit[0])
         mark = trail.mark()
-        entries = trail.link(drafts)
         try:
-            writes.answer_audited(self._writer, answers, trail.log, entries, self._head(trail, now))
-        except _REFUSALS:
+            entries = trail.link(drafts)
+            head = trail.sealed_head(self._clock.now())
+            answered = writes.answers_audited(answers, trail.log, entries, _kept_head(trail, head))
+        except BaseException:
+            trail.go_back(mark)
+            raise
+        return _Prepared(answered, head, mark)
+
+    def _write(self, batch: Sequence[Work], prepared: "_Prepared | None") -> Sequence[Outcome]:
+        """On the writer thread: every transaction of the batch, then one durable commit."""
+        mark = prepared.mark if prepared is not None else self._mark()
+        if self._broken is not None:
             self._undo(mark)
+            return [self._broken] * len(batch)
+        try:
+            return self._answer(batch, prepared) or self._write_durably(batch)
+        except (apsw.Error, StoreError) as reason:
+            refusal = reason if isinstance(reason, StoreError) else translate(reason, self.path)
+            self._undo(mark)
+            if isinstance(refusal, StoreCorruptError):
+                self._broken = refusal
+            return [refusal] * len(batch)
+        except BaseException:
+            self._undo(mark)
+            raise
+
+    def _answer(self, batch: Sequence[Work], prepared: "_Prepared | None") -> Sequence[Outcome] | None:
+        """What was made ready. None where nothing was, or where a chain is elsewhere or anything is new: then
+        nothing was done.
+        """
+        if prepared is None:
             return None
+        try:
+            self._writer.execute(*prepared.answered)
+        except _REFUSALS:
+            self._undo(prepared.mark)
+            return None
+        self._unpublished = prepared.head
         return [(None,)] * len(batch)
 
-    def _head(self, trail: AuditTrail, now: float) -> Put:
-        return Put(space=HEADS, key=trail.chain, value=trail.sealed_head(now))
+    def _write_durably(self, batch: Sequence[Work]) -> Sequence[Outcome]:
+        now, mark = self._clock.now(), self._mark()
+        outcomes = self._run_together(batch, now) or self._run_apart(batch, now)
+        head = None
+        if self._trail is not None and self._trail.mark() != mark:
+            head = self._trail.sealed_head(now)
+            writes.keep_head(self._writer, _kept_head(self._trail, head))
+        self._purge(now)
+        self._writer.execute("COMMIT")
+        self._unpublished = head
+        return outcomes
+
+    def _settle(self) -> None:
+        """On the writer thread, when callers have been told."""
+        if self._trail is not None and self._unpublished is not None:
+            self._trail.publish(self._unpublished)
+            self._unpublished = None
+        self._checkpoints.look()
+
+    def _mark(self) -> "_Mark | None":
+        return self._trail.mark() if self._trail is not None else None
 
     def _run_together(self, batch: Sequence[Work], now: float) -> Sequence[Outcome] | None:
         """All of them without a look back, which is how nearly every batch goes. None: one was refused, and
         nothing was done.
         """
-        mark = self._trail.mark() if self._trail is not None else None
+        mark = self._mark()
         self._writer.execute("BEGIN IMMEDIATE")
         try:
             outcomes = writes.apply_together(self._writer, (work.operations for work in batch), now)
@@ -206,7 +229,7 @@ class SqliteStore(SqliteReader):
         self._writer.execute("ROLLBACK TO work")
         self._writer.execute("RELEASE work")
 
-    def _undo(self, mark: tuple[int, str | None] | None) -> None:
+    def _undo(self, mark: "_Mark | None") -> None:
         if self._trail is not None and mark is not None:
             self._trail.go_back(mark)
         with contextlib.suppress(apsw.Error):
@@ -220,6 +243,21 @@ class SqliteStore(SqliteReader):
         if self._purge_is_due():
             self._purged_at = self._clock.monotonic()
             writes.purge_expired(self._writer, now)
+
+
+_Mark = tuple[int, str | None]
+
+
+class _Prepared(NamedTuple):
+    """A statement with its values; the head of the audit trail that goes with it; where the trail stood before."""
+
+    answered: tuple[str, list[Any]]
+    head: bytes
+    mark: _Mark
+
+
+def _kept_head(trail: AuditTrail, head: bytes) -> Put:
+    return Put(space=HEADS, key=trail.chain, value=head)
 
 
 class _TrailView:

@@ -180,11 +180,11 @@ def _keep_reply(connection: apsw.Connection, op: KeepReply, _now: float) -> None
         connection.execute(insert, values)
 
 
-def answer_audited(
-    connection: apsw.Connection, answers: Sequence[Answer], log: str, entries: Sequence[bytes], head: Put
-) -> None:
-    """A whole batch in one statement, which is a commit of its own: nothing but answers, each with its audit
-    entry, and the head of the log. Raises apsw.ConstraintError when a chain is elsewhere, or anything is new; then
+def answers_audited(
+    answers: Sequence[Answer], log: str, entries: Sequence[bytes], head: Put
+) -> tuple[str, list[Any]]:
+    """A whole batch as one statement, which is a commit of its own: nothing but answers, each with its audit entry,
+    and the head of the log. To run it raises apsw.ConstraintError when a chain is elsewhere, or anything is new; then
     nothing was done.
     """
     values: list[Any] = []
@@ -192,7 +192,7 @@ def answer_audited(
         values += _changes(op)
         values += (log, nth, entries[nth - 1], None, None, None)
     values[-3:] = head.space, head.key, head.value
-    connection.execute(_insert_statement("answer", _ANSWER_COLUMNS, len(answers)), values)
+    return _insert_statement("answer", _ANSWER_COLUMNS, len(answers)), values
 
 
 def _answer_all(connection: apsw.Connection, operations: Sequence[Answer], now: float) -> None:
