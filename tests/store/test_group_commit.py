@@ -160,6 +160,18 @@ async def test_a_fault_while_a_batch_is_made_ready_costs_nobody_his_transaction(
     await commits.close()
 
 
+async def test_a_fault_afterwards_is_for_the_log_and_the_next_one_is_written(disk, caplog):
+    def fail():
+        raise MemoryError("no room")
+
+    disk.let_go.set()
+    commits = GroupCommit(disk.write, name="test", afterwards=fail)
+    for number in (1, 2, 3):
+        assert await asyncio.wait_for(commits.submit([PUT], []), PATIENCE) == (number,)
+    assert "no room" in caplog.text
+    await commits.close()
+
+
 async def test_what_comes_afterwards_waits_until_the_callers_are_being_told(disk):
     told, afterwards = [], []
     disk.let_go.set()

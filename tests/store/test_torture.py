@@ -13,6 +13,7 @@ from comity.store.audit_log import verify_chain
 from comity.store.operations import ChainKey, Tip
 from comity.store.sqlite import SqliteStore
 from tests.store.samples import KEY, WallClock, trail_at
+from tests.store.torture_writer import KEPT
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = int(os.environ.get("COMITY_TORTURE_ROUNDS", "25"))
@@ -71,10 +72,10 @@ async def whole(store: SqliteStore, chain: ChainKey, tip: Tip, kind: str) -> boo
         value = await store.get("torture", chain.sender)
         at = await store.end(f"torture:{chain.sender}")
         return int(value.value if value else b"0") == tip.seq == at
-    kept = await store.reply(chain, tip.seq)
-    beyond = await store.reply(chain, tip.seq + 1)
+    seqs = range(max(1, tip.seq - KEPT), tip.seq + 2)
+    kept = {seq: int(found.reply) for seq in seqs if (found := await store.reply(chain, seq))}
     replied = await store.tip(ChainKey(chain.book, chain.receiver, chain.sender))
-    return replied == tip and beyond is None and (not tip.seq or int(kept.reply) == tip.seq)
+    return replied == tip and kept == {seq: seq for seq in range(max(1, tip.seq - KEPT + 1), tip.seq + 1)}
 
 
 @pytest.mark.torture

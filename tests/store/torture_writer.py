@@ -19,6 +19,10 @@ def hash_of(seq: int) -> bytes:
     return seq.to_bytes(32, "big")
 
 
+KEPT = 8
+"""Answers of each chain; an older one makes room."""
+
+
 def changes(chain: ChainKey, at: Tip, to: Tip) -> tuple[Operation, ...]:
     return (
         Advance(chain=chain, expected=at, to=to),
@@ -31,7 +35,8 @@ def answers(chain: ChainKey, at: Tip, to: Tip) -> tuple[Operation, ...]:
     back = ChainKey(chain.book, chain.receiver, chain.sender)
     reply = Advance(chain=back, expected=at, to=to)
     call = Advance(chain=chain, expected=at, to=to)
-    return (Answer(calls=call, replies=reply, reply=b"%d" % to.seq, at=1.0),)
+    replaced = to.seq - KEPT if to.seq > KEPT else None
+    return (Answer(calls=call, replies=reply, reply=b"%d" % to.seq, at=1.0, instead_of=replaced),)
 
 
 KINDS = {"changes": changes, "answers": answers}

@@ -130,6 +130,7 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool) -> No
     node = Node(loaded.settings, passphrase=passphrase, may_move_port=moves)
     try:
         await node.start()
+        gc.collect()
         gc.freeze()  # what was made by now stays: looking through it again and again would hold up calls
         stopped = asyncio.ensure_future(node.wait_stopped())
         await asyncio.sleep(0)  # its signal handlers are in place before anybody is told

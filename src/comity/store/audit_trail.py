@@ -133,6 +133,10 @@ def read_head_file(path: Path, public: bytes) -> AuditHead | None:
     return max(heads, key=lambda head: head.position)
 
 
+Mark = tuple[int, str | None]
+"""Where a trail stands: the position and the hash of its last entry."""
+
+
 class AuditTrail:
     def __init__(self, chain: str, key: SigningKey, head_file: HeadFile | None = None) -> None:
         self.chain = chain
@@ -162,15 +166,16 @@ class AuditTrail:
         """Give each draft its place; the caller stores the entries in the same commit."""
         entries = []
         for draft in drafts:
-            self._position += 1
-            entry, self._hash = audit.chained(draft, position=self._position, previous_hash=self._hash)
+            position = self._position + 1
+            entry, self._hash = audit.chained(draft, position=position, previous_hash=self._hash)
+            self._position = position
             entries.append(entry)
         return entries
 
-    def mark(self) -> tuple[int, str | None]:
+    def mark(self) -> Mark:
         return self._position, self._hash
 
-    def go_back(self, mark: tuple[int, str | None]) -> None:
+    def go_back(self, mark: Mark) -> None:
         """Forget what was linked since `mark`: its commit did not happen."""
         self._position, self._hash = mark
 

@@ -89,6 +89,7 @@ class GroupCommit:
         self._write = write
         self._prepare = prepare
         self._afterwards = afterwards
+        self._handing_over = threading.Lock()
         self._handed = self._written = 0
         self._backlog = backlog
         self._waiting = 0
@@ -130,13 +131,15 @@ class GroupCommit:
         self._busy_for = None
         if self._gathered:
             self._busy_for = loop
-            batches, self._gathered = _batches(self._gathered), []
-            ready = self._ready(batches[0]) if len(batches) == 1 else None
-            self._handed += 1
-            self._handed_over.put((loop, batches, ready))
+            gathered, self._gathered = self._gathered, []
+            batches = _batches(gathered)
+            with self._handing_over:
+                ready = self._ready(batches[0]) if len(batches) == 1 else None
+                self._handed += 1
+                self._handed_over.put((loop, batches, ready))
 
     def _ready(self, batch: Sequence[Work]) -> Any:
-        if self._handed != self._written:  # for another loop
+        if self._handed != self._written:  # another loop's batch is being written
             return None
         try:
             return self._prepare(batch)
@@ -154,7 +157,13 @@ class GroupCommit:
                 # The loop may be closed under us when the process is being torn down.
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(self._tell, batch, outcomes, last)
-                self._afterwards()
+                self._settle()
+
+    def _settle(self) -> None:
+        try:
+            self._afterwards()
+        except Exception:
+            log.exception("what comes after a batch failed")
 
     def _outcomes(self, batch: Sequence[Work], ready: Any) -> Sequence[Outcome]:
         """Whatever goes wrong, every caller hears of it and the thread goes on."""

@@ -86,13 +86,14 @@ class TestTheVerySameEnvelopeAgain:
         assert len({response.text for response in responses}) == 1
         assert len(runs) == 1
 
-    async def test_beyond_the_kept_window_it_is_a_replay(self, store):
+    @pytest.mark.parametrize("count", [64, 65, 100, 128, 150])
+    async def test_the_last_64_are_kept_and_beyond_them_it_is_a_replay(self, store, count):
         server, caller = Server(store), Caller()
-        envelopes = [caller.next() for _ in range(128)]
-        for envelope in envelopes:
-            await server.reply_to(envelope)
-        assert (await server.post(envelopes[0])).status_code == 409
-        assert (await server.post(envelopes[-64])).status_code == 200
+        envelopes = [caller.next(str(n)) for n in range(count)]
+        replies = [(await server.post(envelope)).json()["result"] for envelope in envelopes]
+        again = [await server.post(envelope) for envelope in envelopes]
+        assert [response.status_code for response in again] == [409] * (count - 64) + [200] * 64
+        assert [response.json()["result"] for response in again[-64:]] == replies[-64:]
 
 
 class TestRefusedByTheChain:

@@ -71,6 +71,40 @@ async def test_a_reader_who_stays_keeps_the_journal_and_loses_nothing(path, monk
     assert len(await _records(path)) == 102
 
 
+async def test_a_journal_that_a_reader_kept_begins_again_soon_after_he_left(path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "SOME_PAGES", 20)
+    monkeypatch.setattr(checkpoints, "MOST_PAGES", 60)
+    store = await SqliteStore.open(path, HandClock())
+    reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs="cksmvfs")
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM record").get == 0
+    await fill(store, 100)
+    reader.execute("COMMIT")
+    reader.close()
+    long = wal(path).stat().st_size
+    await fill(store, 50)
+    assert wal(path).stat().st_size < long + 20 * 4200  # of 250 pages or so
+    await store.close()
+
+
+async def test_what_a_process_that_was_killed_left_is_carried_over_at_the_start(path):
+    store = await SqliteStore.open(path, HandClock())
+    await fill(store, 40)
+    left, copy = path.with_name("left.db"), wal(path).read_bytes()
+    left.write_bytes(path.read_bytes())
+    wal(left).write_bytes(copy)
+    await store.close()
+    again = await SqliteStore.open(left, HandClock())
+    assert left.stat().st_size > 40 * 4096
+    await again.close()
+    assert len(await _records(left)) == 40
+
+
+def test_pages_are_counted_over_the_end_of_the_counter():
+    assert checkpoints._between(2**32 - 5, 7) == 12
+    assert checkpoints._between(-10, 5) == 15
+
+
 async def test_a_checkpoint_that_fails_is_told_and_harms_no_commit(path, monkeypatch, caplog):
     monkeypatch.setattr(checkpoints, "SOME_PAGES", 5)
     store = await SqliteStore.open(path, HandClock())

@@ -5,6 +5,7 @@ import random
 import shutil
 
 import apsw
+import msgspec
 import pytest
 
 from comity.core.errors import (
@@ -352,6 +353,63 @@ async def test_a_store_that_is_closed_after_a_failure_opens_again(path, clock, t
     again = await SqliteStore.open(path, clock, trail_at(tmp_path))
     assert await again.end("audit:main") == 1
     await again.close()
+
+
+@pytest.mark.parametrize("work", [answer(3), Append(log="l", data=b"y")])
+async def test_a_commit_that_fails_at_the_very_end_moves_no_head(path, clock, tmp_path, work):
+    trail = trail_at(tmp_path)
+    store = await SqliteStore.open(path, clock, trail)
+    for seq in (1, 2):
+        await store.commit(answer(seq), audit=[draft()])
+    store._writer.exec_trace = lambda _cursor, sql, _values: sql != "COMMIT" and "answer" not in sql
+    with pytest.raises(StoreError):
+        await store.commit(work, audit=[draft()])
+    store._writer.exec_trace = None
+    assert await store.end("audit:main") == trail.mark()[0] == 2
+    await store.close()
+    assert read_head_file(tmp_path / "audit" / "main.head", KEY.vacant_id.public).position == 2
+    assert (await verified(path, clock)).ok
+
+
+async def test_a_draft_that_cannot_be_linked_moves_the_trail_for_nobody(path, clock, tmp_path):
+    trail = trail_at(tmp_path)
+    store = await SqliteStore.open(path, clock, trail)
+    odd = draft()
+    msgspec.structs.force_setattr(odd, "checks_passed", ("a", 1))
+    works = [
+        store.submit([Append(log="l", data=b"x")], [draft()]),
+        store.submit([Append(log="l", data=b"y")], [draft(), odd]),
+        store.submit([Append(log="l", data=b"z")], [draft()]),
+    ]
+    told = await asyncio.gather(*works, return_exceptions=True)
+    assert [isinstance(outcome, StoreError) for outcome in told] == [False, True, False]
+    assert await store.end("l") == await store.end("audit:main") == trail.mark()[0] == 2
+    await store.close()
+    assert (await verified(path, clock)).ok
+    again = await SqliteStore.open(path, clock, trail_at(tmp_path))
+    await again.close()
+
+
+async def test_a_batch_that_was_made_ready_and_never_handed_over_is_not_in_the_way(path, clock, tmp_path):
+    trail = trail_at(tmp_path)
+    store = await SqliteStore.open(path, clock, trail)
+    await store.commit(answer(1), audit=[draft()])
+    trail.link([draft(), draft()])  # as if somebody had been interrupted
+    await store.commit(answer(2), audit=[draft()])
+    await store.commit(answer(3), audit=[draft()])
+    assert await store.end("audit:main") == trail.mark()[0] == 3
+    await store.close()
+    assert (await verified(path, clock)).ok
+
+
+async def test_what_has_expired_is_cleared_away_however_many_answers_there_are(path, clock, tmp_path):
+    store = await SqliteStore.open(path, clock, trail_at(tmp_path))
+    await store.commit(Put(space="s", key="k", value=b"v", expires_at=clock.time + 1))
+    for seq in range(1, 5):
+        clock.time += 31
+        await store.commit(answer(seq), audit=[draft()])
+    assert store._writer.execute("SELECT count(*) FROM value WHERE space = 's'").get == 0
+    await store.close()
 
 
 async def test_the_head_outside_is_kept_soon_after_the_callers_were_told(path, clock, tmp_path):

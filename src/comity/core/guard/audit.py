@@ -68,6 +68,8 @@ class AuditDraft(Struct, frozen=True, kw_only=True):
             raise InvalidError(
                 "created_at must look like 2026-01-31T08:15:00.000000Z; make it with timestamp()"
             )
+        if not all(isinstance(check, str) for check in self.checks_passed):
+            raise InvalidError("checks_passed must hold the names of checks")
         if self.audit_level not in _LEVELS:
             raise InvalidError("audit_level must be minimal, standard, full or diagnostic")
         # `not (a <= b)` also catches NaN, and a bool is no duration
@@ -299,7 +301,7 @@ def _hash(fields: AuditDraft | AuditEntry, position: int, previous_hash: str | N
 
 
 def _plain(number: float) -> bool:
-    """Whether all who write JSON write it alike: without an exponent."""
+    """Whether both of our encoders write it alike: without an exponent."""
     return type(number) is int or number == 0 or _SMALLEST_PLAIN <= number < _LARGEST_PLAIN
 
 

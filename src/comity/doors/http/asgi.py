@@ -21,7 +21,7 @@ WHOLE = "comity.http.whole"
 completely, `write` writes an answer that is complete. None and False say that it has to be done as ASGI has it.
 """
 HEADERS_BY_NAME = "comity.headers"
-_LENGTH_DIGITS = 18  # more are a number that no limit allows
+LENGTH_DIGITS = 18  # more are a number that no limit allows
 
 
 class Disconnected(Exception):  # noqa: N818 - an end, not a failure
@@ -51,7 +51,7 @@ def by_name(headers: Headers) -> dict[bytes, bytes | int]:
 def refuse_announced(scope: Scope, limit: int) -> None:
     """Refuse a body that says itself that it is too large."""
     announced = header(scope, b"content-length") or ""
-    if announced.isdecimal() and (len(announced) > _LENGTH_DIGITS or int(announced) > limit):
+    if announced.isdecimal() and (len(announced) > LENGTH_DIGITS or int(announced) > limit):
         raise TooLargeError("the body", limit)
 
 

@@ -9,6 +9,7 @@
 - Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed.
 - One connection too many is told so and closed.
 - On the paths named for it a peer may go on as a WebSocket (`websocket`); elsewhere it is answered as ever.
+- A head that was seen before (`heads`) is not parsed again. Each request is an `exchange`, answered in turn.
 
 A refusal is JSON like every other one. While the answer to an earlier request is under way there is
 no place for it: the connection then ends after that answer.
@@ -22,7 +23,7 @@ import asyncio
 import enum
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import httptools
@@ -36,12 +37,12 @@ from comity.core.wire import strict_json
 from comity.doors.http.asgi import WHOLE, Scope
 from comity.doors.http.exchange import Exchange
 from comity.doors.http.heads import Head, KnownHeads
+from comity.doors.http.wire import Wire
 
 BODY_BYTES = 4096
 DISCARD_LIMIT = 1024 * 1024
 LINGER_SECONDS = 2.0
 _LOOKS_PER_PATIENCE = 4
-_HEAD_BEGINS = b"HTTP/1.1 "
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
@@ -95,11 +96,12 @@ class HttpConnection(HttpToolsProtocol):
         """
         super().__init__(config, state, {})
         self._websockets = websockets
-        self._heads = heads or KnownHeads()
-        self._unlearned = b""  # begins with the head that the parser is about to read
+        self._heads = KnownHeads() if heads is None else heads
+        self._unlearned = b""  # where the parser is about to begin
         self._limits = limits
         self._count = refused
         self._queued: deque[tuple[Exchange, Scope]] = deque()
+        self._answered: Exchange | None = None  # the one whose turn it is
         self._phase = _HEAD
         self._since: float | None = None  # when we first saw it in this phase
         self._bytes = 0  # of this head, or of this body since `_since`
@@ -113,7 +115,7 @@ class HttpConnection(HttpToolsProtocol):
         self._lingering: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self.wire = _Courteous(transport, self)
+        self.wire = Wire(transport, self, self.loop)
         super().connection_made(self.wire)
         self._look_later()
         if len(self.connections) > self._limits.connections:
@@ -124,6 +126,7 @@ class HttpConnection(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
+        self._let_go()
 
     @property
     def lingers(self) -> bool:
@@ -142,7 +145,7 @@ class HttpConnection(HttpToolsProtocol):
             return
         only_head = self._phase is not _BODY
         if self._phase is _IDLE:
-            known = self._heads.find(data)
+            known = self._heads.find(data) if self.cycle.keep_alive else None
             if known is not None:
                 self._answer_known(*known)
                 return
@@ -167,7 +170,18 @@ class HttpConnection(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
+        self.transport = self.wire.inner
         super().handle_websocket_upgrade()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Nothing more comes, and nobody is to be kept by us: neither who answers nor what we are made of."""
+        if self._answered is not None and not self._answered.response_complete:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
+        self._queued.clear()
+        self.parser = self.cycle = self._answered = None  # type: ignore[assignment]
+        self.wire.leave()
 
     def on_message_begin(self) -> None:
         self.url = b""
@@ -186,7 +200,7 @@ class HttpConnection(HttpToolsProtocol):
         if not (parser.should_upgrade() and self._should_upgrade()):
             exchange = Exchange(self, method, keep_alive=version != "1.0" and parser.should_keep_alive())
             head = Head(self._said(method, version), self.headers)
-            if self._unlearned and exchange.keep_alive:
+            if self._unlearned and exchange.keep_alive and not parser.should_upgrade():
                 self._heads.learn(self._unlearned, head)
             self._begin(exchange, head)
         self._unlearned = b""
@@ -210,7 +224,6 @@ class HttpConnection(HttpToolsProtocol):
 
     def _answer_known(self, head: Head, body: bytes) -> None:
         """A whole request whose head the parser has read before, perhaps on another connection."""
-        self._begun += 1
         self._discarded = 0
         self._enter(_IDLE)
         self.expect_100_continue = False
@@ -236,6 +249,7 @@ class HttpConnection(HttpToolsProtocol):
             self._run(exchange, scope)
 
     def _run(self, exchange: Exchange, scope: Scope) -> None:
+        self._answered = exchange
         running = self.tasks
         running.add(self.loop.create_task(exchange.run(self.app, scope, running)))
 
@@ -361,72 +375,3 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(_TOO_SLOW)
         elif self._phase is _HEAD:  # it was opened and never used
             self.transport.close()
-
-
-class _Courteous(asyncio.Transport):
-    """The transport as the rest of the server sees it: the connection decides how it is closed, and the head
-    of an answer waits for its body until the end of this turn of the loop. One call to the system for both
-    is a tenth of what a small answer costs.
-    """
-
-    def __init__(self, inner: asyncio.Transport, connection: HttpConnection) -> None:
-        super().__init__()
-        self._inner = inner
-        self._connection = connection
-        self._head = b""
-        self._at_the_latest: asyncio.Handle | None = None
-
-    def close(self) -> None:
-        self._send_head()
-        self._connection.close(self._inner)
-
-    def is_closing(self) -> bool:
-        return self._connection.lingers or self._inner.is_closing()
-
-    def write_whole(self, answer: bytes) -> None:
-        """Nothing of it follows."""
-        if not self._connection.lingers:
-            self._inner.write(answer)
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._connection.lingers:
-            return
-        if self._head:
-            self._inner.writelines((self._take_head(), data))
-        elif isinstance(data, bytes) and data.startswith(_HEAD_BEGINS):
-            self._head = data
-            self._at_the_latest = self._connection.loop.call_soon(self._send_head)
-        else:
-            self._inner.write(data)
-
-    def abort(self) -> None:
-        self._inner.abort()
-
-    def can_write_eof(self) -> bool:
-        return self._inner.can_write_eof()
-
-    def write_eof(self) -> None:
-        self._send_head()
-        self._inner.write_eof()
-
-    def pause_reading(self) -> None:
-        self._inner.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._inner.resume_reading()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._inner.get_extra_info(name, default)
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._inner.set_protocol(protocol)
-
-    def _take_head(self) -> bytes:
-        head, self._head = self._head, b""
-        if self._at_the_latest is not None:
-            self._at_the_latest.cancel()
-        return head
-
-    def _send_head(self) -> None:
-        if self._head and not self._inner.is_closing():
-            self._inner.write(self._take_head())

@@ -71,14 +71,11 @@ class Exchange(RequestResponseCycle):
             running.discard(asyncio.current_task())
 
     def read_whole(self, limit: int) -> bytes | None:
-        """The body, if all of it is here and none was read. None where it has to be received as any other."""
+        """The rest of the body, if all of it is here. None where it has to be received as any other."""
         body = self.body
-        if (
-            self.more_body
-            or not isinstance(body, bytes)
-            or len(body) > limit
-            or self.waiting_for_100_continue
-        ):
+        if self.more_body or self.disconnected or self.waiting_for_100_continue:
+            return None
+        if not isinstance(body, bytes) or len(body) > limit:
             return None
         self.body = bytearray()
         self.message_event.clear()
@@ -88,6 +85,8 @@ class Exchange(RequestResponseCycle):
     def answer_whole(self, status: int, content_type: bytes, body: bytes) -> bool:
         """An answer that is complete, written at once. False where it has to be sent as any other."""
         if self.flow.write_paused or self.response_started or self.disconnected:
+            return False
+        if self.scope["method"] == "HEAD":
             return False
         lines = [STATUS_LINE[status]]
         for name, value in self.default_headers:

@@ -47,6 +47,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self.logger = _chatter
         self.conn.max_message_size = None  # it would look at the limit before a message begins, and keep it
         self._limit = FIRST_LIMIT
+        self._serving = False
         self._unread = bytearray()
         self._gathered = 0
         self._deaf = False
@@ -64,6 +65,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         if self._giving_up is not None:
             self._giving_up.cancel()
         super().connection_lost(exc)
+        self._let_go()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -92,6 +94,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         if not self.close_sent:
             extensions: Scope = self.scope["extensions"]
             extensions[_SET_LIMIT] = self._set_limit
+            self._serving = True
 
     def handle_text(self, event: Frame) -> None:
         self._gathered = len(event.data)
@@ -140,8 +143,18 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
         super().on_task_complete(task)
+        self.scope["extensions"].pop(_SET_LIMIT, None)
+        self._serving = False
+        self._let_go()
         if not self.disconnected:
             self._give_up_after(LINGER_SECONDS)
+
+    def _let_go(self) -> None:
+        """When both the peer and the application are gone: what still held each other would be left to the garbage
+        collector. The parser is a generator that holds the connection it belongs to.
+        """
+        if self.disconnected and not self._serving:
+            self.conn.parser = None  # type: ignore[assignment]
 
     def _take_apart(self) -> None:
         while self._unread and not self._deaf and self._ready:

@@ -3,7 +3,7 @@
 A checkpoint copies pages and syncs twice; done by the writer it would keep every caller waiting for tens of
 milliseconds, several times a second under load. So it is done on a thread and a connection of its own each time the
 journal has grown by `SOME_PAGES`. The journal can only begin again when all of it has been carried over, and a busy
-writer is always a little ahead: every `MOST_PAGES` it carries the little that is left over itself.
+writer is always a little ahead: from `MOST_PAGES` on it carries the little that is left over itself.
 """
 
 import logging
@@ -27,7 +27,9 @@ class Checkpoints:
         writer.wal_autocheckpoint(0)  # this is what we are here for
         self._writer = writer
         self._connection = open_checkpointer(path)
-        self._begun = self._carried = self._pages()
+        self._carried = self._pages()
+        # a process that was killed may have left much
+        self._begun = self._carried - _carry_over(self._connection)
         self._due = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="comity-checkpoint", daemon=True)
@@ -42,15 +44,16 @@ class Checkpoints:
     def look(self) -> None:
         """On the writer's thread, after a commit."""
         pages = self._pages()
-        if pages - self._begun >= MOST_PAGES:
-            self._begun = self._carried = pages
-            _carry_over(self._writer)
-        elif pages - self._carried >= SOME_PAGES:
+        if _between(self._begun, pages) >= MOST_PAGES:
+            # While it is as long as that, after each commit: a reader may keep it from beginning again.
+            length = min(_carry_over(self._writer), MOST_PAGES - 1)
+            self._begun, self._carried = pages - length, pages
+        elif _between(self._carried, pages) >= SOME_PAGES:
             self._carried = pages
             self._due.set()
 
     def _pages(self) -> int:
-        """How many were ever written to the journal by this connection."""
+        """How many this connection has written to the journal, as a counter of 32 bits."""
         written, _ = self._writer.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)
         return written
 
@@ -63,11 +66,17 @@ class Checkpoints:
             _carry_over(self._connection)
 
 
-def _carry_over(connection: apsw.Connection) -> None:
-    """As far as readers allow. What is committed is durable without it: a failure is for the log, and the next
-    commit meets it anyway.
+def _between(earlier: int, later: int) -> int:
+    return (later - earlier) % 2**32
+
+
+def _carry_over(connection: apsw.Connection) -> int:
+    """As far as readers allow. Tells how many pages the journal has. What is committed is durable without it: a failure
+    is for the log, and the next commit meets it anyway.
     """
     try:
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        length, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
     except apsw.Error as reason:
         log.warning("the journal could not be carried over into the database: %s", reason)
+        return MOST_PAGES
+    return length

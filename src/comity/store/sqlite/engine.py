@@ -16,7 +16,7 @@ import apsw
 from comity.core.clock import Clock
 from comity.core.errors import StoreCorruptError, StoreError
 from comity.core.guard.audit import AuditDraft
-from comity.store.audit_trail import HEADS, AuditTrail
+from comity.store.audit_trail import HEADS, AuditTrail, Mark
 from comity.store.group_commit import GroupCommit, Outcome, Work
 from comity.store.operations import Answer, Operation, Put, StoreConflict
 from comity.store.sqlite import reads, writes
@@ -69,6 +69,7 @@ class SqliteStore(SqliteReader):
                 trail.resume(_TrailView(self._writer), clock.now(), adopt=adopt)
             self._checkpoints = Checkpoints(path, self._writer)
             undone.pop_all()
+        self._durable = self._mark()  # where the trail stood after the last commit
         self._unpublished: bytes | None = None
         self._commits = GroupCommit(
             self._write, name="comity-write", prepare=self._prepare, afterwards=self._settle
@@ -117,81 +118,83 @@ class SqliteStore(SqliteReader):
                 return None
             answers.append(answer)
             drafts.append(work.audit[0])
-        mark = trail.mark()
+        before = trail.mark()
         try:
             entries = trail.link(drafts)
             head = trail.sealed_head(self._clock.now())
-            answered = writes.answers_audited(answers, trail.log, entries, _kept_head(trail, head))
+            statement = writes.answers_audited(answers, trail.log, entries, _kept_head(trail, head))
         except BaseException:
-            trail.go_back(mark)
+            trail.go_back(before)
             raise
-        return _Prepared(answered, head, mark)
+        return _Prepared(statement, head, before)
 
     def _write(self, batch: Sequence[Work], prepared: "_Prepared | None") -> Sequence[Outcome]:
         """On the writer thread: every transaction of the batch, then one durable commit."""
-        mark = prepared.mark if prepared is not None else self._mark()
         if self._broken is not None:
-            self._undo(mark)
             return [self._broken] * len(batch)
         try:
             return self._answer(batch, prepared) or self._write_durably(batch)
         except (apsw.Error, StoreError) as reason:
             refusal = reason if isinstance(reason, StoreError) else translate(reason, self.path)
-            self._undo(mark)
+            self._undo()
             if isinstance(refusal, StoreCorruptError):
                 self._broken = refusal
             return [refusal] * len(batch)
         except BaseException:
-            self._undo(mark)
+            self._undo()
             raise
 
     def _answer(self, batch: Sequence[Work], prepared: "_Prepared | None") -> Sequence[Outcome] | None:
         """What was made ready. None where nothing was, or where a chain is elsewhere or anything is new: then
         nothing was done.
         """
-        if prepared is None:
+        if prepared is None or prepared.before != self._durable:
+            self._undo()  # what was made ready for a batch that never came is not in the way
             return None
         try:
-            self._writer.execute(*prepared.answered)
+            self._writer.execute(*prepared.statement)
         except _REFUSALS:
-            self._undo(prepared.mark)
+            self._undo()
             return None
-        self._unpublished = prepared.head
+        self._committed(prepared.head)
         return [(None,)] * len(batch)
 
     def _write_durably(self, batch: Sequence[Work]) -> Sequence[Outcome]:
-        now, mark = self._clock.now(), self._mark()
+        now = self._clock.now()
         outcomes = self._run_together(batch, now) or self._run_apart(batch, now)
         head = None
-        if self._trail is not None and self._trail.mark() != mark:
+        if self._trail is not None and self._trail.mark() != self._durable:
             head = self._trail.sealed_head(now)
             writes.keep_head(self._writer, _kept_head(self._trail, head))
         self._purge(now)
         self._writer.execute("COMMIT")
-        self._unpublished = head
+        self._committed(head)
         return outcomes
 
+    def _committed(self, head: bytes | None) -> None:
+        self._durable = self._mark()
+        self._unpublished = head
+
     def _settle(self) -> None:
-        """On the writer thread, when callers have been told."""
+        """On the writer thread, when callers are being told."""
         if self._trail is not None and self._unpublished is not None:
             self._trail.publish(self._unpublished)
             self._unpublished = None
         self._checkpoints.look()
 
-    def _mark(self) -> "_Mark | None":
+    def _mark(self) -> Mark | None:
         return self._trail.mark() if self._trail is not None else None
 
     def _run_together(self, batch: Sequence[Work], now: float) -> Sequence[Outcome] | None:
         """All of them without a look back, which is how nearly every batch goes. None: one was refused, and
         nothing was done.
         """
-        mark = self._mark()
         self._writer.execute("BEGIN IMMEDIATE")
         try:
             outcomes = writes.apply_together(self._writer, (work.operations for work in batch), now)
             self._append_audit([draft for work in batch for draft in work.audit])
         except _REFUSALS:
-            self._undo(mark)
+            self._undo()
             return None
         return outcomes
 
@@ -201,12 +204,14 @@ class SqliteStore(SqliteReader):
         return [self._run(work, now) for work in batch]
 
     def _run(self, work: Work, now: float) -> Outcome:
+        mark = self._mark()
         self._writer.execute("SAVEPOINT work")
         try:
             results = tuple(writes.apply(self._writer, operation, now) for operation in work.operations)
             self._append_audit(work.audit)
         except _REFUSALS as refusal:
             self._drop_savepoint()
+            self._go_back(mark)
             return self._told(refusal)
         self._writer.execute("RELEASE work")
         return results
@@ -229,9 +234,13 @@ class SqliteStore(SqliteReader):
         self._writer.execute("ROLLBACK TO work")
         self._writer.execute("RELEASE work")
 
-    def _undo(self, mark: "_Mark | None") -> None:
+    def _go_back(self, mark: Mark | None) -> None:
         if self._trail is not None and mark is not None:
             self._trail.go_back(mark)
+
+    def _undo(self) -> None:
+        """Nothing of this batch was done."""
+        self._go_back(self._durable)
         with contextlib.suppress(apsw.Error):
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
@@ -245,15 +254,12 @@ class SqliteStore(SqliteReader):
             writes.purge_expired(self._writer, now)
 
 
-_Mark = tuple[int, str | None]
-
-
 class _Prepared(NamedTuple):
     """A statement with its values; the head of the audit trail that goes with it; where the trail stood before."""
 
-    answered: tuple[str, list[Any]]
+    statement: tuple[str, list[Any]]
     head: bytes
-    mark: _Mark
+    before: Mark
 
 
 def _kept_head(trail: AuditTrail, head: bytes) -> Put:

@@ -82,8 +82,8 @@ STEPS = (
         expires_at REAL NOT NULL
     ) STRICT, WITHOUT ROWID;
     """,
-    # Records in the order in which they came, whatever log they are of: what is added is added at the end of the
-    # file, and a record of any size makes the tree no deeper.
+    # Records in the order in which they came, whatever log they are of: a new one is written at the end of the
+    # table, and large ones do not make it deep, as they do where they are part of the key's tree.
     """
     CREATE TABLE appended (
         number INTEGER PRIMARY KEY,

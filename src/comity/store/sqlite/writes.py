@@ -77,8 +77,8 @@ _ANSWER = """
     "{chain}",
     "(SELECT id FROM chain WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver)",
 )
+_ANSWER_COLUMNS = _ANSWER.count(" AS ") - 1  # all but that of the view itself
 _NO_AUDIT = (None,) * 6
-_ANSWER_COLUMNS = 25
 
 
 def prepare(connection: apsw.Connection) -> None:
