@@ -72,7 +72,7 @@ async def test_a_reader_who_stays_keeps_the_journal_and_loses_nothing(path, monk
 
 
 async def test_a_journal_that_a_reader_kept_begins_again_soon_after_he_left(path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "SOME_PAGES", 20)
+    monkeypatch.setattr(checkpoints, "SOME_PAGES", 10_000)
     monkeypatch.setattr(checkpoints, "MOST_PAGES", 60)
     store = await SqliteStore.open(path, HandClock())
     reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs="cksmvfs")

@@ -61,6 +61,7 @@ async def test_the_file_is_private_and_made_for_durability(path, clock):
     writer = store._writer
     assert writer.pragma("journal_mode") == "wal"
     assert writer.pragma("synchronous") == 2
+    assert writer.pragma("wal_autocheckpoint") == 0
     assert writer.pragma("page_size") == 4096
     await store.close()
 

@@ -119,13 +119,9 @@ class SqliteStore(SqliteReader):
             answers.append(answer)
             drafts.append(work.audit[0])
         before = trail.mark()
-        try:
-            entries = trail.link(drafts)
-            head = trail.sealed_head(self._clock.now())
-            statement = writes.answers_audited(answers, trail.log, entries, _kept_head(trail, head))
-        except BaseException:
-            trail.go_back(before)
-            raise
+        entries = trail.link(drafts)
+        head = trail.sealed_head(self._clock.now())
+        statement = writes.answers_audited(answers, trail.log, entries, _kept_head(trail, head))
         return _Prepared(statement, head, before)
 
     def _write(self, batch: Sequence[Work], prepared: "_Prepared | None") -> Sequence[Outcome]:
@@ -149,7 +145,7 @@ class SqliteStore(SqliteReader):
         nothing was done.
         """
         if prepared is None or prepared.before != self._durable:
-            self._undo()  # what was made ready for a batch that never came is not in the way
+            self._undo()  # whatever was made ready in vain
             return None
         try:
             self._writer.execute(*prepared.statement)
