@@ -17,7 +17,10 @@ from bench.harness.callers import Ask, answers_per_second
 from bench.harness.machine import is_in_memory
 from bench.harness.measure import repeating
 from bench.harness.row import Contender, Row, Setting, UnavailableError, Unit
-from comity.store.operations import Advance, ChainKey, Tip
+from comity.core.guard.audit import AuditDraft, timestamp
+from comity.core.identity.keys import SigningKey
+from comity.store.audit_trail import AuditTrail
+from comity.store.operations import Advance, Answer, ChainKey, Tip
 from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore
 from comity.store.sqlite.connection import open_writer
@@ -30,6 +33,11 @@ RAW = "raw fdatasync"
 FEW, MANY = 1_024, 1_000_000
 FEW_STORED = f"with {FEW:,}"
 BLOCK = bytes(4096)
+SHORT, LONG = 1_000, 1_000_000
+AFTER_FEW = f"after {SHORT:,}"
+ENTRY_BYTES = 200
+REPLY = bytes(900)
+KEPT = 64
 CHAINS = tuple(ChainKey("calls", f"{number:064x}", "f" * 64) for number in range(CALLERS))
 
 # Where the system has no fdatasync, fsync is what SQLite uses too.
@@ -180,6 +188,68 @@ def _roaming(store: Store, pairs: int, share: int) -> Ask:
     return ask
 
 
+@contextlib.contextmanager
+def open_history(setting: Setting) -> Iterator[Sequence[Contender]]:
+    refuse_memory(setting.folder)
+    with (
+        asyncio.Runner() as runner,
+        _with_history(runner, setting.folder / "long.db", LONG) as long,
+        _with_history(runner, setting.folder / "short.db", SHORT) as short,
+    ):
+        yield [
+            Contender(
+                f"after {LONG:,} envelopes", lambda: runner.run(answers_per_second(long, setting.seconds))
+            ),
+            Contender(AFTER_FEW, lambda: runner.run(answers_per_second(short, setting.seconds))),
+        ]
+
+
+@contextlib.contextmanager
+def _with_history(runner: asyncio.Runner, path: Path, envelopes: int) -> Iterator[Sequence[Ask]]:
+    """Callers of a store that has answered so many, and keeps what a node keeps of each."""
+    clock = SystemClock()
+    store = runner.run(SqliteStore.open(path, clock))
+    runner.run(store.close())
+    connection = open_writer(path)
+    connection.execute("INSERT INTO log (name, \"end\") VALUES ('before', ?)", (envelopes,))
+    connection.execute(
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
+        "INSERT INTO record (log, position, data) SELECT log.id, i, zeroblob(?) FROM n, log",
+        (envelopes, ENTRY_BYTES),
+    )
+    connection.close()
+    trail = AuditTrail("main", SigningKey.from_seed(bytes(32)))
+    store = runner.run(SqliteStore.open(path, clock, trail))
+    try:
+        yield [_answering(store, chain, envelopes // CALLERS) for chain in CHAINS]
+    finally:
+        runner.run(store.close())
+
+
+def _answering(store: Store, chain: ChainKey, answered: int) -> Ask:
+    back = ChainKey(chain.book, chain.receiver, chain.sender)
+    entry = [AuditDraft(verification_result="OK", created_at=timestamp(0.0))]
+    tip, number = Tip(), answered
+
+    async def ask() -> None:
+        nonlocal tip, number
+        number += 1
+        to = Tip(number, _hash(number))
+        await store.commit(
+            Answer(
+                calls=Advance(chain=chain, expected=tip, to=to),
+                replies=Advance(chain=back, expected=tip, to=to),
+                reply=REPLY,
+                at=0.0,
+                instead_of=number - KEPT if number - answered > KEPT else None,
+            ),
+            audit=entry,
+        )
+        tip = to
+
+    return ask
+
+
 ROWS = (
     Row(
         name="chain-advance",
@@ -193,5 +263,12 @@ ROWS = (
         title="durable advances of any of the pairs that are stored",
         unit=Unit.RATE,
         open=open_population,
+    ),
+    Row(
+        name="chain-advance-history",
+        title="durable, audited answers of 64 pairs, by how many envelopes were stored before",
+        unit=Unit.RATE,
+        open=open_history,
+        bars=(AtLeast(0.8, of=AFTER_FEW),),
     ),
 )
