@@ -5,6 +5,7 @@ that held each other would be left to the garbage collector, request after reque
 """
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -13,6 +14,8 @@ from comity.doors.http.asgi import App, Scope
 
 if TYPE_CHECKING:
     from comity.doors.http.connection import HttpConnection
+
+log = logging.getLogger("comity.http")
 
 
 class Exchange(RequestResponseCycle):
@@ -29,7 +32,6 @@ class Exchange(RequestResponseCycle):
         self.scope = {"method": method}  # type: ignore[typeddict-item] # uvicorn answers a HEAD without a body
         self.wire = self.transport = connection.wire
         self.flow = connection.flow
-        self.logger = connection.logger
         self.default_headers = connection.server_state.default_headers
         self.message_event = asyncio.Event()
         self.on_response = connection.on_response_complete
@@ -60,11 +62,11 @@ class Exchange(RequestResponseCycle):
         try:
             await app(scope, self.receive, self.send)  # type: ignore[arg-type] # uvicorn names each event, we do not
         except BaseException as fault:
-            self.logger.exception("the application failed", exc_info=fault)
+            log.exception("the application failed", exc_info=fault)
             await self._give_up()
         else:
             if not self.response_complete and not self.disconnected:
-                self.logger.error("the application returned without a complete answer")
+                log.error("the application returned without a complete answer")
                 await self._give_up()
         finally:
             self.on_response = _nobody
