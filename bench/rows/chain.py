@@ -10,6 +10,7 @@ import contextlib
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from bench.harness.bars import AtLeast, WhereBelow
@@ -39,6 +40,9 @@ ENTRY_BYTES = 200
 REPLY = bytes(900)
 KEPT = 64
 CHAINS = tuple(ChainKey("calls", f"{number:064x}", "f" * 64) for number in range(CALLERS))
+
+Opened = Callable[[asyncio.Runner, Path, int], contextlib.AbstractContextManager[Sequence[Ask]]]
+"""Callers of a store that holds so much."""
 
 # Where the system has no fdatasync, fsync is what SQLite uses too.
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -138,19 +142,23 @@ def _appending(path: Path) -> Iterator[Callable[[], None]]:
 
 
 @contextlib.contextmanager
-def open_population(setting: Setting) -> Iterator[Sequence[Contender]]:
+def _by_size(setting: Setting, opened: Opened, sizes: dict[str, int]) -> Iterator[Sequence[Contender]]:
+    """The same callers on stores that hold more and less."""
     refuse_memory(setting.folder)
-    with (
-        asyncio.Runner() as runner,
-        _populated(runner, setting.folder / "many.db", MANY) as many,
-        _populated(runner, setting.folder / "few.db", FEW) as few,
-    ):
+    with contextlib.ExitStack() as stores:
+        runner = stores.enter_context(asyncio.Runner())
+        callers = {
+            name: stores.enter_context(opened(runner, setting.folder / f"{size}.db", size))
+            for name, size in sizes.items()
+        }
         yield [
-            Contender(
-                f"with {MANY:,} pairs stored", lambda: runner.run(answers_per_second(many, setting.seconds))
-            ),
-            Contender(FEW_STORED, lambda: runner.run(answers_per_second(few, setting.seconds))),
+            Contender(name, partial(_rate, runner, asking, setting.seconds))
+            for name, asking in callers.items()
         ]
+
+
+def _rate(runner: asyncio.Runner, callers: Sequence[Ask], seconds: float) -> float:
+    return runner.run(answers_per_second(callers, seconds))
 
 
 @contextlib.contextmanager
@@ -186,22 +194,6 @@ def _roaming(store: Store, pairs: int, share: int) -> Ask:
         )
 
     return ask
-
-
-@contextlib.contextmanager
-def open_history(setting: Setting) -> Iterator[Sequence[Contender]]:
-    refuse_memory(setting.folder)
-    with (
-        asyncio.Runner() as runner,
-        _with_history(runner, setting.folder / "long.db", LONG) as long,
-        _with_history(runner, setting.folder / "short.db", SHORT) as short,
-    ):
-        yield [
-            Contender(
-                f"after {LONG:,} envelopes", lambda: runner.run(answers_per_second(long, setting.seconds))
-            ),
-            Contender(AFTER_FEW, lambda: runner.run(answers_per_second(short, setting.seconds))),
-        ]
 
 
 @contextlib.contextmanager
@@ -262,13 +254,17 @@ ROWS = (
         name="chain-advance-population",
         title="durable advances of any of the pairs that are stored",
         unit=Unit.RATE,
-        open=open_population,
+        open=partial(
+            _by_size, opened=_populated, sizes={f"with {MANY:,} pairs stored": MANY, FEW_STORED: FEW}
+        ),
     ),
     Row(
         name="chain-advance-history",
         title="durable, audited answers of 64 pairs, by how many envelopes were stored before",
         unit=Unit.RATE,
-        open=open_history,
+        open=partial(
+            _by_size, opened=_with_history, sizes={f"after {LONG:,} envelopes": LONG, AFTER_FEW: SHORT}
+        ),
         bars=(AtLeast(0.8, of=AFTER_FEW),),
     ),
 )
