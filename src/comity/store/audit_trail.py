@@ -1,7 +1,7 @@
 """The writing end of an audit chain.
 
-Each writing process owns one chain. Entries are linked while their transaction is being written,
-in commit order; the head is signed once per commit, stored in the same commit and, after it is
+Each writing process owns one chain. Entries are linked when their transaction is made ready or
+written, in commit order; the head is signed once per commit, stored in the same commit and, after it is
 durable, kept outside the database too. On resuming the three must agree: a database that was cut
 or rolled back is behind the head outside, and is refused.
 
