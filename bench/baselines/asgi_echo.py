@@ -1,4 +1,4 @@
-"""The least that answers HTTP on our own server: uvicorn with uvloop and httptools, no framework.
+"""The least that answers HTTP in the usual way: uvicorn with uvloop and httptools, no framework.
 
 A request is answered with its own body. Says where it listens in one line, as `comity up --json` does.
 """

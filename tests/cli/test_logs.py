@@ -7,7 +7,7 @@ from comity.cli.logs import write_logs
 write_logs(sys.argv[1], as_json=sys.argv[2] == "json")
 logging.getLogger("comity.walk").debug("quiet %s", 1)
 logging.getLogger("comity.walk").warning("loud\\n%s", 2)
-logging.getLogger("uvicorn.error").info("about myself")
+logging.getLogger("asyncio").info("about myself")
 try:
     1 / 0
 except ZeroDivisionError:

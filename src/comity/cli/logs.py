@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from comity.config import LogLevel
 
-_TALKATIVE = ("uvicorn", "asyncio")  # they tell of themselves what the node says better
+_TALKATIVE = ("asyncio",)  # it tells of itself what the node says better
 
 
 class JsonLines(logging.Formatter):

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comity.doors.http.asgi import WHOLE
-from comity.doors.http.connection import DISCARD_LIMIT, LINGER_SECONDS
+from comity.doors.http.connection import DISCARD_LIMIT, HOLD_SECONDS
+from comity.doors.http.serving import AHEAD_BYTES, LINGER_SECONDS
 from comity.testing import run_simulated
 from tests.doors.http.wires import GET, PATIENCE, POST, House, code_of
 from tests.pipeline.walking import settle, simulated
@@ -101,8 +102,7 @@ def whole(house, body=b"{}", told=None):
         if told is not None:
             told.append(written)
 
-    house.app = work
-    house.config.loaded_app = work
+    house.state.app = work
     return house
 
 
@@ -131,7 +131,7 @@ async def test_what_a_request_was_made_of_goes_with_its_answer_and_not_with_the_
     try:
         connection.data_received(GET)
         await settle()
-        exchange = weakref.ref(connection.cycle)
+        exchange = weakref.ref(connection._exchange)
         connection.data_received(GET)
         await settle()
         assert exchange() is None
@@ -216,6 +216,106 @@ async def test_many_requests_in_one_chunk_are_not_taken_for_one_large_head():
     assert house.refused == []
 
 
+@simulated
+async def test_while_one_request_is_answered_a_little_of_the_next_is_kept_and_no_more_is_read():
+    go_on = asyncio.Event()
+    house = House(lambda _scope: go_on.wait())
+    connection, wire = house.connect()
+    connection.data_received(GET)
+    assert wire.reading
+    assert len(connection.get_buffer(-1)) <= AHEAD_BYTES
+    connection.data_received(GET * 50)
+    await settle()
+    assert not wire.reading
+    assert len(house.state.tasks) == 1
+    go_on.set()
+    await asyncio.sleep(1)
+    assert wire.answers == [(200, b"/hello ")] * 51
+    assert wire.reading
+
+
+CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
+
+
+@simulated
+async def test_a_trailer_is_thrown_away():
+    seen = []
+
+    async def note(scope):
+        seen.extend(scope["headers"])
+
+    house = House(note)
+    connection, wire = house.connect()
+    connection.data_received(CHUNKED + b"2\r\nhi\r\n0\r\nauthorization: Bearer x\r\nhost: y\r\n\r\n" + GET)
+    await settle()
+    assert wire.answers == [(200, b"/ hi"), (200, b"/hello ")]
+    assert not {value for _, value in seen} & {b"Bearer x", b"y"}
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (POST + b"transfer-encoding: gzip, chunked\r\n\r\n", 501),
+        (POST + b"transfer-encoding: xchunked\r\n\r\n", 501),
+        (POST + b"transfer-encoding: identity\r\n\r\n", 501),
+        (POST + b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n", 400),
+        (POST.replace(b"1.1", b"1.0") + b"transfer-encoding: chunked\r\n\r\n", 400),
+        (POST + b"content-length: 3\r\ncontent-length: 3\r\n\r\nabc", 400),
+        (POST + b"transfer-encoding: chunked\r\ncontent-length: 3\r\n\r\nabc", 400),
+        (b"GET / HTTP/0.9\r\nhost: localhost\r\n\r\n", 400),
+        (b"GET /\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\nhost: localhost\n\n", 400),
+        (b"GET / HTTP/1.1\r\nhost: localhost\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nhost: localhost\r\nx: a\r\n b\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nhost : localhost\r\n\r\n", 400),
+        (b"GET http://other/ HTTP/1.1\r\nhost: localhost\r\n\r\n", 400),
+        (b"GET http://localhost:1/ HTTP/1.1\r\nhost: localhost\r\n\r\n", 400),
+        (b"GET http://localhost/x HTTP/1.1\r\nhost: LOCALHOST\r\n\r\n", 200),
+    ],
+)
+@pytest.mark.parametrize("step", [1, 1_000_000])
+@simulated
+async def test_what_two_readers_could_understand_differently_is_refused(request_bytes, status, step):
+    connection, wire = House().connect()
+    for at in range(0, len(request_bytes), step):
+        connection.data_received(request_bytes[at : at + step])
+    await settle()
+    assert [answer[0] for answer in wire.answers] == [status]
+    assert wire.over == (status != 200)
+
+
+class Telling(House):
+    """Answers with the status that the path names."""
+
+    async def app(self, scope, receive, send):
+        status = int(scope["path"][1:])
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+
+@simulated
+async def test_a_peer_that_was_told_to_come_later_is_not_read_for_a_moment():
+    connection, wire = Telling().connect()
+    connection.data_received(GET.replace(b"hello", b"429") * 3)
+    await settle()
+    assert len(wire.answers) == 1
+    assert not wire.reading
+    await asyncio.sleep(HOLD_SECONDS + 0.1)
+    assert len(wire.answers) == 2
+    await asyncio.sleep(2 * HOLD_SECONDS)
+    assert len(wire.answers) == 3
+    assert wire.reading
+
+
+@simulated
+async def test_a_413_ends_the_connection():
+    connection, wire = Telling().connect()
+    connection.data_received(POST.replace(b"/ ", b"/413 ") + b"content-length: 5000000\r\n\r\nabc")
+    await settle()
+    assert b"connection: close" in wire.got
+    assert wire.over
+
+
 GARBAGE = [
     b"\0\0\0\0",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS to a plain port
@@ -268,8 +368,8 @@ async def test_garbage_after_a_request_does_not_cost_it_its_answer():
     connection.data_received(GET + b"\0garbage\r\n\r\n")
     connection.data_received(b"more garbage")
     await asyncio.sleep(6)
-    assert wire.answers == [(200, b"/hello ")]
-    assert wire.gone
+    assert [status for status, _ in wire.answers] == [200, 400]
+    assert wire.over
     assert house.refused == ["malformed"]
 
 
@@ -306,8 +406,9 @@ async def test_a_body_longer_than_it_said_is_the_beginning_of_another_request():
     connection, wire = house.connect()
     connection.data_received(POST + b"content-length: 5\r\n\r\nhello world")
     await asyncio.sleep(1)
-    assert wire.answers == [(200, b"/ hello")]
-    assert wire.gone
+    assert wire.answers[0] == (200, b"/ hello")
+    assert wire.answers[1][0] == 400
+    assert wire.over
     assert house.refused == ["malformed"]
 
 

@@ -18,7 +18,7 @@ class Application(House):
 
     def __init__(self, work):
         super().__init__()
-        self.config.loaded_app = work
+        self.state.app = work
 
 
 async def whole(scope, receive, send):

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from comity.core.errors import ConfigError
-from comity.doors.http.connection import Limits
 from comity.doors.http.server import HttpServer, PortTakenError
+from comity.doors.http.serving import Limits
 from comity.testing import bearer, running_node
 
 pytestmark = pytest.mark.usefixtures("patience")

@@ -3,10 +3,8 @@
 import asyncio
 import json
 
-import uvicorn
-from uvicorn.server import ServerState
-
-from comity.doors.http.connection import HttpConnection, Limits
+from comity.doors.http.connection import HttpConnection
+from comity.doors.http.serving import Limits, Serving
 
 PATIENCE = 20.0
 KEEP_ALIVE = 75
@@ -85,23 +83,14 @@ class House:
     """`work` is what the application does with a request; it answers with its path and its body."""
 
     def __init__(self, work=None, **limits):
-        self.limits = Limits(**{"patience": PATIENCE, **limits})
-        self.config = uvicorn.Config(
-            self.app,
-            interface="asgi3",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            timeout_keep_alive=KEEP_ALIVE,
-        )
-        self.config.load()
-        self.state = ServerState()
+        self.limits = Limits(**{"patience": PATIENCE, "keep_alive": KEEP_ALIVE, **limits})
         self.refused = []
+        self.state = Serving(self.app, self.limits, refused=self.refused.append)
         self.work = work
         self.heard = []
 
     def connect(self):
-        connection = HttpConnection(self.config, self.state, self.limits, self.refused.append)
+        connection = HttpConnection(self.state)
         wire = Wire(connection)
         connection.connection_made(wire)
         return connection, wire

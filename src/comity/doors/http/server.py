@@ -11,28 +11,25 @@ import ssl
 from collections.abc import Callable, Collection
 from email.utils import formatdate
 from pathlib import Path
-
-import uvicorn
-from uvicorn.server import ServerState
+from typing import Final
 
 from comity.core.errors import ConfigError
 from comity.doors.http.asgi import App
-from comity.doors.http.connection import HttpConnection, Limits
-from comity.doors.http.heads import KnownHeads
-from comity.doors.http.websocket import WebSocketConnection
+from comity.doors.http.connection import HttpConnection
+from comity.doors.http.serving import Limits, Serving
 
 try:
     import resource
 except ImportError:  # Windows knows no such limit
     resource = None  # type: ignore[assignment]
 
-BACKLOG = 2048
-KEEP_ALIVE_SECONDS = 75
-CANCEL_SECONDS = 5.0
+BACKLOG: Final = 2048
+CANCEL_SECONDS: Final = 5.0
 
-_LOOK_SECONDS = 0.005
-_CONNECTIONS = 10_000
-_OTHER_FILES = 224
+_LOOK_SECONDS: Final = 0.005
+_CONNECTIONS: Final = 10_000
+_OTHER_FILES: Final = 224
+_FILES: Final = 65_536
 
 
 class HttpServer:
@@ -42,15 +39,15 @@ class HttpServer:
         self._socket = bind(host, port)
         self._cert = cert
         self._key = key
-        self._limits = limits or Limits(connections=_room_for_connections())
+        self._limits = limits or Limits(connections=room_for_connections())
         bound = self._socket.getsockname()
         scheme = "https" if cert else "http"
         shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         self.url = f"{scheme}://{shown}:{bound[1]}"
         self.port: int = bound[1]
-        self._state = ServerState()
+        self._serving: Serving | None = None
         self._listening: asyncio.Server | None = None
-        self._clockwork: asyncio.TimerHandle | None = None
+        self._date_timer: asyncio.TimerHandle | None = None
         self._shutdown_seconds = 0.0
 
     async def start(
@@ -64,26 +61,12 @@ class HttpServer:
         """`refused` is told the code of what is refused before the application sees it; `websockets` are the
         paths of WebSockets.
         """
-        paths = frozenset(path.encode() for path in websockets)
-        heads = KnownHeads()
-        config = uvicorn.Config(
-            app,
-            http=HttpConnection,
-            interface="asgi3",
-            ws=WebSocketConnection if paths else "none",
-            ws_per_message_deflate=False,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            proxy_headers=False,
-        )
-        config.load()
+        serving = self._serving = Serving(app, self._limits, refused=refused, websockets=websockets)
         self._shutdown_seconds = shutdown_seconds
-        self._tell_date()
+        self._spell_date()
         tls = tls_context(self._cert, self._key)
         self._listening = await asyncio.get_running_loop().create_server(
-            lambda: HttpConnection(config, self._state, self._limits, refused, paths, heads),
+            lambda: HttpConnection(serving),
             sock=self._socket,
             backlog=BACKLOG,
             ssl=tls,
@@ -92,31 +75,32 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Stop listening; what is under way may finish within the time given at the start, then it is ended."""
-        if self._clockwork is not None:
-            self._clockwork.cancel()
-        if self._listening is not None:
+        if self._date_timer is not None:
+            self._date_timer.cancel()
+        if self._listening is not None and self._serving is not None:
             self._listening.close()
-            await self._finish()
+            await self._finish(self._serving)
         self._socket.close()
 
-    async def _finish(self) -> None:
-        for connection in list(self._state.connections):
+    async def _finish(self, serving: Serving) -> None:
+        for connection in list(serving.connections):
             connection.shutdown()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._shutdown_seconds):
-                while self._state.connections or self._state.tasks:  # noqa: ASYNC110 - both belong to uvicorn, which tells nobody
+                while serving.connections or serving.tasks:  # noqa: ASYNC110 - nobody pays for telling, at each answer, whoever stops
                     await asyncio.sleep(_LOOK_SECONDS)
-        for task in self._state.tasks:
+        for task in serving.tasks:
             task.cancel()
-        if self._state.tasks:
-            await asyncio.wait(self._state.tasks, timeout=CANCEL_SECONDS)
-        for connection in list(self._state.connections):
-            connection.transport.abort()
+        if serving.tasks:
+            await asyncio.wait(serving.tasks, timeout=CANCEL_SECONDS)
+        for connection in list(serving.connections):
+            connection.abort()
 
-    def _tell_date(self) -> None:
+    def _spell_date(self) -> None:
         """Every answer carries the date; it is spelled once a second."""
-        self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
-        self._clockwork = asyncio.get_running_loop().call_later(1.0, self._tell_date)
+        assert self._serving is not None
+        self._serving.date = formatdate(usegmt=True).encode()
+        self._date_timer = asyncio.get_running_loop().call_later(1.0, self._spell_date)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -148,12 +132,16 @@ def tls_context(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:
     return context
 
 
-def _room_for_connections() -> int:
-    """As many as there may be open files, with some left for the store and for us."""
+def room_for_connections() -> int:
+    """As many as there may be open files, with some left for the store and for us. The soft limit is raised first."""
     if resource is not None:
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != resource.RLIM_INFINITY:
-            return max(1, min(_CONNECTIONS, soft - _OTHER_FILES))
+            wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+            if soft < wanted:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            files = max(soft, wanted)
+            return min(_CONNECTIONS, max(files - _OTHER_FILES, files // 2))
     return _CONNECTIONS
 
 

@@ -1,39 +1,54 @@
 """One WebSocket, and what a peer may do with it.
 
-- A message is limited before it is kept: one that grows beyond `limit` is reported to the application as soon
-  as that is certain, nothing more is read, and the application may still answer. `set_limit` moves it.
-- Messages are taken apart one small piece at a time, and the next piece waits until the application has taken
-  what is there. So a chunk full of tiny messages costs no more than its bytes.
-- A peer that does not take what it is sent is not read either, and is given up after `PATIENCE`.
-- Pings, and messages in shreds, have a limit of their own.
-- Text that is no UTF-8 ends the connection with 1007, as the protocol demands. Nothing is compressed.
+- A message is limited before it is kept: one that grows beyond the limit is reported to the application as soon as
+  that is certain, nothing more is read, and the application may still answer. `set_limit` moves the limit.
+- Messages are taken apart a small piece at a time, and the next message waits until the application has taken the
+  one before. So a piece full of tiny messages costs no more than its bytes.
+- Messages and pings have a budget (`Limits.messages` in a second). Over it nothing is read for a moment; nothing is
+  closed, and nothing is lost.
+- A peer that does not take what it is sent is not read either, and is given up after `Limits.patience`. One that is
+  silent is sent a ping, and given up when it does not answer.
+- A message in too many fragments ends the connection; so does text that is no UTF-8, with 1007, as the protocol
+  demands. Nothing is compressed.
 
 What is too long reaches the application as a `websocket.receive` with `oversize` in the place of text.
 """
 
 import asyncio
+import contextlib
 import logging
-from typing import Any, Final
+from collections import deque
+from typing import Final
 
-import uvicorn
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from uvicorn.server import ServerState
-from websockets.frames import Frame
+from websockets.datastructures import Headers
+from websockets.exceptions import InvalidState
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
 
 from comity.doors.http.asgi import Message, Scope
+from comity.doors.http.heads import Head
+from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, Address, Serving
 
 FIRST_LIMIT: Final = 65_536
-PATIENCE: Final = 20.0
-LINGER_SECONDS: Final = 2.0
-PINGS_PER_SECOND: Final = 50
-MOST_SHREDS: Final = 1024
+PING_SECONDS: Final = 20.0
+MOST_FRAGMENTS: Final = 1024
 
-_PIECE: Final = 4096
-_LONGEST_HEAD: Final = 14
+_SMALL_PIECE: Final = 512
+_LONGEST_FRAME_HEAD: Final = 14
 _SET_LIMIT: Final = "comity.limit"
+_REFILLS_PER_SECOND: Final = 10
+_RESTARTING: Final = 1012
+_WITHOUT_CLOSE_FRAME: Final = 1006
 
-_chatter = logging.getLogger("comity.websocket")
+log = logging.getLogger("comity.websocket")
+_chatter = logging.getLogger("comity.websocket.protocol")
 _chatter.setLevel(logging.WARNING)  # each connection and its query string are not for the log
+
+
+class PeerGone(OSError):  # noqa: N818 - an end, not a failure
+    """There is nobody to send to any more."""
 
 
 def set_limit(scope: Scope, limit: int) -> None:
@@ -41,184 +56,398 @@ def set_limit(scope: Scope, limit: int) -> None:
     scope["extensions"][_SET_LIMIT](limit)
 
 
-class WebSocketConnection(WebSocketsSansIOProtocol):
-    def __init__(self, config: uvicorn.Config, server_state: ServerState, app_state: dict[str, Any]) -> None:
-        super().__init__(config, server_state, app_state)
-        self.logger = _chatter
-        self.conn.max_message_size = None  # it would look at the limit before a message begins, and keep it
+class WebSocketConnection(asyncio.BufferedProtocol):
+    def __init__(self, serving: Serving, transport: asyncio.Transport, address: Address, head: Head) -> None:
+        self._serving = serving
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._scope = _scope_of(head, address, self._set_limit)
+        self._response = _handshake(head)
+        self._denial: Response | None = None  # an answer in HTTP that the application has begun
+        self._protocol = ServerProtocol(state=State.OPEN, max_size=None, logger=_chatter)
         self._limit = FIRST_LIMIT
-        self._serving = False
-        self._unread = bytearray()
-        self._gathered = 0
-        self._deaf = False
-        self._pings = 0
-        self._pings_since = 0.0
+        self._unread = b""
+        self._frames: deque[Frame] = deque()
+        self._fragments: list[bytes] = []
+        self._is_text = True
+        self._gathered = 0  # bytes of the fragments
+        self._begun = 0  # bytes of a frame that is not complete
+        self._inbox: deque[Message] = deque([{"type": "websocket.connect"}])
+        self._ended: Message | None = None
+        self._waits: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._tokens = float(serving.limits.messages)
+        self._tokens_at = self._loop.time()
+        self._accepted = self._closed = self._deaf = self._gone = self._stalled = self._pinged = False
+        self._heard = self._reading = True
+        self._refill: asyncio.TimerHandle | None = None
         self._giving_up: asyncio.TimerHandle | None = None
+        self._look_timer: asyncio.TimerHandle | None = None
 
-    def data_received(self, data: bytes) -> None:
-        if self._deaf:
-            return
-        self._unread += data
-        self._take_apart()
+    def begin(self, unread: bytes) -> None:
+        """`unread` is what came behind the head."""
+        self._serving.connections.add(self)
+        self._unread = unread
+        self._look_timer = self._loop.call_later(PING_SECONDS, self._look)
+        self._serving.tasks.add(self._loop.create_task(self._run()))
+        self._proceed()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-        super().connection_lost(exc)
-        self._let_go()
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        return self._serving.buffer[:PIECE_BYTES]
+
+    def buffer_updated(self, size: int) -> None:
+        self._heard = True
+        if not self._deaf:
+            self._unread += bytes(self._serving.buffer[:size])
+            self._proceed()
+
+    def connection_lost(self, _fault: Exception | None) -> None:
+        self._gone = True
+        self._serving.connections.discard(self)
+        for timer in (self._refill, self._giving_up, self._look_timer):
+            if timer is not None:
+                timer.cancel()
+        self._end(_WITHOUT_CLOSE_FRAME, "")
+        self.resume_writing()
+        _free(self._protocol)
 
     def pause_writing(self) -> None:
-        super().pause_writing()
+        self._stalled = True
         self._read_or_wait()
-        self._give_up_after(PATIENCE)
+        self._give_up_after(self._serving.limits.patience)
 
     def resume_writing(self) -> None:
-        super().resume_writing()
-        if self._giving_up is not None and not self.close_sent:
+        self._stalled = False
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
+        if self._gone:
+            return
+        if self._giving_up is not None and not self._closed:
             self._giving_up.cancel()
             self._giving_up = None
-        self._take_apart()
+        self._proceed()
 
-    async def send(self, message: Any) -> None:
-        await super().send(message)
-        if message["type"] == "websocket.close":
-            self._part()
+    def shutdown(self) -> None:
+        if not self._accepted:
+            self._transport.close()
+        else:
+            self._close(_RESTARTING, "")
 
-    async def receive(self) -> Any:
-        message = await self.queue.get()
-        self._take_apart()
+    def abort(self) -> None:
+        self._transport.abort()
+
+    async def receive(self) -> Message:
+        while not self._inbox and self._ended is None:
+            self._waits = self._loop.create_future()
+            await self._waits
+        if not self._inbox:
+            assert self._ended is not None
+            return self._ended
+        message = self._inbox.popleft()
+        self._proceed()
         return message
 
-    def handle_connect(self, event: Any) -> None:
-        super().handle_connect(event)
-        if not self.close_sent:
-            extensions: Scope = self.scope["extensions"]
-            extensions[_SET_LIMIT] = self._set_limit
-            self._serving = True
+    async def send(self, message: Message) -> None:
+        if self._stalled:
+            await self._until_drained()
+        if self._gone or self._closed:
+            raise PeerGone
+        match message["type"]:
+            case "websocket.accept" if not self._accepted and self._denial is None:
+                self._accept(message)
+            case "websocket.send" if self._accepted:
+                self._send_data(message)
+            case "websocket.close" if self._accepted:
+                self._close(message.get("code", 1000), message.get("reason") or "")
+            case "websocket.close":
+                self._deny(_plain_response(403, b""))
+            case "websocket.http.response.start" if not self._accepted:
+                self._denial = _plain_response(message["status"], b"", message.get("headers", ()))
+            case "websocket.http.response.body" if self._denial is not None:
+                self._denial.body = (self._denial.body or b"") + message.get("body", b"")
+                if not message.get("more_body", False):
+                    self._deny(self._denial)
+            case kind:
+                raise RuntimeError(f"{kind} is not what a WebSocket goes on with here")
 
-    def handle_text(self, event: Frame) -> None:
-        self._gathered = len(event.data)
-        super().handle_text(event)
+    async def _until_drained(self) -> None:
+        if self._drained is None:
+            self._drained = self._loop.create_future()
+        await asyncio.shield(self._drained)
 
-    def handle_bytes(self, event: Frame) -> None:
-        self._gathered = len(event.data)
-        super().handle_bytes(event)
+    async def _run(self) -> None:
+        code = 1000
+        try:
+            await self._serving.app(self._scope, self.receive, self.send)
+        except PeerGone:
+            pass
+        except BaseException as fault:
+            code = 1011
+            log.exception("the application failed", exc_info=fault)
+        finally:
+            self._scope["extensions"].pop(_SET_LIMIT, None)
+            task = asyncio.current_task()
+            assert task is not None
+            self._serving.tasks.discard(task)
+            if self._accepted:
+                self._close(code, "")
+            elif not self._closed:
+                self._deny(_plain_response(500, b""))
 
-    def handle_cont(self, event: Frame) -> None:
-        self._gathered += len(event.data)
-        if len(self.frames) >= MOST_SHREDS:
-            self._fail(1008, "a message in too many fragments; send it whole")
+    def _accept(self, message: Message) -> None:
+        response = self._response
+        if response.status_code != 101:
+            self._deny(response)
+            raise PeerGone
+        for name, value in message.get("headers", ()):
+            response.headers[name.decode("latin-1")] = value.decode("latin-1")
+        if message.get("subprotocol"):
+            response.headers["Sec-WebSocket-Protocol"] = message["subprotocol"]
+        self._accepted = True
+        self._transport.write(response.serialize())
+        self._proceed()
+
+    def _deny(self, response: Response) -> None:
+        """Answer in HTTP, and end."""
+        if self._gone or self._closed:
             return
-        super().handle_cont(event)
+        response.headers.setdefault("Connection", "close")
+        if "Content-Length" not in response.headers:
+            response.headers["Content-Length"] = str(len(response.body or b""))
+        self._closed = True
+        self._stop_listening()
+        self._end(_WITHOUT_CLOSE_FRAME, "")
+        self._transport.write(response.serialize())
+        self._transport.close()
 
-    def send_receive_event_to_app(self) -> None:
-        self._gathered = 0
-        if self.curr_msg_data_type == "text" and not self.close_sent:
-            try:
-                b"".join(self.frames).decode()
-            except UnicodeDecodeError:
-                self.frames = []
-                self._fail(1007, "text must be UTF-8")
-                return
-        super().send_receive_event_to_app()
+    def _send_data(self, message: Message) -> None:
+        try:
+            if message.get("bytes") is not None:
+                self._protocol.send_binary(message["bytes"])
+            else:
+                self._protocol.send_text(message["text"].encode())
+        except InvalidState:
+            raise PeerGone from None
+        self._flush()
 
-    def handle_parser_exception(self) -> None:
-        close = self.conn.close_sent
-        assert close is not None
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": close.code, "reason": close.reason})
-        self.transport.write(b"".join(self.conn.data_to_send()))
-        self.close_sent = True
-        self.close_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
-        self._part()
-
-    def handle_ping(self) -> None:
-        now = self.loop.time()
-        if now - self._pings_since >= 1.0:
-            self._pings, self._pings_since = 0, now
-        self._pings += 1
-        if self._pings > PINGS_PER_SECOND:
-            self._fail(1008, "too many pings; send fewer")
-            return
-        super().handle_ping()
-
-    def on_task_complete(self, task: asyncio.Task[None]) -> None:
-        super().on_task_complete(task)
-        self.scope["extensions"].pop(_SET_LIMIT, None)
-        self._serving = False
-        self._let_go()
-        if not self.disconnected:
-            self._give_up_after(LINGER_SECONDS)
-
-    def _let_go(self) -> None:
-        """When both the peer and the application are gone: what still held each other would be left to the garbage
-        collector. The parser is a generator that holds the connection it belongs to.
-        """
-        if self.disconnected and not self._serving:
-            self.conn.parser = None  # type: ignore[assignment]
-
-    def _take_apart(self) -> None:
-        while self._unread and not self._deaf and self._ready:
-            piece = bytes(self._unread[:_PIECE])
-            del self._unread[:_PIECE]
-            self.conn.receive_data(piece)
-            self.handle_events()
-            if not self.handshake_initiated and not self._unread:
-                self._refuse_handshake()
-            elif self.conn.parser_exc is not None:
-                self._stop_listening()
-                if not self.close_sent:
-                    self.handle_parser_exception()
-            elif len(self.conn.reader.buffer) + self._gathered > self._limit + _LONGEST_HEAD:
-                self._stop_listening()
-                oversize: Message = {"type": "websocket.receive", "oversize": True}
-                self.queue.put_nowait(oversize)  # type: ignore[arg-type]
+    def _proceed(self) -> None:
+        """Take what came, as far as the application, the peer and the budget allow."""
+        while not self._deaf and self._ready():
+            if self._frames:
+                self._take_frame(self._frames.popleft())
+            elif self._protocol.parser_exc is not None:
+                self._break_off()
+            elif self._unread:
+                self._take_apart()
+            else:
+                break
         self._read_or_wait()
 
-    @property
     def _ready(self) -> bool:
-        # once we have closed, the application takes nothing more, and only the peer's farewell is waited for
-        return self.close_sent or (self.queue.empty() and self.writable.is_set())
+        if self._closed:  # only the peer's farewell is waited for
+            return True
+        return self._accepted and not self._inbox and not self._stalled and self._take_token()
+
+    def _take_token(self) -> bool:
+        """One of the budget, while there is something to take it for."""
+        if self._refill is not None:
+            return False
+        if not self._frames:
+            return True
+        now, rate = self._loop.time(), self._serving.limits.messages
+        self._tokens = min(float(rate), self._tokens + (now - self._tokens_at) * rate)
+        self._tokens_at = now
+        if self._tokens < 1:
+            self._refill = self._loop.call_later(1 / _REFILLS_PER_SECOND, self._refilled)
+            return False
+        self._tokens -= 1
+        return True
+
+    def _refilled(self) -> None:
+        self._refill = None
+        self._proceed()
+
+    def _take_apart(self) -> None:
+        size = PIECE_BYTES if self._begun else _SMALL_PIECE
+        piece, self._unread = self._unread[:size], self._unread[size:]
+        self._protocol.receive_data(piece)
+        frames = [event for event in self._protocol.events_received() if isinstance(event, Frame)]
+        self._begun = 0 if frames else self._begun + len(piece)
+        self._frames.extend(frames)
+        if not self._closed:
+            self._flush()
+        if self._gathered + self._begun > self._limit + _LONGEST_FRAME_HEAD:
+            self._report_oversize()
+
+    def _take_frame(self, frame: Frame) -> None:
+        if frame.opcode is Opcode.CLOSE:
+            self._farewell()
+            return
+        if frame.opcode in (Opcode.PING, Opcode.PONG) or self._closed:
+            return
+        if frame.opcode is not Opcode.CONT:
+            self._is_text = frame.opcode is Opcode.TEXT
+        self._fragments.append(bytes(frame.data))
+        self._gathered += len(frame.data)
+        if self._gathered > self._limit:
+            self._report_oversize()
+        elif len(self._fragments) > MOST_FRAGMENTS:
+            self._fail(1008, "a message in too many fragments; send it whole")
+        elif frame.fin:
+            self._deliver_message()
+
+    def _deliver_message(self) -> None:
+        data = self._fragments[0] if len(self._fragments) == 1 else b"".join(self._fragments)
+        self._forget_fragments()
+        if self._is_text:
+            try:
+                message: Message = {"type": "websocket.receive", "text": data.decode()}
+            except UnicodeDecodeError:
+                self._fail(1007, "text must be UTF-8")
+                return
+        else:
+            message = {"type": "websocket.receive", "bytes": data}
+        self._inbox.append(message)
+        self._wake()
+
+    def _report_oversize(self) -> None:
+        self._stop_listening()
+        self._inbox.append({"type": "websocket.receive", "oversize": True})
+        self._wake()
+
+    def _farewell(self) -> None:
+        """The peer closes; the protocol has answered it already."""
+        close = self._protocol.close_rcvd
+        if close is not None:
+            self._end(close.code, close.reason)
+        self._closed = True
+        self._stop_listening()
+        self._transport.close()
+
+    def _close(self, code: int, reason: str) -> None:
+        """Our own farewell; the peer's is waited for."""
+        if self._closed or self._gone:
+            return
+        with contextlib.suppress(InvalidState):  # the peer was first
+            self._protocol.send_close(code, reason)
+        self._part(code, reason)
+
+    def _fail(self, code: int, reason: str) -> None:
+        """End the connection because of what the peer did."""
+        self._protocol.fail(code, reason)
+        self._break_off()
+
+    def _break_off(self) -> None:
+        """The protocol has said why it ends the connection."""
+        close = self._protocol.close_sent
+        self._stop_listening()
+        if not self._closed:
+            self._part(close.code if close else _WITHOUT_CLOSE_FRAME, close.reason if close else "")
+
+    def _part(self, code: int, reason: str) -> None:
+        """The last word is said; the peer may take it in for a moment."""
+        self._flush()
+        self._closed = True
+        self._end(code, reason)
+        self._give_up_after(LINGER_SECONDS)
+        if self._deaf and self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._proceed()
+
+    def _end(self, code: int, reason: str) -> None:
+        """Tell the application, once."""
+        if self._ended is None:
+            self._ended = {"type": "websocket.disconnect", "code": code, "reason": reason}
+            self._wake()
+
+    def _flush(self) -> None:
+        data = b"".join(self._protocol.data_to_send())
+        if data and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _stop_listening(self) -> None:
+        self._deaf = True
+        self._unread = b""
+        self._frames.clear()
+        self._forget_fragments()
+
+    def _forget_fragments(self) -> None:
+        self._fragments = []
+        self._gathered = 0
 
     def _read_or_wait(self) -> None:
-        ready = self._deaf or (not self._unread and self._ready)
-        if self.transport.is_closing() or ready is not self.read_paused:
+        if self._transport.is_closing():
             return
-        self.read_paused = not ready
-        if ready:
-            self.transport.resume_reading()
+        read = self._deaf or (not self._unread and not self._frames and self._ready_to_read())
+        if read is self._reading:
+            return
+        self._reading = read
+        if read:
+            self._transport.resume_reading()
         else:
-            self.transport.pause_reading()
+            self._transport.pause_reading()
+
+    def _ready_to_read(self) -> bool:
+        return self._closed or (not self._inbox and not self._stalled and self._refill is None)
 
     def _set_limit(self, limit: int) -> None:
         self._limit = limit
 
-    def _stop_listening(self) -> None:
-        self._deaf = True
-        self._unread.clear()
-
-    def _fail(self, code: int, reason: str) -> None:
-        """End the connection because of what the peer did."""
-        self._stop_listening()
-        if self.close_sent:
+    def _look(self) -> None:
+        """Now and then: is the peer still there?"""
+        self._look_timer = self._loop.call_later(PING_SECONDS, self._look)
+        if self._closed or not self._accepted:
             return
-        self.conn.fail(code, reason)
-        self.handle_parser_exception()
-
-    def _part(self) -> None:
-        """The last word is said; the peer may take it in for a moment."""
-        self._give_up_after(LINGER_SECONDS)
-        if self._deaf and self.transport.can_write_eof():
-            # to close on a peer that is still sending would take back what it has not read yet
-            self.transport.write_eof()
-
-    def _refuse_handshake(self) -> None:
-        """A head that HTTP allows and this protocol does not."""
-        self._stop_listening()
-        self.close_sent = self.handshake_complete = True
-        self.transport.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
-        self.transport.close()
+        if self._heard or not self._reading:
+            self._heard = self._pinged = False
+        elif self._pinged:
+            self._fail(1011, "no answer to a ping")
+        else:
+            self._pinged = True
+            self._protocol.send_ping(b"")
+            self._flush()
 
     def _give_up_after(self, seconds: float) -> None:
         if self._giving_up is not None:
             self._giving_up.cancel()
-        self._giving_up = self.loop.call_later(seconds, self.transport.abort)
+        self._giving_up = self._loop.call_later(seconds, self._transport.abort)
+
+    def _wake(self) -> None:
+        if self._waits is not None and not self._waits.done():
+            self._waits.set_result(None)
+
+
+def _scope_of(head: Head, address: Address, set_limit: object) -> Scope:
+    offered = [value.decode("latin-1") for name, value in head.headers if name == b"sec-websocket-protocol"]
+    return {
+        **head.scope,
+        "type": "websocket",
+        "scheme": "wss" if address.encrypted else "ws",
+        "server": address.server,
+        "client": address.client,
+        "headers": head.headers,
+        "subprotocols": [name.strip() for line in offered for name in line.split(",")],
+        "state": {},
+        "extensions": {"websocket.http.response": {}, _SET_LIMIT: set_limit},
+    }
+
+
+def _handshake(head: Head) -> Response:
+    """The answer to the wish for a WebSocket: 101, or why not."""
+    headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers])
+    protocol = ServerProtocol(logger=_chatter)
+    response = protocol.accept(Request(head.scope["path"], headers))
+    _free(protocol)
+    return response
+
+
+def _plain_response(status: int, body: bytes, headers: object = ()) -> Response:
+    assert isinstance(headers, list | tuple)
+    said = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
+    return Response(status, "", said, body)
+
+
+def _free(protocol: ServerProtocol) -> None:
+    """Its parser is a generator that holds the protocol it belongs to: left to the garbage collector otherwise."""
+    vars(protocol).pop("parser", None)

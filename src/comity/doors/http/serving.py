@@ -1,0 +1,80 @@
+"""What the connections of one server share: the application, the limits, and what is open now."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from comity.doors.http.asgi import App
+from comity.doors.http.heads import KnownHeads
+
+LINGER_SECONDS: Final = 2.0
+"""To close on a peer that is still sending would take back the answer that it has not read yet (the system resets such
+a connection). So our side falls silent first, and what still comes is thrown away for this long.
+"""
+READ_BYTES: Final = 65_536
+PIECE_BYTES: Final = 16_384
+AHEAD_BYTES: Final = 4096
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """`patience` and `keep_alive` are in seconds; we look at them now and then, so they may last half as long
+    again. `messages` are those of one WebSocket in a second, pings included.
+    """
+
+    connections: int = 800
+    head_bytes: int = 64 * 1024
+    headers: int = 256
+    patience: float = 20.0
+    keep_alive: float = 75.0
+    messages: int = 500
+
+
+class Address(NamedTuple):
+    """Both ends of a connection, as ASGI names them."""
+
+    client: tuple[str, int] | None
+    server: tuple[str, int] | None
+    encrypted: bool
+
+
+class Open(Protocol):
+    """A connection that the server can end."""
+
+    def shutdown(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Serving:
+    def __init__(
+        self,
+        app: App,
+        limits: Limits,
+        *,
+        refused: Callable[[str], None] = lambda _code: None,
+        websockets: Collection[str] = (),
+    ) -> None:
+        """`refused` is told the code of each refusal, so that it can be counted; `websockets` are the paths on
+        which a peer may go on in that protocol.
+        """
+        self.app = app
+        self.limits = limits
+        self.refused = refused
+        self.websockets = frozenset(websockets)
+        self.heads = KnownHeads()
+        self.connections: set[Open] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.date = b""
+        self.buffer = memoryview(bytearray(READ_BYTES))
+        """The system reads into it, one connection at a time, and it is emptied before the next one is read."""
+
+
+def address_of(transport: asyncio.Transport) -> Address:
+    client, server = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+    return Address(
+        (str(client[0]), int(client[1])) if isinstance(client, tuple) else None,
+        (str(server[0]), int(server[1])) if isinstance(server, tuple) else None,
+        transport.get_extra_info("sslcontext") is not None,
+    )
