@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct
 
 from comity.core.actions.action import Outcome
-from comity.core.actions.skills.accessibility_audit import ACTION
-from comity.core.actions.skills.accessibility_audit.rules import RULES
+from comity.skills.accessibility_audit import ACTION
+from comity.skills.accessibility_audit.rules import RULES
 from comity.testing.vectors import vectors_folder
 from evals.table import Cell, Table
 
@@ -61,7 +61,7 @@ class Compared(Struct, frozen=True):
 @functools.cache
 def audit() -> Callable[[str], Mapping[str, Any]]:
     """What the audit says of one page, at level AAA."""
-    place = files("comity.core.actions")
+    place = files("comity.skills")
     handler = ACTION.prepare({name: place.joinpath(name).read_bytes() for name in ACTION.data})
 
     def ask(html: str, level: str = "AAA") -> Mapping[str, Any]:

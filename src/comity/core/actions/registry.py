@@ -27,7 +27,7 @@ class _Place(NamedTuple):
     attribute: str = "ACTION"
 
 
-_SKILLS: Final = "comity.core.actions.skills"
+_SKILLS: Final = "comity.skills"
 
 _PLACES: Final[Mapping[str, _Place]] = {
     "wcagaaa_check": _Place("accessibility_audit", "WCAGAAA_ACTION"),

@@ -17,7 +17,7 @@ from comity.pipeline.actions.plugins import Plugin
 
 log = logging.getLogger("comity.actions")
 
-_PACKAGE: Final = "comity.core.actions"
+_PACKAGE: Final = "comity.skills"
 
 
 class Library:
