@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from comity.core.actions.action import ActionError, Fetch, Outcome, Page
-from comity.skills.accessibility_audit import ACTION, WCAGAAA_ACTION
+from comity.core.errors import ActionError
+from comity.skills.accessibility_audit import SKILL, WCAGAAA_SKILL
 from comity.skills.accessibility_audit.rules import RULES
+from comity.skills.skill import PagesWanted, SkillOutcome, WebPage
 from comity.testing.vectors import format_runner, known_keys
 
 GOOD = (
@@ -42,7 +43,7 @@ def handler_of(action):
 
 @functools.cache
 def handler():
-    return handler_of(ACTION)
+    return handler_of(SKILL)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def audit():
 
 
 def kept(outcome, mode):
-    schema = dict(ACTION.contracts["enhanced" if mode == "enhanced" else "compat"].output_schema)
+    schema = dict(SKILL.contracts["enhanced" if mode == "enhanced" else "compat"].output_schema)
     jsonschema.Draft202012Validator(schema).validate(json.loads(json.dumps(outcome.output)))
     return outcome
 
@@ -246,12 +247,12 @@ def test_text_without_markup_is_not_scored(audit):
 def test_addresses_are_asked_for_and_the_work_goes_on_with_what_came(audit):
     for mode in MODES:
         asked = audit(url="https://a.example/", urls=["https://b.example/"], mode=mode)
-        assert isinstance(asked, Fetch)
+        assert isinstance(asked, PagesWanted)
         assert asked.urls == ("https://a.example/", "https://b.example/")
         outcome = asked.resume(
             [
-                Page(url="https://a.example/", failure="It took too long."),
-                Page(url="https://b.example/", html=GOOD),
+                WebPage(url="https://a.example/", failure="It took too long."),
+                WebPage(url="https://b.example/", html=GOOD),
             ]
         )
         first, second = kept(outcome, mode).output["ranking"]
@@ -264,7 +265,7 @@ def test_addresses_are_asked_for_and_the_work_goes_on_with_what_came(audit):
 
 def test_pages_and_addresses_are_audited_together(audit):
     asked = audit(BAD, url="https://a.example/")
-    outcome = asked.resume([Page(url="https://a.example/", html=GOOD)])
+    outcome = asked.resume([WebPage(url="https://a.example/", html=GOOD)])
     assert [entry["url"] for entry in outcome.output["ranking"]] == ["https://a.example/", "page0"]
 
 
@@ -284,7 +285,7 @@ def test_more_than_a_hundred_pages_are_refused(audit):
     assert refused.value.message == "Crawl mode supports up to 100 pages. Use max_pages parameter to limit."
     with pytest.raises(ActionError, match=r"up to 100 pages\. Send the others"):
         audit(GOOD, urls=urls[:100])
-    assert isinstance(audit(urls=urls[:100]), Fetch)
+    assert isinstance(audit(urls=urls[:100]), PagesWanted)
 
 
 def test_malformed_pages_are_refused_with_their_place(audit):
@@ -316,7 +317,7 @@ def test_any_input_gets_an_outcome_or_a_sentence(given_input, mode):
     except ActionError as refused:
         assert refused.message.endswith((".", "array", "string", "'html'", "AAA", "session"))  # noqa: PT017 - an outcome is the other right answer
     else:
-        assert isinstance(answer, Outcome | Fetch)
+        assert isinstance(answer, SkillOutcome | PagesWanted)
 
 
 @settings(max_examples=60)
@@ -387,8 +388,8 @@ def test_a_hostile_page_is_answered_in_bounded_time(kind, audit):
 
 
 def test_the_old_name_keeps_its_five_items_and_reads_nothing():
-    handle = handler_of(WCAGAAA_ACTION)
-    schema = dict(WCAGAAA_ACTION.contracts["strict"].output_schema)
+    handle = handler_of(WCAGAAA_SKILL)
+    schema = dict(WCAGAAA_SKILL.contracts["strict"].output_schema)
     for level in ("A", "AA", "AAA"):
         for context, told in ((None, "No additional context provided"), ("login", "Context: ")):
             given_input = {"target": "<html>secret</html>", "level": level} | (

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.actions.action import Page
-from comity.skills.accessibility_audit import ACTION
+from comity.skills.accessibility_audit import SKILL
 from comity.skills.accessibility_audit.recorded_scores import recorded_scores
+from comity.skills.skill import WebPage
 from comity.testing.vectors import format_runner, known_keys
 from tests.core.actions.driving import Served
 
@@ -247,13 +247,13 @@ BARE = "<p>x"  # 66 at level AA: 2592 in 39 criteria
 @functools.cache
 def handler():
     place = files("comity.skills")
-    return ACTION.prepare({name: place.joinpath(name).read_bytes() for name in ACTION.data})
+    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
 
 
 def ask(*pages, mode="compat", level="AA"):
     sent = [{"url": f"page{at}", "html": html} for at, html in enumerate(pages)]
     outcome = handler()({"level": level, "pages": sent}, mode)
-    jsonschema.validate(json.loads(json.dumps(outcome.output)), dict(ACTION.contracts[mode].output_schema))
+    jsonschema.validate(json.loads(json.dumps(outcome.output)), dict(SKILL.contracts[mode].output_schema))
     return outcome
 
 
@@ -398,7 +398,7 @@ def test_text_without_markup_has_no_points_and_counts():
 def test_a_page_that_could_not_be_had_counts_as_text_without_markup():
     asked = handler()({"urls": ["https://a.example/", "https://b.example/"]}, "compat")
     outcome = asked.resume(
-        [Page(url="https://a.example/", failure="It took too long."), Page(url="b", html=SHOP)]
+        [WebPage(url="https://a.example/", failure="It took too long."), WebPage(url="b", html=SHOP)]
     )
     assert [one["aggregate_score"] for one in outcome.output["ranking"]] == [64, 0]
     assert (outcome.uncertainty, outcome.output["site_aggregate"]) == ("high", 32)

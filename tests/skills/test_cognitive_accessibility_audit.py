@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.actions.action import ActionError, Outcome
-from comity.skills.cognitive_accessibility_audit import ACTION
+from comity.core.errors import ActionError
+from comity.skills.cognitive_accessibility_audit import SKILL
+from comity.skills.skill import SkillOutcome
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -16,13 +17,13 @@ JSON = st.recursive(
     max_leaves=6,
 )
 MODES = ("strict", "compat", "enhanced")
-KEEPS = jsonschema.Draft202012Validator(dict(ACTION.contracts["enhanced"].output_schema))
+KEEPS = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].output_schema))
 
 
 @pytest.fixture(scope="module")
 def audit():
     place = files("comity.skills")
-    handler = ACTION.prepare({name: place.joinpath(name).read_bytes() for name in ACTION.data})
+    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
     return lambda content, mode="enhanced", **more: handler({"content": content, **more}, mode)
 
 
@@ -216,4 +217,4 @@ def test_any_value_gets_an_outcome_or_a_refusal(audit, content, context, mode):
     except ActionError as refused:
         answer = refused
     begins = "Input validation failed for action 'cognitive_accessibility_audit': "
-    assert isinstance(answer, Outcome) or answer.message.startswith(begins)
+    assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)

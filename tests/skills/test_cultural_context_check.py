@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from comity.core.actions.action import ActionError, Outcome
-from comity.skills.cultural_context_check import ACTION
+from comity.core.errors import ActionError
+from comity.skills.cultural_context_check import SKILL
 from comity.skills.cultural_context_check.adapt import adapt
+from comity.skills.skill import SkillOutcome
 from comity.skills.words.tokens import tokens
 
 JSON = st.recursive(
@@ -18,13 +19,13 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-KEEPS = jsonschema.Draft202012Validator(dict(ACTION.contracts["enhanced"].output_schema))
+KEEPS = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].output_schema))
 
 
 @pytest.fixture(scope="module")
 def check():
     place = files("comity.skills")
-    handler = ACTION.prepare({name: place.joinpath(name).read_bytes() for name in ACTION.data})
+    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
 
     def run(message, audience="general", mode="enhanced", **more):
         return handler({"message": message, "audience": audience, **more}, mode)
@@ -417,4 +418,4 @@ def test_any_value_gets_an_outcome_or_a_refusal(check, message, audience, region
     except ActionError as refused:
         answer = refused
     begins = "Input validation failed for action 'cultural_context_check': "
-    assert isinstance(answer, Outcome) or answer.message.startswith(begins)
+    assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)

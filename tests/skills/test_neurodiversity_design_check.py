@@ -6,21 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.actions.action import ActionError, Outcome
-from comity.skills.neurodiversity_design_check import ACTION
+from comity.core.errors import ActionError
+from comity.skills.neurodiversity_design_check import SKILL
+from comity.skills.skill import SkillOutcome
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-KEEPS = jsonschema.Draft202012Validator(dict(ACTION.contracts["enhanced"].output_schema))
+KEEPS = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].output_schema))
 
 
 @pytest.fixture(scope="module")
 def check():
     place = files("comity.skills")
-    handler = ACTION.prepare({name: place.joinpath(name).read_bytes() for name in ACTION.data})
+    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
     return lambda description, mode="enhanced", **more: handler({"ui_description": description, **more}, mode)
 
 
@@ -220,4 +221,4 @@ def test_any_value_gets_an_outcome_or_a_refusal(check, description, focus, mode)
     except ActionError as refused:
         answer = refused
     begins = "Input validation failed for action 'neurodiversity_design_check': "
-    assert isinstance(answer, Outcome) or answer.message.startswith(begins)
+    assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.actions.action import ActionError, Outcome
+from comity.core.errors import ActionError
 from comity.skills.editing.rules import ruleset
-from comity.skills.rewrite_depression_sensitive_content import ACTION
+from comity.skills.rewrite_depression_sensitive_content import SKILL
 from comity.skills.rewrite_depression_sensitive_content.rewriting import LABELS
+from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vector_file
 
 MODES = ("strict", "compat", "enhanced")
@@ -23,7 +24,7 @@ MODES = ("strict", "compat", "enhanced")
 @functools.cache
 def handler():
     place = files("comity.skills")
-    return ACTION.prepare({name: place.joinpath(name).read_bytes() for name in ACTION.data})
+    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
 
 
 def answer(text, mode="enhanced", **more):
@@ -235,7 +236,7 @@ def test_the_domain_is_shown_only_when_it_is_a_label():
 
 
 def test_the_data_names_its_sources_its_date_and_known_categories():
-    data = ruleset(files("comity.skills").joinpath(ACTION.data[0]).read_bytes())
+    data = ruleset(files("comity.skills").joinpath(SKILL.data[0]).read_bytes())
     assert data.sources
     assert date.fromisoformat(data.reviewed)
     assert len({rule.id for rule in data.rules}) == len(data.rules)
@@ -257,7 +258,7 @@ def test_wrong_values_are_refused_in_a_sentence():
 def test_vector_actions_of_this_skill_keep_their_recorded_shape():
     for stem, mode in (("actions_v01_properties", "strict"), ("actions_v108_properties", "compat")):
         for case in vector_file("actions", stem):
-            if case["action"] == ACTION.name:
+            if case["action"] == SKILL.name:
                 outcome, expect = handler()(case["input"], mode), case["expect"]
                 assert list(outcome.output) == expect["output_keys"], case
                 assert outcome.uncertainty == expect["uncertainty"]
@@ -367,5 +368,5 @@ def test_any_input_gets_an_outcome_that_keeps_the_schema_or_a_refusal(given_inpu
         outcome = handler()(given_input, mode)
     except ActionError:
         return
-    assert isinstance(outcome, Outcome)
-    jsonschema.validate(outcome.output, ACTION.contracts[mode].output_schema)
+    assert isinstance(outcome, SkillOutcome)
+    jsonschema.validate(outcome.output, SKILL.contracts[mode].output_schema)

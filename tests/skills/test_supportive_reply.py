@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.actions.action import ActionError
-from comity.skills.supportive_reply import ACTION, GRIEF_ACTION
+from comity.core.errors import ActionError
+from comity.skills.supportive_reply import GRIEF_SKILL, SKILL
 from comity.testing.vectors import vector_file
 
 CRISIS = "I want to kill myself tonight"
@@ -20,7 +20,7 @@ LANGUAGES = ("en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi")
 @cache
 def handler(action):
     package = files("comity.skills")
-    chosen = {ACTION.name: ACTION, GRIEF_ACTION.name: GRIEF_ACTION}[action]
+    chosen = {SKILL.name: SKILL, GRIEF_SKILL.name: GRIEF_SKILL}[action]
     return chosen.prepare({name: package.joinpath(name).read_bytes() for name in chosen.data})
 
 
@@ -46,9 +46,7 @@ def held(case, mode):
     ("stem", "mode"), [("actions_v01_properties", "strict"), ("actions_v108_properties", "compat")]
 )
 def test_vector_actions_supportive_replies_have_the_recorded_shape(stem, mode):
-    own = [
-        case for case in vector_file("actions", stem) if case["action"] in {ACTION.name, GRIEF_ACTION.name}
-    ]
+    own = [case for case in vector_file("actions", stem) if case["action"] in {SKILL.name, GRIEF_SKILL.name}]
     assert own
     for case in own:
         held(case, mode)
@@ -118,9 +116,7 @@ def test_who_sends_no_locale_is_answered_in_the_language_he_wrote():
 
 
 def test_every_language_has_every_sentence_and_its_blanks():
-    told = json.loads(
-        files("comity.skills").joinpath("supportive_reply/replies.json").read_bytes()
-    )
+    told = json.loads(files("comity.skills").joinpath("supportive_reply/replies.json").read_bytes())
     assert tuple(told["languages"]) == LANGUAGES
     for language, words in told["languages"].items():
         assert list(words) == list(told["languages"]["en"]), language
@@ -209,7 +205,7 @@ def test_what_the_user_wrote_is_never_repeated(mode, secret, risk, extra):
 def test_every_answer_keeps_the_schema_of_its_mode(message, risk, more, mode):
     outcome = reply(message, risk, mode, **more)
     output = json.loads(json.dumps(outcome.output))
-    jsonschema.validate(output, ACTION.contracts[mode].output_schema)
+    jsonschema.validate(output, SKILL.contracts[mode].output_schema)
     assert outcome.assumptions
 
 
@@ -217,10 +213,10 @@ def test_the_schemas_hold_for_a_crisis_and_a_mention_and_for_grief():
     for message in (CRISIS, "My friend killed herself", "hello"):
         for locale in ("en", "es-MX", "xx"):
             output = json.loads(json.dumps(reply(message, locale=locale).output))
-            jsonschema.validate(output, ACTION.contracts["enhanced"].output_schema)
+            jsonschema.validate(output, SKILL.contracts["enhanced"].output_schema)
         for mode in ("strict", "enhanced"):
             output = json.loads(json.dumps(grief(message, mode=mode).output))
-            jsonschema.validate(output, GRIEF_ACTION.contracts[mode].output_schema)
+            jsonschema.validate(output, GRIEF_SKILL.contracts[mode].output_schema)
 
 
 @pytest.mark.parametrize(

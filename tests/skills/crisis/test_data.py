@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from comity.core.actions import crisis
+from comity.skills import crisis
 
 
 def test_the_names_of_the_files_load_neither_the_detector_nor_its_automaton():

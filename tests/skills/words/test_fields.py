@@ -1,6 +1,6 @@
 import pytest
 
-from comity.core.actions.action import ActionError
+from comity.core.errors import ActionError
 from comity.skills.words.fields import text_field, texts_field, trimmed
 
 

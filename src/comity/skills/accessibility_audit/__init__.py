@@ -7,7 +7,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from comity.core.actions.action import Action, ActionError, Fetch, Handler, Mode, Outcome, Page
+from comity.core.errors import ActionError
 from comity.skills.accessibility_audit.contract import (
     CONTRACTS,
     NAME,
@@ -16,6 +16,7 @@ from comity.skills.accessibility_audit.contract import (
     PAGES,
 )
 from comity.skills.accessibility_audit.criteria import LEVELS, Level
+from comity.skills.skill import Mode, PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
 from comity.skills.words.fields import text_field, texts_field
 
 _HERE: Final = "accessibility_audit"
@@ -31,7 +32,7 @@ _TOO_MANY: Final = "Crawl mode supports up to 100 pages. Use max_pages parameter
 _TOO_MANY_PLAINLY: Final = f"Crawl mode supports up to {PAGES} pages. Send the others in another call."
 
 
-def _prepare(data: Mapping[str, bytes]) -> Handler:
+def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.accessibility_audit.crawl import Facts, rank
     from comity.skills.accessibility_audit.criteria import read_criteria
     from comity.skills.accessibility_audit.names.aria import read_aria
@@ -45,7 +46,7 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
         read_languages(data[_LANGUAGES], data[_WORDS]),
     )
 
-    def handle(given: Mapping[str, Any], mode: Mode) -> Outcome | Fetch:
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome | PagesWanted:
         level = _level(NAME, given, "AA")
         if _choice(NAME, given, "mode", ("crawl", "session"), "crawl") == "session":
             return checklist(facts.criteria, level)
@@ -56,21 +57,21 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
         if len(pages) + len(addresses) > PAGES:
             raise ActionError(_TOO_MANY_PLAINLY if mode == "enhanced" else _TOO_MANY)
 
-        def resume(fetched: Sequence[Page]) -> Outcome:
+        def resume(fetched: Sequence[WebPage]) -> SkillOutcome:
             found = [*pages, *fetched]
             if mode == "compat":
                 return rank_as_recorded(found, level, facts.criteria)
             return rank(found, level, mode, facts)
 
-        return Fetch(tuple(addresses), resume) if addresses else resume(())
+        return PagesWanted(tuple(addresses), resume) if addresses else resume(())
 
     return handle
 
 
-def _prepare_old(_data: Mapping[str, bytes]) -> Handler:
+def _prepare_old(_data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.accessibility_audit.first_look import first_look
 
-    def handle(given: Mapping[str, Any], _mode: Mode) -> Outcome:
+    def handle(given: Mapping[str, Any], _mode: Mode) -> SkillOutcome:
         text_field(OLD_NAME, given, "target")
         return first_look(given, _level(OLD_NAME, given, "AAA"))
 
@@ -93,31 +94,31 @@ def _addresses(given: Mapping[str, Any]) -> list[str]:
     return [address for address in (single, *texts_field(NAME, given, "urls")) if address.strip()]
 
 
-def _pages(given: Mapping[str, Any]) -> list[Page]:
+def _pages(given: Mapping[str, Any]) -> list[WebPage]:
     value = given.get("pages", [])
     if not isinstance(value, list | tuple):
         raise _refused(NAME, "'pages' must be an array")
     return [_page(entry, place) for place, entry in enumerate(value)]
 
 
-def _page(entry: Any, place: int) -> Page:
+def _page(entry: Any, place: int) -> WebPage:
     if not isinstance(entry, Mapping):
         raise _refused(NAME, f"'pages[{place}]' must be an object with 'url' and 'html'")
     for field in ("url", "html"):
         if not isinstance(entry.get(field), str):
             raise _refused(NAME, f"'pages[{place}].{field}' must be a string")
-    return Page(url=entry["url"], html=entry["html"])
+    return WebPage(url=entry["url"], html=entry["html"])
 
 
 def _refused(action: str, problem: str) -> ActionError:
     return ActionError(f"Input validation failed for action '{action}': {problem}")
 
 
-ACTION: Final = Action(
+SKILL: Final = Skill(
     name=NAME,
     contracts=CONTRACTS,
     prepare=_prepare,
     data=(_CRITERIA, _ARIA, _LANGUAGES, _WORDS),
     slow=True,
 )
-WCAGAAA_ACTION: Final = Action(name=OLD_NAME, contracts=OLD_CONTRACTS, prepare=_prepare_old)
+WCAGAAA_SKILL: Final = Skill(name=OLD_NAME, contracts=OLD_CONTRACTS, prepare=_prepare_old)

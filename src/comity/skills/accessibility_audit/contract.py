@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from comity.core.actions.action import Contract, Mode
 from comity.skills.accessibility_audit.criteria import LEVELS, PRINCIPLES
+from comity.skills.skill import Mode, SkillContract
 
 NAME: Final = "accessibility_audit"
 OLD_NAME: Final = "wcagaaa_check"
@@ -124,8 +124,8 @@ def _output(*, enhanced: bool) -> dict[str, Any]:
     }
 
 
-def _contract(*, enhanced: bool) -> Contract:
-    return Contract(
+def _contract(*, enhanced: bool) -> SkillContract:
+    return SkillContract(
         skill="accessibility",
         boundary=_BOUNDARY,
         input_schema=_input(told=enhanced),
@@ -134,7 +134,7 @@ def _contract(*, enhanced: bool) -> Contract:
     )
 
 
-CONTRACTS: Final[dict[Mode, Contract]] = {
+CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "compat": _contract(enhanced=False),
     "enhanced": _contract(enhanced=True),
 }
@@ -144,8 +144,8 @@ _ITEM: Final = {
     "issue": _TEXT,
     "fix": _TEXT,
 }
-OLD_CONTRACTS: Final[dict[Mode, Contract]] = {
-    "strict": Contract(
+OLD_CONTRACTS: Final[dict[Mode, SkillContract]] = {
+    "strict": SkillContract(
         skill="wcag-aaa-accessibility",
         boundary=_BOUNDARY,
         input_schema=_object(

@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.core.actions.action import Mode, Outcome, Page, Uncertainty
 from comity.skills.accessibility_audit.audit import Checked, Examined, examine
 from comity.skills.accessibility_audit.criteria import Criterion, Level, up_to
 from comity.skills.accessibility_audit.dom.tree import looks_like_html, path
 from comity.skills.accessibility_audit.names.aria import Aria
 from comity.skills.accessibility_audit.names.language import Languages
 from comity.skills.accessibility_audit.rules.rule import Finding, Rule
+from comity.skills.skill import Mode, SkillOutcome, Uncertainty, WebPage
 
 CHARACTERS: Final = 20_000_000
 SHOWN: Final = 20
@@ -45,7 +45,7 @@ class _Ranked(Struct, frozen=True):
     passes: int = 0
 
 
-def rank(pages: Sequence[Page], level: Level, mode: Mode, facts: Facts) -> Outcome:
+def rank(pages: Sequence[WebPage], level: Level, mode: Mode, facts: Facts) -> SkillOutcome:
     asked = up_to(facts.criteria, level)
     ranked: list[_Ranked] = []
     room = CHARACTERS
@@ -64,7 +64,7 @@ def rank(pages: Sequence[Page], level: Level, mode: Mode, facts: Facts) -> Outco
     if mode != "enhanced":
         site = mean([*scores, *[0] * unread])
     uncertainty: Uncertainty = "high" if unread else "medium"
-    return Outcome(
+    return SkillOutcome(
         uncertainty=uncertainty,
         assumptions=_assumptions(level, len(ranked), unread),
         output={

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.core.actions.action import Outcome
 from comity.skills.accessibility_audit.criteria import Level
+from comity.skills.skill import SkillOutcome
 
 _ITEMS: Final = (
     (
@@ -35,10 +35,10 @@ _ITEMS: Final = (
 )
 
 
-def first_look(given: Mapping[str, Any], level: Level) -> Outcome:
+def first_look(given: Mapping[str, Any], level: Level) -> SkillOutcome:
     context = given.get("context")
     told = isinstance(context, str) and bool(context.strip())
-    return Outcome(
+    return SkillOutcome(
         uncertainty="medium",
         assumptions=(
             "Target: as given; it was neither fetched nor read",

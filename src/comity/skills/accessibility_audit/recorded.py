@@ -9,21 +9,21 @@
 from collections.abc import Sequence
 from typing import Any
 
-from comity.core.actions.action import Outcome, Page
 from comity.skills.accessibility_audit.crawl import mean, summary
 from comity.skills.accessibility_audit.criteria import Criterion, Level, up_to
 from comity.skills.accessibility_audit.dom.tree import looks_like_html
 from comity.skills.accessibility_audit.recorded_scores import Recorded, recorded_scores
+from comity.skills.skill import SkillOutcome, WebPage
 
 
-def rank_as_recorded(pages: Sequence[Page], level: Level, criteria: Sequence[Criterion]) -> Outcome:
+def rank_as_recorded(pages: Sequence[WebPage], level: Level, criteria: Sequence[Criterion]) -> SkillOutcome:
     asked = up_to(criteria, level)
     ranking = sorted(
         (_entry(page, asked) for page in pages), key=lambda entry: entry["aggregate_score"], reverse=True
     )
     site = mean([entry["aggregate_score"] for entry in ranking])
     unread = sum(entry["heuristic"] for entry in ranking)
-    return Outcome(
+    return SkillOutcome(
         uncertainty="high" if unread else "medium",
         assumptions=(
             "Mode: crawl (patterns on the text of each page, with the formulas of release 1.0.8)",
@@ -43,7 +43,7 @@ def rank_as_recorded(pages: Sequence[Page], level: Level, criteria: Sequence[Cri
     )
 
 
-def _entry(page: Page, asked: Sequence[Criterion]) -> dict[str, Any]:
+def _entry(page: WebPage, asked: Sequence[Criterion]) -> dict[str, Any]:
     markup = looks_like_html(page.html)
     scores = recorded_scores(page.html) if markup else {}
     results = [_result(one, scores.get(one.id)) for one in asked] if markup else []

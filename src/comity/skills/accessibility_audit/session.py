@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from comity.core.actions.action import Outcome
 from comity.skills.accessibility_audit.criteria import LEVELS, Criterion, Level, up_to
+from comity.skills.skill import SkillOutcome
 
 
-def checklist(criteria: Sequence[Criterion], level: Level) -> Outcome:
+def checklist(criteria: Sequence[Criterion], level: Level) -> SkillOutcome:
     asked = up_to(criteria, level)
     count = {"total": len(asked)} | {str(one): sum(each.level == one for each in asked) for one in LEVELS}
-    return Outcome(
+    return SkillOutcome(
         uncertainty="low",
         assumptions=(
             "Mode: session (a list for a review by people)",

@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.core.actions.action import Outcome, Uncertainty
 from comity.skills.reading.language import Language
+from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.words.interface import Interface
 from comity.skills.words.phrases import Phrases
 from comity.skills.words.rules import Rule, Trigger, advice, counted, evidence, not_counted
@@ -56,7 +56,7 @@ class Guidance(Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...]
 
 
-def recorded(description: str, age_groups: Sequence[str], known: Guidance) -> Outcome:
+def recorded(description: str, age_groups: Sequence[str], known: Guidance) -> SkillOutcome:
     items = [item.lower() for item in age_groups]
     groups = [
         group
@@ -88,13 +88,13 @@ def _outcome(
     money: bool,
     first: Sequence[str] = (),
     more: dict[str, object] | None = None,
-) -> Outcome:
+) -> SkillOutcome:
     guidance = [line for group in groups for line in group.recommendations] or list(known.general)
     notes = [line for group in groups for line in group.notes]
     if money:
         guidance += known.payment.recommendations
         notes.append(known.payment.note)
-    return Outcome(
+    return SkillOutcome(
         uncertainty=uncertainty,
         assumptions=assumptions,
         output={
@@ -118,7 +118,7 @@ class Reader:
         spent: list[tuple[str, bool | None]] = [(phrase, None) for phrase in known.payment.no_money]
         self._money = Phrases([*spent, *((phrase, True) for phrase in known.payment.words)])
 
-    def check(self, description: str, age_groups: Sequence[str]) -> Outcome:
+    def check(self, description: str, age_groups: Sequence[str]) -> SkillOutcome:
         read = self._interface.read(description)
         found = counted(read.triggers)
         named = self._named(age_groups, description)

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from comity.core.actions.action import Contract, Mode
+from comity.skills.skill import Mode, SkillContract
 from comity.skills.words.spans import WHY, span_schema
 
 NAME: Final = "age_inclusive_design_check"
@@ -24,9 +24,9 @@ def _input(**properties: dict[str, Any]) -> dict[str, Any]:
 
 def _contract(
     input_schema: dict[str, Any], more: dict[str, Any] | None = None, description: str = ""
-) -> Contract:
+) -> SkillContract:
     added = more or {}
-    return Contract(
+    return SkillContract(
         skill="age-inclusive-design",
         boundary="Inclusive design guidance only",
         input_schema=input_schema,
@@ -51,7 +51,7 @@ _ENHANCED: Final = {
         "Mentions that say the thing is absent, or under people's control.", {"why": WHY}
     ),
 }
-CONTRACTS: Final[dict[Mode, Contract]] = {
+CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "strict": _contract(_input(flow_description=_TEXT, age_groups=_TEXTS)),
     "compat": _contract(_input(flow_description=_TEXT, age_groups=_TEXTS), description=_DESCRIPTION),
     "enhanced": _contract(

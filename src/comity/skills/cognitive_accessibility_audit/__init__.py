@@ -5,16 +5,16 @@ from typing import Any, Final
 
 from msgspec import convert, json
 
-from comity.core.actions.action import Action, Handler, Mode, Outcome
 from comity.skills.cognitive_accessibility_audit.contract import CONTRACTS, DEFAULT_CONTEXT, NAME
+from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _ENGLISH: Final = "reading/english.json"
 _RULES: Final = "cognitive_accessibility_audit/rules.json"
 
 
-def _prepare(data: Mapping[str, bytes]) -> Handler:
-    from comity.skills.reading.measure import english
+def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.cognitive_accessibility_audit import audit, recorded
+    from comity.skills.reading.measure import english
     from comity.skills.words.fields import text_field, trimmed
     from comity.skills.words.phrases import Phrases
     from comity.skills.words.rules import Rule, Rules
@@ -26,7 +26,7 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
         Phrases[str](rules["jargon"].items()),
     )
 
-    def handle(given: Mapping[str, Any], mode: Mode) -> Outcome:
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         content = text_field(NAME, given, "content")
         context = trimmed(text_field(NAME, given, "target_context", DEFAULT_CONTEXT)) or DEFAULT_CONTEXT
         if mode == "enhanced":
@@ -36,4 +36,4 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     return handle
 
 
-ACTION: Final = Action(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_ENGLISH, _RULES))
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_ENGLISH, _RULES))

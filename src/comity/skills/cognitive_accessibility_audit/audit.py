@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.core.actions.action import Outcome, Uncertainty
-from comity.skills.reading.measure import English, Reading, Scores, measure
 from comity.skills.cognitive_accessibility_audit.markup import without_markup
+from comity.skills.reading.measure import English, Reading, Scores, measure
+from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.words.phrases import Phrases
 from comity.skills.words.rules import Rule, Rules, Trigger, counted, evidence, quoted
 from comity.skills.words.spans import MOST_EVIDENCE, span
@@ -65,7 +65,7 @@ class _Report(Struct):
     evidence: list[dict[str, Any]]
 
 
-def audit(sent: str, context: str, known: Knowledge) -> Outcome:
+def audit(sent: str, context: str, known: Knowledge) -> SkillOutcome:
     content = without_markup(sent)
     reading = measure(content, known.english)
     report = _Report([], [], [])
@@ -82,7 +82,7 @@ def audit(sent: str, context: str, known: Knowledge) -> Outcome:
     report.evidence += evidence(triggers)
     for found in counted(triggers).values():
         _tell(found, report)
-    return Outcome(
+    return SkillOutcome(
         uncertainty=_uncertainty(reading),
         assumptions=_assumptions(context, reading),
         output={

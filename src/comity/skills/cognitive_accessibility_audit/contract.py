@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from comity.core.actions.action import Contract, Mode
+from comity.skills.skill import Mode, SkillContract
 from comity.skills.words.spans import span_schema
 
 NAME: Final = "cognitive_accessibility_audit"
@@ -60,8 +60,10 @@ _ENHANCED: Final = {
 }
 
 
-def _contract(input_schema: dict[str, Any], output_schema: dict[str, Any], description: str = "") -> Contract:
-    return Contract(
+def _contract(
+    input_schema: dict[str, Any], output_schema: dict[str, Any], description: str = ""
+) -> SkillContract:
+    return SkillContract(
         skill="cognitive-accessibility",
         boundary="Design guidance only",
         input_schema=input_schema,
@@ -72,7 +74,7 @@ def _contract(input_schema: dict[str, Any], output_schema: dict[str, Any], descr
 
 _TEXT: Final = {"type": "string"}
 DEFAULT_CONTEXT: Final = "general digital interface"
-CONTRACTS: Final[dict[Mode, Contract]] = {
+CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "strict": _contract(_input(_TEXT, _TEXT), _output({})),
     "compat": _contract(_input({**_TEXT, "default": DEFAULT_CONTEXT}, _TEXT), _output({}), _DESCRIPTION),
     "enhanced": _contract(

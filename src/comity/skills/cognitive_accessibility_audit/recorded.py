@@ -8,7 +8,7 @@ import re
 from math import floor
 from typing import Final
 
-from comity.core.actions.action import Outcome
+from comity.skills.skill import SkillOutcome
 from comity.skills.words.fields import SPACE, trimmed
 
 _LEGAL: Final = ("pursuant", "notwithstanding", "thereto", "heretofore", "aforementioned", "herein")
@@ -22,7 +22,7 @@ _NEEDS_STEPS: Final = 50
 _MOST_NAMED: Final = 10
 
 
-def audit(content: str, context: str) -> Outcome:
+def audit(content: str, context: str) -> SkillOutcome:
     words = sum(1 for _ in _TOKEN.finditer(content))
     sentences = sum(bool(trimmed(piece)) for piece in _ENDS.split(content))
     average = floor(words / max(sentences, 1) + 0.5)
@@ -42,7 +42,7 @@ def audit(content: str, context: str) -> Outcome:
         advice.append("Put everyday words in the place of legal or formal ones.")
     if words > _NEEDS_STEPS and not _NUMBERED.search(content):
         advice.append("Where people have to do things in order, number the steps.")
-    return Outcome(
+    return SkillOutcome(
         uncertainty="medium",
         assumptions=[
             f"Context: {context}",

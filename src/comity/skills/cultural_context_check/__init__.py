@@ -5,14 +5,14 @@ from typing import Any, Final
 
 from msgspec import json
 
-from comity.core.actions.action import Action, Handler, Mode, Outcome
 from comity.skills.cultural_context_check.contract import CONTRACTS, DEFAULT_REGION, NAME
+from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _REGIONS: Final = "cultural_context_check/regions.json"
 _MESSAGE: Final = "cultural_context_check/message.json"
 
 
-def _prepare(data: Mapping[str, bytes]) -> Handler:
+def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.cultural_context_check import recorded
     from comity.skills.cultural_context_check.check import Reader
     from comity.skills.cultural_context_check.message import Knowledge
@@ -21,7 +21,7 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
 
     reader = Reader(json.decode(data[_REGIONS], type=Regions), json.decode(data[_MESSAGE], type=Knowledge))
 
-    def handle(given: Mapping[str, Any], mode: Mode) -> Outcome:
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         message = text_field(NAME, given, "message")
         audience = text_field(NAME, given, "audience")
         region = text_field(NAME, given, "region", DEFAULT_REGION)
@@ -32,4 +32,4 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     return handle
 
 
-ACTION: Final = Action(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_REGIONS, _MESSAGE))
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_REGIONS, _MESSAGE))

@@ -9,13 +9,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from comity.core.actions.action import Outcome, Uncertainty
-from comity.skills.reading.language import Language, language_of
 from comity.skills.cultural_context_check.adapt import Edit, adapt
 from comity.skills.cultural_context_check.contract import DEFAULT_REGION
 from comity.skills.cultural_context_check.message import Examiner, Finding, Knowledge, Setting
 from comity.skills.cultural_context_check.places import Gazetteer, Place, Regions
 from comity.skills.cultural_context_check.recorded import prefixed
+from comity.skills.reading.language import Language, language_of
+from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.words.fields import trimmed
 from comity.skills.words.phrases import Phrases
 from comity.skills.words.spans import MOST_EVIDENCE, span
@@ -55,14 +55,14 @@ class Reader:
             (phrase, at) for at, audience in enumerate(regions.audiences) for phrase in audience.names
         )
 
-    def check(self, message: str, audience: str, region: str) -> Outcome:
+    def check(self, message: str, audience: str, region: str) -> SkillOutcome:
         places = self._places.find(region, "region") + self._places.find(audience, "audience")
         setting = self._setting(places)
         findings = self._examiner.examine(message, setting)
         adapted, edits = adapt(message, neutral=True)
         language = language_of(message, tokens(message))
         shown = trimmed(region) or DEFAULT_REGION
-        return Outcome(
+        return SkillOutcome(
             uncertainty=_uncertainty(places, language),
             assumptions=_assumptions(trimmed(audience), shown, places, language),
             output={

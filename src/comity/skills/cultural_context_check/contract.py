@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from comity.core.actions.action import Contract, Mode
+from comity.skills.skill import Mode, SkillContract
 from comity.skills.words.spans import span_schema
 
 NAME: Final = "cultural_context_check"
@@ -27,9 +27,9 @@ def _input(**properties: dict[str, Any]) -> dict[str, Any]:
 
 def _contract(
     input_schema: dict[str, Any], more: dict[str, Any] | None = None, description: str = ""
-) -> Contract:
+) -> SkillContract:
     added = more or {}
-    return Contract(
+    return SkillContract(
         skill="cultural-sensitivity",
         boundary="Context-sensitive recommendations with uncertainty disclosure",
         input_schema=input_schema,
@@ -73,7 +73,7 @@ _ENHANCED: Final = {
     ),
     "edits": span_schema("What was changed in the message, and into what.", {"replacement": _TEXT}),
 }
-CONTRACTS: Final[dict[Mode, Contract]] = {
+CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "strict": _contract(_input(message=_TEXT, audience=_TEXT, region=_TEXT)),
     "compat": _contract(
         _input(message=_TEXT, audience=_TEXT, region={**_TEXT, "default": DEFAULT_REGION}),

@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.core.actions.action import Outcome
 from comity.skills.cultural_context_check.adapt import adapt
+from comity.skills.skill import SkillOutcome
 
 
 class _Branch(Struct, frozen=True):
@@ -66,10 +66,10 @@ _GENERAL: Final = (
 _GENERAL_NOTES: Final = 3
 
 
-def check(message: str, audience: str, region: str) -> Outcome:
+def check(message: str, audience: str, region: str) -> SkillOutcome:
     notes = [note for branch in _REGIONS for note in _notes(branch, region)] + _notes(_AUDIENCE, audience)
     adapted, _ = adapt(message, neutral=False)
-    return Outcome(
+    return SkillOutcome(
         uncertainty="high",
         assumptions=[
             f"Audience: {audience}",

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.core.actions.action import Action, Handler, Mode, Outcome
 from comity.skills.crisis import DATA as CRISIS_DATA
 from comity.skills.deescalation_plan.contract import (
     CONTRACTS,
@@ -11,21 +10,22 @@ from comity.skills.deescalation_plan.contract import (
     INTENSITIES,
     NAME,
 )
+from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _SIGNALS: Final = "deescalation_plan/signals.json"
 
 
-def _prepare(data: Mapping[str, bytes]) -> Handler:
+def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.crisis import crisis_detector
+    from comity.skills.deescalation_plan.planning import plan
     from comity.skills.editing.rules import compiled, ruleset
     from comity.skills.editing.schema import chosen
-    from comity.skills.deescalation_plan.planning import plan
     from comity.skills.words.fields import text_field, trimmed
 
     rules = compiled(ruleset(data[_SIGNALS]))
     detector = crisis_detector(data)
 
-    def handle(given: Mapping[str, Any], mode: Mode) -> Outcome:
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         situation = text_field(NAME, given, "situation")
         intensity = text_field(NAME, given, "intensity", DEFAULT_INTENSITY)
         return plan(
@@ -39,4 +39,4 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     return handle
 
 
-ACTION: Final = Action(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_SIGNALS, *CRISIS_DATA))
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_SIGNALS, *CRISIS_DATA))

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from comity.core.actions.action import Contract, Mode
 from comity.skills.editing.schema import CRISIS, PLACE, SEVERITY, TEXT, TEXTS, YES_NO, closed
+from comity.skills.skill import Mode, SkillContract
 
 NAME: Final = "deescalation_plan"
 INTENSITIES: Final = ("low", "medium", "high")
@@ -52,8 +52,8 @@ def _input(situation: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _contract(input_schema: dict[str, Any], output: dict[str, Any], description: str = "") -> Contract:
-    return Contract(
+def _contract(input_schema: dict[str, Any], output: dict[str, Any], description: str = "") -> SkillContract:
+    return SkillContract(
         skill="conflict-de-escalation",
         boundary="No coercive tactics",
         input_schema=input_schema,
@@ -62,7 +62,7 @@ def _contract(input_schema: dict[str, Any], output: dict[str, Any], description:
     )
 
 
-CONTRACTS: Final[dict[Mode, Contract]] = {
+CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "strict": _contract(_input(TEXT), _RECORDED),
     "compat": _contract(_input(TEXT), _RECORDED, _DESCRIPTION),
     "enhanced": _contract(

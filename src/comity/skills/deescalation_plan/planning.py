@@ -9,13 +9,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from comity.core.actions.action import Mode, Outcome, Uncertainty
 from comity.skills.crisis import CrisisDetector
-from comity.skills.editing.concern import EMERGENCY, NUMBERS
-from comity.skills.editing.evidence import crisis_row, uncertainty_of
-from comity.skills.editing.passage import read
-from comity.skills.editing.rules import CompiledRule
-from comity.skills.reading.language import language_of
 from comity.skills.deescalation_plan.contract import INTENSITIES
 from comity.skills.deescalation_plan.situation import (
     Situation,
@@ -23,6 +17,12 @@ from comity.skills.deescalation_plan.situation import (
     trigger_rows,
     understood,
 )
+from comity.skills.editing.concern import EMERGENCY, NUMBERS
+from comity.skills.editing.evidence import crisis_row, uncertainty_of
+from comity.skills.editing.passage import read
+from comity.skills.editing.rules import CompiledRule
+from comity.skills.reading.language import language_of
+from comity.skills.skill import Mode, SkillOutcome, Uncertainty
 from comity.skills.words.tokens import tokens
 
 _FIRST: Final = (
@@ -69,7 +69,7 @@ _UNREAD: Final = "The description is not in English: apart from signs of a crisi
 
 def plan(
     description: str, *, intensity: str, mode: Mode, rules: Sequence[CompiledRule], detector: CrisisDetector
-) -> Outcome:
+) -> SkillOutcome:
     crisis = detector.detect(description)
     used = "high" if crisis.detected else intensity
     assumptions = [
@@ -85,7 +85,7 @@ def plan(
             notes.append(_ALERT)
         if crisis.detected:  # beside the first note: the count stays that of high
             notes[0] = f"{_CRISIS} {notes[0]}"
-        return Outcome(
+        return SkillOutcome(
             uncertainty="medium", assumptions=assumptions, output={"plan": steps, "risk_notes": notes}
         )
     if language_of(description, tokens(description)) == "other":
@@ -100,7 +100,7 @@ def plan(
         "handoffs": handoffs(situation),
         "crisis": crisis_row(crisis),
     }
-    return Outcome(
+    return SkillOutcome(
         uncertainty=_uncertainty(description, situation, used), assumptions=assumptions, output=output
     )
 

@@ -11,8 +11,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from comity.core.actions.action import Mode
 from comity.skills.crisis import CrisisReport
+from comity.skills.skill import Mode
 
 EMERGENCY: Final = "If somebody may be in immediate danger, call the local emergency number now."
 NUMBERS: Final = (

@@ -8,11 +8,11 @@ on something they cannot see: a quotation, a figure of speech, an edit that was 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from comity.core.actions.action import Uncertainty
 from comity.skills.crisis import CrisisReport
 from comity.skills.editing.edits import Edit, Rewrite
 from comity.skills.editing.rules import Finding
 from comity.skills.reading.language import language_of
+from comity.skills.skill import Uncertainty
 from comity.skills.words.tokens import tokens
 
 _TOLD = 4000  # characters from which the language is told

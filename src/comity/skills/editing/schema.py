@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from comity.core.actions.action import ActionError
+from comity.core.errors import ActionError
 
 TEXT: Final[dict[str, Any]] = {"type": "string"}
 TEXTS: Final[dict[str, Any]] = {"type": "array", "items": TEXT}

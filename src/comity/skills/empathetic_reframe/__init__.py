@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.core.actions.action import Action, Handler, Mode, Outcome
 from comity.skills.crisis import DATA as CRISIS_DATA
 from comity.skills.empathetic_reframe.contract import CONTRACTS, DEFAULT_TONE, NAME, TONES
+from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _PHRASES: Final = "empathetic_reframe/phrases.json"
 
 
-def _prepare(data: Mapping[str, bytes]) -> Handler:
+def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.crisis import crisis_detector
     from comity.skills.editing.rules import compiled, ruleset
     from comity.skills.editing.schema import chosen
@@ -20,7 +20,7 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     rules = compiled(ruleset(data[_PHRASES]))
     detector = crisis_detector(data)
 
-    def handle(given: Mapping[str, Any], mode: Mode) -> Outcome:
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         message = text_field(NAME, given, "message")
         return reframe(
             message if mode == "enhanced" else trimmed(message),
@@ -33,4 +33,4 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     return handle
 
 
-ACTION: Final = Action(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_PHRASES, *CRISIS_DATA))
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_PHRASES, *CRISIS_DATA))

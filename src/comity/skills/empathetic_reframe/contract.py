@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from comity.core.actions.action import Contract, Mode
 from comity.skills.editing.schema import CRISIS, EDITS, FLAGS, TEXT, TEXTS, closed
+from comity.skills.skill import Mode, SkillContract
 
 NAME: Final = "empathetic_reframe"
 TONES: Final = ("neutral", "warm", "formal")
@@ -20,8 +20,8 @@ def _input(message: dict[str, Any]) -> dict[str, Any]:
     return closed({"message": message, "tone": tone}, ["message"])
 
 
-def _contract(input_schema: dict[str, Any], output: dict[str, Any], description: str = "") -> Contract:
-    return Contract(
+def _contract(input_schema: dict[str, Any], output: dict[str, Any], description: str = "") -> SkillContract:
+    return SkillContract(
         skill="empathetic-communication",
         boundary="No manipulation or deceptive empathy",
         input_schema=input_schema,
@@ -30,7 +30,7 @@ def _contract(input_schema: dict[str, Any], output: dict[str, Any], description:
     )
 
 
-CONTRACTS: Final[dict[Mode, Contract]] = {
+CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "strict": _contract(_input(TEXT), _RECORDED),
     "compat": _contract(_input(TEXT), _RECORDED, _DESCRIPTION),
     "enhanced": _contract(

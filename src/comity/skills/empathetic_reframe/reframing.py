@@ -12,7 +12,6 @@ A message whose writer is in a crisis is not reworded: it has to reach a person,
 from collections.abc import Sequence
 from typing import Any, Final
 
-from comity.core.actions.action import Mode, Outcome, Uncertainty
 from comity.skills.crisis import CrisisDetector, CrisisReport
 from comity.skills.editing.concern import EMERGENCY, NUMBERS, is_concerning, told_at_the_end
 from comity.skills.editing.edits import Rewrite, guarded
@@ -21,6 +20,7 @@ from comity.skills.editing.passage import Passage, read
 from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, proposed
 from comity.skills.editing.shortfall import shortfalls
 from comity.skills.empathetic_reframe.softening import softened
+from comity.skills.skill import Mode, SkillOutcome, Uncertainty
 
 REWORDED: Final = {
     "neutral": frozenset[str](),
@@ -41,7 +41,7 @@ _MENTIONED: Final = (
 
 def reframe(
     message: str, *, tone: str, mode: Mode, rules: Sequence[CompiledRule], detector: CrisisDetector
-) -> Outcome:
+) -> SkillOutcome:
     passage = read(message)
     report = detector.detect(message)
     findings = _findings(passage, rules, tone)
@@ -56,7 +56,7 @@ def reframe(
         output["edits"] = edit_rows(done.edits, applied=True)
         output["flags"] = flag_rows(findings, done)
         output["crisis"] = crisis_row(report)
-    return Outcome(
+    return SkillOutcome(
         uncertainty=_uncertainty(message, findings, done, report, mode),
         assumptions=told_at_the_end(
             (

@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.core.actions.action import Outcome
 from comity.skills.reading.language import Language
+from comity.skills.skill import SkillOutcome
 from comity.skills.words.interface import Interface
 from comity.skills.words.phrases import Phrases
 from comity.skills.words.rules import Rule, Trigger, advice, counted, evidence, not_counted
@@ -38,7 +38,7 @@ class Guidance(Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...]
 
 
-def recorded(description: str, focus: Sequence[str], known: Guidance) -> Outcome:
+def recorded(description: str, focus: Sequence[str], known: Guidance) -> SkillOutcome:
     text = description.lower()
     items = [item.lower() for item in focus]
     chosen = [
@@ -49,7 +49,7 @@ def recorded(description: str, focus: Sequence[str], known: Guidance) -> Outcome
         or any(word in text for word in area.recorded_words)
     ]
     shown = ", ".join(item[:_MOST_SHOWN] for item in focus[:10])
-    return Outcome(
+    return SkillOutcome(
         uncertainty="medium",
         assumptions=[
             f"Focus: {shown}" if focus else "Focus: none given, so all areas are covered",
@@ -71,7 +71,7 @@ class Reader:
         self._interface = interface
         self._focus = Phrases((phrase, area.id) for area in known.areas for phrase in area.focus)
 
-    def check(self, description: str, focus: Sequence[str]) -> Outcome:
+    def check(self, description: str, focus: Sequence[str]) -> SkillOutcome:
         read = self._interface.read(description)
         found = counted(read.triggers)
         wanted, unknown = self._wanted(focus)
@@ -83,7 +83,7 @@ class Reader:
             areas = [] if focus else list(self._known.areas)
         said = [line for each in found.values() for line in advice(each)]
         guidance = [line for area in areas for line in area.guidance]
-        return Outcome(
+        return SkillOutcome(
             uncertainty=read.uncertainty,
             assumptions=_assumptions(found, read.language, unknown),
             output={

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.core.actions.action import Action, Handler, Mode, Outcome
 from comity.skills.crisis import DATA as CRISIS_DATA
 from comity.skills.rewrite_depression_sensitive_content.contract import (
     CONTRACTS,
@@ -12,11 +11,12 @@ from comity.skills.rewrite_depression_sensitive_content.contract import (
     MODES,
     NAME,
 )
+from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _PHRASES: Final = "rewrite_depression_sensitive_content/phrases.json"
 
 
-def _prepare(data: Mapping[str, bytes]) -> Handler:
+def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.crisis import crisis_detector
     from comity.skills.editing.rules import compiled, ruleset
     from comity.skills.editing.schema import chosen
@@ -26,7 +26,7 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     rules = compiled(ruleset(data[_PHRASES]))
     detector = crisis_detector(data)
 
-    def handle(given: Mapping[str, Any], mode: Mode) -> Outcome:
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         text = text_field(NAME, given, "text")
         return rewrite(
             text if mode == "enhanced" else trimmed(text),
@@ -40,4 +40,4 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     return handle
 
 
-ACTION: Final = Action(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_PHRASES, *CRISIS_DATA))
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_PHRASES, *CRISIS_DATA))

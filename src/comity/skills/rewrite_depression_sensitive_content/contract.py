@@ -5,8 +5,8 @@ The output schema of 0.1.1 leaves out two fields that its server sends; here the
 
 from typing import Any, Final
 
-from comity.core.actions.action import Contract, Mode
 from comity.skills.editing.schema import CRISIS, EDITS, FLAGS, TEXT, TEXTS, YES_NO, closed
+from comity.skills.skill import Mode, SkillContract
 
 NAME: Final = "rewrite_depression_sensitive_content"
 MODES: Final = ("audit", "rewrite")
@@ -35,8 +35,8 @@ def _input(text: dict[str, Any], domain: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _contract(input_schema: dict[str, Any], output: dict[str, Any], description: str = "") -> Contract:
-    return Contract(
+def _contract(input_schema: dict[str, Any], output: dict[str, Any], description: str = "") -> SkillContract:
+    return SkillContract(
         skill="depression-sensitive-content",
         boundary="Non-clinical UX/content guidance only",
         input_schema=input_schema,
@@ -46,7 +46,7 @@ def _contract(input_schema: dict[str, Any], output: dict[str, Any], description:
 
 
 _DEFAULTED: Final = {**TEXT, "default": DEFAULT_DOMAIN}
-CONTRACTS: Final[dict[Mode, Contract]] = {
+CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "strict": _contract(_input(TEXT, TEXT), _RECORDED),
     "compat": _contract(_input(TEXT, _DEFAULTED), {**_RECORDED, "crisis_resources": TEXTS}, _DESCRIPTION),
     "enhanced": _contract(

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from comity.core.actions.action import Mode, Outcome, Uncertainty
 from comity.skills.crisis import CrisisDetector, CrisisReport
 from comity.skills.editing.concern import RESOURCES, is_concerning, told_at_the_end
 from comity.skills.editing.edits import Rewrite, guarded
@@ -19,6 +18,7 @@ from comity.skills.editing.passage import Passage, read
 from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, is_clinical, proposed
 from comity.skills.editing.shortfall import shortfalls
 from comity.skills.rewrite_depression_sensitive_content.recorded import recorded_flags
+from comity.skills.skill import Mode, SkillOutcome, Uncertainty
 
 LABELS: Final = {
     "shame_blame": "Shame/blame language detected",
@@ -43,7 +43,7 @@ def rewrite(
     mode: Mode,
     rules: Sequence[CompiledRule],
     detector: CrisisDetector,
-) -> Outcome:
+) -> SkillOutcome:
     passage = read(text)
     report = detector.detect(text)
     findings = _findings(passage, rules, domain, mode)
@@ -62,7 +62,7 @@ def rewrite(
         output["edits"] = edit_rows(done.edits, applied=asked == "rewrite")
         output["flags"] = flag_rows(findings, done)
         output["crisis"] = crisis_row(report)
-    return Outcome(
+    return SkillOutcome(
         uncertainty="medium" if mode != "enhanced" else _uncertainty(text, findings, done, report),
         assumptions=told_at_the_end(
             _assumptions(asked, domain, mode, report), report, shown=bool(output.get("crisis_resources"))

@@ -6,10 +6,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.core.actions.action import Action, Handler, Mode, Outcome
 from comity.skills.crisis import DATA as CRISIS_DATA
 from comity.skills.crisis.data import OPINION
 from comity.skills.crisis.lines import LINES
+from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 from comity.skills.supportive_reply.contract import (
     CONTRACTS,
     DEFAULT_LOCALE,
@@ -26,7 +26,7 @@ _REPLIES: Final = "supportive_reply/replies.json"
 _DATA: Final = (*CRISIS_DATA, OPINION, LINES, _REPLIES)
 
 
-def _prepare(data: Mapping[str, bytes]) -> Handler:
+def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from msgspec import json
 
     from comity.skills.crisis import crisis_detector
@@ -41,7 +41,7 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     detector = crisis_detector(data)
     responder = Responder(json.decode(data[_REPLIES], type=Replies), read_lines(data[LINES]))
 
-    def handle(given: Mapping[str, Any], mode: Mode) -> Outcome:
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         message = text_field(NAME, given, "message")
         risk = chosen(NAME, "risk_level", text_field(NAME, given, "risk_level"), RISKS)
         locale = text_field(NAME, given, "locale", DEFAULT_LOCALE)
@@ -62,7 +62,7 @@ def _prepare(data: Mapping[str, bytes]) -> Handler:
     return handle
 
 
-def _prepare_grief(data: Mapping[str, bytes]) -> Handler:
+def _prepare_grief(data: Mapping[str, bytes]) -> SkillHandler:
     from msgspec import json
 
     from comity.skills.crisis import crisis_detector
@@ -75,7 +75,7 @@ def _prepare_grief(data: Mapping[str, bytes]) -> Handler:
     detector = crisis_detector(data)
     responder = Responder(json.decode(data[_REPLIES], type=Replies), read_lines(data[LINES]))
 
-    def handle(given: Mapping[str, Any], mode: Mode) -> Outcome:
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         message = text_field(GRIEF_NAME, given, "message")
         support = chosen(
             GRIEF_NAME, "support_mode", text_field(GRIEF_NAME, given, "support_mode"), GRIEF_MODES
@@ -88,5 +88,5 @@ def _prepare_grief(data: Mapping[str, bytes]) -> Handler:
     return handle
 
 
-ACTION: Final = Action(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=_DATA)
-GRIEF_ACTION: Final = Action(name=GRIEF_NAME, contracts=GRIEF_CONTRACTS, prepare=_prepare_grief, data=_DATA)
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=_DATA)
+GRIEF_SKILL: Final = Skill(name=GRIEF_NAME, contracts=GRIEF_CONTRACTS, prepare=_prepare_grief, data=_DATA)

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from comity.core.actions.action import Contract, Mode
 from comity.skills.editing.schema import CRISIS, TEXT, TEXTS, closed
+from comity.skills.skill import Mode, SkillContract
 
 NAME: Final = "supportive_reply"
 GRIEF_NAME: Final = "grief_support_response"
@@ -54,8 +54,8 @@ _ADDED: Final[dict[str, Any]] = {
 }
 
 
-def _contract(properties: dict[str, Any], output: dict[str, Any], description: str = "") -> Contract:
-    return Contract(
+def _contract(properties: dict[str, Any], output: dict[str, Any], description: str = "") -> SkillContract:
+    return SkillContract(
         skill="supportive-conversation",
         boundary=BOUNDARY,
         input_schema=closed(properties, ["message", "risk_level"]),
@@ -64,8 +64,8 @@ def _contract(properties: dict[str, Any], output: dict[str, Any], description: s
     )
 
 
-def _grief(output: dict[str, Any]) -> Contract:
-    return Contract(
+def _grief(output: dict[str, Any]) -> SkillContract:
+    return SkillContract(
         skill="grief-loss-support",
         boundary=GRIEF_BOUNDARY,
         input_schema=closed({"message": TEXT, "support_mode": _GRIEF_MODE}),
@@ -77,7 +77,7 @@ def _grief(output: dict[str, Any]) -> Contract:
 _INPUT: Final = {"message": TEXT, "risk_level": _RISK, "locale": _LOCALE}
 _GRIEF_OUTPUT: Final = {"reply": TEXT, "care_notes": TEXTS, "escalation_guidance": TEXTS}
 
-CONTRACTS: Final[dict[Mode, Contract]] = {
+CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "strict": _contract(_INPUT, _RECORDED),
     "compat": _contract({**_INPUT, "support_mode": _MODE}, {**_RECORDED, "care_notes": TEXTS}, _DESCRIPTION),
     "enhanced": _contract(
@@ -97,7 +97,7 @@ CONTRACTS: Final[dict[Mode, Contract]] = {
         _DESCRIPTION,
     ),
 }
-GRIEF_CONTRACTS: Final[dict[Mode, Contract]] = {
+GRIEF_CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "strict": _grief(_GRIEF_OUTPUT),
     "enhanced": _grief({**_GRIEF_OUTPUT, **_ADDED}),
 }

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from comity.core.actions.action import Outcome
 from comity.skills.crisis import CrisisReport, Verdict
 from comity.skills.crisis.lines import place_of
+from comity.skills.skill import SkillOutcome
 from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
 from comity.skills.supportive_reply.notes import CRISIS_FIRST, care_notes
 
@@ -57,15 +57,15 @@ _BOUNDARY_WORDS: Final = (
 )  # fmt: skip
 
 
-def reply_0_1(risk: str, verdict: Verdict) -> Outcome:
+def reply_0_1(risk: str, verdict: Verdict) -> SkillOutcome:
     return _reply_0_1(risk, verdict.detected, verdict.mention)
 
 
 @cache
-def _reply_0_1(risk: str, detected: bool, mention: bool) -> Outcome:
+def _reply_0_1(risk: str, detected: bool, mention: bool) -> SkillOutcome:
     """There are nine, and each is made once."""
     used = "high" if detected else risk
-    return Outcome(
+    return SkillOutcome(
         uncertainty="medium",
         assumptions=[_risk_line(risk, raised=detected), _CAVEAT],
         output={
@@ -77,9 +77,9 @@ def _reply_0_1(risk: str, detected: bool, mention: bool) -> Outcome:
     )
 
 
-def grief_0_1(mode: str, reply: str, verdict: Verdict) -> Outcome:
+def grief_0_1(mode: str, reply: str, verdict: Verdict) -> SkillOutcome:
     guidance = _guidance_0_1("high" if verdict.detected else "medium")
-    return Outcome(
+    return SkillOutcome(
         uncertainty="medium",
         assumptions=[
             f"Support mode: {mode}",
@@ -103,7 +103,7 @@ def reply_1_0(
     report: CrisisReport,
     *,
     raised: bool,
-) -> Outcome:
+) -> SkillOutcome:
     language = _language(locale)
     used = "high" if raised else risk
     emotion, confidence = _emotion(message)
@@ -115,7 +115,7 @@ def reply_1_0(
     }
     if mode != "general":
         output["care_notes"] = care_notes(mode, message, crisis=raised)
-    return Outcome(
+    return SkillOutcome(
         uncertainty="medium",
         assumptions=[
             _risk_line(risk, raised=raised),

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from msgspec import Struct, json
 
-from comity.core.actions.action import Outcome, Uncertainty
 from comity.skills.crisis import CrisisReport
 from comity.skills.crisis.lines import Country, Help, Lines, help_for, place_of
 from comity.skills.crisis.report import RANK
 from comity.skills.editing.evidence import crisis_row
+from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
 from comity.skills.supportive_reply.notes import care_notes
 
@@ -52,7 +52,7 @@ class Responder:
     def words(self, language: str) -> Mapping[str, str]:
         return self._replies.get(language) or self._replies["en"]
 
-    def reply(self, asked: Asked, report: CrisisReport) -> Outcome:
+    def reply(self, asked: Asked, report: CrisisReport) -> SkillOutcome:
         language = self._language(asked, report)
         words = self.words(language)
         risk = "high" if report.detected else asked.risk
@@ -67,7 +67,7 @@ class Responder:
             output["care_notes"] = care_notes(asked.mode, asked.message, crisis=report.detected, by_word=True)
         output["crisis"] = crisis_row(report)
         output["resources"] = self._resources(helping) if shows else []
-        return Outcome(
+        return SkillOutcome(
             uncertainty=self._uncertainty(asked, report),
             assumptions=[
                 _risk_line(asked.risk, report),
@@ -79,7 +79,7 @@ class Responder:
             output=output,
         )
 
-    def grief(self, asked: Asked, report: CrisisReport) -> Outcome:
+    def grief(self, asked: Asked, report: CrisisReport) -> SkillOutcome:
         """`grief_support_response` in our own mode."""
         whole = self.reply(asked, report)
         output = {
@@ -87,7 +87,7 @@ class Responder:
             for name in ("reply", "care_notes", "escalation_guidance", "crisis", "resources")
         }
         assumptions = [*whole.assumptions[:-1], f"{GRIEF_BOUNDARY}; it does not replace professional care."]
-        return Outcome(uncertainty=whole.uncertainty, assumptions=assumptions, output=output)
+        return SkillOutcome(uncertainty=whole.uncertainty, assumptions=assumptions, output=output)
 
     def _resources(self, helping: Help) -> list[dict[str, Any]]:
         rows = [self._rows[code] for code in helping.countries]

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from comity.core.actions.action import ActionError
+from comity.core.errors import ActionError
 
 # JavaScript's white space: the byte order mark too, and no control character beyond \t to \r.
 SPACE: Final = (

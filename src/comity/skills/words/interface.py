@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec import Struct, convert
 
-from comity.core.actions.action import Uncertainty
 from comity.skills.reading.language import Language, language_of
+from comity.skills.skill import Uncertainty
 from comity.skills.words.rules import Rule, Rules, Trigger
 from comity.skills.words.tokens import Token, tokens, word_set
 
