@@ -16,9 +16,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from comity.core.actions.action import Outcome
-from comity.core.actions.skills.accessibility_audit import ACTION
-from comity.core.actions.skills.accessibility_audit.rules import RULES
+from comity.skills.accessibility_audit import SKILL
+from comity.skills.accessibility_audit.rules import RULES
+from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vectors_folder
 from evals.table import Cell, Table
 
@@ -61,12 +61,12 @@ class Compared(Struct, frozen=True):
 @functools.cache
 def audit() -> Callable[[str], Mapping[str, Any]]:
     """What the audit says of one page, at level AAA."""
-    place = files("comity.core.actions")
-    handler = ACTION.prepare({name: place.joinpath(name).read_bytes() for name in ACTION.data})
+    place = files("comity.skills")
+    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
 
     def ask(html: str, level: str = "AAA") -> Mapping[str, Any]:
         outcome = handler({"level": level, "pages": [{"url": "case", "html": html}]}, "enhanced")
-        assert isinstance(outcome, Outcome)
+        assert isinstance(outcome, SkillOutcome)
         entry: Mapping[str, Any] = outcome.output["ranking"][0]
         return entry
 

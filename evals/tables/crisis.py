@@ -19,8 +19,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from comity.core.actions.crisis import DATA, CrisisDetector, crisis_detector
-from comity.core.actions.crisis.data import OPINION
+from comity.skills.crisis import DATA, CrisisDetector, crisis_detector
+from comity.skills.crisis.data import OPINION
 from comity.testing.vectors import vectors_folder
 from evals.table import Cell, Table
 
@@ -59,13 +59,13 @@ class Score(Struct, frozen=True):
 
 @cache
 def detector() -> CrisisDetector:
-    package = files("comity.core.actions")
+    package = files("comity.skills")
     return crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
 
 
 @cache
 def rules_alone() -> CrisisDetector:
-    package = files("comity.core.actions")
+    package = files("comity.skills")
     return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
 
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import msgspec
 
-from comity.core.actions.crisis.data import LEXICONS, OPINION, RULES, SIGNS
-from comity.core.actions.crisis.detector import CrisisDetector
-from comity.core.actions.crisis.folding import fold
-from comity.core.actions.crisis.lexicon import read_lexicon
-from comity.core.actions.crisis.opinion import OpinionFile
+from comity.skills.crisis.data import LEXICONS, OPINION, RULES, SIGNS
+from comity.skills.crisis.detector import CrisisDetector
+from comity.skills.crisis.folding import fold
+from comity.skills.crisis.lexicon import read_lexicon
+from comity.skills.crisis.opinion import OpinionFile
 from evals.training.judging import HIGH, MODERATE, figures, held_back, limit
 from evals.training.model import MENTION, WEAK, learn, look
 from evals.training.patterns import Finder, languages, meanings
 from evals.training.settings import fingerprint
 from evals.training.texts import FIGURES, lessons
 
-_PACKAGE = files("comity.core.actions")
+_PACKAGE = files("comity.skills")
 
 
 def train() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from comity.core.actions.crisis.opinion import breadth_of
-from comity.core.actions.crisis.report import CrisisReport
+from comity.skills.crisis.opinion import breadth_of
+from comity.skills.crisis.report import CrisisReport
 from evals.training.fitting import Row, fit
 from evals.training.patterns import Finder, Meanings
 

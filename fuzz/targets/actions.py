@@ -11,7 +11,7 @@ from typing import Any
 from comity.core.actions.action import Action, Contract, Mode, Outcome
 from comity.core.actions.calls import Calls, Work
 from comity.core.actions.machine import NdjsonMachine, Steps
-from comity.core.actions.registry import Registry
+from comity.pipeline.actions.built_in import registry_of
 
 LONGEST = 512
 LIMIT = 256
@@ -67,7 +67,7 @@ def _said(steps: Steps) -> bytes:
 
 @functools.cache
 def _calls(mode: Mode) -> Calls:
-    return Calls(Registry(mode, [_ECHO]), lambda action: action.prepare({}), _fail)
+    return Calls(registry_of(mode, [_ECHO]), lambda action: action.prepare({}), _fail)
 
 
 def _fail(name: str, failure: BaseException) -> None:

@@ -153,10 +153,10 @@ class McpSide:
             return ActionsDesk(ActionsRoom(node.actions), node.walk)
 
         def make_action_tools() -> list[Tool]:
-            from comity.core.actions.registry import Registry
             from comity.doors.actions.mcp import action_tools
+            from comity.pipeline.actions.built_in import registry_of
 
-            return action_tools(Registry("enhanced"), actions)
+            return action_tools(registry_of("enhanced"), actions)
 
         catalog.add_tools(vacant_tools(resident))
         catalog.add_tools_later(make_action_tools)

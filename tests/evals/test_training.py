@@ -5,9 +5,9 @@ from importlib.resources import files
 import msgspec
 import pytest
 
-from comity.core.actions.crisis.data import LANGUAGES, LEXICONS, OPINION, SIGNS
-from comity.core.actions.crisis.opinion import OpinionFile, breadth_of
-from comity.core.actions.crisis.report import CrisisReport, Signal
+from comity.skills.crisis.data import LANGUAGES, LEXICONS, OPINION, SIGNS
+from comity.skills.crisis.opinion import OpinionFile, breadth_of
+from comity.skills.crisis.report import CrisisReport, Signal
 from evals.tables.crisis import fresh_set, half_of, outside_set, own_set
 from evals.training.fitting import fit
 from evals.training.judging import Judged, figures, limit
@@ -20,7 +20,7 @@ MOST = 650_000  # bytes
 
 
 def shipped():
-    return files("comity.core.actions").joinpath(OPINION).read_bytes()
+    return files("comity.skills").joinpath(OPINION).read_bytes()
 
 
 def test_the_weights_belong_to_the_texts_classes_and_settings():

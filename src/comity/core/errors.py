@@ -28,6 +28,12 @@ class InvalidError(ComityError):
     code = "invalid"
 
 
+class ActionError(InvalidError):
+    """The action cannot work with this input."""
+
+    code = "action_refused"
+
+
 class TooLargeError(ComityError):
     code = "too_large"
 

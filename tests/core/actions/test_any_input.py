@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from comity.core.actions.registry import NAMES, Registry, built_in, contract_of
+from comity.core.actions.registry import NAMES, contract_of
 from comity.core.actions.validation import plain
+from comity.pipeline.actions.built_in import built_in, registry_of
 from tests.core.actions.driving import Served
 
 TEXT = st.text(st.characters(codec=None), max_size=40)
@@ -71,7 +72,7 @@ def _value(rule):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_good_input_is_answered_in_every_mode(name, served):
     for mode in MODES:
-        if Registry(mode).entry(name) is not None:
+        if registry_of(mode).entry(name) is not None:
             reply = reply_to(served[mode], name, good(name, mode))
             assert reply["ok"], (mode, reply)
 
@@ -115,6 +116,6 @@ def test_any_item_of_a_list_gives_one_valid_line(name, served):
     for field in lists:
         for item in (1, None, [], {}, {"url": "u"}, {"url": 1, "html": 2}, "x", True, [[[]]]):
             for mode in MODES:
-                if Registry(mode).entry(name) is not None:
+                if registry_of(mode).entry(name) is not None:
                     reply_to(served[mode], name, {**good(name, mode), field: [item]})
                     reply_to(served[mode], name, {**good(name, mode), field: [item, "x", item]})

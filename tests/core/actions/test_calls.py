@@ -1,8 +1,8 @@
 import pytest
 
-from comity.core.actions.action import ActionError, Outcome
+from comity.core.actions.action import Outcome
 from comity.core.actions.calls import Work
-from comity.core.errors import ComityError, NotFoundError
+from comity.core.errors import ActionError, ComityError, NotFoundError
 from tests.core.actions.driving import Faults, action, calls, says
 
 

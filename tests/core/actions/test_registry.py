@@ -5,14 +5,15 @@ import sys
 import pytest
 
 from comity.core.actions.action import Action
-from comity.core.actions.registry import NAMES, Registry, built_in, contract_of
+from comity.core.actions.registry import NAMES, contract_of
+from comity.pipeline.actions.built_in import built_in, registry_of
 from tests.core.actions.driving import action, contract, says
 
 PLUGIN = action("of_mine", lambda given, mode: says({}))
 
 
 def test_strict_lists_the_ten_of_0_1_in_their_order():
-    assert Registry("strict", [PLUGIN]).listed == (
+    assert registry_of("strict", [PLUGIN]).listed == (
         "wcagaaa_check",
         "rewrite_depression_sensitive_content",
         "supportive_reply",
@@ -28,7 +29,7 @@ def test_strict_lists_the_ten_of_0_1_in_their_order():
 
 @pytest.mark.parametrize("mode", ["compat", "enhanced"])
 def test_the_others_list_the_nine_of_1_0_in_their_order(mode):
-    assert Registry(mode).listed == (
+    assert registry_of(mode).listed == (
         "accessibility_audit",
         "rewrite_depression_sensitive_content",
         "supportive_reply",
@@ -42,32 +43,32 @@ def test_the_others_list_the_nine_of_1_0_in_their_order(mode):
 
 
 def test_enhanced_lists_plugins_last_and_every_mode_calls_them():
-    assert Registry("enhanced", [PLUGIN]).listed[-1] == "of_mine"
-    assert all(Registry(mode, [PLUGIN]).entry("of_mine") for mode in ("strict", "compat", "enhanced"))
+    assert registry_of("enhanced", [PLUGIN]).listed[-1] == "of_mine"
+    assert all(registry_of(mode, [PLUGIN]).entry("of_mine") for mode in ("strict", "compat", "enhanced"))
 
 
 @pytest.mark.parametrize(
     "name", ["", "Supportive_reply", "supportive_reply ", "supportive_repl", "__class__"]
 )
 def test_a_name_is_known_exactly_or_not_at_all(name):
-    assert Registry("strict").entry(name) is None
+    assert registry_of("strict").entry(name) is None
 
 
 def test_compat_knows_only_the_names_of_1_0():
-    assert Registry("compat").entry("wcagaaa_check") is None
-    assert Registry("compat").entry("grief_support_response") is None
+    assert registry_of("compat").entry("wcagaaa_check") is None
+    assert registry_of("compat").entry("grief_support_response") is None
 
 
 @pytest.mark.parametrize("mode", ["strict", "enhanced"])
 def test_strict_and_enhanced_call_all_eleven(mode):
-    registry = Registry(mode)
+    registry = registry_of(mode)
     assert len(NAMES) == 11
     assert [registry.entry(name).name for name in NAMES] == list(NAMES)
 
 
 def test_every_contract_that_is_listed_was_written_for_its_mode():
     for mode in ("strict", "compat", "enhanced"):
-        for name in Registry(mode).listed:
+        for name in registry_of(mode).listed:
             assert mode in built_in(name).contracts, (mode, name)
 
 
@@ -82,7 +83,7 @@ def test_the_nearest_contract_is_used():
 
 def test_a_listing_has_its_keys_in_order():
     strict, enhanced = (
-        json.loads(Registry(mode, [PLUGIN]).listing_bytes()) for mode in ("strict", "enhanced")
+        json.loads(registry_of(mode, [PLUGIN]).listing_bytes()) for mode in ("strict", "enhanced")
     )
     assert list(strict[0]) == ["skill", "action", "inputSchemaPath", "outputSchemaPath", "safetyBoundary"]
     assert list(enhanced[-1].items()) == [
@@ -99,10 +100,10 @@ def test_a_listing_has_its_keys_in_order():
 def test_a_skill_is_imported_when_it_is_first_called():
     code = """if True:
         import sys
-        from comity.core.actions.registry import Registry
-        registry = Registry("strict")
+        from comity.pipeline.actions.built_in import registry_of
+        registry = registry_of("strict")
         registry.entry("nothing of that name")
-        print([name for name in sys.modules if ".skills." in name])
+        print([name for name in sys.modules if name.startswith("comity.skills.")])
     """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout == "[]\n"
+    assert said.stdout == "['comity.skills.skill']\n"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from comity.core.actions.registry import Registry, built_in
+from comity.pipeline.actions.built_in import built_in, registry_of
 from comity.testing.vectors import format_runner, known_keys, vector_file
 from tests.core.actions.driving import Served
 
@@ -81,7 +81,7 @@ def test_vector_actions_schemas_are_those_of_the_contracts(case):
     mode = {"v0.1": "strict", "v1.0.8": "compat"}[version]
     skill, direction, ending = file.split(".")
     assert ending == "json"
-    names = Registry(mode).listed
+    names = registry_of(mode).listed
     (contract,) = (c for name in names if (c := built_in(name).contracts[mode]).skill == skill)
     if direction == "input":
         recorded = {key: value for key, value in schema.items() if key != "allOf"}  # never applied (1.4)

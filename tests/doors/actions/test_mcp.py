@@ -3,10 +3,10 @@ from types import SimpleNamespace
 import jsonschema
 import pytest
 
-from comity.core.actions.action import ActionError
-from comity.core.actions.registry import Registry
+from comity.core.errors import ActionError
 from comity.core.mcp.catalog import Catalog
 from comity.doors.actions.mcp import ActionsDesk, action_tools
+from comity.pipeline.actions.built_in import registry_of
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import load_plugins
 from comity.pipeline.actions.room import ActionsRoom
@@ -34,7 +34,7 @@ async def tools():
 
 
 def test_every_listed_action_is_a_tool_of_the_room():
-    registry = Registry("enhanced")
+    registry = registry_of("enhanced")
     tools = action_tools(registry, nobody)
     Catalog().add_tools(tools)
     assert [tool.name for tool in tools] == list(registry.listed)

@@ -3,7 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from comity.core.actions.registry import NAMES, built_in
+from comity.core.actions.registry import NAMES
+from comity.pipeline.actions.built_in import built_in
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import Plugin
 from tests.core.actions.driving import action

@@ -1,7 +1,6 @@
 import pytest
 
-from comity.core.actions.action import ActionError
-from comity.core.errors import NotFoundError, UnauthenticatedError
+from comity.core.errors import ActionError, NotFoundError, UnauthenticatedError
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import load_plugins
 from comity.pipeline.actions.room import ActionsRoom, Invocation

@@ -3,9 +3,9 @@ import os
 
 import pytest
 
-from comity.core.actions.action import ActionError, Page
+from comity.core.actions.action import Page
 from comity.core.actions.calls import Work
-from comity.core.errors import ComityError, DeadlineError, NotFoundError
+from comity.core.errors import ActionError, ComityError, DeadlineError, NotFoundError
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import load_plugins
 from comity.pipeline.actions.runner import Runner

@@ -14,16 +14,14 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from comity.core.errors import InvalidError
+from comity.core.errors import ActionError
+
+__all__ = [
+    "Action", "ActionError", "Contract", "Fetch", "Handler", "Mode", "Outcome", "Page", "Uncertainty",
+]  # fmt: skip
 
 Mode = Literal["strict", "compat", "enhanced"]
 Uncertainty = Literal["low", "medium", "high"]
-
-
-class ActionError(InvalidError):
-    """The action cannot work with this input."""
-
-    code = "action_refused"
 
 
 class Contract(Struct, frozen=True, kw_only=True):
@@ -69,7 +67,7 @@ Handler = Callable[[Mapping[str, Any], Mode], Outcome | Fetch]
 
 class Action(Struct, frozen=True, kw_only=True):
     """`contracts` has an entry for each mode that lists the action. `data` names the files that `prepare`
-    needs, as paths below this package (`crisis/lines.json`). `slow` work runs in a worker with a deadline.
+    needs, as paths beside its module. `slow` work runs in a worker with a deadline.
     """
 
     name: str

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.core.actions.action import Action, ActionError, Fetch, Handler, Outcome
+from comity.core.actions.action import Action, Fetch, Handler, Outcome
 from comity.core.actions.registry import Entry, Registry
 from comity.core.actions.validation import Check
-from comity.core.errors import ComityError, NotFoundError
+from comity.core.errors import ActionError, ComityError, NotFoundError
 
 INTERNAL: Final = "Internal error"
 

@@ -6,14 +6,12 @@
 | compat   | the nine of 1.0.8                   | those nine        |
 | enhanced | the nine, then those of the plugins | all eleven        |
 
-What a plugin adds can be invoked in every mode. A skill is imported when it is first called or described;
-an action that has no contract of its own for a mode is called by the nearest one it has.
+What a plugin adds can be invoked in every mode. Our own actions are given by whoever makes the registry; an action that has no contract of its own for a mode is called by the nearest one it has.
 """
 
 import functools
-import importlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -21,28 +19,19 @@ from comity.core.actions.action import Action, Contract, Mode
 from comity.core.actions.validation import Check, check_for, plain, schema_check
 from comity.core.wire import strict_json
 
-
-class _Place(NamedTuple):
-    package: str
-    attribute: str = "ACTION"
-
-
-_SKILLS: Final = "comity.core.actions.skills"
-
-_PLACES: Final[Mapping[str, _Place]] = {
-    "wcagaaa_check": _Place("accessibility_audit", "WCAGAAA_ACTION"),
-    "accessibility_audit": _Place("accessibility_audit"),
-    "rewrite_depression_sensitive_content": _Place("rewrite_depression_sensitive_content"),
-    "supportive_reply": _Place("supportive_reply"),
-    "cognitive_accessibility_audit": _Place("cognitive_accessibility_audit"),
-    "cultural_context_check": _Place("cultural_context_check"),
-    "deescalation_plan": _Place("deescalation_plan"),
-    "empathetic_reframe": _Place("empathetic_reframe"),
-    "grief_support_response": _Place("supportive_reply", "GRIEF_ACTION"),
-    "neurodiversity_design_check": _Place("neurodiversity_design_check"),
-    "age_inclusive_design_check": _Place("age_inclusive_design_check"),
-}
-NAMES: Final = tuple(_PLACES)
+NAMES: Final = (
+    "wcagaaa_check",
+    "accessibility_audit",
+    "rewrite_depression_sensitive_content",
+    "supportive_reply",
+    "cognitive_accessibility_audit",
+    "cultural_context_check",
+    "deescalation_plan",
+    "empathetic_reframe",
+    "grief_support_response",
+    "neurodiversity_design_check",
+    "age_inclusive_design_check",
+)
 _OF_1_0: Final = tuple(name for name in NAMES if name not in {"wcagaaa_check", "grief_support_response"})
 _LISTED: Final[Mapping[Mode, tuple[str, ...]]] = {
     "strict": tuple(name for name in NAMES if name != "accessibility_audit"),
@@ -54,6 +43,9 @@ _NEAREST: Final[Mapping[Mode, tuple[Mode, ...]]] = {
     "compat": ("compat", "enhanced", "strict"),
     "enhanced": ("enhanced", "compat", "strict"),
 }
+
+
+BuiltIn = Callable[[str], Action]
 
 
 class Entry(Struct, frozen=True, kw_only=True, dict=True):
@@ -80,8 +72,10 @@ class Entry(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Registry:
-    def __init__(self, mode: Mode, plugins: Sequence[Action] = ()) -> None:
+    def __init__(self, mode: Mode, plugins: Sequence[Action] = (), *, built_in: BuiltIn) -> None:
+        """`built_in` gives one of `NAMES` when it is first called or described."""
         self.mode = mode
+        self._make = built_in
         self._plugins = {action.name: action for action in plugins}
         self._built_in = frozenset(_OF_1_0 if mode == "compat" else NAMES)
         self._entries: dict[str, Entry] = {}
@@ -127,7 +121,7 @@ class Registry:
 
     def _open(self, name: str) -> Entry:
         plugin = self._plugins.get(name)
-        action = built_in(name) if plugin is None else plugin
+        action = self._make(name) if plugin is None else plugin
         contract = contract_of(action, self.mode)
         return Entry(action=action, contract=contract, mode=self.mode, foreign=plugin is not None)
 
@@ -142,17 +136,6 @@ class Registry:
             "outputSchemaPath": f"schemas/{contract.skill}.output.json",
             "safetyBoundary": contract.boundary,
         }
-
-
-def built_in(name: str) -> Action:
-    """One of the eleven; its skill is imported now."""
-    action: Action = getattr(importlib.import_module(module_of(name)), _PLACES[name].attribute)
-    return action
-
-
-def module_of(name: str) -> str:
-    """Where the skill of one of the eleven lives."""
-    return f"{_SKILLS}.{_PLACES[name].package}"
 
 
 def contract_of(action: Action, mode: Mode) -> Contract:

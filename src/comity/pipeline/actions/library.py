@@ -8,23 +8,21 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Final
 
 from comity.core.actions.action import Action, Handler, Mode
 from comity.core.actions.calls import Calls
 from comity.core.actions.registry import Registry
+from comity.pipeline.actions.built_in import PACKAGE, registry_of
 from comity.pipeline.actions.plugins import Plugin
 
 log = logging.getLogger("comity.actions")
-
-_PACKAGE: Final = "comity.core.actions"
 
 
 class Library:
     def __init__(self, mode: Mode, plugins: Sequence[Plugin] = ()) -> None:
         self.mode = mode
         self.plugins = tuple(plugins)
-        self.calls = Calls(Registry(mode, [plugin.action for plugin in plugins]), self.handler, _report)
+        self.calls = Calls(registry_of(mode, [plugin.action for plugin in plugins]), self.handler, _report)
         self._folders = {plugin.action.name: plugin.folder for plugin in plugins}
         self._handlers: dict[str, Handler] = {}
         self._one_prepares = threading.Lock()
@@ -44,7 +42,7 @@ class Library:
 
     def _data(self, action: Action) -> Mapping[str, bytes]:
         folder = self._folders.get(action.name)
-        place = files(_PACKAGE) if folder is None else folder
+        place = files(PACKAGE) if folder is None else folder
         return {name: place.joinpath(name).read_bytes() for name in action.data}
 
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.core.actions.action import ActionError
-from comity.core.errors import UnauthenticatedError
+from comity.core.errors import ActionError, UnauthenticatedError
 from comity.pipeline.actions.runner import Runner
 from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal
 

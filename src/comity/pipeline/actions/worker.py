@@ -20,7 +20,8 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final, cast
 
-from comity.core.actions.action import ActionError, Fetch, Mode
+from comity.core.actions.action import Fetch, Mode
+from comity.core.errors import ActionError
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import load_plugins
 

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from comity.core.actions.action import ActionError, Mode, Outcome, Page
-from comity.core.errors import ComityError, DeadlineError
+from comity.core.actions.action import Mode, Outcome, Page
+from comity.core.errors import ActionError, ComityError, DeadlineError
 from comity.pipeline.actions.worker import LENGTH_BYTES, encode
 
 DEADLINE: Final = 60.0

@@ -1,0 +1,235 @@
+"""Crawl mode: pages examined, scored and ranked.
+
+- A criterion is scored only where a rule passed or failed something on the page; all others are for people.
+  The score is the share of what passed. A page has the mean of its scores, a site the mean of its pages.
+- Text without markup and pages that could not be had are not scored. *strict* shows them as 0 with
+  `heuristic` and counts them; *enhanced* shows null and leaves them out of the mean. *compat* has the numbers
+  of 1.0.8, from `recorded.py`.
+- *enhanced* adds the evidence of each page: every rule with its counts, failed nodes with their paths, and
+  what a person has to look at; of each rule the first `SHOWN`.
+- The pages of one call share a budget of text; what is beyond it is named and not scored.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.skills.accessibility_audit.audit import Checked, Examined, examine
+from comity.skills.accessibility_audit.criteria import Criterion, Level, up_to
+from comity.skills.accessibility_audit.dom.tree import looks_like_html, path
+from comity.skills.accessibility_audit.names.aria import Aria
+from comity.skills.accessibility_audit.names.language import Languages
+from comity.skills.accessibility_audit.rules.rule import Finding, Rule
+from comity.skills.skill import Mode, SkillOutcome, Uncertainty, WebPage
+
+CHARACTERS: Final = 20_000_000
+SHOWN: Final = 20
+
+_NOT_HTML: Final = "The text holds no markup; nothing was checked."
+_TOO_MUCH: Final = f"The pages of one call hold more than {CHARACTERS} characters; this one was not checked."
+
+
+class Facts(Struct, frozen=True):
+    """What the checks know beforehand."""
+
+    criteria: tuple[Criterion, ...]
+    aria: Aria
+    languages: Languages
+
+
+class _Ranked(Struct, frozen=True):
+    entry: dict[str, Any]
+    score: int | None
+    passes: int = 0
+
+
+def rank(pages: Sequence[WebPage], level: Level, mode: Mode, facts: Facts) -> SkillOutcome:
+    asked = up_to(facts.criteria, level)
+    ranked: list[_Ranked] = []
+    room = CHARACTERS
+    for page in pages:
+        room -= len(page.html)
+        reason = page.failure or ("" if looks_like_html(page.html) else _NOT_HTML)
+        if not reason and room < 0:
+            reason = _TOO_MUCH
+        examined = None if reason else examine(page.html, facts.aria, facts.languages)
+        ranked.append(_rank_page(page.url, examined, reason, asked, mode))
+    # Of pages with the same score the one comes first of which more was checked.
+    ranked.sort(key=lambda one: (-1 if one.score is None else one.score, one.passes), reverse=True)
+    scores = [one.score for one in ranked if one.score is not None]
+    unread = len(ranked) - len(scores)
+    site: int | None = mean(scores) if scores else None
+    if mode != "enhanced":
+        site = mean([*scores, *[0] * unread])
+    uncertainty: Uncertainty = "high" if unread else "medium"
+    return SkillOutcome(
+        uncertainty=uncertainty,
+        assumptions=_assumptions(level, len(ranked), unread),
+        output={
+            "mode": "crawl",
+            "level": level,
+            "site_aggregate": site,
+            "ranking": [one.entry for one in ranked],
+            "summary": summary(site, len(ranked), unread, level),
+        },
+    )
+
+
+def _rank_page(
+    url: str, examined: Examined | None, reason: str, asked: Sequence[Criterion], mode: Mode
+) -> _Ranked:
+    enhanced = mode == "enhanced"
+    if examined is None:
+        entry: dict[str, Any] = {
+            "url": url,
+            "aggregate_score": None if enhanced else 0,
+            "automated": 0,
+            "manual": len(asked),
+            "total": len(asked),
+            "criteria": [],
+            "heuristic": True,
+        }
+        return _Ranked(entry | (_evidence((), (reason,)) if enhanced else {}), None)
+    ids = {one.id for one in asked}
+    checks = [one for one in examined.checks if not one.rule.criteria or ids.intersection(one.rule.criteria)]
+    judged: dict[str, list[Checked]] = {}
+    for check in checks:
+        for criterion in check.rule.criteria:
+            judged.setdefault(criterion, []).append(check)
+    results = [_result(one, judged.get(one.id, [])) for one in asked]
+    scores = [result["score"] for result in results if "score" in result]
+    score = mean(scores) if scores else None
+    if score == 100 and any(one < 100 for one in scores):
+        score = 99
+    entry = {
+        "url": url,
+        "aggregate_score": score if enhanced else score or 0,
+        "automated": len(scores),
+        "manual": len(results) - len(scores),
+        "total": len(results),
+        "criteria": results,
+        "heuristic": False,
+    }
+    passes = sum(check.count("passed") for check in checks)
+    return _Ranked(entry | (_evidence(checks, examined.notes) if enhanced else {}), score, passes)
+
+
+def _result(criterion: Criterion, checks: Sequence[Checked]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "id": criterion.id,
+        "title": criterion.title,
+        "level": criterion.level,
+        "principle": criterion.principle,
+        "automatable": criterion.automatable,
+    }
+    good = sum(check.count("passed") for check in checks)
+    bad = sum(check.count("failed") for check in checks)
+    if not good + bad:
+        unsure = any(check.findings for check in checks)
+        reason = (
+            "The markup alone does not decide; see what could not be told."
+            if unsure
+            else "Nothing was checked."
+        )
+        return told | {"manualReason": f"{reason} {criterion.requirement}"}
+    failing = [check for check in checks if check.count("failed")]
+    return told | {
+        "score": _share(good, good + bad),
+        "passCount": good,
+        "failCount": bad,
+        "findings": [_counted(check) for check in failing],
+        "recommendations": list(dict.fromkeys(check.rule.fix for check in failing)),
+    }
+
+
+def _counted(check: Checked) -> str:
+    first = next(finding for finding in check.findings if finding.verdict == "failed")
+    times = check.count("failed")
+    more = f" ({times} times)" if times > 1 else ""
+    return f"{check.rule.name} [{check.rule.id}]: {first.note} At {path(first.element)}{more}"
+
+
+def _evidence(checks: Sequence[Checked], notes: Sequence[str]) -> dict[str, Any]:
+    findings = []
+    questions = []
+    for check in checks:
+        for finding in check.findings:
+            if finding.verdict == "failed":
+                findings.append((check.rule, finding))
+            elif finding.verdict == "cannot_tell":
+                questions.append((check.rule, finding))
+    return {
+        "checks": [
+            {
+                "rule": check.rule.id,
+                "name": check.rule.name,
+                "criteria": list(check.rule.criteria),
+                "how": check.rule.how,
+                "passed": check.count("passed"),
+                "failed": check.count("failed"),
+                "cannot_tell": check.count("cannot_tell"),
+            }
+            for check in checks
+        ],
+        "findings": [
+            {
+                "rule": rule.id,
+                "criteria": list(rule.criteria),
+                "path": path(finding.element),
+                "problem": finding.note,
+                "fix": rule.fix,
+            }
+            for rule, finding in _some(findings)
+        ],
+        "cannot_tell": [
+            {
+                "rule": rule.id,
+                "criteria": list(rule.criteria),
+                "path": path(finding.element),
+                "why": finding.note,
+            }
+            for rule, finding in _some(questions)
+        ],
+        "findings_total": len(findings),
+        "cannot_tell_total": len(questions),
+        "notes": list(notes),
+    }
+
+
+def _some(told: Sequence[tuple[Rule, Finding]]) -> list[tuple[Rule, Finding]]:
+    """The first few of every rule, so that none crowds out the others."""
+    count: Counter[str] = Counter()
+    kept = []
+    for rule, finding in told:
+        count[rule.id] += 1
+        if count[rule.id] <= SHOWN:
+            kept.append((rule, finding))
+    return kept
+
+
+def _share(part: int, whole: int) -> int:
+    """In per cent, halves up; nothing that failed is rounded away."""
+    return min(99 if part < whole else 100, (200 * part + whole) // (2 * whole))
+
+
+def mean(scores: Sequence[int]) -> int:
+    return (2 * sum(scores) + len(scores)) // (2 * len(scores))
+
+
+def _assumptions(level: Level, pages: int, unread: int) -> tuple[str, ...]:
+    return (
+        "Mode: crawl (pages checked by rules on their markup)",
+        f"Level: WCAG 2.2 {level}, with the levels below it",
+        f"Pages: {pages}" + (f", of which {unread} could not be checked" if unread else ""),
+        "Scripts were not run and linked style sheets were not read; only what was checked is scored",
+        "Rules find a part of the barriers; the criteria without a score are for people to judge",
+    )
+
+
+def summary(site: int | None, pages: int, unread: int, level: Level) -> str:
+    if site is None or unread == pages:
+        return "No page could be checked."
+    state = "a good baseline" if site >= 80 else "moderate barriers" if site >= 60 else "significant barriers"
+    return f"{pages - unread} of {pages} pages checked against WCAG 2.2 {level}: {site} of 100, {state}."

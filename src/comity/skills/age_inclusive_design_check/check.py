@@ -1,0 +1,164 @@
+"""The check in every mode.
+
+- *strict* and *compat* choose groups as 0.1.1 does: both when none is named, else those whose words occur
+  in `age_groups`, found inside words too; money is looked for in the description.
+- *enhanced* reads whole words and ages in numbers, says which words of the description set off what, and
+  gives advice for those first. A group counts when it is named in `age_groups`, or, when none is given, in
+  the description; with neither, both do.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from comity.skills.reading.language import Language
+from comity.skills.skill import SkillOutcome, Uncertainty
+from comity.skills.words.interface import Interface
+from comity.skills.words.phrases import Phrases
+from comity.skills.words.rules import Rule, Trigger, advice, counted, evidence, not_counted
+from comity.skills.words.tokens import tokens
+
+_AGE: Final = re.compile(r"(?<!\d)(\d{1,3})(?!\d)")
+_UNDER: Final = re.compile(
+    r"\b(?:under|below|younger than|less than|up to)[ -]?(?:the age of )?(\d{1,2})(?!\d)", re.IGNORECASE
+)
+_GROWN_UP: Final = 18
+_OLDER_FROM: Final = 60
+_YOUNGER_TO: Final = 17
+_OLDEST: Final = 120
+_MOST_SHOWN: Final = 60
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    recorded: tuple[str, ...]
+    words: tuple[str, ...]
+    recommendations: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class Payment(Struct, frozen=True, kw_only=True):
+    recorded: tuple[str, ...]
+    words: tuple[str, ...]
+    no_money: tuple[str, ...]
+    recommendations: tuple[str, ...]
+    note: str
+
+
+class Guidance(Struct, frozen=True, kw_only=True):
+    older: Group
+    younger: Group
+    general: tuple[str, ...]
+    payment: Payment
+    closing_notes: tuple[str, ...]
+    no_ages: tuple[str, ...]
+    rules: tuple[Rule, ...]
+
+
+def recorded(description: str, age_groups: Sequence[str], known: Guidance) -> SkillOutcome:
+    items = [item.lower() for item in age_groups]
+    groups = [
+        group
+        for group in (known.older, known.younger)
+        if not items or any(term in item for item in items for term in group.recorded)
+    ]
+    text = description.lower()
+    money = any(word in text for word in known.payment.recorded)
+    return _outcome("low", [_groups_line(age_groups), *_CAVEATS], known, groups, money=money)
+
+
+_CAVEATS: Final = (
+    "Guidance follows the words of the description; the flow itself was not seen.",
+    "Needs vary within every age group.",
+)
+
+
+def _groups_line(age_groups: Sequence[str]) -> str:
+    shown = ", ".join(item[:_MOST_SHOWN] for item in age_groups[:10])
+    return f"Age groups: {shown}" if age_groups else "Age groups: none given, so all are covered"
+
+
+def _outcome(
+    uncertainty: Uncertainty,
+    assumptions: list[str],
+    known: Guidance,
+    groups: Sequence[Group],
+    *,
+    money: bool,
+    first: Sequence[str] = (),
+    more: dict[str, object] | None = None,
+) -> SkillOutcome:
+    guidance = [line for group in groups for line in group.recommendations] or list(known.general)
+    notes = [line for group in groups for line in group.notes]
+    if money:
+        guidance += known.payment.recommendations
+        notes.append(known.payment.note)
+    return SkillOutcome(
+        uncertainty=uncertainty,
+        assumptions=assumptions,
+        output={
+            "recommendations": [*first, *guidance],
+            "access_notes": [*notes, *known.closing_notes],
+            **(more or {}),
+        },
+    )
+
+
+class Reader:
+    """The check in our own mode, with its words compiled."""
+
+    def __init__(self, known: Guidance, interface: Interface) -> None:
+        self._known = known
+        self._interface = interface
+        entries: list[tuple[str, str | None]] = [(phrase, None) for phrase in known.no_ages]
+        entries += [(phrase, "older") for phrase in known.older.words]
+        entries += [(phrase, "younger") for phrase in known.younger.words]
+        self._groups = Phrases(entries)
+        spent: list[tuple[str, bool | None]] = [(phrase, None) for phrase in known.payment.no_money]
+        self._money = Phrases([*spent, *((phrase, True) for phrase in known.payment.words)])
+
+    def check(self, description: str, age_groups: Sequence[str]) -> SkillOutcome:
+        read = self._interface.read(description)
+        found = counted(read.triggers)
+        named = self._named(age_groups, description)
+        pairs = (("older", self._known.older), ("younger", self._known.younger))
+        return _outcome(
+            read.uncertainty,
+            _assumptions(age_groups, found, read.language),
+            self._known,
+            [group for name, group in pairs if name in named],
+            money=bool(self._money.find(tokens(description))),
+            first=[line for each in found.values() for line in advice(each)],
+            more={
+                "groups": [name for name, _ in pairs if name in named],
+                "triggers": evidence(read.triggers),
+                "not_counted": not_counted(read.triggers),
+            },
+        )
+
+    def _named(self, age_groups: Sequence[str], description: str) -> set[str]:
+        if not age_groups:
+            return self._in_words(description) or {"older", "younger"}
+        named: set[str] = set()
+        for item in age_groups:
+            named |= self._in_words(item)
+            ages = [age for age in map(int, _AGE.findall(item)) if age <= _OLDEST]
+            if any(age >= _OLDER_FROM for age in ages):
+                named.add("older")
+            below = [int(age) for age in _UNDER.findall(item)]
+            if any(age <= _YOUNGER_TO for age in ages) or any(age <= _GROWN_UP for age in below):
+                named.add("younger")
+        return named
+
+    def _in_words(self, text: str) -> set[str]:
+        return {found.meaning for found in self._groups.find(tokens(text))}
+
+
+def _assumptions(age_groups: Sequence[str], found: dict[str, list[Trigger]], language: Language) -> list[str]:
+    lines = [_groups_line(age_groups)]
+    if language == "other":
+        lines.append("The description is not in English: its words could not be read.")
+    elif not found:
+        lines.append("No word of the description points to a barrier; the guidance is general.")
+    return [*lines, *_CAVEATS]

@@ -1,0 +1,39 @@
+"""`cognitive_accessibility_audit`: how easy a content is to read and to follow."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import convert, json
+
+from comity.skills.cognitive_accessibility_audit.contract import CONTRACTS, DEFAULT_CONTEXT, NAME
+from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
+
+_ENGLISH: Final = "reading/english.json"
+_RULES: Final = "cognitive_accessibility_audit/rules.json"
+
+
+def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
+    from comity.skills.cognitive_accessibility_audit import audit, recorded
+    from comity.skills.reading.measure import english
+    from comity.skills.words.fields import text_field, trimmed
+    from comity.skills.words.phrases import Phrases
+    from comity.skills.words.rules import Rule, Rules
+
+    rules = json.decode(data[_RULES])
+    known = audit.Knowledge(
+        english(json.decode(data[_ENGLISH])),
+        Rules(convert(rules["rules"], tuple[Rule, ...]), rules["ignored"]),
+        Phrases[str](rules["jargon"].items()),
+    )
+
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
+        content = text_field(NAME, given, "content")
+        context = trimmed(text_field(NAME, given, "target_context", DEFAULT_CONTEXT)) or DEFAULT_CONTEXT
+        if mode == "enhanced":
+            return audit.audit(content, context, known)
+        return recorded.audit(trimmed(content), context)
+
+    return handle
+
+
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_ENGLISH, _RULES))

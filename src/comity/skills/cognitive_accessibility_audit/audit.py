@@ -1,0 +1,298 @@
+"""The audit in our own mode: readability, sentence lengths, hard words and rules set off by words, with places.
+
+Choices are counted where they can be counted: lettered or numbered options, items of one list (of a numbered one
+only where people are asked to choose), and a stated number. Formulas are no judgement on a few words. Uncertainty follows the evidence: high for a short text or another language than English, low only
+for a text long enough for the formulas.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.skills.cognitive_accessibility_audit.markup import without_markup
+from comity.skills.reading.measure import English, Reading, Scores, measure
+from comity.skills.skill import SkillOutcome, Uncertainty
+from comity.skills.words.phrases import Phrases
+from comity.skills.words.rules import Rule, Rules, Trigger, counted, evidence, quoted
+from comity.skills.words.spans import MOST_EVIDENCE, span
+from comity.skills.words.tokens import Token, word_set
+
+_OPTION: Final = re.compile(
+    r"\b(?:option|plan|choice|package|tier|item)[ ]([A-Za-z]|\d{1,3})\b", re.IGNORECASE
+)
+_BULLET: Final = re.compile(r"^[ \t]*(?:[-*•]|(\(?\d{1,3}[.)])|[a-z][.)])[ \t]+\S", re.MULTILINE)
+_CHOOSE: Final = re.compile(
+    r"\b(?:choose|choice|choices|option|options|select|pick|decide|which|one of)\b", re.IGNORECASE
+)
+_INTRODUCTION: Final = 200
+_STATED: Final = re.compile(
+    r"\b(\d{1,4})[ ](?:\w{1,20}[ ])?(?:options|choices|plans|alternatives|packages|categories|settings)\b",
+    re.IGNORECASE,
+)
+_MANY: Final = 7
+_LONG: Final = 20
+_VERY_LONG: Final = 30
+_HARD_WORD: Final = 5
+_EASY: Final = 60.0
+_PARAGRAPH: Final = 150
+_CAPITALS: Final = re.compile(r"(?<![\w./@-])[A-Z]{2,6}s?(?![\w@])")
+_SHOUTED: Final = re.compile(r"\b[A-Z]{2,}\s\Z")
+_SHOUTS: Final = re.compile(r"\s[A-Z]{2,}\b")
+_COMMON: Final = word_set(
+    "US UK EU USA UN TV PC OK ID AM PM PDF FAQ CD DVD DNA ATM GPS SMS USB NO YES IT II III IV VI"
+)
+_SOME_ABBREVIATIONS: Final = 2
+_FEW_TO_JUDGE: Final = 10
+_FEW_WORDS, _MANY_WORDS = 30, 100
+_FEW_SENTENCES, _MANY_SENTENCES = 3, 5
+_SMOG_SENTENCES: Final = 30
+
+
+class Knowledge(Struct, frozen=True):
+    """What the data files hold, compiled."""
+
+    english: English
+    rules: Rules
+    jargon: Phrases[str]
+
+
+class _Report(Struct):
+    findings: list[str]
+    advice: list[str]
+    evidence: list[dict[str, Any]]
+
+
+def audit(sent: str, context: str, known: Knowledge) -> SkillOutcome:
+    content = without_markup(sent)
+    reading = measure(content, known.english)
+    report = _Report([], [], [])
+    _sentences(content, reading, report)
+    if reading.scores is not None:
+        if len(reading.words) >= _FEW_TO_JUDGE:
+            _level(reading.scores, report)
+        _hard_words(content, reading, report)
+    _jargon(content, reading, known, report)
+    _abbreviations(content, report)
+    _choices(content, report)
+    _paragraphs(content, reading, report)
+    triggers = _not_mid_sentence(known.rules.triggers(content, reading.tokens), reading.tokens)
+    report.evidence += evidence(triggers)
+    for found in counted(triggers).values():
+        _tell(found, report)
+    return SkillOutcome(
+        uncertainty=_uncertainty(reading),
+        assumptions=_assumptions(context, reading),
+        output={
+            "findings": report.findings or ["No barrier was found. That is no proof that there is none."],
+            "recommendations": [
+                *dict.fromkeys(report.advice),
+                "Try the content with people of different reading habits and cognitive needs.",
+            ],
+            "readability": _numbers(reading),
+            "evidence": [
+                {**each, **span(each["issue"], sent[each["start"] : each["end"]], each["start"], each["end"])}
+                for each in sorted(report.evidence, key=lambda each: each["start"])[:MOST_EVIDENCE]
+            ],
+        },
+    )
+
+
+def _not_mid_sentence(triggers: list[Trigger], words: Sequence[Token]) -> list[Trigger]:
+    """Without `read more` in `read more books`: words that go on in the sentence are no text of a link."""
+    follows = {one.end: two for one, two in pairwise(words)}
+    kept = []
+    for trigger in triggers:
+        after = follows.get(trigger.end)
+        goes_on = after is not None and after.joined and not trigger.text.lower().endswith(("here", "link"))
+        if trigger.rule.id != "ambiguous_link" or not goes_on:
+            kept.append(trigger)
+    return kept
+
+
+def _tell(found: list[Trigger], report: _Report) -> None:
+    rule: Rule = found[0].rule
+    report.findings.append(f"{rule.finding}: {quoted(found)}.")
+    report.advice += rule.advice
+
+
+def _sentences(content: str, reading: Reading, report: _Report) -> None:
+    over = [
+        (sentence, count)
+        for sentence, count in zip(reading.sentences, reading.words_per_sentence, strict=True)
+        if count > _LONG
+    ]
+    if not over:
+        return
+    longest = max(count for _, count in over)
+    very = sum(count > _VERY_LONG for _, count in over)
+    report.findings.append(
+        f"{len(over)} of {len(reading.sentences)} sentences have more than {_LONG} words, {very} of them more than "
+        f"{_VERY_LONG}; the longest has {longest}."
+    )
+    report.advice.append(f"Split sentences of more than {_LONG} words; one idea in each.")
+    for sentence, count in over[:MOST_EVIDENCE]:
+        issue = "very_long_sentence" if count > _VERY_LONG else "long_sentence"
+        report.evidence.append(
+            span(issue, content[sentence.start : sentence.end], sentence.start, sentence.end)
+        )
+
+
+def _level(scores: Scores, report: _Report) -> None:
+    if scores.flesch_reading_ease < _EASY:
+        report.findings.append(
+            f"Hard to read: Flesch reading ease {scores.flesch_reading_ease} (aim at {_EASY:.0f} or more), "
+            f"Flesch-Kincaid grade {scores.flesch_kincaid_grade}."
+        )
+        report.advice.append("Use shorter words and sentences until the reading ease is 60 or more.")
+
+
+def _hard_words(content: str, reading: Reading, report: _Report) -> None:
+    hard = [word for word in reading.words if word.syllables >= _HARD_WORD]
+    if not hard:
+        return
+    names = list(dict.fromkeys(content[word.start : word.end].lower()[:40] for word in hard))
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    report.findings.append(f"Words of five or more syllables: {', '.join(names[:5])}{more}.")
+    report.advice.append("Replace very long words, or explain them where they first appear.")
+    report.evidence += [
+        span("long_word", content[word.start : word.end], word.start, word.end)
+        for word in hard[:MOST_EVIDENCE]
+    ]
+
+
+def _jargon(content: str, reading: Reading, known: Knowledge, report: _Report) -> None:
+    found = known.jargon.find(reading.tokens)
+    if not found:
+        return
+    plain = {content[each.start : each.end].lower(): each.meaning for each in found}
+    listed = [f"{word} ({meaning})" for word, meaning in list(plain.items())[:5]]
+    more = f" and {len(plain) - 5} more" if len(plain) > 5 else ""
+    report.findings.append(f"Jargon, with a plainer wording: {', '.join(listed)}{more}.")
+    report.advice.append("Put everyday words in the place of jargon, or explain it in a glossary.")
+    report.evidence += [
+        {**span("jargon", content[each.start : each.end], each.start, each.end), "suggestion": each.meaning}
+        for each in found[:MOST_EVIDENCE]
+    ]
+
+
+def _abbreviations(content: str, report: _Report) -> None:
+    """Those in capitals that are neither common nor spelled out beside: `SSN`, not `Social Security number (SSN)`."""
+    found = [
+        match
+        for match in _CAPITALS.finditer(content)
+        if match[0] not in _COMMON and not _spelled_out(content, match)
+    ]
+    names = list(dict.fromkeys(match[0] for match in found))
+    if len(names) < _SOME_ABBREVIATIONS or not re.search(r"[a-z]{3}", content):
+        return
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    report.findings.append(f"Abbreviations that are not spelled out: {', '.join(names[:5])}{more}.")
+    report.advice.append("Spell an abbreviation out where it first appears.")
+    report.evidence += [
+        span("abbreviation", match[0], match.start(), match.end()) for match in found[:MOST_EVIDENCE]
+    ]
+
+
+def _spelled_out(content: str, found: re.Match[str]) -> bool:
+    """In brackets after its words, before its words in brackets, or among other capitals: a heading."""
+    start, end = found.span()
+    if content[start - 1 : start] == "(" or content[end : end + 2] == " (":
+        return True
+    return bool(_SHOUTED.search(content[max(0, start - 12) : start]) or _SHOUTS.match(content, end))
+
+
+def _choices(content: str, report: _Report) -> None:
+    places = [*_named_options(content), *_long_lists(content), *_stated(content)]
+    if not places:
+        return
+    most = max(count for count, _, _ in places)
+    report.findings.append(f"Many choices at once: {most}, more than {_MANY}.")
+    report.advice.append(
+        f"Show at most {_MANY} choices at a time: group them, recommend one, hide the rare ones."
+    )
+    report.evidence += [
+        span("too_many_choices", content[start:end], start, end) for _, start, end in places[:MOST_EVIDENCE]
+    ]
+
+
+def _named_options(content: str) -> Iterator[tuple[int, int, int]]:
+    matches = list(_OPTION.finditer(content))
+    count = len({match[1].casefold() for match in matches})
+    if count > _MANY:
+        yield count, matches[0].start(), matches[-1].end()
+
+
+def _long_lists(content: str) -> Iterator[tuple[int, int, int]]:
+    run: list[re.Match[str]] = []
+    for match in _BULLET.finditer(content):
+        if run and "\n\n" in content[run[-1].end() : match.start()]:
+            yield from _choices_of(run, content)
+            run = []
+        run.append(match)
+    yield from _choices_of(run, content)
+
+
+def _choices_of(run: list[re.Match[str]], content: str) -> Iterator[tuple[int, int, int]]:
+    """A numbered list is a row of steps, unless what stands before it asks to choose."""
+    if len(run) <= _MANY:
+        return
+    before = content[max(0, run[0].start() - _INTRODUCTION) : run[0].start()]
+    if not run[0][1] or _CHOOSE.search(before):
+        yield len(run), run[0].start(), run[-1].end()
+
+
+def _stated(content: str) -> Iterator[tuple[int, int, int]]:
+    for match in _STATED.finditer(content):
+        if int(match[1]) > _MANY:
+            yield int(match[1]), match.start(), match.end()
+
+
+def _paragraphs(content: str, reading: Reading, report: _Report) -> None:
+    edges = [0, *(match.end() for match in re.finditer(r"\n\s*\n|\n(?=[ \t]*(?:[-*•]|\d+[.)])\s)", content))]
+    at = 0
+    for start, end in zip(edges, [*edges[1:], len(content)], strict=True):
+        count = 0
+        while at < len(reading.words) and reading.words[at].start < end:
+            count += 1
+            at += 1
+        if count > _PARAGRAPH:
+            report.findings.append(f"A block of {count} words without a break.")
+            report.advice.append("Break long blocks into short paragraphs or lists under headings.")
+            report.evidence.append(span("long_block", content[start:end], start, end))
+            return
+
+
+def _uncertainty(reading: Reading) -> Uncertainty:
+    words, count = len(reading.words), len(reading.sentences)
+    if reading.language == "other" or words < _FEW_WORDS or count < _FEW_SENTENCES:
+        return "high"
+    settled = reading.language == "english" and words >= _MANY_WORDS and count >= _MANY_SENTENCES
+    return "low" if settled else "medium"
+
+
+def _assumptions(context: str, reading: Reading) -> list[str]:
+    lines = [f"Context: {context}", f"{len(reading.words)} words in {len(reading.sentences)} sentences."]
+    if reading.language == "other":
+        lines.append("The text is not English: no formula or word list here holds for it.")
+    elif reading.language == "unknown":
+        lines.append("Too little text to tell the language; it is taken for English.")
+    if reading.scores is not None and len(reading.sentences) < _SMOG_SENTENCES:
+        lines.append("SMOG was made for 30 sentences or more; on fewer it is a rough guide.")
+    lines.append("Formulas count; only readers can say whether they understand.")
+    return lines
+
+
+def _numbers(reading: Reading) -> dict[str, Any]:
+    counts, scores = reading.words_per_sentence, reading.scores
+    return {
+        "language": reading.language,
+        "words": len(reading.words),
+        "sentences": len(reading.sentences),
+        "words_per_sentence": round(len(reading.words) / max(len(reading.sentences), 1), 1),
+        "sentences_over_20_words": sum(count > _LONG for count in counts),
+        "sentences_over_30_words": sum(count > _VERY_LONG for count in counts),
+        **{name: getattr(scores, name, None) for name in Scores.__struct_fields__},
+    }

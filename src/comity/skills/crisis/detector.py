@@ -1,0 +1,188 @@
+"""The detector: folds the text, looks every word up, and reads the small grammars around what it found.
+
+- It looks for telling words first; in the languages that have one it looks for everything, matches the rules
+  that can match, and reads what stands around the matches.
+- A first-person statement keeps its weight whatever stands elsewhere in the text.
+- What the rules let pass is asked for a second opinion on its phrasing.
+- `detect` tells all there is to tell. `judge` comes to the same verdict, stops as soon as it is certain, and
+  reads nothing that cannot change it.
+- The work is linear in the text.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from comity.skills.crisis.data import LEXICONS, OPINION, RULES, SIGNS
+from comity.skills.crisis.folding import Folded, fold
+from comity.skills.crisis.lexicon import Language, Lexicon, Rule, read_lexicon
+from comity.skills.crisis.matching import Match, Spans, has_grave_match, matches, unguarded
+from comity.skills.crisis.opinion import Opinion
+from comity.skills.crisis.page import Page
+from comity.skills.crisis.reading import Reader, Reading
+from comity.skills.crisis.report import GRAVE, MOST_SIGNALS, QUIET, RANK, CrisisReport, Signal, Verdict
+from comity.skills.crisis.sighting import Sighting, sightings_in
+from comity.skills.crisis.weighing import ENOUGH, Found, joined, points_of, together, weighed, weighs
+
+_CRISIS = Verdict(detected=True)
+_MENTION = Verdict(mention=True)
+
+Read = tuple[Language, Spans, Rule, Reading]
+Weak = tuple[Sighting, Match]
+
+
+def crisis_detector(data: Mapping[str, bytes]) -> "CrisisDetector":
+    """`data` holds the files that `DATA` names, by those names. Where `OPINION` is among them it is
+    asked, too; without it the rules judge alone.
+    """
+    return CrisisDetector(
+        _lexicon(*(tuple(data[name] for name in names) for names in (LEXICONS, SIGNS, RULES))),
+        _opinion(data[OPINION]) if OPINION in data else None,
+    )
+
+
+@lru_cache(maxsize=1)
+def _lexicon(files: tuple[bytes, ...], signs: tuple[bytes, ...], rules: tuple[bytes, ...]) -> Lexicon:
+    """Several skills ask for the same one."""
+    return read_lexicon(files, signs, *rules)
+
+
+@lru_cache(maxsize=1)
+def _opinion(file: bytes) -> Opinion:
+    return Opinion(file)
+
+
+class CrisisDetector:
+    def __init__(self, lexicon: Lexicon, opinion: Opinion | None = None) -> None:
+        self._lexicon = lexicon
+        self._opinion = opinion
+        self._vocabulary = lexicon.vocabulary
+
+    def detect(self, text: str) -> CrisisReport:
+        folded = fold(text, self._vocabulary)
+        page = Page(text, folded)
+        found = [
+            _found(one, folded)
+            for sighting in sightings_in(folded, self._lexicon)
+            for one in _read(sighting, page)
+        ]
+        report = weighed(found) if found else QUIET
+        if report.detected or self._opinion is None:
+            return report
+        weak = any(not signal.lowered for signal, _ in found)
+        signal = self._opinion.signal(folded, mention=bool(found), weak=weak)
+        return report if signal is None else joined(report, signal)
+
+    def judge(self, text: str) -> Verdict:
+        """The verdict of the report that `detect` would give."""
+        folded = fold(text, self._vocabulary)
+        sightings = sightings_in(folded, self._lexicon)
+        verdict = _judge(sightings, Page(text, folded)) if sightings else QUIET
+        if verdict is None or (verdict.mention and self._opinion is not None):
+            return self.detect(text)
+        if verdict.detected or self._opinion is None or not self._opinion.is_crisis(folded):
+            return verdict
+        return _CRISIS
+
+
+def _judge(sightings: Sequence[Sighting], page: Page) -> Verdict | None:
+    """None when it takes the whole report to tell."""
+    weak: list[Weak] = []
+    mentioned = False
+    for sighting in sightings:
+        if mentioned and not any(weighs(rule) for rule in sighting.rules):
+            continue
+        if _is_plain(sighting, page) and has_grave_match(sighting, page):
+            return _CRISIS
+        if page.is_long:
+            return None
+        found = unguarded(sighting, matches(sighting, page))
+        if not found:
+            continue
+        if len(found) >= MOST_SIGNALS:
+            return None
+        left = _left_over(sighting, found, page)
+        if left is None:
+            return _CRISIS
+        weak += left
+        mentioned = True
+    if sum([points_of(rule) for _, (_, rule) in weak]) >= ENOUGH and _enough(weak, page):
+        return _CRISIS
+    return _MENTION if mentioned else QUIET
+
+
+def _left_over(sighting: Sighting, found: Sequence[Match], page: Page) -> list[Weak] | None:
+    """The matches that may say something together with others; None when one is a crisis by itself."""
+    left: list[Weak] = []
+    reader = None
+    for match in found:
+        slots, rule = match
+        if rule.grave:
+            reader = reader or Reader(sighting, page)
+            reading = reader.read(slots, rule)
+            if reading.lowered:
+                continue
+            if RANK[reading.severity] >= GRAVE:
+                return None
+        if weighs(rule):
+            left.append((sighting, match))
+    return left
+
+
+def _enough(weak: Sequence[Weak], page: Page) -> bool:
+    """Whether they say together what none of them says alone."""
+    found = []
+    readers: dict[str, Reader] = {}
+    for sighting, (slots, rule) in weak:
+        code = sighting.language.code
+        if code not in readers:
+            readers[code] = Reader(sighting, page)
+        reading = readers[code].read(slots, rule)
+        found.append(_found((sighting.language, slots, rule, reading), page.folded))
+    return together(found) >= ENOUGH
+
+
+def _is_plain(sighting: Sighting, page: Page) -> bool:
+    """Whether nothing is there that might lower a match."""
+    language, meanings = sighting.language, sighting.meanings
+    if meanings & language.lowering:
+        return False
+    for one, other in language.lowering_pairs:
+        if meanings & one and meanings & other:
+            return False
+    return not (meanings & language.ifs and page.laughs())
+
+
+def _read(sighting: Sighting, page: Page) -> Iterator[Read]:
+    """The matches with what their surroundings say: all that is lowered, and of what is not as much as a report holds,
+    of grave ones and of others apart. Nobody hides a statement behind many others.
+    """
+    found = matches(sighting, page)
+    if not found:
+        return
+    reader = Reader(sighting, page)
+    grave = light = 0
+    for slots, rule in unguarded(sighting, found):
+        if not rule.grave and light == MOST_SIGNALS:
+            continue
+        reading = reader.read(slots, rule)
+        yield sighting.language, slots, rule, reading
+        if not reading.lowered:
+            grave += rule.grave
+            light += not rule.grave
+        if grave == MOST_SIGNALS:
+            return
+
+
+def _found(read: Read, folded: Folded) -> Found:
+    language, slots, rule, reading = read
+    signal = Signal(
+        category=rule.category,
+        severity=reading.severity,
+        span=folded.span(slots[0][0], max(end for _, end in slots)),
+        language=language.code,
+        subject=reading.subject,
+        negated=reading.negated,
+        tense=reading.tense,
+        framed=reading.framed,
+    )
+    return signal, rule

@@ -1,0 +1,114 @@
+"""The entries of the lexicon: spellings, what they mean, and the automata that find them in a folded text.
+
+- An entry of a language that is written with blanks stands between blanks. Others are found anywhere.
+- A text is first asked for its telling entries. Most texts have none, and everyday entries such as "I" or
+  "not", which every text is full of, are never looked for in those.
+- Characters that are written without blanks are many, and each is compared with all that an entry may begin
+  with. Entries with them are kept apart, so that texts without them are spared, and are found in one go.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
+from msgspec import Struct
+
+from comity.skills.crisis.folding import has_unspaced
+
+TALLY_BITS = 32
+
+Meaning = tuple[int, int]  # number of the language, number of the concept in it
+Clue = tuple[int, int, tuple[int, ...]]
+"""What a telling concept may be part of: the number of the language, the place of the rule there, and the sets of
+meanings of which one each must be in the text, too."""
+
+
+class Entry(NamedTuple):
+    """`before` and `behind` lead from the place of its last character to where it begins and ends. Of two that end
+    together the longer one is sorted before the other. A set of meanings is a number with a bit for each of them;
+    in `tally`, the number of concepts per language, each language has `TALLY_BITS`.
+    """
+
+    minus_length: int
+    before: int
+    behind: int
+    concepts: Mapping[int, tuple[int, ...]]  # by the number of the language, in order
+    clues: tuple[Clue, ...]
+    meanings: int
+    tally: int
+
+
+Find = Callable[[str], Iterable[tuple[int, Entry]]]
+"""The entries in a text, each with the place of its last character, in order."""
+
+
+class Index(Struct, frozen=True):
+    """Entries without characters that are written without blanks, `telling` and `everyday`, and the `unspaced`."""
+
+    telling: Find
+    everyday: Find
+    unspaced: Find
+
+
+class Entries:
+    def __init__(self) -> None:
+        self._meanings: dict[str, set[Meaning]] = {}
+        self._bits: dict[Meaning, int] = {}
+        self._commonness: dict[Meaning, float] = defaultdict(float)
+
+    def add(self, spelling: str, meaning: Meaning, *, spaced: bool) -> None:
+        text = f" {spelling} " if spaced else spelling.replace(" ", "")
+        self._meanings.setdefault(text, set()).add(meaning)
+        self._commonness[meaning] += 2.0 ** -len(spelling) if spaced else 8.0 ** -len(text)
+
+    def commonness(self, meaning: Meaning) -> float:
+        """How often it is met, roughly: short words are the usual ones."""
+        return self._commonness[meaning]
+
+    def bits(self, meanings: Iterable[Meaning]) -> int:
+        """The set of these meanings."""
+        whole = 0
+        for meaning in meanings:
+            whole |= self._bits.setdefault(meaning, 1 << len(self._bits))
+        return whole
+
+    def words(self) -> set[str]:
+        return {word for text in self._meanings if text[0] == " " for word in text.split()}
+
+    def index(self, clues: Mapping[Meaning, Iterable[Clue]]) -> Index:
+        telling, everyday, unspaced = (ahocorasick.Automaton() for _ in range(3))
+        meant: dict[tuple[Meaning, ...], _Meant] = {}  # thousands of misspellings mean the same
+        for text, meanings in self._meanings.items():
+            key = tuple(sorted(meanings))
+            if key not in meant:
+                told = tuple(clue for meaning in key for clue in clues.get(meaning, ()))
+                tally = sum(1 << TALLY_BITS * language for language, _ in key)
+                meant[key] = (_by_language(key), told, self.bits(key), tally), {}
+            means, entries = meant[key]
+            blank = int(text[0] == " ")
+            if (len(text), blank) not in entries:
+                entries[len(text), blank] = Entry(-len(text), 1 - len(text) + blank, 1 - blank, *means)
+            automaton = unspaced if has_unspaced(text) else telling if means[1] else everyday
+            automaton.add_word(text, entries[len(text), blank])
+        return Index(_find(telling), _find(everyday), _find(unspaced))
+
+
+_Means = tuple[Mapping[int, tuple[int, ...]], tuple[Clue, ...], int, int]
+_Meant = tuple[_Means, dict[tuple[int, int], Entry]]
+
+
+def _by_language(meanings: Iterable[Meaning]) -> Mapping[int, tuple[int, ...]]:
+    return {
+        language: tuple(concept for _, concept in group)
+        for language, group in itertools.groupby(meanings, lambda meaning: meaning[0])
+    }
+
+
+def _find(automaton: Any) -> Find:
+    if not len(automaton):
+        return lambda _: ()
+    automaton.make_automaton()
+    find: Find = automaton.iter
+    return find

@@ -1,0 +1,157 @@
+"""What the lexicon finds in one text, and which languages are worth reading in it.
+
+- First the telling entries are looked for; only a text that has some is looked through for all the others.
+- A language is worth reading when a rule of it can match: every slot is there, somewhere.
+- Chinese and Japanese share their characters. Where both are found, kana tells them apart.
+"""
+
+import re
+from collections.abc import Container, Mapping, Sequence
+from functools import reduce
+from operator import or_
+
+from comity.skills.crisis.context import IDIOM
+from comity.skills.crisis.data import LANGUAGES
+from comity.skills.crisis.entries import TALLY_BITS, Entry
+from comity.skills.crisis.folding import Folded
+from comity.skills.crisis.lexicon import Language, Lexicon, Rule
+
+_KANA = re.compile("[\u3041-\u3096]")
+_CHINESE, _JAPANESE = LANGUAGES.index("zh"), LANGUAGES.index("ja")
+_PLACES = range(0, TALLY_BITS * len(LANGUAGES), TALLY_BITS)
+_MOST = (1 << TALLY_BITS) - 1
+_ANY = range(1 << 16)
+_COVERS = 8  # idioms that may cover one word
+
+Hit = tuple[int, int, int]  # start, end, concept
+Placed = Sequence[tuple[int, Entry]]
+
+
+class Sighting:
+    """One language in the text: the `rules` that may match, the hits of its concepts, and the set of all `meanings`
+    that are in the text.
+    """
+
+    __slots__ = ("_entries", "_number", "_shown", "_spoken", "_text", "language", "meanings", "rules")
+
+    def __init__(
+        self,
+        language: Language,
+        rules: Sequence[Rule],
+        meanings: int,
+        entries: Placed,
+        number: int,
+        text: str,
+    ) -> None:
+        self.language = language
+        self.rules = rules
+        self.meanings = meanings
+        self._entries = entries
+        self._number = number
+        self._text = text
+        self._spoken: bool | None = None
+        self._shown: list[Hit] | None = None
+        if meanings & language.idioms:
+            self._shown = _unhidden(self.hits(_ANY))
+
+    def hits(self, concepts: Container[int]) -> list[Hit]:
+        """In the order of their ends; of those that end together the longer ones come first."""
+        if self._shown is not None:
+            return [hit for hit in self._shown if hit[2] in concepts]
+        number = self._number
+        found = [
+            (last, entry[0], last + entry[1], last + entry[2], concept)
+            for last, entry in self._entries
+            for concept in entry[3].get(number, ())
+            if concept in concepts
+        ]
+        found.sort()  # few are found: in a usual text that is less than to sort all entries
+        return [hit[2:] for hit in found]
+
+    @property
+    def entries(self) -> int:
+        """How many entries were found: no concept has more hits."""
+        return len(self._entries)
+
+    def spoken(self) -> bool:
+        """Whether the text is in this language, as far as its words tell: no other has more than twice as many."""
+        if self._spoken is None:
+            tally = sum([entry[6] for _, entry in self._entries])
+            counts = [tally >> place & _MOST for place in _PLACES]
+            if counts[_CHINESE] and counts[_JAPANESE]:
+                counts[_mistaken(self._text)] = 0
+            self._spoken = 2 * counts[self._number] >= max(counts)
+        return self._spoken
+
+
+def sightings_in(folded: Folded, lexicon: Lexicon) -> Sequence[Sighting]:
+    """Of the languages that are worth reading, in the order in which the text shows them."""
+    text, index = folded.text, lexicon.index
+    telling = list(index.telling(text))
+    entries = telling.copy()
+    if folded.unspaced:
+        entries += index.unspaced(text)
+        telling = [one for one in entries if one[1][4]]
+    if not telling:
+        return ()
+    entries += index.everyday(text)
+    meanings = reduce(or_, [entry[5] for _, entry in entries])
+    live = _live(telling, meanings)
+    if not live:
+        return ()
+    if _CHINESE in live or _JAPANESE in live:
+        shown = set().union(*[entry[3] for _, entry in entries])
+        if _CHINESE in shown and _JAPANESE in shown:
+            live.pop(_mistaken(text), None)
+    sightings: list[Sighting] = []
+    for number in live if len(live) == 1 else _in_order(sorted(entries), live):
+        language = lexicon.languages[number]
+        rules = [language.rules[place] for place in sorted(live[number])]
+        sightings.append(Sighting(language, rules, meanings, entries, number, text))
+    return sightings
+
+
+def _unhidden(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits that no idiom covers. An idiom hides what is shorter than itself and lies within it."""
+    covers = [(start, end) for start, end, concept in hits if concept == IDIOM]
+    kept: list[Hit] = []
+    first = 0
+    for hit in hits:
+        start, end, _ = hit
+        while first < len(covers) and covers[first][1] < start:
+            first += 1
+        if not any(
+            a <= start and end <= b and b - a > end - start for a, b in covers[first : first + _COVERS]
+        ):
+            kept.append(hit)
+    return kept
+
+
+def _live(telling: Placed, meanings: int) -> dict[int, set[int]]:
+    """By the number of the language the places of the rules that may match: each of their slots is there."""
+    live: dict[int, set[int]] = {}
+    for _, entry in telling:
+        for number, place, needs in entry[4]:
+            for need in needs:
+                if not meanings & need:
+                    break
+            else:
+                if number in live:
+                    live[number].add(place)
+                else:
+                    live[number] = {place}
+    return live
+
+
+def _in_order(entries: Placed, live: Mapping[int, set[int]]) -> list[int]:
+    first: dict[int, None] = {}
+    for _, entry in entries:
+        for number in entry[3]:
+            if number in live:
+                first.setdefault(number)
+    return list(first)
+
+
+def _mistaken(text: str) -> int:
+    """Of the two languages the one that it only looks like."""
+    return _CHINESE if _KANA.search(text) else _JAPANESE

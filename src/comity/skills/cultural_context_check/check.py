@@ -1,0 +1,206 @@
+"""The check in our own mode: which places are meant, what is known of them, what in the message may be misread.
+
+- Places come from the region, and from the audience too. A country brings its own notes and those of the
+  smallest area it lies in; an area brings its own. With none, the notes hold everywhere.
+- Uncertainty is never low: culture is no lookup. It is medium when one place or several are known without doubt
+  and the message could be read, and high otherwise.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from comity.skills.cultural_context_check.adapt import Edit, adapt
+from comity.skills.cultural_context_check.contract import DEFAULT_REGION
+from comity.skills.cultural_context_check.message import Examiner, Finding, Knowledge, Setting
+from comity.skills.cultural_context_check.places import Gazetteer, Place, Regions
+from comity.skills.cultural_context_check.recorded import prefixed
+from comity.skills.reading.language import Language, language_of
+from comity.skills.skill import SkillOutcome, Uncertainty
+from comity.skills.words.fields import trimmed
+from comity.skills.words.phrases import Phrases
+from comity.skills.words.spans import MOST_EVIDENCE, span
+from comity.skills.words.tokens import tokens
+
+_MOST_AREAS: Final = 3
+_MOST_QUOTED: Final = 4
+_LONGEST_QUOTE: Final = 60
+_LABELS: Final = {
+    "idiom": "Idioms",
+    "gendered": "Gendered wording",
+    "address": "Informal address",
+    "holiday": "Holidays",
+    "humour": "Humour or slang",
+    "food_and_drink": "Food, drink or games",
+    "individual": "Appeal to the individual alone",
+    "direct": "Bluntness",
+    "assimilation": "Wording that sets people apart",
+    "season": "Seasons",
+    "name_field": "Names and addresses",
+    "date": "Ambiguous dates",
+    "time": "Times without a zone",
+    "currency": "Unclear currency",
+    "units": "Units",
+    "colour": "Colours",
+    "gesture": "Gestures and pictures",
+    "direction": "Left and right",
+}
+
+
+class Reader:
+    def __init__(self, regions: Regions, knowledge: Knowledge) -> None:
+        self._regions = regions
+        self._places = Gazetteer(regions)
+        self._examiner = Examiner(knowledge)
+        self._audiences = Phrases(
+            (phrase, at) for at, audience in enumerate(regions.audiences) for phrase in audience.names
+        )
+
+    def check(self, message: str, audience: str, region: str) -> SkillOutcome:
+        places = self._places.find(region, "region") + self._places.find(audience, "audience")
+        setting = self._setting(places)
+        findings = self._examiner.examine(message, setting)
+        adapted, edits = adapt(message, neutral=True)
+        language = language_of(message, tokens(message))
+        shown = trimmed(region) or DEFAULT_REGION
+        return SkillOutcome(
+            uncertainty=_uncertainty(places, language),
+            assumptions=_assumptions(trimmed(audience), shown, places, language),
+            output={
+                "adapted_message": prefixed(trimmed(adapted), trimmed(audience), shown),
+                "notes": self._notes(message, audience, places, setting, findings),
+                "uncertainty": _doubt(places, language),
+                "adapted_text": trimmed(adapted),
+                "places": [_shown(place) for place in places],
+                "findings": [_found(message, finding) for finding in findings[:MOST_EVIDENCE]],
+                "edits": [_edited(message, edit) for edit in edits[:MOST_EVIDENCE]],
+            },
+        )
+
+    def _setting(self, places: Iterable[Place]) -> Setting:
+        codes: list[str] = []
+        areas: set[str] = set()
+        for place in places:
+            if place.kind == "area":
+                areas.add(place.code)
+                codes += self._regions.areas[place.code].members
+            else:
+                codes.append(place.code)
+                areas |= {name for name, area in self._regions.areas.items() if place.code in area.members}
+        return Setting(
+            {code: self._regions.countries[code] for code in dict.fromkeys(codes)}, frozenset(areas)
+        )
+
+    def _notes(
+        self,
+        message: str,
+        audience: str,
+        places: Sequence[Place],
+        setting: Setting,
+        findings: Sequence[Finding],
+    ) -> list[str]:
+        notes = [*_summary(message, findings)]
+        for found in self._audiences.find(tokens(audience)):
+            notes += self._regions.audiences[found.meaning].notes
+        for place in places:
+            notes += self._of_place(place)
+        named = [place for place in places if place.kind == "country"]
+        if len({place.code for place in named}) == len(setting.countries) > 0:
+            notes += _facts(setting)
+        if not places:
+            notes += self._regions.universal
+        else:
+            notes.append(self._regions.universal[0])
+        return list(dict.fromkeys(notes))
+
+    def _of_place(self, place: Place) -> list[str]:
+        if place.kind == "area":
+            return list(self._regions.areas[place.code].notes)
+        around = [area for area in self._regions.areas.values() if place.code in area.members]
+        smallest = min(around, key=lambda area: len(area.members), default=None)
+        return [*self._regions.countries[place.code].notes, *(smallest.notes if smallest else ())]
+
+
+def _summary(message: str, findings: Sequence[Finding]) -> Iterable[str]:
+    by_issue: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_issue.setdefault(finding.issue, []).append(finding)
+    for issue, found in by_issue.items():
+        words = list(dict.fromkeys(message[each.start : each.end][:_LONGEST_QUOTE] for each in found))
+        listed = ", ".join(f'"{word}"' for word in words[:_MOST_QUOTED])
+        more = f" and {len(words) - _MOST_QUOTED} more" if len(words) > _MOST_QUOTED else ""
+        yield f"{_LABELS[issue]} ({listed}{more}): {found[0].why}. {found[0].suggestion.rstrip('.')}."
+
+
+def _facts(setting: Setting) -> Iterable[str]:
+    """What CLDR says of countries that were named."""
+    for country in list(setting.countries.values())[:_MOST_AREAS]:
+        order = {"dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day"}[
+            country.date
+        ]
+        clock = "12-hour clock" if country.hours == 12 else "24-hour clock"
+        right = "; text runs from right to left" if country.direction == "rtl" else ""
+        units = {
+            "metric": "metric units",
+            "imperial": "US customary units",
+            "mixed": "metric and imperial units",
+        }
+        yield f"{country.name}: dates as {order}, {clock}, {units[country.units]}, {country.currency}{right}."
+
+
+def _uncertainty(places: Sequence[Place], language: Language) -> Uncertainty:
+    return (
+        "high" if not places or any(place.doubtful for place in places) or language == "other" else "medium"
+    )
+
+
+def _assumptions(audience: str, region: str, places: Sequence[Place], language: Language) -> list[str]:
+    lines = [f"Audience: {audience}", f"Region: {region}"]
+    if places:
+        names = ", ".join(dict.fromkeys(place.name for place in places))
+        lines.append(f"Places recognised: {names}.")
+    else:
+        lines.append("No place was recognised; the notes hold everywhere.")
+    if language == "other":
+        lines.append("The message is not in English: only figures and signs in it could be read.")
+    lines.append(
+        "Notes are general, hold for no single person, and nobody from the audience has reviewed them."
+    )
+    return lines
+
+
+def _doubt(places: Sequence[Place], language: Language) -> str:
+    doubtful = [place for place in places if place.doubtful]
+    if doubtful:
+        return f'"{doubtful[0].text}" names more than one place; say which one is meant.'
+    if language == "other":
+        return "The message could not be read in its language; findings in it are incomplete."
+    if not places:
+        return "No place is known, so nothing here is fitted to the audience."
+    return "Cultural notes are generalisations; confirm them with people from the audience."
+
+
+def _shown(place: Place) -> dict[str, Any]:
+    return {
+        "kind": place.kind,
+        "code": place.code,
+        "name": place.name,
+        "field": place.field,
+        "text": place.text,
+        "start": place.start,
+        "end": place.end,
+    }
+
+
+def _found(message: str, finding: Finding) -> dict[str, Any]:
+    return {
+        **span(finding.issue, message[finding.start : finding.end], finding.start, finding.end),
+        "why": finding.why,
+        "suggestion": finding.suggestion,
+    }
+
+
+def _edited(message: str, edit: Edit) -> dict[str, Any]:
+    return {
+        **span("address", message[edit.start : edit.end], edit.start, edit.end),
+        "replacement": edit.replacement,
+    }

@@ -1,0 +1,287 @@
+"""What in a message may be misread elsewhere: words and phrases, dates, times, money, units, colours, gestures.
+
+Every finding has its place, its reason and a suggestion; the message itself is not touched. What depends on the
+audience is found only when it matters there: an idiom of baseball is at home in the United States, white is an
+ordinary colour where it does not stand for mourning, alcohol is a question of the place. Where no place is
+known, everything that divides the world is found.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from comity.skills.cultural_context_check.places import Country
+from comity.skills.words.phrases import Phrases
+from comity.skills.words.tokens import Token, tokens, word_set
+
+_DATE: Final = re.compile(r"(?<![\w./-])(\d{1,2})([/.-])(\d{1,2})(?:\2(\d{4}|\d{2}))?(?![\w/]|[.-]\d)")
+_DATE_CUE: Final = word_set(
+    "by on before until till from since due deadline date after ends starts begins dated of"
+)
+_TIME: Final = re.compile(
+    r"(?<![\w:.])\d{1,2}(?::\d{2})?[ ]?(?:am|pm|a\.m\.|p\.m\.|o'clock)(?!\w)"
+    r"|(?<![\w:.])\d{1,2}:\d{2}(?![\w:])",
+    re.IGNORECASE,
+)
+_ZONE: Final = re.compile(
+    r"[ ]?\(?(?:UTC|GMT|[A-Z]{1,2}[SD]T|CET|CEST|EET|EEST|IST|JST|KST|SGT|HKT|BST|ET|PT|CT|MT|Eastern|Pacific|Central|Mountain|your time|local time)\b"
+)
+_MONEY: Final = re.compile(
+    r"(?<!\w)(US|A|AU|C|CA|NZ|S|HK|NT|R|MX)?([$¥£₨]|kr|Rs\.?)[ ]?\d(?:[\d,.]{0,20}\d)?|\d[ ]?(kr|¥)(?!\w)"
+)
+_UNIT: Final = re.compile(
+    r"(?<![\w.])\d[\d,.]{0,12}[ -]?"
+    r"(?:(?P<imperial>miles?|mi|mph|feet|foot|ft|inch|inches|yards?|yds?|lbs?|pounds?|ounces?|oz|gallons?|gal|acres?"
+    r"|°F|degrees[ ]Fahrenheit|fahrenheit)"
+    r"|(?P<metric>kilomet(?:re|er)s?|km|km/h|met(?:re|er)s?|centimet(?:re|er)s?|cm|kg|kilos?|kilograms?|grams?"
+    r"|lit(?:re|er)s?|°C|degrees[ ]Celsius|celsius))(?!\w)",
+    re.IGNORECASE,
+)
+_DIRECTION: Final = re.compile(
+    r"[←→⇐⇒]|\b(?:on|to|at)[ ]the[ ](?:left|right)(?:[ ]hand)?\b|\bleft[ ]to[ ]right\b", re.IGNORECASE
+)
+_NO_DATE: Final = word_set(
+    "version versions release v ver build section chapter figure fig rev revision invoice ticket page room apt"
+)
+# `each user enters his name`; a person who was named before is a person.
+_GENERIC: Final = re.compile(
+    r"\b(?:everyone|everybody|anyone|anybody|(?:each|every|any)[ ](?:\w{1,20}[ ])?(?:user|person|customer|employee|student|member|client|patient|applicant|"
+    r"candidate|developer|driver|doctor|engineer|manager|player|reader|visitor|worker|child))\b"
+    r"(?:[ ]\w{1,20}){0,5}?[ ](he|his|him|himself)\b",
+    re.IGNORECASE,
+)
+_MONTHS: Final = (
+    *("", "January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_ORDERS: Final = {"dmy": "day first", "mdy": "month first", "ymd": "year, month, day"}
+
+
+class Colour(Struct, frozen=True):
+    words: str
+    where: frozenset[str]
+    meaning: str
+
+
+class Gesture(Struct, frozen=True):
+    signs: str
+    where: frozenset[str]
+    meaning: str
+
+
+class Knowledge(Struct, frozen=True, kw_only=True):
+    """The data file."""
+
+    hidden: tuple[str, ...]
+    idiom: dict[str, str]
+    gendered: dict[str, str]
+    address: dict[str, str]
+    holiday: dict[str, str]
+    humour: dict[str, str]
+    food_and_drink: dict[str, str]
+    individual: dict[str, str]
+    direct: dict[str, str]
+    assimilation: dict[str, str]
+    season: dict[str, str]
+    name_field: dict[str, str]
+    why: dict[str, str]
+    care_about_food: tuple[str, ...]
+    care_about_group: tuple[str, ...]
+    colours: tuple[Colour, ...]
+    gestures: tuple[Gesture, ...]
+    southern_hemisphere: frozenset[str]
+    signs: dict[str, str]
+
+
+class Setting(Struct, frozen=True):
+    """For whom the message is: countries by code (all members of the areas named), and the areas they lie in.
+    Empty for an audience whose place is not known.
+    """
+
+    countries: dict[str, Country]
+    areas: frozenset[str]
+
+    @property
+    def american(self) -> bool:
+        return set(self.countries) == {"US"}
+
+
+class Finding(Struct, frozen=True):
+    issue: str
+    start: int
+    end: int
+    why: str
+    suggestion: str
+
+
+_SUGGEST: Final = {
+    "idiom": "Say it plainly",
+    "gendered": "Better",
+    "address": "Better",
+    "holiday": "Name the date, and leave room for those who do not keep it",
+    "humour": "Leave it out, or say what is meant",
+    "food_and_drink": "Offer something that everybody can take part in",
+    "individual": "Speak also of family, team or community",
+    "direct": "Soften it, give it in private, and say how to put it right; the facts stay",
+    "assimilation": "Say what is meant without the label",
+    "season": "Better",
+    "name_field": "Better",
+}
+_WORD_KINDS: Final = tuple(_SUGGEST)
+
+
+class Examiner:
+    def __init__(self, known: Knowledge) -> None:
+        self._known = known
+        entries: list[tuple[str, tuple[str, str] | None]] = [(phrase, None) for phrase in known.hidden]
+        for kind in _WORD_KINDS:
+            entries += [(phrase, (kind, plain)) for phrase, plain in getattr(known, kind).items()]
+        entries += [(colour.words, ("colour", "")) for colour in known.colours]
+        self._phrases = Phrases(entries)
+
+    def examine(self, message: str, setting: Setting) -> list[Finding]:
+        words = tokens(message)
+        found = [
+            *self._words(message, words, setting),
+            *self._pronouns(message),
+            *self._dates(message, words, setting),
+            *self._times(message, setting),
+            *self._money(message, setting),
+            *self._units(message, setting),
+            *self._gestures(message, setting),
+            *self._directions(message, setting),
+        ]
+        return sorted(found, key=lambda each: (each.start, each.end))
+
+    def _words(self, message: str, words: Sequence[Token], setting: Setting) -> Iterator[Finding]:
+        for found in self._phrases.find(words):
+            kind, plain = found.meaning
+            if kind == "colour":
+                meanings = self._colours(message[found.start : found.end].lower(), setting)
+                if meanings:
+                    yield self._finding(kind, found.start, found.end, f"In this audience {meanings}")
+            elif self._matters(kind, setting):
+                suggestion = (
+                    f"{_SUGGEST[kind]}: {plain}" if plain and kind != "food_and_drink" else _SUGGEST[kind]
+                )
+                yield self._finding(kind, found.start, found.end, suggestion)
+
+    def _finding(self, issue: str, start: int, end: int, suggestion: str) -> Finding:
+        return Finding(issue, start, end, self._known.why[issue], suggestion)
+
+    def _matters(self, kind: str, setting: Setting) -> bool:
+        unknown = not setting.countries
+        if kind == "idiom":
+            return not setting.american
+        if kind == "food_and_drink":
+            return unknown or bool(setting.areas & set(self._known.care_about_food))
+        if kind in {"individual", "direct"}:
+            return bool(setting.areas & set(self._known.care_about_group))
+        if kind == "season":
+            return unknown or bool(set(setting.countries) & self._known.southern_hemisphere)
+        return kind != "name_field" or not setting.american
+
+    def _colours(self, word: str, setting: Setting) -> str:
+        meanings = [
+            f"{colour.meaning} ({', '.join(setting.countries[code].name for code in sorted(here)[:3])})"
+            for colour in self._known.colours
+            if _names(colour, word) and (here := colour.where & set(setting.countries))
+        ]
+        return "; ".join(meanings)
+
+    def _pronouns(self, message: str) -> Iterator[Finding]:
+        for match in _GENERIC.finditer(message):
+            plain = {"he": "they", "his": "their", "him": "them", "himself": "themselves"}[match[1].lower()]
+            yield self._finding("gendered", match.start(1), match.end(1), f"Better: {plain}")
+
+    def _dates(self, message: str, words: Sequence[Token], setting: Setting) -> Iterator[Finding]:
+        at = 0
+        for match in _DATE.finditer(message):
+            first, second, year = int(match[1]), int(match[3]), match[4]
+            while at < len(words) - 1 and words[at].start < match.start():
+                at += 1
+            cue = bool(at) and words[at - 1].word in _DATE_CUE
+            if at and words[at - 1].word in _NO_DATE:
+                continue
+            padded = len(match[1]) == len(match[3]) == 2
+            if year is None and (match[2] != "/" or not (cue or padded)):
+                continue
+            suggestion = _readings(first, second, year, setting)
+            if suggestion:
+                yield self._finding("date", match.start(), match.end(), suggestion)
+
+    def _times(self, message: str, setting: Setting) -> Iterator[Finding]:
+        if len(setting.countries) == 1 and not setting.american:
+            return
+        for match in _TIME.finditer(message):
+            if not _ZONE.match(message, match.end()):
+                yield self._finding(
+                    "time", match.start(), match.end(), "Add the time zone, for example 15:00 UTC"
+                )
+
+    def _money(self, message: str, setting: Setting) -> Iterator[Finding]:
+        for match in _MONEY.finditer(message):
+            sign = (match[2] or match[3]).rstrip(".")
+            currencies = self._known.signs[sign].split()
+            own = {country.currency for country in setting.countries.values()} & set(currencies)
+            if match[1] or (len(setting.countries) == 1 and own):
+                continue
+            start = match.start()
+            shown = ", ".join(currencies[:4])
+            yield self._finding("currency", start, match.end(), f"Write the code before the amount ({shown})")
+
+    def _units(self, message: str, setting: Setting) -> Iterator[Finding]:
+        systems = {country.units for country in setting.countries.values()}
+        for match in _UNIT.finditer(message):
+            imperial = match["imperial"] is not None
+            at_home = systems and systems <= ({"imperial", "mixed"} if imperial else {"metric", "mixed"})
+            if not at_home:
+                other = "metric" if imperial else "US customary"
+                yield self._finding("units", match.start(), match.end(), f"Give the {other} value beside it")
+
+    def _gestures(self, message: str, setting: Setting) -> Iterator[Finding]:
+        signs = {
+            sign: gesture
+            for gesture in self._known.gestures
+            if not setting.countries or gesture.where & set(setting.countries)
+            for sign in gesture.signs
+        }
+        for at, character in enumerate(message):
+            gesture = signs.get(character)
+            if gesture is not None:
+                yield self._finding("gesture", at, at + 1, f"Leave it out: {gesture.meaning}")
+
+    def _directions(self, message: str, setting: Setting) -> Iterator[Finding]:
+        if any(country.direction == "rtl" for country in setting.countries.values()):
+            for match in _DIRECTION.finditer(message):
+                yield self._finding(
+                    "direction", match.start(), match.end(), "Name the thing, not its side, and mirror arrows"
+                )
+
+
+def _names(colour: Colour, word: str) -> bool:
+    """`green hat` names a green hat, and green."""
+    return any(one == word or one in word.split() for one in colour.words.split("|"))
+
+
+def _readings(first: int, second: int, year: str | None, setting: Setting) -> str:
+    """How a date in figures is read; nothing when it is no date, or when all readings agree."""
+    tail = f" {year}" if year else ""
+    day_first = 1 <= first <= 31 and 1 <= second <= 12
+    month_first = 1 <= first <= 12 and 1 <= second <= 31
+    orders = sorted({country.date for country in setting.countries.values()})
+    if day_first and month_first:
+        if first == second:
+            return ""
+        here = f" This audience mostly writes {_ORDERS[orders[0]]}." if len(orders) == 1 else ""
+        return (
+            f"Write the month in words: {first} {_MONTHS[second]}{tail} or {second} {_MONTHS[first]}{tail}, whichever is "
+            f"meant.{here}"
+        )
+    if day_first and "mdy" in orders:
+        return f"Write the month in words: {first} {_MONTHS[second]}{tail}"
+    if month_first and set(orders) != {"mdy"}:
+        return f"Write the month in words: {second} {_MONTHS[first]}{tail}"
+    return ""

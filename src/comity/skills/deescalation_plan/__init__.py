@@ -1,0 +1,42 @@
+"""`deescalation_plan`: how to calm a conflict, and when to hand it over."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from comity.skills.crisis import DATA as CRISIS_DATA
+from comity.skills.deescalation_plan.contract import (
+    CONTRACTS,
+    DEFAULT_INTENSITY,
+    INTENSITIES,
+    NAME,
+)
+from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
+
+_SIGNALS: Final = "deescalation_plan/signals.json"
+
+
+def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
+    from comity.skills.crisis import crisis_detector
+    from comity.skills.deescalation_plan.planning import plan
+    from comity.skills.editing.rules import compiled, ruleset
+    from comity.skills.editing.schema import chosen
+    from comity.skills.words.fields import text_field, trimmed
+
+    rules = compiled(ruleset(data[_SIGNALS]))
+    detector = crisis_detector(data)
+
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
+        situation = text_field(NAME, given, "situation")
+        intensity = text_field(NAME, given, "intensity", DEFAULT_INTENSITY)
+        return plan(
+            situation if mode == "enhanced" else trimmed(situation),
+            intensity=chosen(NAME, "intensity", intensity, INTENSITIES),
+            mode=mode,
+            rules=rules,
+            detector=detector,
+        )
+
+    return handle
+
+
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_SIGNALS, *CRISIS_DATA))

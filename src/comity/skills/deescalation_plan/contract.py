@@ -1,0 +1,73 @@
+"""The contract of `deescalation_plan` in each mode."""
+
+from typing import Any, Final
+
+from comity.skills.editing.schema import CRISIS, PLACE, SEVERITY, TEXT, TEXTS, YES_NO, closed
+from comity.skills.skill import Mode, SkillContract
+
+NAME: Final = "deescalation_plan"
+INTENSITIES: Final = ("low", "medium", "high")
+DEFAULT_INTENSITY: Final = "medium"
+HANDOFFS: Final = ("emergency", "crisis_support", "supervisor", "legal")
+
+_DESCRIPTION: Final = (
+    "Plans how to calm a conflict, says which words call for what, and when to hand over to somebody else."
+)
+_RECORDED: Final = {"plan": TEXTS, "risk_notes": TEXTS}
+_INTENSITY: Final = {"type": "string", "enum": [*INTENSITIES]}
+_ENHANCED: Final = {
+    "intensity": {**_INTENSITY, "description": "The one the plan is made for."},
+    "suggested_intensity": {
+        "type": ["string", "null"],
+        "enum": [*INTENSITIES, None],
+        "description": "What the words of the situation speak for; null when they say nothing.",
+    },
+    "triggers": {
+        "type": "array",
+        "description": "Which words of the situation called for what. Places count characters as sent.",
+        "items": closed(
+            {
+                "start": PLACE,
+                "end": PLACE,
+                "text": TEXT,
+                "category": TEXT,
+                "severity": SEVERITY,
+                "negated": YES_NO,
+                "effect": TEXT,
+            }
+        ),
+    },
+    "handoffs": {
+        "type": "array",
+        "description": "Who else is needed, the most urgent first.",
+        "items": closed({"to": {"type": "string", "enum": [*HANDOFFS]}, "because": TEXTS}),
+    },
+    "crisis": CRISIS,
+}
+
+
+def _input(situation: dict[str, Any]) -> dict[str, Any]:
+    return closed(
+        {"situation": situation, "intensity": {**_INTENSITY, "default": DEFAULT_INTENSITY}}, ["situation"]
+    )
+
+
+def _contract(input_schema: dict[str, Any], output: dict[str, Any], description: str = "") -> SkillContract:
+    return SkillContract(
+        skill="conflict-de-escalation",
+        boundary="No coercive tactics",
+        input_schema=input_schema,
+        output_schema=closed(output),
+        description=description,
+    )
+
+
+CONTRACTS: Final[dict[Mode, SkillContract]] = {
+    "strict": _contract(_input(TEXT), _RECORDED),
+    "compat": _contract(_input(TEXT), _RECORDED, _DESCRIPTION),
+    "enhanced": _contract(
+        _input({**TEXT, "description": "What happens between whom. The rules are written for English."}),
+        {**_RECORDED, **_ENHANCED},
+        _DESCRIPTION,
+    ),
+}

@@ -1,0 +1,157 @@
+"""`You failed ...`: the same fact, without the finger pointing.
+
+- `You failed the test.` becomes `Your attempt at the test was unsuccessful.`, `You failed to pay your bill.`
+  becomes `Your bill was left unpaid.`: the fact, the time and the number of the verb stay.
+- It is reworded only where the clause is plain: a known kind of thing, nothing after it, and before it nothing that
+  makes `you` part of another phrase. People, places and reasons (`You failed the team`, `... because you were late`),
+  a shared subject (`Anna and you failed ...`) and a relative clause (`the exam you failed`) are flagged and left alone.
+- A system fails over and a plan fails safe: that is nobody's blame, and no finding.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from comity.skills.editing.edits import match_case
+from comity.skills.editing.passage import Passage
+from comity.skills.editing.rules import FINDINGS_PER_RULE, Finding
+from comity.skills.words.tokens import word_set
+
+CATEGORY = "shame_blame"
+REASON = "Says who is to blame where saying what happened is enough."
+
+_ENDS = r"(?=\s*(?:[.!?;]|$|[\r\n])|,?\s+(?:so|but|and)\s+(?:you|we|please)\b|,\s+(?:you|we|please)\b)"
+_NOUNS = r"(the|your|our|this|that|these|those|an?)\s+([a-z][a-z-]{0,24}(?:\s[a-z][a-z-]{0,24}){0,3})"
+_FAILED = re.compile(
+    r"\byou(\s+have|'ve)?\s+failed\b(?![\s-]+(?:over|fast|safe|safely|forward|back(?!\s+then)|open|closed)\b)"
+    r"(?:\s+to\s+([a-z]{3,10})\s+" + _NOUNS + _ENDS + r"|\s+" + _NOUNS + _ENDS + ")?",
+    re.IGNORECASE,
+)
+_ENDED = re.compile(_ENDS, re.IGNORECASE)
+# what may stand before `you` when it is the whole subject of a clause of its own
+_OPENING = (
+    r"(?:^(?:,?\s+and)?|[^\w\s'\"&/+-]|[\r\n]|(?:^|\s)-|,\s+(?:but|so)"
+    r"|\b(?:afraid|although|because|if|means|once|regret|since|sorry|then|though|unfortunately|unless|when|whenever|while"
+)
+_OPENS_BARE = re.compile(_OPENING + r"))\s*$", re.IGNORECASE)
+# these may open a relative clause, and do not when the thing that was failed follows
+_OPENS = re.compile(
+    _OPENING
+    + r"|after|appears|as|before|believe|doubt|hear|heard|how|know|noticed?|only|sadly|said|says?|see|seems|shows?|that|think"
+    r"|thought|where|why))\s*$",
+    re.IGNORECASE,
+)
+_BEFORE = 24
+
+# things that one attempts, and things that come out one way or the other
+_ATTEMPTED = word_set(
+    "test tests exam exams examination quiz course class challenge task module lesson level assignment training "
+    "certification audition round"
+)
+_DECIDED = word_set(
+    "check inspection audit verification interview evaluation assessment screening review payment login upload"
+)
+_LEFT = {
+    "complete": "left incomplete",
+    "finish": "left incomplete",
+    "pay": "left unpaid",
+    "sign": "left unsigned",
+    "answer": "left unanswered",
+    "confirm": "left unconfirmed",
+    **dict.fromkeys(
+        ("submit", "provide", "send", "upload", "supply", "include", "attach", "enter"), "missing"
+    ),
+}
+# what is said of the thing in the end has to fit it: a form is missing, a building is not
+_PAPERS = word_set(
+    "address amount application applications assignment assignments attachment attachments certificate certificates claim "
+    "claims code consent contract copies copy cv date details document documents essay evidence explanation "
+    "feedback file files form forms homework id identification image images information invoice invoices name number "
+    "numbers paper papers paperwork password passport payslip payslips permit phone photo photos picture pin plan proof "
+    "questionnaire receipt receipts record records reference references registration report reports request résumé "
+    "resume return screenshot screenshots signature statement statements summary survey thesis timesheet username visa"
+)
+_WORK = word_set(
+    "application applications assignment assignments challenge checklist checkout course enrolment exercise exercises "
+    "form forms homework installation lesson lessons level module modules order payment payments process profile project "
+    "purchase questionnaire registration report reports section sections setup step steps survey task tasks training "
+    "transaction upload verification"
+)
+_ASKED = word_set(
+    "call calls email emails inquiry invitation letter letters mail message messages query question questions "
+    "questionnaire quiz request requests survey text texts"
+)
+_SETTLED = word_set(
+    "account address agreement appointment attendance availability booking choice date details email identity "
+    "order participation payment phone place receipt request reservation subscription visit"
+)
+# of something that may have been given, and wrong
+_RIGHT = word_set("correct right proper accurate")
+_FITS = {
+    "left incomplete": _WORK,
+    "left unanswered": _ASKED,
+    "left unconfirmed": _SETTLED,
+    "missing": _PAPERS,
+}
+_NO_NOUN = word_set(
+    "again twice once yesterday today tonight now late early badly miserably completely and or but because since "
+    "when while if as at by for from in into of on out over to under until up with without within before after "
+    "we you they he she it is are was were that which who me him her them us not never all any each"
+)
+
+
+def shortfalls(passage: Passage) -> Iterator[Finding]:
+    """Every `you failed`, with a replacement where the clause allows one."""
+    done = 0
+    for match in islice(_FAILED.finditer(passage.folded), FINDINGS_PER_RULE):
+        start, end = match.span()
+        quoted = passage.is_quoted(start, end)
+        before = passage.folded[max(done, start - _BEFORE) : start]
+        words = None if quoted else _reworded(match, before)
+        done = end
+        text = passage.text[start:end]
+        yield Finding(
+            rule="you_failed",
+            category=CATEGORY,
+            severity="low" if quoted else "high",
+            start=start,
+            end=end,
+            text=text,
+            reason=REASON,
+            quoted=quoted,
+            replacement=None if words is None else match_case(text, words),
+        )
+
+
+def _reworded(match: re.Match[str], before: str) -> str | None:
+    perfect, verb, object_article, object_noun, article, noun = match.groups()
+    if not (_OPENS if verb or noun else _OPENS_BARE).search(before):
+        return None
+    if verb:
+        return _left(verb.lower(), object_article, object_noun, perfect=bool(perfect))
+    if article:
+        was = "has been" if perfect else "was"
+        words = noun.lower().split()
+        if _NO_NOUN.intersection(words) or article.lower() in {"these", "those"}:
+            return None
+        if words[-1] in _ATTEMPTED:
+            return f"your attempt at {article.lower()} {noun} {was} unsuccessful"
+        if words[-1] in _DECIDED:
+            return f"{article.lower()} {noun} {was} unsuccessful"
+        return None
+    if not _ENDED.match(match.string, match.end()):
+        return None
+    return f"your attempt {'has been' if perfect else 'was'} unsuccessful"
+
+
+def _left(verb: str, article: str, noun: str, *, perfect: bool) -> str | None:
+    state = _LEFT.get(verb)
+    words = noun.lower().split()
+    fits = _FITS.get(state or "")
+    if state is None or (_NO_NOUN | _RIGHT).intersection(words) or (fits and words[-1] not in fits):
+        return None
+    plural = article.lower() in {"these", "those"} or (
+        words[-1].endswith("s") and not words[-1].endswith(("ss", "us", "is"))
+    )
+    be = {(False, False): "was", (False, True): "were", (True, False): "has been", (True, True): "have been"}
+    return f"{article.lower()} {noun} {be[perfect, plural]} {state}"

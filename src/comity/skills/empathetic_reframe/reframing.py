@@ -1,0 +1,132 @@
+"""What is reworded for which tone, and why: the rationale tells what was really done.
+
+| tone | reworded | flagged in every tone |
+|---|---|---|
+| warm | refusals and bad news, blame, distance, office wording, claims to know a feeling | hollow empathy, |
+| formal | greetings, thanks, apologies, contractions, office wording | blame, orders |
+| neutral | nothing | |
+
+A message whose writer is in a crisis is not reworded: it has to reach a person, as it was written.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from comity.skills.crisis import CrisisDetector, CrisisReport
+from comity.skills.editing.concern import EMERGENCY, NUMBERS, is_concerning, told_at_the_end
+from comity.skills.editing.edits import Rewrite, guarded
+from comity.skills.editing.evidence import crisis_row, edit_rows, flag_rows, is_doubtful, uncertainty_of
+from comity.skills.editing.passage import Passage, read
+from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, proposed
+from comity.skills.editing.shortfall import shortfalls
+from comity.skills.empathetic_reframe.softening import softened
+from comity.skills.skill import Mode, SkillOutcome, Uncertainty
+
+REWORDED: Final = {
+    "neutral": frozenset[str](),
+    "warm": frozenset(("refusal", "shame_blame", "distance", "bureaucratic", "hollow_empathy")),
+    "formal": frozenset(("formality", "bureaucratic")),
+}
+FLAGGED: Final = frozenset(("shame_blame", "hollow_empathy", "blame_or_order"))
+_HUMAN: Final = (
+    "Send no automatic reply to this message.",
+    "Bring it to a person who is trained for such conversations, now.",
+)
+_TEXT_LINE: Final = "Crisis Text Line (US): text HOME to 741741"
+_MENTIONED: Final = (
+    "The message speaks of suicide or self-harm without a sign that its writer is in danger; "
+    "let a person read it before it is sent."
+)
+
+
+def reframe(
+    message: str, *, tone: str, mode: Mode, rules: Sequence[CompiledRule], detector: CrisisDetector
+) -> SkillOutcome:
+    passage = read(message)
+    report = detector.detect(message)
+    findings = _findings(passage, rules, tone)
+    wanted = [finding for finding in findings if finding.category in REWORDED[tone]]
+    done = guarded(passage, () if report.detected else proposed(wanted))
+    output: dict[str, Any] = {
+        "reframed_message": done.text,
+        "rationale": _rationale(tone, done, findings, mode, report),
+        "escalation_guidance": _guidance(message, report, mode),
+    }
+    if mode == "enhanced":
+        output["edits"] = edit_rows(done.edits, applied=True)
+        output["flags"] = flag_rows(findings, done)
+        output["crisis"] = crisis_row(report)
+    return SkillOutcome(
+        uncertainty=_uncertainty(message, findings, done, report, mode),
+        assumptions=told_at_the_end(
+            (
+                f"Tone: {tone}",
+                "The facts of the message are right; negations, numbers, names, dates and commitments are kept",
+                "The rules read English wording; a person who knows the reader decides whether to send it",
+            ),
+            report,
+            shown=bool(output["escalation_guidance"]),
+        ),
+        output=output,
+    )
+
+
+def _findings(passage: Passage, rules: Sequence[CompiledRule], tone: str) -> list[Finding]:
+    looked_for = FLAGGED | REWORDED[tone]
+    found = [
+        *find(passage, [rule for rule in rules if rule.rule.category in looked_for]),
+        *shortfalls(passage),
+    ]
+    if tone == "warm":
+        for first in softened(passage):
+            found = [other for other in found if other.end <= first.start or other.start >= first.end]
+            found.append(first)
+    # a phrase is informal or it is not: where it cannot be reworded there is nothing to say about it
+    return in_order(one for one in found if one.category != "formality" or one.replacement is not None)
+
+
+def _rationale(
+    tone: str, done: Rewrite, findings: Sequence[Finding], mode: Mode, report: CrisisReport
+) -> list[str]:
+    if mode == "enhanced":
+        return _told(done, findings, report)
+    reworded = "1 place was reworded" if len(done.edits) == 1 else f"{len(done.edits)} places were reworded"
+    lines = [
+        f"Tone {tone}: {reworded}; what could not be reworded safely was left alone",
+        "What the message refuses, asks or promises is the same as before",
+        "Regret is said once and only where the reader gets bad news",
+    ]
+    return lines[: {"warm": 3, "formal": 2, "neutral": 1}[tone]]
+
+
+def _told(done: Rewrite, findings: Sequence[Finding], report: CrisisReport) -> list[str]:
+    if report.detected:
+        return ["Nothing was reworded: the message speaks of a crisis and has to reach a person as it is"]
+    lines = [f'"{edit.original}" became "{edit.replacement}": {edit.reason}' for edit in done.edits]
+    places = {(edit.start, edit.end) for edit in done.edits}
+    lines += (
+        f'"{finding.text}" was left as it is: {finding.reason}'
+        for finding in findings
+        if (finding.start, finding.end) not in places
+    )
+    return lines or ["Nothing was reworded: no rule of this tone applies to the message"]
+
+
+def _guidance(message: str, report: CrisisReport, mode: Mode) -> list[str]:
+    if not is_concerning(message, report, mode):
+        return []
+    if mode == "strict":
+        return [*_HUMAN, NUMBERS]
+    if mode == "compat" or report.detected:
+        return [*_HUMAN, EMERGENCY, NUMBERS, _TEXT_LINE]
+    return [_MENTIONED, NUMBERS]
+
+
+def _uncertainty(
+    message: str, findings: Sequence[Finding], done: Rewrite, report: CrisisReport, mode: Mode
+) -> Uncertainty:
+    if mode != "enhanced":
+        return "low" if mode == "strict" else "medium"
+    if report.detected:
+        return "high"
+    return uncertainty_of(message, doubtful=report.mention or is_doubtful(findings, done))

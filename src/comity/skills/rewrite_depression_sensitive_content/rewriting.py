@@ -1,0 +1,121 @@
+"""What is found in a text, what is reworded, and what is said about it.
+
+- The recorded modes reword what the recorded servers reword (blame, urgency, load), as far as it can be done
+  without changing what the text says; the enhanced mode also rewords stigma and framing.
+- An order (`you must`), a deadline and a warning keep their words: they bind somebody. They are flagged.
+- A person who speaks of his own crisis is not corrected: nothing is reworded, a human has to read it.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from comity.skills.crisis import CrisisDetector, CrisisReport
+from comity.skills.editing.concern import RESOURCES, is_concerning, told_at_the_end
+from comity.skills.editing.edits import Rewrite, guarded
+from comity.skills.editing.evidence import crisis_row, edit_rows, flag_rows, is_doubtful, uncertainty_of
+from comity.skills.editing.passage import Passage, read
+from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, is_clinical, proposed
+from comity.skills.editing.shortfall import shortfalls
+from comity.skills.rewrite_depression_sensitive_content.recorded import recorded_flags
+from comity.skills.skill import Mode, SkillOutcome, Uncertainty
+
+LABELS: Final = {
+    "shame_blame": "Shame/blame language detected",
+    "urgency_pressure": "Urgency pressure detected",
+    "cognitive_load": "High cognitive load pattern detected",
+    "stigma": "Stigmatizing language detected",
+    "medical_claim": "Potential medical claim detected",
+    "minimizing": "Minimizing/invalidating language detected",
+    "judgmental": "Judgmental language detected",
+    "framing": "Stigmatizing framing detected",
+    "suicide_wording": "Crisis language framing detected",
+}
+_REWORDED_BY_THE_RECORDED: Final = frozenset(("shame_blame", "urgency_pressure", "cognitive_load"))
+_PLAIN_LABEL: Final = re.compile(r"[\w][\w &/+.-]{0,39}")
+
+
+def rewrite(
+    text: str,
+    *,
+    asked: str,
+    domain: str,
+    mode: Mode,
+    rules: Sequence[CompiledRule],
+    detector: CrisisDetector,
+) -> SkillOutcome:
+    passage = read(text)
+    report = detector.detect(text)
+    findings = _findings(passage, rules, domain, mode)
+    done = guarded(passage, () if report.detected else proposed(findings))
+    resources = list(RESOURCES) if is_concerning(text, report, mode) else []
+    flags = _flags(text, findings, report, resources, mode)
+    output: dict[str, Any] = {
+        "result": done.text if asked == "rewrite" else _summary(len(flags)),
+        "safety_flags": flags,
+        "pattern_count": len(flags),
+        "review_recommended": bool(flags),
+    }
+    if mode != "strict":
+        output["crisis_resources"] = resources
+    if mode == "enhanced":
+        output["edits"] = edit_rows(done.edits, applied=asked == "rewrite")
+        output["flags"] = flag_rows(findings, done)
+        output["crisis"] = crisis_row(report)
+    return SkillOutcome(
+        uncertainty="medium" if mode != "enhanced" else _uncertainty(text, findings, done, report),
+        assumptions=told_at_the_end(
+            _assumptions(asked, domain, mode, report), report, shown=bool(output.get("crisis_resources"))
+        ),
+        output=output,
+    )
+
+
+def _findings(passage: Passage, rules: Sequence[CompiledRule], domain: str, mode: Mode) -> list[Finding]:
+    if mode != "enhanced":
+        rules = [rule for rule in rules if rule.rule.category in _REWORDED_BY_THE_RECORDED]
+    return in_order([*find(passage, rules, clinical=is_clinical(domain)), *shortfalls(passage)])
+
+
+def _flags(
+    text: str, findings: Sequence[Finding], report: CrisisReport, resources: Sequence[str], mode: Mode
+) -> list[str]:
+    if mode == "enhanced":
+        flags = list(dict.fromkeys(f'{LABELS[found.category]}: "{found.text.lower()}"' for found in findings))
+    else:
+        flags = recorded_flags(text, mode)
+    # 0.1.1 has no such flag: there it is raised for a crisis alone, because safety outranks parity
+    if report.detected or (mode == "compat" and resources):
+        signs = dict.fromkeys(signal.category for signal in report.signals)
+        flags.append(f"Crisis indicators detected: {', '.join(signs) or 'wording of distress'}")
+    return flags
+
+
+def _summary(count: int) -> str:
+    if not count:
+        return "Audit complete: no sensitive wording was found. A person should still read the text in its place."
+    found = "1 place" if count == 1 else f"{count} places"
+    return f"Audit complete: {found} to review before this text is used. See safety_flags."
+
+
+def _assumptions(asked: str, domain: str, mode: Mode, report: CrisisReport) -> list[str]:
+    shown = domain if _PLAIN_LABEL.fullmatch(domain) else "as given by the caller"
+    lines = [
+        f"Mode: {asked}",
+        f"Domain: {shown}",
+        "The rules read English wording; they do not know the person who will read the text",
+        "Negations, numbers, names, dates and commitments are kept; what would touch them is only flagged",
+    ]
+    if mode != "strict":
+        lines.append(
+            "Signs of a crisis were found: a person has to read this before anything is sent"
+            if report.detected
+            else "Signs of a crisis were looked for; a text without them proves nothing"
+        )
+    return lines
+
+
+def _uncertainty(text: str, findings: Sequence[Finding], done: Rewrite, report: CrisisReport) -> Uncertainty:
+    if report.detected:
+        return "high"
+    return uncertainty_of(text, doubtful=report.mention or is_doubtful(findings, done))

@@ -1,0 +1,100 @@
+"""What a description of an interface tells of barriers: the rules of `interface.json`, and sizes in numbers.
+
+A size counts where it is said of text or of something to hit: `12px labels`, `buttons of 30 px`; not where it is
+said of the space between, `icons 20px apart`. Points and rem are turned into pixels. Text under 16 px and targets under 44 px set off the same rules as `small text` does.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct, convert
+
+from comity.skills.reading.language import Language, language_of
+from comity.skills.skill import Uncertainty
+from comity.skills.words.rules import Rule, Rules, Trigger
+from comity.skills.words.tokens import Token, tokens, word_set
+
+_SIZE: Final = re.compile(
+    r"(?<![\w.])(?:\d{1,3} ?(?:px|dp)? ?[x×] ?)?(\d{1,3}(?:\.\d{1,3})?) ?-?(px|pt|pixel|pixels|point|dp|rem)\b",  # noqa: RUF001 the sign people write
+    re.IGNORECASE,
+)
+_TEXT: Final = word_set(
+    "text font fonts type body copy label labels caption captions letters print paragraph paragraphs"
+)
+_TARGET: Final = word_set(
+    "button buttons icon icons target targets link links tap touch checkbox checkboxes control controls"
+)
+_SPACE: Final = word_set(
+    "spacing padding margin margins gap gaps gutter border borders radius indent apart space spaces offset shadow"
+)
+_HEIGHT: Final = word_set("tall high wide deep")
+_REACH: Final = 4
+_PIXELS: Final = {"pt": 4 / 3, "point": 4 / 3, "rem": 16}
+_FEW_WORDS: Final = 4
+_MANY_WORDS: Final = 25
+SMALLEST_TEXT: Final = 16
+SMALLEST_TARGET: Final = 44
+
+
+class Description(Struct, frozen=True):
+    """What was set off, in the order of the text; the language of the text and the number of its words."""
+
+    triggers: list[Trigger]
+    language: Language
+    words: int
+
+    @property
+    def uncertainty(self) -> Uncertainty:
+        """By evidence: words that point somewhere, in a text that is long enough and could be read."""
+        found = any(each.standing == "present" for each in self.triggers)
+        if self.language == "other" or self.words < _FEW_WORDS or (not found and self.words < _MANY_WORDS):
+            return "high"
+        return "low" if found and self.words >= _MANY_WORDS and self.language == "english" else "medium"
+
+
+class Interface:
+    """The rules for one skill: those of the shared file for its groups, then its own."""
+
+    def __init__(
+        self, shared: Mapping[str, Any], own: Sequence[Mapping[str, Any]], groups: Iterable[str]
+    ) -> None:
+        known = frozenset(groups)
+        rules = [rule for rule in convert(shared["rules"], list[Rule]) if known & set(rule.groups)]
+        rules += convert(own, list[Rule])
+        self._by_id: Final = {rule.id: rule for rule in rules}
+        self._rules: Final = Rules(rules, shared["ignored"])
+
+    def read(self, description: str) -> Description:
+        words = tokens(description)
+        found = self._rules.triggers(description, words)
+        taken = {(each.rule.id, at) for each in found for at in (each.start, each.end)}
+        for trigger in self._sizes(description, words):
+            if not {(trigger.rule.id, trigger.start), (trigger.rule.id, trigger.end)} & taken:
+                found.append(trigger)
+        found.sort(key=lambda each: (each.start, each.end))
+        return Description(found, language_of(description, words), len(words))
+
+    def _sizes(self, text: str, words: Sequence[Token]) -> Iterable[Trigger]:
+        at = 0
+        for match in _SIZE.finditer(text):
+            while at < len(words) - 1 and words[at].start < match.start():
+                at += 1
+            near = {
+                word.word
+                for word in words[max(at - _REACH, 0) : at + _REACH + 2]
+                if word.sentence == words[at].sentence
+            }
+            before = {word.word for word in words[max(at - 2, 0) : at] if word.clause == words[at].clause}
+            after = next((word.word for word in words[at : at + 3] if word.start >= match.end()), "")
+            if after in _SPACE or (before & _SPACE and after not in _TEXT | _TARGET):
+                continue
+            if after in _HEIGHT:
+                near -= _TEXT
+            pixels = float(match[1]) * _PIXELS.get(match[2].lower(), 1)
+            small = "small_text" if near & _TEXT and pixels < SMALLEST_TEXT else None
+            if near & _TARGET and not near & _TEXT and pixels < SMALLEST_TARGET:
+                small = "small_target"
+            rule = self._by_id.get(small) if small else None
+            if rule is not None:
+                yield Trigger(rule, match[0], match.start(), match.end(), "present")

@@ -1,0 +1,113 @@
+from comity.skills.editing.edits import guarded
+from comity.skills.editing.passage import read
+from comity.skills.editing.rules import proposed
+from comity.skills.editing.shortfall import shortfalls
+
+
+def reworded(text):
+    passage = read(text)
+    return guarded(passage, proposed(shortfalls(passage))).text
+
+
+def test_the_fact_stays_and_the_finger_goes():
+    for text, expected in {
+        "You failed the test.": "Your attempt at the test was unsuccessful.",
+        "You've failed the driving test!": "Your attempt at the driving test has been unsuccessful!",
+        "You have failed your credit check.": "Your credit check has been unsuccessful.",
+        "You failed to complete your application.": "Your application was left incomplete.",
+        "You failed to pay these bills.": "These bills were left unpaid.",
+        "You failed to submit the required documents.": "The required documents were missing.",
+        "You failed to sign the glass.": "The glass was left unsigned.",
+        "You have failed to answer our questions.": "Our questions have been left unanswered.",
+        "You failed, please call us.": "Your attempt was unsuccessful, please call us.",
+        "I am afraid you failed.": "I am afraid your attempt was unsuccessful.",
+    }.items():
+        assert reworded(text) == expected
+
+
+def test_what_is_not_plain_is_flagged_and_left():
+    for text in (
+        "You failed the team.",
+        "You failed me.",
+        "You failed the exam again.",
+        "You failed the test because you were late.",
+        "You failed the test, the interview and the check.",
+        "You failed to pay on time.",
+        "You failed to complete the form in 2019.",
+        "Have you failed the test?",
+        "All of you failed the test.",
+        "They told me \u201cyou failed the test\u201d.",
+    ):
+        assert reworded(text) == text
+        assert len(list(shortfalls(read(text)))) == 1, text
+
+
+def test_who_failed_stays_who_failed():
+    """`you` inside another phrase is not the subject that an attempt can stand for."""
+    for text in (
+        "Anna and you failed the test.",
+        "Anna, Ben, and you failed the test.",
+        "Nobody but you failed the test.",
+        "Students like you failed the test.",
+        "This is the exam you failed.",
+        "The one exam that you failed.",
+        "See the tests you failed, please.",
+        "This is the exam I think you failed.",
+        "Here is what you failed.",
+    ):
+        assert reworded(text) == text
+        assert len(list(shortfalls(read(text)))) == 1, text
+
+
+def test_a_clause_of_its_own_may_follow_other_words():
+    for text, expected in {
+        "I think you failed the test.": "I think your attempt at the test was unsuccessful.",
+        "Our records show that you failed to pay your bill.": "Our records show that your bill was left unpaid.",
+        "If you failed the exam, please call us.": "If your attempt at the exam was unsuccessful, please call us.",
+        "You failed the test and you failed the exam.": (
+            "Your attempt at the test was unsuccessful and your attempt at the exam was unsuccessful."
+        ),
+        "Result: You failed the test.": "Result: Your attempt at the test was unsuccessful.",
+        "1) You failed the test.": "1) Your attempt at the test was unsuccessful.",
+        "<p>You failed the test.</p>": "<p>Your attempt at the test was unsuccessful.</p>",
+    }.items():
+        assert reworded(text) == expected
+
+
+def test_a_thing_is_said_to_be_missing_or_unfinished_only_if_it_can_be():
+    for text in (
+        "You failed to enter the building.",
+        "You failed to enter the USA.",
+        "You failed to enter the correct code.",
+        "You failed to send your son.",
+        "You failed to send an email.",
+        "You failed to include the news.",
+        "You failed to answer the door.",
+        "You failed to finish your vegetables.",
+        "You failed to finish the race.",
+        "You failed to confirm the rumour.",
+    ):
+        assert reworded(text) == text
+        assert len(list(shortfalls(read(text)))) == 1, text
+    assert reworded("You failed to enter your PIN.") == "Your PIN was missing."
+
+
+def test_what_fails_over_or_fails_safe_is_nobodys_blame():
+    for text in (
+        "You failed over the server.",
+        "You failed-over to Oslo.",
+        "You failed safe.",
+        "You failed fast.",
+    ):
+        assert not list(shortfalls(read(text))), text
+    assert list(shortfalls(read("You failed back then.")))
+
+
+def test_other_failures_are_nobodys_blame():
+    for text in (
+        "The payment failed.",
+        "We failed the test.",
+        "You never fail.",
+        "If the upload fails, retry.",
+    ):
+        assert not list(shortfalls(read(text))), text

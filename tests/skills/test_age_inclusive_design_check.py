@@ -1,0 +1,178 @@
+from importlib.resources import files
+from time import process_time
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from comity.core.errors import ActionError
+from comity.skills.age_inclusive_design_check import SKILL
+from comity.skills.skill import SkillOutcome
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEEPS = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].output_schema))
+
+
+@pytest.fixture(scope="module")
+def check():
+    place = files("comity.skills")
+    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return lambda description, mode="enhanced", **more: handler(
+        {"flow_description": description, **more}, mode
+    )
+
+
+def triggers(outcome):
+    return [(each["issue"], each["text"]) for each in outcome.output["triggers"]]
+
+
+def test_recorded_counts_follow_groups_and_money(check):
+    cases = [
+        ("account creation", ["senior"], 5, 4),
+        ("account creation", ["adults"], 4, 2),
+        ("account creation", [], 8, 6),
+        ("account creation", ["Teens"], 3, 4),
+        ("account creation", ["60+"], 5, 4),
+        ("account creation", ["older adults", "youth"], 8, 6),
+        ("a payment flow", ["adults"], 6, 3),
+        ("online Banking", [], 10, 7),
+        ("with a 5-minute timeout and CAPTCHA", ["senior"], 5, 4),
+    ]
+    for mode in ("strict", "compat"):
+        for description, groups, recommendations, notes in cases:
+            outcome = check(description, mode, age_groups=groups)
+            counts = {name: len(lines) for name, lines in outcome.output.items()}
+            assert counts == {"recommendations": recommendations, "access_notes": notes}, (
+                description,
+                groups,
+            )
+            assert (outcome.uncertainty, len(outcome.assumptions)) == ("low", 3)
+
+
+def test_a_timeout_and_a_captcha_are_read(check):
+    outcome = check("Sign-up with a 5-minute timeout and a CAPTCHA", age_groups=["older adults"])
+    assert triggers(outcome) == [("time_limit", "5-minute timeout"), ("captcha", "CAPTCHA")]
+    assert outcome.output["recommendations"][0].startswith('A time limit ("5-minute timeout"): ')
+    assert outcome.output["recommendations"][1].startswith('A test to prove that one is human ("captcha"): ')
+
+
+def test_stereotypes_are_named(check):
+    assert triggers(
+        check("So simple that the elderly and the tech-illiterate can use it, even your grandma could.")
+    ) == [
+        ("stereotype", "the elderly"),
+        ("stereotype", "tech-illiterate"),
+        ("stereotype", "even your grandma could"),
+    ]
+
+
+def test_longer_words_and_missing_things_set_off_nothing(check):
+    for description in (
+        "The platform informs stakeholders in context.",
+        "There is no time limit and no CAPTCHA.",
+        "It works without a timeout.",
+        "For senior managers with older browsers.",
+    ):
+        assert triggers(check(description)) == [], description
+
+
+def test_groups_are_read_from_words_and_ages(check):
+    cases = {
+        ("older adults",): ["older"],
+        ("65+",): ["older"],
+        ("13-17",): ["younger"],
+        ("children", "grandparents"): ["older", "younger"],
+        ("adults",): [],
+        ("30 to 50",): [],
+        ("stakeholders",): [],
+    }
+    for groups, expected in cases.items():
+        assert check("a flow", age_groups=list(groups)).output["groups"] == expected, groups
+    assert check("A flow for teenagers").output["groups"] == ["younger"]
+    assert check("A flow").output["groups"] == ["older", "younger"]
+
+
+def test_money_is_read_as_a_whole_word(check):
+    plain = len(check("a flow", age_groups=["adults"]).output["recommendations"])
+    assert len(check("a payment flow", age_groups=["adults"]).output["recommendations"]) == plain + 2
+    assert len(check("an embankment", age_groups=["adults"]).output["recommendations"]) == plain
+
+
+def test_ranks_versions_and_idioms_are_no_ages_and_no_money(check):
+    for description in (
+        "A dashboard for senior developers",
+        "The older version of the app",
+        "A young company builds it",
+        "Minor changes to the page",
+        "A child element of the page",
+    ):
+        assert check(description).output["groups"] == ["older", "younger"], description
+    for groups, named in (
+        (["under 18"], ["younger"]),
+        (["below the age of 16"], ["younger"]),
+        (["under 30"], []),
+        (["senior developers"], []),
+        (["middle-aged"], []),
+        (["boomers"], ["older"]),
+        (["seniors", "senior managers"], ["older"]),
+    ):
+        assert check("a page", age_groups=groups).output["groups"] == named, groups
+    plain = len(check("a page", age_groups=["adults"]).output["recommendations"])
+    for description, more in (("Please pay attention", 0), ("A food bank finder", 0), ("Pay your bill", 2)):
+        found = check(description, age_groups=["adults"]).output["recommendations"]
+        assert len(found) == plain + more, description
+
+
+def test_one_way_among_others_is_not_the_only_one(check):
+    for description in ("Not only online: phone and paper too", "It is not app-only"):
+        assert triggers(check(description)) == [], description
+    assert ("digital_only", "only online") in triggers(check("It works only online"))
+    assert ("children_data", "strangers") in triggers(check("Kids chat with strangers"))
+
+
+def test_wrong_items_are_refused_in_every_mode(check):
+    for mode in ("strict", "compat", "enhanced"):
+        with pytest.raises(ActionError, match=r"'age_groups\[0\]' must be a string"):
+            check("x", mode, age_groups=[{}])
+
+
+def test_uncertainty_follows_the_evidence(check):
+    assert check("a flow").uncertainty == "high"
+    assert check("The page has a timeout.").uncertainty == "medium"
+    assert (
+        check(
+            "It has a timeout and the user has to copy the code from the phone to the page. " * 2
+        ).uncertainty
+        == "low"
+    )
+
+
+@given(st.text(max_size=200), st.lists(st.text(max_size=20), max_size=3))
+def test_triggers_are_where_they_say_and_the_output_keeps_its_schema(check, description, groups):
+    outcome = check(description or "x", age_groups=groups)
+    KEEPS.validate(dict(outcome.output))
+    for each in outcome.output["triggers"]:
+        assert (description or "x")[each["start"] : each["end"]] == each["text"]
+
+
+def test_a_hostile_text_takes_time_in_proportion(check):
+    # a hundred thousand characters; anything quadratic takes minutes
+    begun = process_time()
+    for unit in ("timeout, ", "no a or ", "5 5 ", "the elderly ", "a"):
+        check(unit * (100_000 // len(unit)))
+    assert process_time() - begun < 20
+
+
+@given(JSON, JSON, st.sampled_from(("strict", "compat", "enhanced")))
+def test_any_value_gets_an_outcome_or_a_refusal(check, description, groups, mode):
+    try:
+        answer = check(description, mode, age_groups=groups)
+    except ActionError as refused:
+        answer = refused
+    begins = "Input validation failed for action 'age_inclusive_design_check': "
+    assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)

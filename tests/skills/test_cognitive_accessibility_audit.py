@@ -1,0 +1,220 @@
+import re
+from importlib.resources import files
+from time import process_time
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from comity.core.errors import ActionError
+from comity.skills.cognitive_accessibility_audit import SKILL
+from comity.skills.skill import SkillOutcome
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+MODES = ("strict", "compat", "enhanced")
+KEEPS = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].output_schema))
+
+
+@pytest.fixture(scope="module")
+def audit():
+    place = files("comity.skills")
+    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return lambda content, mode="enhanced", **more: handler({"content": content, **more}, mode)
+
+
+def issues(outcome):
+    return [(each["issue"], each["text"]) for each in outcome.output["evidence"]]
+
+
+def lengths(outcome):
+    return {name: len(lines) for name, lines in outcome.output.items()}
+
+
+def test_recorded_counts_follow_the_thresholds(audit):
+    cases = {
+        "word " * 160: (2, 5),
+        "Pursuant to our policy, complete all fields herein within 24 hours.": (1, 3),
+        "1. Enter name. 2. Click save.": (1, 2),
+        "Short text.": (1, 2),
+        "word " * 19 + "word.": (1, 2),
+        "word " * 20 + "word.": (1, 3),
+        "It is. " * 26: (1, 3),
+        "1. It is. " * 26: (1, 2),
+        "The clause wherein it stands.": (1, 3),
+        "   ": (1, 2),
+    }
+    for mode in ("strict", "compat"):
+        for content, (findings, recommendations) in cases.items():
+            outcome = audit(content, mode)
+            assert lengths(outcome) == {"findings": findings, "recommendations": recommendations}, content[
+                :40
+            ]
+            assert list(outcome.output) == ["findings", "recommendations"]
+            assert (outcome.uncertainty, len(outcome.assumptions)) == ("medium", 4)
+
+
+def test_the_mean_sentence_length_is_rounded_half_up(audit):
+    # 41 words in 2 sentences are 20.5, which is 21, above the limit of 20
+    assert lengths(audit("a " * 20 + "b. " + "a " * 19 + "b.", "strict"))["recommendations"] == 3
+
+
+def test_the_recorded_jargon_line_names_the_whole_word(audit):
+    (finding,) = audit("The clause wherein it stands.", "strict").output["findings"]
+    assert "wherein" in finding
+
+
+def test_jargon_is_found_as_a_whole_word_with_a_plainer_one(audit):
+    outcome = audit("As stated herein, the weatherin gauge and the cohereinter stay.")
+    assert [each for each in outcome.output["evidence"] if each["issue"] == "jargon"] == [
+        {"issue": "jargon", "text": "herein", "start": 10, "end": 16, "suggestion": "in this document"}
+    ]
+    assert not any(
+        "herein" in text
+        for issue, text in issues(audit("The box wherein it lies."))
+        if issue == "jargon" and text == "herein"
+    )
+
+
+def test_long_sentences_are_told_by_band_and_place(audit):
+    content = "one " * 25 + "end. " + "two " * 35 + "end. a short one."
+    outcome = audit(content)
+    assert [issue for issue, _ in issues(outcome)] == ["long_sentence", "very_long_sentence"]
+    numbers = outcome.output["readability"]
+    assert (numbers["sentences_over_20_words"], numbers["sentences_over_30_words"]) == (2, 1)
+
+
+def test_abbreviations_and_decimals_do_not_make_sentences(audit):
+    numbers = audit("Dr. Smith paid $3.50, e.g. for tea. He left.").output["readability"]
+    assert numbers["sentences"] == 2
+
+
+def test_hard_text_is_hard_and_easy_text_is_easy(audit):
+    hard = audit(
+        "Notwithstanding considerable organisational complexity, administrative responsibilities necessitate comprehensive "
+        "documentation. Interdepartmental communication facilitates accountability. Standardisation is indispensable."
+    )
+    easy = audit("The cat sat on the mat. It was a warm day. We had tea and then we went home to bed.")
+    assert hard.output["readability"]["flesch_reading_ease"] < 0
+    assert any(issue == "long_word" for issue, _ in issues(hard))
+    assert easy.output["readability"]["flesch_reading_ease"] > 90
+    assert issues(easy) == []
+    assert len(easy.output["findings"]) == 1
+
+
+def test_what_burdens_people_is_found_with_its_words(audit):
+    cases = {
+        "Click here for the form.": ("ambiguous_link", "Click here"),
+        "You must answer within 10 minutes.": ("time_pressure", "within 10 minutes"),
+        "Your changes will be lost.": ("no_pause_or_save", "will be lost"),
+        "Do not close this window.": ("no_pause_or_save", "Do not close this window"),
+        "Listen while reading the text.": ("split_attention", "while reading"),
+        "Do not proceed unless asked.": ("double_negative", "Do not proceed unless"),
+        "You have 5 minutes to do this.": ("time_pressure", "have 5 minutes to"),
+        "Read on. Learn more.": ("ambiguous_link", "Learn more"),
+        "Learn more": ("ambiguous_link", "Learn more"),
+        "Choose one of 12 plans.": ("too_many_choices", "12 plans"),
+    }
+    for content, expected in cases.items():
+        assert expected in issues(audit(content)), content
+
+
+def test_what_is_not_there_does_not_burden(audit):
+    for content in (
+        "There is no time limit.",
+        "It works without a countdown.",
+        "Learn more about trees.",
+        "Choose one of 3 plans.",
+        "Here is the page.",
+        "Read more books.",
+        "There's no need to hurry.",
+        "More details are on the way.",
+        "Do the steps:\n" + "\n".join(f"{number}. do this" for number in range(1, 10)),
+    ):
+        assert issues(audit(content)) == [], content
+
+
+def test_many_choices_are_counted_by_letter_and_by_list(audit):
+    lettered = ", ".join(f"Option {letter} for you" for letter in "ABCDEFGH")
+    listed = "Choose:\n" + "\n".join(f"- choice {number}" for number in range(9))
+    assert "too_many_choices" in dict(issues(audit(lettered)))
+    assert "too_many_choices" in dict(issues(audit(listed)))
+    numbered = "Which one?\n" + "\n".join(f"{number}. red" for number in range(1, 10))
+    assert "too_many_choices" in dict(issues(audit(numbered)))
+    assert "too_many_choices" not in dict(issues(audit("Option A or option B. " * 5)))
+
+
+def test_markup_is_no_text_and_places_stay(audit):
+    content = "<p class='a b c d'>Click <a href='/x'>here</a> now.</p><style>p{color:red}</style><p>We help."
+    outcome = audit(content)
+    assert (outcome.output["readability"]["words"], outcome.output["readability"]["sentences"]) == (5, 2)
+    assert outcome.output["findings"] == ['Link text that does not say where it leads: "click here".']
+    (link,) = outcome.output["evidence"]
+    assert content[link["start"] : link["end"]] == link["text"] == "Click <a href='/x'>here"
+    outcome = audit("Read this text. [Click here](https://example.com/a.b?c=d) to go on.")
+    assert ("ambiguous_link", "Click here") in issues(outcome)
+    assert outcome.output["readability"]["words"] == 8
+    for plain in ("1 < 2 and 3 > 2 is so", "We ate [some] cake (a lot)", "a <3 b"):
+        assert audit(plain).output["readability"]["words"] == len(re.findall(r"[A-Za-z0-9]+", plain)), plain
+
+
+def test_a_few_words_are_not_called_hard_to_read(audit):
+    for content in ("Liability insurance", "More details are available on request."):
+        assert not any("Hard to read" in line for line in audit(content).output["findings"]), content
+
+
+def test_abbreviations_are_found_unless_common_or_spelled_out(audit):
+    found = audit("Enter your DOB, SSN and TIN on the form.")
+    assert [text for issue, text in issues(found) if issue == "abbreviation"] == ["DOB", "SSN", "TIN"]
+    for content in (
+        "Save the PDF to your PC in the US.",
+        "Your Social Security number (SSN) and date of birth (DOB) are safe.",
+        "STOP READING NOW OR YOU WILL BE SAD. It is fine.",
+        "We use the IRS form.",
+    ):
+        assert not any(issue == "abbreviation" for issue, _ in issues(audit(content))), content
+
+
+def test_uncertainty_follows_the_evidence(audit):
+    sentence = "The form is short and you can save it when you like. "
+    assert audit(sentence).uncertainty == "high"
+    assert audit(sentence * 4).uncertainty == "medium"
+    assert audit(sentence * 12).uncertainty == "low"
+    assert audit("El formulario es corto y se puede guardar cuando uno quiera. " * 12).uncertainty == "high"
+    assert audit("この書類を確認してください。" * 30).output["readability"]["flesch_reading_ease"] is None
+
+
+def test_the_context_is_trimmed_and_has_a_default(audit):
+    assert audit("x", target_context="  Claim form ").assumptions[0] == "Context: Claim form"
+    assert audit("x", "strict").assumptions[0] == "Context: general digital interface"
+
+
+@given(st.text(max_size=200))
+def test_evidence_is_where_it_says_and_the_output_keeps_its_schema(audit, content):
+    outcome = audit(content or "x")
+    KEEPS.validate(dict(outcome.output))
+    for each in outcome.output["evidence"]:
+        assert (content or "x")[each["start"] : each["end"]].startswith(each["text"].removesuffix("…"))
+
+
+def test_a_hostile_text_takes_time_in_proportion(audit):
+    # a hundred thousand characters; anything quadratic takes minutes
+    begun = process_time()
+    for unit in ("! ", "1. ", "a", "- a\n", "no a, ", "\n "):
+        audit(unit * (100_000 // len(unit)))
+        audit(unit * (100_000 // len(unit)), "strict")
+    assert process_time() - begun < 20
+
+
+@given(JSON, JSON, st.sampled_from(MODES))
+def test_any_value_gets_an_outcome_or_a_refusal(audit, content, context, mode):
+    try:
+        answer = audit(content, mode, target_context=context)
+    except ActionError as refused:
+        answer = refused
+    begins = "Input validation failed for action 'cognitive_accessibility_audit': "
+    assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)

@@ -1,0 +1,421 @@
+import json
+import re
+from importlib.resources import files
+from time import process_time
+
+import jsonschema
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from comity.core.errors import ActionError
+from comity.skills.cultural_context_check import SKILL
+from comity.skills.cultural_context_check.adapt import adapt
+from comity.skills.skill import SkillOutcome
+from comity.skills.words.tokens import tokens
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEEPS = jsonschema.Draft202012Validator(dict(SKILL.contracts["enhanced"].output_schema))
+
+
+@pytest.fixture(scope="module")
+def check():
+    place = files("comity.skills")
+    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+
+    def run(message, audience="general", mode="enhanced", **more):
+        return handler({"message": message, "audience": audience, **more}, mode)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def regions():
+    name = "cultural_context_check/regions.json"
+    return json.loads(files("comity.skills").joinpath(name).read_bytes())
+
+
+def codes(outcome):
+    return [each["code"] for each in outcome.output["places"]]
+
+
+def issues(outcome):
+    return [(each["issue"], each["text"]) for each in outcome.output["findings"]]
+
+
+def test_recorded_counts_follow_region_and_audience(check):
+    cases = [
+        ("general", "Japan", 4),
+        ("general", "APAC", 4),
+        ("general", "mainland China", 4),
+        ("general", "Middle East", 3),
+        ("general", "Gulf", 3),
+        ("general", "India", 3),
+        ("general", "Indianapolis", 3),
+        ("elder board members", "Indiana", 5),
+        ("elder board members", "Japan", 6),
+        ("stakeholders", "global", 2),
+        ("general", "India and China", 7),
+        ("general", "Peru", 3),
+        ("Japanese business team", "global", 3),
+    ]
+    for mode in ("strict", "compat"):
+        for audience, region, notes in cases:
+            outcome = check("Hello", audience, mode, region=region)
+            assert len(outcome.output["notes"]) == notes, (audience, region)
+            assert list(outcome.output) == ["adapted_message", "notes", "uncertainty"]
+            assert (outcome.uncertainty, len(outcome.assumptions)) == ("high", 4)
+            assert outcome.output["adapted_message"] == f"[Adapted for {audience} audience, {region}]: Hello"
+
+
+def test_indiana_gets_no_notes_about_india_in_any_mode(check):
+    india = check("Hello", mode="strict", region="India").output["notes"]
+    for region in ("Indiana", "Indianapolis", "West Indian islands"):
+        assert not set(india) & set(check("Hello", mode="strict", region=region).output["notes"]), region
+    for region in ("Indiana", "Indianapolis"):
+        assert codes(check("Hello", region=region)) == ["US"]
+
+
+def test_the_region_is_global_when_none_is_given(check):
+    assert (
+        check(" Hello ", " all ", "strict").output["adapted_message"]
+        == "[Adapted for all audience, global]: Hello"
+    )
+
+
+def test_places_are_resolved_by_name_people_city_code_and_tag(check):
+    cases = {
+        "Japan": ["JP"], "Tokyo": ["JP"], "jp": ["JP"], "JPN": ["JP"], "deu": ["DE"], "ja-JP": ["JP"], "ja": ["JP"], "IN": ["IN"], "en_IN": ["IN"], "US-IN": ["US"],
+        "US, CA": ["US", "CA"], "zh-Hant-TW": ["TW"], "UK": ["GB"], "U.S. and Canada": ["US", "CA"], "LATAM": ["latin_america"],
+        "es-419": ["latin_america"], "Gulf": ["gulf"], "Gulf of Mexico": ["US"], "APAC": ["apac"], "Nordics": ["nordics"],
+        "West Indian": ["caribbean"], "Latin American": ["latin_america"], "New Mexico": ["US"], "Niger": ["NE"], "Nigeria": ["NG"],
+        "Oman": ["OM"], "Romania": ["RO"], "Papua New Guinea": ["PG"], "North Korea": ["KP"], "Korea": ["KR"], "Cote d'Ivoire": ["CI"],
+        "Côte d\u2019Ivoire": ["CI"], "Paris, Texas": ["US"], "Springfield, IL": ["US"], "Tel Aviv, IL": ["IL"], "Georgia": ["GE", "US"],
+        "Atlanta, Georgia": ["US", "US"], "Chinatown": [], "global": [], "Atlantis": [], "St. Lucia": ["LC"], "Saint Kitts and Nevis": ["KN"], "": [],
+    }  # fmt: skip
+    found = {region: codes(check("Hello", region=region)) for region in cases}
+    assert {region: got for region, got in found.items() if got != cases[region]} == {}
+
+
+def test_places_are_found_in_the_audience_too(check):
+    cases = {
+        "Japanese business team": ["JP"], "Polish customers": ["PL"], "people who polish shoes": [], "our IT team": [], "tell us": [],
+        "US team": ["US"], "African American teachers": ["US"], "stakeholders": [], "Chinese food lovers": [],
+    }  # fmt: skip
+    found = {audience: codes(check("Hello", audience)) for audience in cases}
+    assert {audience: got for audience, got in found.items() if got != cases[audience]} == {}
+    notes = check("Hello", "Japanese business team").output["notes"]
+    assert any("hierarchy" in note for note in notes)
+    assert any(note.startswith("Japan: dates as year, month, day") for note in notes)
+
+
+def test_a_name_of_two_places_is_told_as_a_doubt(check):
+    doubtful = check("Hello and welcome to you", region="Georgia")
+    assert doubtful.uncertainty == "high"
+    assert "Georgia" in doubtful.output["uncertainty"]
+    assert check("Hello and welcome to you", region="Atlanta, Georgia").uncertainty == "medium"
+
+
+def test_a_place_that_is_left_out_is_not_meant(check):
+    for region in ("people not in India", "outside the EU", "non-US customers", "everyone except Japan"):
+        assert codes(check("Welcome", region=region)) == [], region
+    assert codes(check("Welcome", region="Latin America (excluding Brazil)")) == ["latin_america"]
+
+
+def test_things_named_after_places_are_no_places(check):
+    for audience in ("china cabinet collectors", "turkey hunters", "guinea pig owners", "bone china lovers"):
+        assert codes(check("Welcome", audience)) == [], audience
+
+
+def test_countries_are_known_by_their_own_names(check):
+    for region, code in {
+        "Deutschland": "DE",
+        "España": "ES",
+        "espana": "ES",
+        "Brasil": "BR",
+        "日本": "JP",
+        "中国": "CN",
+        "한국": "KR",
+        "Россия": "RU",
+        "مصر": "EG",
+        "Türkiye": "TR",
+        "Suisse": "CH",
+    }.items():
+        assert codes(check("Welcome", region=region)) == [code], region
+
+
+def test_a_code_that_is_also_a_language_of_elsewhere_is_a_doubt(check):
+    for region, uncertainty in (
+        *(("ar", "high"), ("sv", "high"), ("ca", "high")),
+        *(("AR", "medium"), ("de", "medium"), ("uk", "medium"), ("in", "medium"), ("pt-BR", "medium")),
+    ):
+        assert check("Welcome", region=region).uncertainty == uncertainty, region
+    assert '"ar"' in check("Welcome", region="ar").output["uncertainty"]
+
+
+def test_every_inhabited_continent_is_known(regions):
+    noted = {code for code, country in regions["countries"].items() if country.get("notes")}
+    assert len(noted) >= 40
+    for area, least in (
+        ("africa", 5),
+        ("apac", 10),
+        ("europe", 15),
+        ("latin_america", 6),
+        ("north_america", 2),
+        ("oceania", 4),
+    ):
+        assert len(noted & set(regions["areas"][area]["members"])) >= least, area
+    for area in regions["areas"].values():
+        assert area["notes"]
+        assert set(area["members"]) <= set(regions["countries"])
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", regions["reviewed"])
+    assert regions["sources"]
+
+
+def test_facts_of_countries_are_those_of_cldr(regions):
+    babel = pytest.importorskip("babel")
+    from babel.numbers import get_territory_currencies
+
+    names = babel.Locale("en").territories
+    aliases = babel.core.get_global("territory_aliases")
+    wrong = []
+    for code, country in regions["countries"].items():
+        currencies = get_territory_currencies(code)
+        if currencies and country["currency"] not in currencies:
+            wrong.append((code, "currency", country["currency"], currencies))
+        try:
+            locale = babel.Locale.parse(f"{country['languages'][0]}_{code}")
+        except (babel.UnknownLocaleError, IndexError):
+            continue
+        pattern = re.sub(r"'[^']*'", "", locale.date_formats["short"].pattern)
+        order = "".join(dict.fromkeys(letter.lower() for letter in pattern if letter in "dMy"))
+        clock = 12 if "h" in re.sub(r"'[^']*'", "", locale.time_formats["short"].pattern) else 24
+        facts = (country["direction"], country["date"], country["hours"])
+        if facts != (locale.text_direction, order, clock):
+            wrong.append((code, facts, locale.text_direction, order, clock))
+        if aliases.get(country["alpha3"], (code,)) != [code]:
+            wrong.append((code, country["alpha3"]))
+        assert code in names
+    assert wrong == []
+
+
+def test_the_message_is_examined(check):
+    cases = {
+        "Let's knock it out of the park": ("idiom", "knock it out of the park"),
+        "Due by 03/04/2025": ("date", "03/04/2025"),
+        "Finish by 3/4": ("date", "3/4"),
+        "Ask the chairman": ("gendered", "chairman"),
+        "Merry Christmas to you": ("holiday", "Merry Christmas"),
+        "lol, just kidding": ("humour", "lol"),
+        "It is 5 miles away": ("units", "5 miles"),
+        "It costs $20": ("currency", "$20"),
+        "We meet at 3 pm": ("time", "3 pm"),
+        "See you in summer": ("season", "summer"),
+        "Enter your first name": ("name_field", "first name"),
+        "Well done 👍": ("gesture", "👍"),
+        "We help you fit in": ("assimilation", "fit in"),
+        "Join us for beer": ("food_and_drink", "beer"),
+        "Hey there": ("address", "Hey"),
+    }
+    for message, expected in cases.items():
+        assert expected in issues(check(message)), message
+
+
+def test_what_travels_well_is_not_found(check):
+    for message in (
+        "Open 24/7 with 3/4 of the staff.",
+        "Due on 2025-04-03.",
+        "Due on 03/03/2025.",
+        "Version 1.2.3 is out.",
+        "Rates from 3.5 to 4.2.",
+        "We meet at 15:00 UTC.",
+        "It costs USD 20.",
+        "The white paper and the green light.",
+        "Prices fall in April.",
+        "Please send the report to us.",
+    ):
+        assert issues(check(message)) == [], message
+
+
+def test_a_pronoun_for_everybody_is_gendered_and_one_for_a_person_is_not(check):
+    for message, pronoun in {
+        "Each user must enter his password.": "his",
+        "Every doctor knows his patients.": "his",
+        "Everyone must bring his badge": "his",
+        "Any new developer can push if he wants": "he",
+    }.items():
+        assert ("gendered", pronoun) in issues(check(message, region="GB")), message
+    for message in ("Ask John; he lost his key.", "Each page is numbered. He wrote it."):
+        assert issues(check(message, region="GB")) == [], message
+
+
+def test_a_colour_in_a_name_or_idiom_is_no_colour(check):
+    for message, region in (
+        ("Black History Month", "US"),
+        ("The black sheep of the family", "US"),
+        ("Caught red-handed", "CN"),
+        ("A green field", "CN"),
+        ("Green trees", "CN"),
+        ("Root beer for all", "SA"),
+        ("Version 3.4.2025 is out", "DE"),
+        ("Invoice 12/11", "US"),
+        ("We meet at 9:30 a.m. Eastern", "US"),
+    ):
+        assert issues(check(message, region=region)) == [], message
+    assert issues(check("A green hat", region="CN")) == [("colour", "green hat")]
+    assert issues(check("A green hat", region="SA")) == [("colour", "green hat")]
+    assert issues(check("A black shirt", region="US")) == [("colour", "black")]
+
+
+def test_what_depends_on_the_place_is_found_where_it_matters(check):
+    assert ("colour", "red") in issues(check("The red envelope", region="China"))
+    assert issues(check("The red envelope", region="Norway")) == []
+    assert ("food_and_drink", "wine") in issues(check("A glass of wine", region="Saudi Arabia"))
+    assert issues(check("A glass of wine", region="France")) == []
+    assert ("direction", "on the left") in issues(check("The menu on the left", region="ar-EG"))
+    assert issues(check("The menu on the left", region="Kenya")) == []
+    assert ("individual", "your decision alone") in issues(
+        check("It is your decision alone", region="Southeast Asia")
+    )
+    assert issues(check("A home run of 5 miles for $20", region="Indiana")) == []
+    assert ("direct", "significant errors") in issues(check("It contains significant errors", region="Japan"))
+    assert issues(check("It contains significant errors", region="Netherlands")) == []
+    assert ("units", "5 km") in issues(check("It is 5 km away", region="US"))
+    assert ("season", "winter") in issues(check("This winter we ship", region="Australia"))
+    assert issues(check("This winter we ship", region="Germany")) == []
+
+
+def test_an_ambiguous_date_gets_both_readings_and_the_order_of_the_place(check):
+    (date,) = check("Due by 03/04/2025", region="Germany").output["findings"]
+    assert "3 April 2025" in date["suggestion"]
+    assert "4 March 2025" in date["suggestion"]
+    assert "day first" in date["suggestion"]
+    assert issues(check("Due by 25/12/2025", region="US")) == [("date", "25/12/2025")]
+    assert issues(check("Due by 25/12/2025", region="Germany")) == []
+
+
+ADAPTED = {
+    "Hey guys, welcome dude!": ("Welcome!", "Hello everyone, welcome!"),
+    "They said hey": ("They said hey", "They said hey"),
+    "Hey there! Just a question": ("Just a question", "Hello! Just a question"),
+    "Hey Anna, it is late": ("Anna, it is late", "Hello Anna, it is late"),
+    "Hey wait, stop": ("Hey wait, stop", "Hey wait, stop"),
+    "Guys, we cannot refund you": ("We cannot refund you", "Everyone, we cannot refund you"),
+    "Guys, girls and kids are in": ("Guys, girls and kids are in", "Guys, girls and kids are in"),
+    "Thanks, guys!": ("Thanks!", "Thanks, everyone!"),
+    "You guys are not late": ("You are not late", "You all are not late"),
+    "The guys in IT said no": ("The guys in IT said no", "The guys in IT said no"),
+    "We welcome guys.": ("We welcome guys.", "We welcome guys."),
+    'They wrote "Hey guys, go" to us': ('They wrote "Hey guys, go" to us', 'They wrote "Hey guys, go" to us'),
+    'We said "you guys win" to them': ('We said "you guys win" to them', 'We said "you guys win" to them'),
+    "Hey guys": ("Hey guys", "Hello everyone"),
+    "Hey is a greeting.": ("Hey is a greeting.", "Hey is a greeting."),
+}
+
+
+def test_only_an_address_to_the_reader_is_adapted(check):
+    found = {
+        message: (adapt(message, neutral=False)[0], adapt(message, neutral=True)[0]) for message in ADAPTED
+    }
+    assert {message: got for message, got in found.items() if got != ADAPTED[message]} == {}
+    outcome = check("Hey guys, let's go", region="Japan", audience="team")
+    assert outcome.output["adapted_message"] == "[Adapted for team audience, Japan]: Hello everyone, let's go"
+    assert outcome.output["adapted_text"] == "Hello everyone, let's go"
+    assert outcome.output["edits"] == [
+        {"issue": "address", "text": "Hey guys,", "start": 0, "end": 9, "replacement": "Hello everyone,"}
+    ]
+
+
+PIECES = st.sampled_from(
+    [
+        "hey",
+        "Hey",
+        "guys",
+        "Guys",
+        "dude",
+        "you guys",
+        "Anna",
+        "we cannot",
+        "not",
+        "no",
+        "30",
+        "3/4",
+        "refund",
+        "welcome",
+        "thanks",
+        "there",
+    ]
+)
+MESSAGES = st.lists(
+    st.tuples(PIECES, st.sampled_from([" ", ", ", "! ", ". ", ": ", "\n", ' "', '" ', ""])), max_size=12
+).map(lambda parts: "".join(piece + gap for piece, gap in parts))
+LEFT_OUT = {"hey", "guys", "dude", "dudes", "there"}
+
+
+def test_greetings_in_a_row_leave_nothing_behind():
+    assert adapt("Hey! hey welcome to Anna", neutral=False)[0] == "Hey welcome to Anna"
+    assert adapt("Hey! Hey! hey", neutral=False)[0] == "Hey! Hey! hey"  # else there would be nothing left
+
+
+@example("Hey! hey ", False)
+@given(MESSAGES, st.booleans())
+def test_adapting_changes_no_other_word_and_leaves_no_comma_behind(message, neutral):
+    adapted, edits = adapt(message, neutral=neutral)
+    kept = [
+        word for word in (token.word for token in tokens(message)) if word not in LEFT_OUT and word != "you"
+    ]
+    new = {"hello", "everyone", "all"}
+    after = [
+        word
+        for word in (token.word for token in tokens(adapted))
+        if word not in LEFT_OUT | new and word != "you"
+    ]
+    assert after == kept
+    if edits and not message.lstrip().startswith((",", "!", ".", ":", '"')):
+        assert not adapted.lstrip().startswith((",", ".", ":"))
+
+
+def test_uncertainty_is_medium_at_best(check):
+    assert check("Please send the report to us.", region="Japan").uncertainty == "medium"
+    assert check("Please send the report to us.").uncertainty == "high"
+    assert check("レポートを送ってください", region="Japan").uncertainty == "high"
+
+
+def test_notes_for_audiences_are_added(check):
+    notes = check("Welcome to the country", "immigrants", region="North America").output["notes"]
+    assert any("avoid stereotyping, recognizing diversity of experience" in note for note in notes)
+
+
+@given(st.text(max_size=120), st.text(min_size=1, max_size=40), st.text(max_size=40))
+def test_findings_are_where_they_say_and_the_output_keeps_its_schema(check, message, audience, region):
+    outcome = check(message or "x", audience, region=region)
+    KEEPS.validate(dict(outcome.output))
+    for each in outcome.output["findings"]:
+        assert (message or "x")[each["start"] : each["end"]] == each["text"]
+    fields = {"audience": audience, "region": region}
+    for each in outcome.output["places"]:
+        assert fields[each["field"]][each["start"] : each["end"]] == each["text"]
+
+
+def test_a_hostile_text_takes_time_in_proportion(check):
+    # fifty thousand characters in each field; anything quadratic takes minutes
+    begun = process_time()
+    for unit in ("hey guys, ", "\u201ca", "india, ", "03/04 ", "$5", "knock it out of the "):
+        text = unit * (50_000 // len(unit))
+        check(text, text, region=text)
+        check(text, text, "strict", region=text)
+    assert process_time() - begun < 20
+
+
+@given(JSON, JSON, JSON, st.sampled_from(("strict", "compat", "enhanced")))
+def test_any_value_gets_an_outcome_or_a_refusal(check, message, audience, region, mode):
+    try:
+        answer = check(message, audience, mode, region=region)
+    except ActionError as refused:
+        answer = refused
+    begins = "Input validation failed for action 'cultural_context_check': "
+    assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)

@@ -1,0 +1,265 @@
+import functools
+from datetime import date
+from importlib.resources import files
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from comity.core.errors import ActionError
+from comity.skills.deescalation_plan import SKILL
+from comity.skills.deescalation_plan.situation import EFFECTS
+from comity.skills.editing.rules import ruleset
+from comity.skills.skill import SkillOutcome
+from comity.testing.vectors import vector_file
+
+MODES = ("strict", "compat", "enhanced")
+
+
+@functools.cache
+def handler():
+    place = files("comity.skills")
+    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+
+
+def answer(situation, intensity="medium", mode="enhanced"):
+    return handler()({"situation": situation, "intensity": intensity}, mode).output
+
+
+def triggers(situation):
+    return {trigger["category"] for trigger in answer(situation)["triggers"] if not trigger["negated"]}
+
+
+def handed_to(situation):
+    return [handoff["to"] for handoff in answer(situation)["handoffs"]]
+
+
+def test_the_recorded_modes_count_as_recorded():
+    for mode in ("strict", "compat"):
+        for intensity, steps, notes in (("low", 6, 1), ("medium", 7, 1), ("high", 7, 3)):
+            output = answer("a dispute", intensity, mode)
+            assert list(output) == ["plan", "risk_notes"]
+            assert (len(output["plan"]), len(output["risk_notes"])) == (steps, notes)
+            alarmed = answer("a charming dispute", intensity, mode)
+            assert len(alarmed["risk_notes"]) == notes + 1
+            assert alarmed["risk_notes"][-1].startswith("ALERT:")
+
+
+def test_parts_of_words_and_peaceful_uses_trigger_nothing():
+    for situation in (
+        "A charming paralegal at the pharmacy did something illegal-looking but harmless",
+        "Our threat model changed",
+        "The knife set and the bath bomb arrived late",
+        "He hit the target and kicked off the meeting",
+        "She pushed me to finish by Friday",
+        "We beat them in the match",
+        "It wouldn't hurt to ask",
+        "Sue from accounting booked the tennis court",
+        "He jumped the gun on the glue gun recall",
+    ):
+        assert triggers(situation) == set(), situation
+
+
+def test_danger_goes_to_the_emergency_services_first():
+    for situation in (
+        "A customer pulled a knife on the cashier",
+        "He has a gun in his bag",
+        "He punched my coworker in the face",
+        "They were throwing chairs",
+        "He said \u201cI will kill you\u201d to my colleague",
+        "We received a bomb threat",
+    ):
+        output = answer(situation)
+        assert output["handoffs"][0]["to"] == "emergency", situation
+        assert "emergency number" in output["plan"][0]
+        assert output["suggested_intensity"] == "high"
+        assert any(note.startswith("ALERT:") for note in output["risk_notes"])
+
+
+def test_fire_and_assault_are_danger():
+    for situation in (
+        "He wants to burn the office down",
+        "She said she will blow up our school",
+        "An employee was raped",
+        "He set the bin alight: arson",
+        "It is about domestic violence",
+        "Shots were fired outside",
+        "She is swinging a bottle",
+    ):
+        assert handed_to(situation)[0] == "emergency", situation
+    for situation in (
+        "celery stalks",
+        "weapons-grade sarcasm",
+        "We want to shoot our house for a magazine",
+        "explosive temper",
+        "She slapped her desk",
+        "The kids play with water pistols",
+    ):
+        assert triggers(situation) == set(), situation
+
+
+def test_what_cannot_be_read_is_said():
+    for situation in ("Le client menace de me frapper et il ne veut pas partir", "客户威胁要打我"):
+        outcome = handler()({"situation": situation}, "enhanced")
+        assert len(outcome.assumptions) == 4
+        assert "not in English" in outcome.assumptions[-1]
+        assert outcome.uncertainty == "high"
+        for mode in ("strict", "compat"):
+            assert len(handler()({"situation": situation}, mode).assumptions) == 3
+
+
+def test_danger_to_oneself_goes_to_crisis_support():
+    for situation in ("She said she might hurt herself if we cancel", "He spoke of suicide during the call"):
+        assert handed_to(situation) == ["crisis_support"], situation
+
+
+def test_a_wish_to_die_goes_to_crisis_support():
+    for situation in (
+        "The patient says he wants to die",
+        "She wishes she was dead",
+        "A student wants to jump from the roof",
+    ):
+        assert "crisis_support" in handed_to(situation), situation
+    assert triggers("I wanted to die of embarrassment") == set()
+
+
+def test_what_failed_or_is_not_yours_goes_to_a_supervisor():
+    assert handed_to("They refuse to talk to each other") == ["supervisor"]
+    for situation in (
+        "She has called three times and nothing has worked",
+        "This is the third complaint about the same bill",
+        "He wants to talk to your manager",
+        "She asks for an exception to our policy",
+        "Two attempts to mediate failed",
+    ):
+        assert handed_to(situation) == ["supervisor"], situation
+        assert any("supervisor" in step for step in answer(situation)["plan"])
+
+
+def test_control_and_fear_are_heard_without_a_blow():
+    for situation, category in (
+        ("He won't let me leave the house", "abuse"),
+        ("He follows me home every night", "abuse"),
+        ("They doxxed me", "abuse"),
+        ("He never hit me but I'm scared of him", "harm"),
+    ):
+        assert triggers(situation) == {category}, situation
+        assert answer(situation)["suggested_intensity"] == "high", situation
+
+
+def test_the_law_goes_to_those_responsible_for_it():
+    for situation in ("They made a legal threat", "He will take us to court", "They threatened to sue us"):
+        assert handed_to(situation) == ["legal"], situation
+
+
+def test_a_trigger_says_which_words_called_for_what():
+    situation = "The tenant is screaming and called her an idiot"
+    rows = answer(situation)["triggers"]
+    assert [row["text"] for row in rows] == ["screaming", "called her an idiot"]
+    for row in rows:
+        assert situation[row["start"] : row["end"]] == row["text"]
+        assert row["effect"] == EFFECTS[row["category"]]
+
+
+def test_what_is_said_not_to_be_so_is_told_and_drives_nothing():
+    output = answer("No threats were made, nobody was hurt and he did not hit anyone")
+    assert [row["negated"] for row in output["triggers"]] == [True, True, True]
+    assert output["handoffs"] == []
+    assert output["suggested_intensity"] == "low"
+    assert triggers("Not only did he shout, he made threats") == {"anger", "threat"}
+
+
+def test_the_words_suggest_and_the_caller_decides():
+    for situation, suggested in {
+        "Two colleagues disagree about a deadline": "low",
+        "They disagree and complain about each other": "medium",
+        "The customer is furious": "medium",
+        "He keeps insulting the nurse": "high",
+        "The meeting is at noon": None,
+    }.items():
+        output = answer(situation, "low")
+        assert output["suggested_intensity"] == suggested, situation
+        assert output["intensity"] == "low"
+        higher = any("speak for intensity" in note for note in output["risk_notes"])
+        assert higher == (suggested not in {None, "low"})
+
+
+def test_a_crisis_raises_the_intensity_in_every_mode():
+    for mode in MODES:
+        output = answer("My brother and I argue and I want to kill myself", "low", mode)
+        assert len(output["risk_notes"]) == (5 if mode == "enhanced" else 3), mode
+        assert any(note.startswith("CRISIS:") and "988" in note for note in output["risk_notes"])
+    assert output["intensity"] == "high"
+    assert output["handoffs"][0]["to"] == "crisis_support"
+
+
+def test_uncertainty_follows_the_evidence():
+    def doubt(situation, intensity="medium"):
+        return handler()({"situation": situation, "intensity": intensity}, "enhanced").uncertainty
+
+    assert doubt("The customer is furious about the bill") == "low"
+    assert doubt("The customer is furious about the bill", "high") == "medium"
+    assert doubt("Un cliente est\u00e1 gritando en la tienda") == "high"
+    assert (
+        handler()({"situation": "The customer is furious about the bill"}, "strict").uncertainty == "medium"
+    )
+
+
+def test_the_data_names_its_sources_its_date_and_known_categories():
+    data = ruleset(files("comity.skills").joinpath(SKILL.data[0]).read_bytes())
+    assert data.sources
+    assert date.fromisoformat(data.reviewed)
+    assert len({rule.id for rule in data.rules}) == len(data.rules)
+    assert {rule.category for rule in data.rules} <= set(EFFECTS)
+
+
+def test_wrong_values_are_refused_in_a_sentence():
+    for bad in (
+        {"situation": 1},
+        {},
+        {"situation": "x", "intensity": "huge"},
+        {"situation": "x", "intensity": 3},
+    ):
+        with pytest.raises(ActionError, match="Input validation failed for action"):
+            handler()(bad, "enhanced")
+
+
+def test_vector_actions_of_this_skill_keep_their_recorded_shape():
+    for stem, mode in (("actions_v01_properties", "strict"), ("actions_v108_properties", "compat")):
+        for case in vector_file("actions", stem):
+            if case["action"] == SKILL.name:
+                outcome, expect = handler()(case["input"], mode), case["expect"]
+                assert list(outcome.output) == expect["output_keys"], case
+                assert outcome.uncertainty == expect["uncertainty"]
+                assert len(outcome.assumptions) == expect["assumptions_count"]
+                assert {key: len(outcome.output[key]) for key in expect["lengths"]} == expect["lengths"], case
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+WORDS = st.lists(
+    st.sampled_from(
+        ["he", "hit", "me", "no", "threats", "gun", "has a", "kill you", "will", "sue", "angry", ".", ","]
+    ),
+    max_size=12,
+).map(" ".join)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={"situation": JSON | WORDS, "intensity": JSON | st.sampled_from(["low", "medium", "high"])},
+    ),
+    st.sampled_from(MODES),
+)
+def test_any_input_gets_an_outcome_that_keeps_the_schema_or_a_refusal(given_input, mode):
+    try:
+        outcome = handler()(given_input, mode)
+    except ActionError:
+        return
+    assert isinstance(outcome, SkillOutcome)
+    jsonschema.validate(outcome.output, SKILL.contracts[mode].output_schema)
