@@ -154,8 +154,8 @@ async def test_a_chunk_line_that_does_not_end_is_refused(what):
     begin, more = ENDLESS[what]
     async with open_door(patience=20.0) as door, door.peer() as peer:
         await peer.send(PING + CHUNKED + begin)
-        assert await peer.push(more * (65_536 // len(more)), 16 * 1024 * 1024)
-        answers = await peer.answers()
+        await peer.push(more * (65_536 // len(more)), 16 * 1024 * 1024)
+        answers = await peer.answers()  # until the other side closes
         assert [answer.status for answer in answers] in ([400], [413], [431], [])
         assert await door.still_serves()
 
@@ -164,7 +164,8 @@ async def test_extensions_of_many_small_chunks_are_no_way_around_the_limit():
     """A byte of a body may not cost thousands of bytes of chunk lines without end."""
     async with open_door(patience=20.0) as door, door.peer() as peer:
         await peer.send(PING + CHUNKED + b"\r\n")
-        assert await peer.push((b"1;" + b"x" * 4000 + b"\r\n{\r\n") * 16, 64 * 1024 * 1024)
+        await peer.push((b"1;" + b"x" * 4000 + b"\r\n{\r\n") * 16, 64 * 1024 * 1024)
+        assert [answer.status for answer in await peer.answers()] in ([400], [413], [431], [])
         assert await door.still_serves()
 
 
