@@ -47,7 +47,7 @@ class Chunks:
                 at = end or len(data)
                 if end:
                     line, self._line = self._line, b""
-                    if not line.endswith(b"\r\n"):
+                    if not line.endswith(b"\r\n") or line.count(b"\r") > 1:
                         raise Refused(_MALFORMED)
                     self._take_line(line[:-2])
         return parts[0] if len(parts) == 1 else b"".join(parts), at

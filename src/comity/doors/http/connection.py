@@ -224,14 +224,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         if in_one_piece:
             heads.learn(data, head)
         self._unread = data[end:]
-        if (
-            head.upgrade == b"websocket"
-            and head.scope["path"] in self._serving.websockets
-            and not head.length
-        ):
+        if self._may_upgrade(head):
             self._upgrade(head)
         else:
             self._begin(head)
+
+    def _may_upgrade(self, head: Head) -> bool:
+        asked = head.upgrade == b"websocket" and head.length == 0 and head.scope["method"] == "GET"
+        return asked and head.scope["path"] in self._serving.websockets
 
     def _begin(self, head: Head) -> None:
         scope, client = head.scope, self._address

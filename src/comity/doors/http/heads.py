@@ -187,8 +187,8 @@ def _absolute(url: bytes, host: bytes | int | None) -> tuple[bytes, bytes]:
     except httptools.HttpParserError:
         raise Refused(MALFORMED) from None
     if target.host is not None:
-        named = target.host if target.port is None else b"%b:%d" % (target.host, target.port)
-        if not isinstance(host, bytes) or host.lower() not in (named.lower(), b"[%b]" % named.lower()):
+        named = url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
+        if not isinstance(host, bytes) or host.lower() != named.lower():
             raise Refused(_OTHER_HOST)
     if target.path is None or not target.path.startswith(b"/"):
         raise Refused(MALFORMED)
