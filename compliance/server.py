@@ -24,6 +24,7 @@ from comity.doors.http.entry import Entry
 from comity.doors.http.guard import Guard
 from comity.doors.http.server import HttpServer
 from comity.doors.mcp.http import MCP_PATH, McpEndpoint
+from comity.pipeline.budget import Budget
 from comity.pipeline.mcp.calls import Calls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.sessions import Sessions
@@ -72,7 +73,9 @@ async def serving(port: int) -> AsyncIterator[str]:
     endpoint = McpEndpoint(calls=calls, sessions=sessions, negotiate=_no_vcp, body_limit=BODY_LIMIT)
     http = HttpServer("127.0.0.1", port, cert=None, key=None)
     entry = Entry(lambda _token: False, clock, port=http.port, secure=False)
-    guard = Guard(_only(endpoint), entry, is_public=lambda _path: True, body_limit=BODY_LIMIT)
+    guard = Guard(
+        _only(endpoint), entry, is_public=lambda _path: True, body_limit=BODY_LIMIT, budget=Budget(clock)
+    )
     await http.start(guard, shutdown_seconds=1.0)
     try:
         yield f"{http.url}{MCP_PATH}"

@@ -22,7 +22,19 @@ from typing import Any, Literal, NamedTuple, NoReturn
 from msgspec import Struct
 from msgspec.structs import fields
 
-from comity.config_kinds import HOST, NAMED_HOST, PATH, Kind, list_of, number, one_of, text, whole, yes_no
+from comity.config_kinds import (
+    HOST,
+    NAMED_HOST,
+    PATH,
+    Kind,
+    list_of,
+    network,
+    number,
+    one_of,
+    text,
+    whole,
+    yes_no,
+)
 from comity.core.errors import ConfigError
 
 Environment = Literal["production", "prod", "staging", "development", "test"]
@@ -69,6 +81,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     public: bool = False
+    trusted_proxies: tuple[str, ...] = ()
     shutdown_seconds: float = 10.0
 
 
@@ -80,13 +93,15 @@ class AuditSettings(Struct, frozen=True, kw_only=True):
 
 
 class RateSettings(Struct, frozen=True, kw_only=True):
-    """For each address that is not this machine's own. `new_pairs` is how many callers never heard of it
-    may bring in an hour.
+    """For each address that is not this machine's own (those too with `limit_loopback`), and for each identity
+    once it is proven. `new_pairs` is how many callers never heard of an address may bring in an hour.
     """
 
     requests: int = 6000
+    bytes: int = 67_108_864
     per_seconds: float = 60
     new_pairs: int = 1000
+    limit_loopback: bool = False
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
@@ -347,12 +362,15 @@ _KINDS: dict[str, Kind] = {
         text("an origin such as https://app.example", f"https?://({NAMED_HOST})(:[0-9]{{1,5}})?")
     ),
     "http.public": yes_no(),
+    "http.trusted_proxies": list_of(network()),
     "http.shutdown_seconds": number(0, 600),
     "audit.level": one_of("minimal", "standard", "full", "diagnostic"),
     "audit.retention_days": whole(0, 36_500),
     "rate.requests": whole(1, 1_000_000_000),
+    "rate.bytes": whole(1024, 1_000_000_000_000),
     "rate.per_seconds": number(0.001, 86_400),
     "rate.new_pairs": whole(1, 1_000_000_000),
+    "rate.limit_loopback": yes_no(),
     "agent.behaviour": text(
         "echo, actions, module:function, mcp:… or openai:…",
         r"|echo|actions|[A-Za-z_][\w.]*:[\w.]+|(mcp|openai):.+",

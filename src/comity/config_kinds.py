@@ -1,5 +1,6 @@
 """The kinds of values that settings have: what each must be, in words, and how text becomes one."""
 
+import ipaddress
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -74,6 +75,16 @@ def text(wanted: str, pattern: str) -> Kind:
         return value
 
     return Kind(wanted, str, take)
+
+
+def network() -> Kind:
+    def take(value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError  # noqa: TRY004 - one refusal for all that does not fit
+        ipaddress.ip_network(value)  # raises ValueError, also for a network with bits of a host
+        return value
+
+    return Kind("an address such as 127.0.0.1 or a network such as 10.1.0.0/16", str, take)
 
 
 def list_of(item: Kind) -> Kind:

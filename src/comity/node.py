@@ -19,12 +19,11 @@ from comity import __version__
 from comity.agents.behaviour import Behaviour, close_behaviour
 from comity.agents.load import load_behaviour
 from comity.clients.pages import Pages
-from comity.config import Settings, is_loopback
+from comity.config import Settings
 from comity.core.card.resident import ResidentForm
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
 from comity.core.guard.audit import AuditDraft, timestamp
-from comity.core.guard.rate import RateLimiter
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.doors.a2a.card import CARD_PATHS, card_routes
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
@@ -49,6 +48,7 @@ from comity.node_vcp import vcp_side
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import announced_plugins
 from comity.pipeline.actions.runner import Runner
+from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.envelopes.room import EnvelopeRoom
 from comity.pipeline.housekeeping import keep_house
 from comity.pipeline.mcp.tally import CallTally
@@ -75,7 +75,6 @@ MAIN_CHAIN = "main"
 _REFUSALS_EVERY = 60.0
 _EXPIRE_EVERY = 60.0
 _PRUNE_EVERY = 3600.0
-_HOUR = 3600.0
 _DAY = 86_400.0
 
 
@@ -168,11 +167,11 @@ class Node:
         self.store = await self._open_store(data)
         self._opened.push_async_callback(self.store.close)
         self._metrics = Metrics(__version__, lambda: self._clock.monotonic() - self._started_at)
-        limiter = self._new_limiter()
+        self.budget = Budget(self._clock, Figures.of(self.settings))
         self.walk = Walk(
             self.store,
             self._clock,
-            limit_of=lambda peer: None if is_loopback(peer) else limiter,
+            budget=self.budget,
             audit_level=self.settings.audit.level,
             observe=self._metrics.observe,
         )
@@ -182,7 +181,7 @@ class Node:
             self.settings,
             identity=self.vacant_id,
             vault=self._vault_now,
-            wait_of=self._budget(),
+            budget=self.budget,
             count_refusal=self.walk.count_refusal,
             uptime=lambda: self._clock.monotonic() - self._started_at,
             opened=self._opened,
@@ -245,7 +244,8 @@ class Node:
             body_limit=settings.http.body_limit,
             hosts=(settings.host, *settings.http.allowed_hosts),
             origins=settings.http.allowed_origins,
-            wait_of=self._budget(),
+            budget=self.budget,
+            proxies=settings.http.trusted_proxies,
             visitors=visitors,
             **await self._rooms_over_http(visitors),
         )
@@ -330,7 +330,6 @@ class Node:
 
     def _envelope_room(self, form: ResidentForm) -> EnvelopeRoom:
         agent = self.settings.agent
-        new_pairs = RateLimiter(self.settings.rate.new_pairs, _HOUR)
         self._behaviour = load_behaviour(
             agent.behaviour,
             system_prompt=agent.system_prompt,
@@ -345,7 +344,7 @@ class Node:
             clock=self._clock,
             deadline=agent.deadline_seconds,
             freshness=agent.freshness_seconds or None,
-            new_pairs_of=lambda peer: None if is_loopback(peer) else new_pairs,
+            budget=self.budget,
             sole_writer=True,  # the folder is claimed by this process
         )
 
@@ -364,14 +363,6 @@ class Node:
         server = HttpServer(settings.host, 0, cert=cert, key=key)
         self.notices.append(f"port {settings.port} was taken; listening on {server.port} instead")
         return server
-
-    def _budget(self) -> Callable[[str], float]:
-        """Takes one message off a peer's budget and says how long it has to wait."""
-        limiter = self._new_limiter()
-        return lambda peer: 0.0 if is_loopback(peer) else limiter.take(peer, self._clock.monotonic())
-
-    def _new_limiter(self) -> RateLimiter:
-        return RateLimiter(self.settings.rate.requests, self.settings.rate.per_seconds)
 
     async def status(self) -> dict[str, Any]:
         """What the first page shows."""

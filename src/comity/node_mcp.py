@@ -14,7 +14,7 @@ from comity.core.clock import Clock
 from comity.core.errors import ComityError, StoreError
 from comity.core.guard.audit import AuditLevel
 from comity.core.mcp.catalog import Catalog, Selection, Tool
-from comity.core.mcp.context import Asker
+from comity.core.mcp.context import LOCAL_OWNER, Asker
 from comity.core.mcp.conversation import Conversation
 from comity.core.mcp.methods import Server
 from comity.core.mcp.request_state import Sealer
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from comity.pipeline.walk import Walk
 
 log = logging.getLogger("comity.mcp")
-
-LOCAL_OWNER: Final = "local"
 
 INSTRUCTIONS: Final = (
     "Comity connects agents of different owners. vcp_* negotiate and encode context; vacant_* are this node's "

@@ -15,6 +15,7 @@ from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.registry import ExtensionRegistry
 from comity.core.revocation.reading import CrlSource
 from comity.core.revocation.signature import PublicKey
+from comity.pipeline.budget import Budget
 from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.desk import VcpDesk
 from comity.pipeline.vcp.features import RunningFeatures
@@ -33,12 +34,12 @@ def vcp_side(
     *,
     identity: VacantId,
     vault: Callable[[], Vault],
-    wait_of: Callable[[str], float],
+    budget: Budget,
     count_refusal: Callable[[str, str], None],
     uptime: Callable[[], float],
     opened: AsyncExitStack,
 ) -> tuple[VcpServer, VcpRooms]:
-    """`vault` is asked each time, for its key may be taken away; `wait_of` is the budget of a peer."""
+    """`vault` is asked each time, for its key may be taken away."""
     vcp = settings.vcp
     features = RunningFeatures(clock, vault=vault)
     opened.push_async_callback(features.aclose)
@@ -73,9 +74,7 @@ def vcp_side(
         desk=desk,
         contexts=contexts,
         vault=vault,
-        hellos=vcp.handshakes,
-        own_hellos=vcp.loopback_handshakes,
-        wait_of=wait_of,
+        budget=budget,
         count_refusal=count_refusal,
         audit_level=settings.audit.level,
     )

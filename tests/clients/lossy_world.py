@@ -77,7 +77,7 @@ class CalledNode:
             clock=self._clock,
             deadline=60.0,
         )
-        self._door = MessageSend(room, Walk(self.store, self._clock, limit_of=lambda _peer: None))
+        self._door = MessageSend(room, Walk(self.store, self._clock, budget=None))
         self.up = True
 
     def crash(self) -> None:

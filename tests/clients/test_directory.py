@@ -82,7 +82,7 @@ def store(clock):
 
 @pytest.fixture
 async def http(clock, store):
-    walk = Walk(store, clock, limit_of=lambda _peer: None)
+    walk = Walk(store, clock, budget=None)
     carrier = AsgiHttp(Starlette(routes=directory_routes(walk=walk, store=store, clock=clock)))
     yield carrier
     await carrier.client.aclose()
@@ -321,7 +321,7 @@ class TestEventsAndLineage:
 
 
 async def test_it_works_over_a_real_connection_and_the_guarded_client(clock, store, patience):
-    walk = Walk(store, clock, limit_of=lambda _peer: None)
+    walk = Walk(store, clock, budget=None)
     server = HttpServer("127.0.0.1", 0, cert=None, key=None)
     app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock))
     await server.start(app, shutdown_seconds=1.0)

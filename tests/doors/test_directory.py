@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 
-from comity.core.guard.rate import RateLimiter
 from comity.doors.directory import directory_routes, is_directory_path
+from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.directory.proof import prove_reader
 from comity.pipeline.walk import Walk
 from comity.store.audit_trail import AuditTrail
@@ -22,9 +22,9 @@ ALICE, BOB, MALLORY = agent("alice"), agent("bob"), agent("mallory")
 HOST = "directory.example"
 
 
-def served(clock, limit_of=lambda _peer: None, **named):
+def served(clock, budget=None, **named):
     store = MemoryStore(clock, trail=AuditTrail("main", KEY))
-    walk = Walk(store, clock, limit_of=limit_of)
+    walk = Walk(store, clock, budget=budget)
     app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock, **named))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{HOST}")
 
@@ -140,9 +140,10 @@ class TestPublishing:
             refused(await http.post("/v1/halo", json=publication(ALICE, "x" * 900)), 413)
 
     async def test_too_often_is_429(self, clock):
-        limiter = RateLimiter(1, 60)
-        async with served(clock, limit_of=lambda _peer: limiter) as http:
+        budget = Budget(clock, Figures(requests=1, limit_loopback=True))
+        async with served(clock, budget=budget) as http:
             await http.post("/v1/halo", json=publication(ALICE))
+            await http.post("/v1/halo", json=publication(BOB))
             answer = await http.post("/v1/halo", json=publication(ALICE))
             refused(answer, 429)
             assert int(answer.headers["retry-after"]) > 0

@@ -3,10 +3,10 @@
 import pytest
 
 from comity.core.errors import UnauthenticatedError
-from comity.core.guard.rate import RateLimiter
+from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.refusals import RefusalTally
-from comity.testing import EPOCH
-from tests.pipeline.walking import House, Shop, Window, settle, simulated
+from comity.testing import EPOCH, SimulatedClock
+from tests.pipeline.walking import ANN, House, Shop, Window, settle, simulated
 
 
 def shown(drafts):
@@ -45,12 +45,12 @@ def test_what_was_counted_so_far_can_be_told_at_once():
 
 @simulated
 async def test_the_walk_writes_refused_strangers_down_once_a_minute():
-    limiter = RateLimiter(1, 3600)
-    house = House(limit_of=lambda _peer: limiter)
-    await house.take(Window())
+    clock = SimulatedClock()
+    house = House(budget=Budget(clock, Figures(requests=1, per_seconds=3600)))
+    await house.take(Window(principal=ANN))
     for _ in range(3):
         with pytest.raises(Exception, match="too many requests"):
-            await house.take(Window())
+            await house.take(Window(principal=ANN))
     await settle()
     assert await house.store.results() == ["WINDOW_OK"]
     house.walk.close_minute()

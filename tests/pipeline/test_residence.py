@@ -27,7 +27,7 @@ async def form(store):
 
 @pytest.fixture
 def ask(store, form):
-    walk = Walk(store, SystemClock(), limit_of=lambda _peer: None, audited=False)
+    walk = Walk(store, SystemClock(), budget=None, audited=False)
     room = StateRoom(form)
 
     async def ask_for(body, *, owner=True):

@@ -15,12 +15,12 @@ from comity.core.errors import (
     UnauthenticatedError,
 )
 from comity.core.guard.audit import privacy_hash
-from comity.core.guard.rate import RateLimiter
-from comity.pipeline.room import Admission, Arrival, Sealed
+from comity.pipeline.budget import Budget, Figures
+from comity.pipeline.room import Admission, Arrival, Principal, Sealed
 from comity.pipeline.walk import Walk
 from comity.store.operations import Put, StoreConflict
 from comity.testing import SimulatedClock
-from tests.pipeline.walking import ARRIVAL, House, Shop, Window, settle, simulated
+from tests.pipeline.walking import ANN, ARRIVAL, House, Shop, Window, settle, simulated
 
 
 class UntouchedStore:
@@ -40,61 +40,86 @@ class UntouchedStore:
         raise AssertionError(f"{name} was asked of the store")
 
 
+class NotedBudget(Budget):
+    def __init__(self, steps):
+        super().__init__(SimulatedClock())
+        self.steps = steps
+
+    def spend_identity(self, identity, address, size=0):
+        self.steps.append("budget")
+        super().spend_identity(identity, address, size)
+
+
 @simulated
 async def test_each_step_comes_after_the_one_before():
-    class Limiter(RateLimiter):
-        def take(self, *args):
-            shop.steps.append("rate")
-            return super().take(*args)
-
-    limiter = Limiter(1, 1)
-    house = House(limit_of=lambda _peer: limiter)
-    shop = Shop()
+    shop = Shop(principal=ANN)
+    house = House(budget=NotedBudget(shop.steps))
     assert await house.take(shop) == "goods"
-    assert shop.steps == ["rate", "identify", "turn", "admit", "handle", "seal", "turn over"]
+    assert shop.steps == ["identify", "budget", "turn", "admit", "handle", "seal", "turn over"]
     assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
     assert await house.slot()
     assert await house.sale()
 
 
-@pytest.mark.parametrize("refused_by", ["rate", "identity"])
+@pytest.mark.parametrize("refused_by", ["identity", "budget"])
 @simulated
 async def test_nothing_stored_is_read_for_a_refused_stranger(refused_by):
     store = UntouchedStore()
-    limiter = RateLimiter(1, 60)
-    shop = Shop(identify=UnauthenticatedError("who are you?"))
-    walk = Walk(store, SimulatedClock(), limit_of=lambda _peer: limiter)
-    if refused_by == "rate":
-        limiter.take(ARRIVAL.peer, 0.0)
-    with pytest.raises(RateLimitedError if refused_by == "rate" else UnauthenticatedError):
+    budget = Budget(SimulatedClock(), Figures(requests=1))
+    unknown = {"identify": UnauthenticatedError("who are you?")} if refused_by == "identity" else {}
+    shop = Shop(principal=ANN, **unknown)
+    walk = Walk(store, SimulatedClock(), budget=budget)
+    budget.spend_identity("vacant:ann", ARRIVAL.peer)
+    with pytest.raises(RateLimitedError if refused_by == "budget" else UnauthenticatedError):
         await walk.take(shop, ARRIVAL)
-    assert shop.steps == ([] if refused_by == "rate" else ["identify"])
+    assert shop.steps == ["identify"]
     assert store.noted == []
+
+
+def limited(**figures):
+    return House(budget=Budget(SimulatedClock(), Figures(**figures)))
 
 
 @simulated
 async def test_who_asks_too_often_hears_when_to_come_again_and_is_let_in_then():
-    limiter = RateLimiter(2, 60)
-    house = House(limit_of=lambda _peer: limiter)
+    house = limited(requests=2)
     for _ in range(2):
-        await house.take(Window())
+        await house.take(Window(principal=ANN))
     with pytest.raises(RateLimitedError, match=r"try again in 30\.0 seconds") as refusal:
-        await house.take(Window())
+        await house.take(Window(principal=ANN))
     assert refusal.value.retry_after == 30
     await asyncio.sleep(refusal.value.retry_after)
-    assert await house.take(Window()) == "a look"
+    assert await house.take(Window(principal=ANN)) == "a look"
 
 
 @simulated
-async def test_one_peer_does_not_use_up_what_another_may_ask():
-    limiter = RateLimiter(1, 60)
-    house = House(limit_of=lambda peer: None if peer == "127.0.0.1" else limiter)
-    await house.take(Window())
+async def test_one_identity_does_not_use_up_what_another_may_ask_of_the_same_address():
+    house = limited(requests=1)
+    await house.take(Window(principal=ANN))
     with pytest.raises(RateLimitedError):
-        await house.take(Window())
-    await house.take(Window(), Arrival(door="test", peer="198.51.100.1", body={}))
+        await house.take(Window(principal=ANN))
+    with pytest.raises(RateLimitedError):
+        await house.take(Window(principal=ANN), Arrival(door="test", peer="198.51.100.1", body={}))
+    await house.take(Window(principal=Principal("vacant", "bob")))
+
+
+@simulated
+async def test_the_bytes_of_a_message_are_charged_to_who_sent_it():
+    house = limited(requests=10, bytes=1000)
+    large = Arrival(door="test", peer="192.0.2.7", body={}, size=600)
+    await house.take(Window(principal=ANN), large)
+    with pytest.raises(RateLimitedError, match="too many bytes of this identity"):
+        await house.take(Window(principal=ANN), large)
+    await house.take(Window(principal=ANN))
+
+
+@simulated
+async def test_neither_the_owner_nor_who_calls_from_this_machine_is_charged():
+    house = limited(requests=1)
     for _ in range(5):
-        await house.take(Window(), Arrival(door="test", peer="127.0.0.1", body={}))
+        await house.take(Window(principal=ANN), Arrival(door="test", peer="192.0.2.7", body={}, owner=True))
+        await house.take(Window(principal=ANN), Arrival(door="test", peer="127.0.0.1", body={}))
+        await house.take(Window())
 
 
 @simulated

@@ -17,6 +17,7 @@ from comity.store.operations import Delete, Put
 from comity.testing import SimulatedClock, run_simulated
 
 KEY = SigningKey.from_seed(bytes(range(32)))
+ANN = Principal("vacant", "ann")
 ARRIVAL = Arrival(door="test", peer="192.0.2.7", body={})
 
 
@@ -95,7 +96,7 @@ class Shop:
         self.steps.append("identify")
         if failure := self.instead.get("identify"):
             raise failure
-        return Principal("local", "somebody")
+        return self.instead.get("principal", Principal("local", "somebody"))
 
     @contextlib.asynccontextmanager
     async def turn(self, call):
@@ -145,8 +146,8 @@ class Window:
     name = "window"
     deadline = 5.0
 
-    def __init__(self):
-        self.shop = Shop(admission=Admission(checks=("glass",)), sealed=Sealed(reply="a look"))
+    def __init__(self, **instead):
+        self.shop = Shop(admission=Admission(checks=("glass",)), sealed=Sealed(reply="a look"), **instead)
 
     def __getattr__(self, name):
         return getattr(self.shop, name)
@@ -159,7 +160,7 @@ class House:
         self.clock = SimulatedClock()
         self.store = HeldStore(self.clock)
         self.observed: list[tuple[str, str, float]] = []
-        named.setdefault("limit_of", lambda _peer: None)
+        named.setdefault("budget", None)
         self.walk = Walk(self.store, self.clock, observe=lambda *seen: self.observed.append(seen), **named)
 
     async def take(self, room, arrival=ARRIVAL):

@@ -1,8 +1,8 @@
 """The directory over HTTP (envelope 4): publish, read a card, search, event log, lineage.
 
 All of it is public, that is, it needs no token of this node: a publication is proven by its signature,
-and reads are open, except for what is hidden (see `comity.pipeline.directory.proof`). The walk's rate
-limit stands in front of everything. Every refusal is a status and `{"detail": sentence}`.
+and reads are open, except for what is hidden (see `comity.pipeline.directory.proof`). The guard's
+budget stands in front of everything. Every refusal is a status and `{"detail": sentence}`.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from comity.core.errors import MalformedError
 from comity.core.wire import strict_json
 from comity.doors.http.asgi import Receive, Scope, header
 from comity.doors.http.endpoint import Endpoint, Take, read_json_body
-from comity.doors.http.guard import peer_of
+from comity.doors.http.peer import peer_of
 from comity.pipeline.directory.publish import PublishRoom, read_publication
 from comity.pipeline.directory.reading import DirectoryReads, Question, ReadRoom
 from comity.pipeline.room import Arrival
@@ -57,7 +57,8 @@ def _publish(walk: Walk, room: PublishRoom, body_limit: int) -> Take:
     async def take(scope: Scope, receive: Receive) -> Any:
         body = await read_json_body(scope, receive, body_limit, "a publication")
         publication = read_publication(strict_json.loads(body, unique_keys=True))
-        return await walk.take(room, Arrival(door="directory", peer=peer_of(scope), body=publication))
+        arrival = Arrival(door="directory", peer=peer_of(scope), body=publication, size=len(body))
+        return await walk.take(room, arrival)
 
     return take
 

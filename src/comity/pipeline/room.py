@@ -10,13 +10,15 @@ from comity.store.operations import Operation, StoreConflict
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
-    """A decoded message at a door. `peer` is an address, for limits; `owner` says that the guard of the
-    door has seen this node's own token.
+    """A decoded message at a door. `peer` is an address, for limits, and `size` how many bytes came from there;
+    `owner` says that the node's own user sent it: the guard of the door has seen the token, or the door is for
+    that user alone.
     """
 
     door: str
     peer: str
     body: Any
+    size: int = 0
     owner: bool = False
 
 

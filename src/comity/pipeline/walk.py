@@ -1,6 +1,7 @@
-"""The walk: rate, who?, admit, handle, seal. Every message takes it, through whichever door it came.
+"""The walk: who?, budget, admit, handle, seal. Every message takes it, through whichever door it came.
 
-- Nothing stored is read for a stranger before the rate limit and the proof.
+- Nothing stored is read for a stranger before the proof. The door's guard has charged the address of a message;
+  the walk charges who proved to have sent it.
 - Admission is durable before the work begins; the reply leaves only after its own commit.
 - A state change and its audit entry are one transaction, and are waited for. A call that changes
   nothing is audited through the same group commit without waiting for it.
@@ -17,9 +18,9 @@ from functools import lru_cache
 from typing import Any
 
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, DeadlineError, RateLimitedError
+from comity.core.errors import ComityError, DeadlineError
 from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
-from comity.core.guard.rate import RateLimiter
+from comity.pipeline.budget import Budget
 from comity.pipeline.refusals import RefusalTally
 from comity.pipeline.room import Admission, Arrival, Call, Room, Sealed
 from comity.store.operations import Operation, StoreConflict
@@ -38,17 +39,17 @@ class Walk:
         store: Store,
         clock: Clock,
         *,
-        limit_of: Callable[[str], RateLimiter | None],
+        budget: Budget | None,
         audit_level: AuditLevel = "standard",
         audited: bool = True,
         observe: Observe = lambda _room, _outcome, _seconds: None,
     ) -> None:
-        """`limit_of` names the limiter for a peer's address, None for one without a limit. `audited` is
-        False only where the walk is embedded in another program, on a store without a trail.
+        """Without a `budget`, and not `audited`, is only a walk embedded in another program, on a store without
+        a trail.
         """
         self._store = store
         self._clock = clock
-        self._limit_of = limit_of
+        self._budget = budget
         self._level = audit_level
         self._audited = audited
         self._observe = observe
@@ -89,11 +90,9 @@ class Walk:
     def _let_in(self, room: Room, arrival: Arrival) -> Call:
         now = self._clock.now()
         try:
-            limiter = self._limit_of(arrival.peer)
-            wait = limiter.take(arrival.peer, self._clock.monotonic()) if limiter is not None else 0.0
-            if wait:
-                raise RateLimitedError(f"too many requests; try again in {wait:.1f} seconds", wait)
             principal = room.identify(arrival)
+            if self._budget is not None and principal.kind == "vacant" and not arrival.owner:
+                self._budget.spend_identity(f"vacant:{principal.id}", arrival.peer, arrival.size)
         except ComityError as refusal:
             self.count_refusal(room.name, refusal.code)
             raise

@@ -3,6 +3,7 @@
 from comity.core.identity.keys import SigningKey
 from comity.doors.http.app import HttpDoor, Readiness
 from comity.doors.http.entry import Entry
+from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
 from comity.pipeline.walk import Walk
@@ -36,7 +37,7 @@ class House:
         self.clock = VirtualClock()
         trail = AuditTrail("main", SigningKey.from_seed(bytes(32)))
         self.store = MemoryStore(self.clock, trail=trail)
-        self.walk = Walk(self.store, self.clock, limit_of=lambda _peer: None)
+        self.walk = Walk(self.store, self.clock, budget=None)
         self.entry = Entry(lambda token: token == "right", self.clock, port=8420, secure=False)
         self.status = status
         self.door = HttpDoor(
@@ -47,6 +48,7 @@ class House:
             readiness=self._readiness,
             status=self._status,
             body_limit=body_limit,
+            budget=Budget(self.clock),
         )
         self.readiness = readiness or Readiness(True)
 

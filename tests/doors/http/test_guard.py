@@ -2,8 +2,12 @@
 
 import pytest
 
+from comity.core.errors import RateLimitedError
+from comity.doors.http.asgi import answer_error, answer_json, read_body
 from comity.doors.http.entry import Entry
-from comity.doors.http.guard import Guard, peer_of
+from comity.doors.http.guard import Guard
+from comity.doors.http.peer import peer_of
+from comity.pipeline.budget import Budget, Figures
 from comity.testing import VirtualClock
 from tests.doors.http.asgi_calls import ask, scope_of
 
@@ -25,16 +29,19 @@ class Room:
 
 
 class House:
-    def __init__(self, **named):
+    def __init__(self, figures=None, **named):
         self.room = Room()
         self.refused = []
-        self.entry = Entry(lambda token: token == "right", VirtualClock(), port=8420, secure=False)
+        self.clock = VirtualClock()
+        self.budget = Budget(self.clock, figures)
+        self.entry = Entry(lambda token: token == "right", self.clock, port=8420, secure=False)
         self.guard = Guard(
             self.room,
             self.entry,
             is_public=lambda path: path == "/public",
             body_limit=LIMIT,
             refused=self.refused.append,
+            budget=self.budget,
             **named,
         )
 
@@ -238,20 +245,179 @@ async def test_a_websocket_that_may_pass_does():
     assert house.room.reached == 1
 
 
-async def test_who_is_beyond_his_budget_is_told_when_to_come_again_before_anything_else_is_looked_at():
-    asked = []
+STRANGER = {"client": ("192.0.2.7", 4000)}
+FIGURES = Figures(requests=2, bytes=2000, per_seconds=60)
 
-    def wait_of(peer):
-        asked.append(peer)
-        return 2.2
 
-    house = House(wait_of=wait_of)
-    answer = await house.with_host("evil.example")
+async def test_who_has_nothing_left_is_told_when_to_come_again_before_anything_else_is_looked_at():
+    house = House(FIGURES)
+    for _ in range(2):
+        assert (await house.with_host("evil.example", **STRANGER)).status == 403
+    answer = await house.with_host("evil.example", **STRANGER)
     assert answer.status == 429
-    assert answer.headers["retry-after"] == "3"
-    assert answer.json() == {"detail": "too many requests; try again in 2.2 seconds", "code": "rate_limited"}
-    assert asked == ["127.0.0.1"]
-    assert house.refused == ["rate_limited"]
+    assert answer.headers["retry-after"] == "30"
+    assert answer.json() == {
+        "detail": "too many requests of this address; try again in 30.0 seconds",
+        "code": "rate_limited",
+    }
+    assert house.refused == ["forbidden", "forbidden", "rate_limited"]
+    await house.clock.advance(30)
+    assert (await house.ask(path="/public", **STRANGER)).status == 200
+
+
+async def test_announced_bytes_are_charged_and_refused_before_they_are_read():
+    house = House(FIGURES)
+    body = ("content-length", "1000")
+    for _ in range(2):
+        assert (await house.ask(body, path="/public", **STRANGER)).status == 200
+    house = House(Figures(requests=100, bytes=1600, per_seconds=100))
+    assert (await house.ask(body, path="/public", **STRANGER)).status == 200
+    answer = await house.ask(body, path="/public", **STRANGER)
+    assert (answer.status, answer.headers["retry-after"]) == (429, "25")
+    assert "too many bytes of this address" in answer.json()["detail"]
+    assert (await house.ask(path="/public", **STRANGER)).status == 200
+
+
+async def test_a_body_beyond_the_limit_costs_a_request_and_no_more():
+    house = House(Figures(requests=3, bytes=3000, per_seconds=60))
+    for _ in range(3):
+        answer = await house.ask(("content-length", "99999999999"), path="/public", **STRANGER)
+        assert answer.status == 413
+    assert (await house.ask(path="/public", **STRANGER)).status == 429
+
+
+@pytest.mark.parametrize("parts", [[b"x" * 500] * 2, [b"x" * 1000]])
+async def test_bytes_that_are_not_announced_are_charged_as_they_are_read(parts):
+    house = House(Figures(requests=100, bytes=1500, per_seconds=60))
+
+    async def read(scope, receive, send):
+        try:
+            assert len(await read_body(scope, receive, LIMIT)) == 1000
+        except RateLimitedError as refusal:
+            await answer_error(send, refusal)
+        else:
+            await answer_json(send, {})
+
+    house.guard._app = read
+    chunked = ("transfer-encoding", "chunked")
+    statuses = [
+        (await ask(house.guard, scope_of("POST", "/public", [chunked], **STRANGER), parts)).status
+        for _ in range(2)
+    ]
+    assert statuses == [200, 429]
+
+
+async def test_this_machine_is_not_charged_unless_a_setting_says_so():
+    house = House(FIGURES)
+    assert {(await house.ask(path="/public")).status for _ in range(5)} == {200}
+    house = House(Figures(requests=2, limit_loopback=True))
+    assert [(await house.ask(path="/public")).status for _ in range(3)] == [200, 200, 429]
+
+
+async def test_the_owner_is_not_charged_and_a_wrong_token_is():
+    house = House(FIGURES)
+    assert {(await house.ask(TOKEN, **STRANGER)).status for _ in range(5)} == {200}
+    wrong = ("authorization", "Bearer wrong")
+    assert [(await house.ask(wrong, **STRANGER)).status for _ in range(3)] == [401, 401, 429]
+    assert (await house.ask(TOKEN, **STRANGER)).status == 200
+    assert (await house.ask(TOKEN, path="/public", **STRANGER)).status == 200
+
+
+async def test_headers_that_come_twice_are_charged_and_refused():
+    house = House(FIGURES)
+    twice = [await house.ask(TOKEN, TOKEN, **STRANGER) for _ in range(3)]
+    assert [answer.status for answer in twice] == [400, 400, 429]
+
+
+async def test_a_visitor_is_charged_wherever_it_comes_from():
+    class Known:
+        def identify(self, scope, token):
+            return f"visitor:{token}"
+
+        def challenge(self, path, error):
+            return None
+
+    house = House(FIGURES, visitors=Known())
+
+    async def visit(who, address):
+        return (await house.ask(("authorization", f"Bearer {who}"), client=(address, 1))).status
+
+    assert [await visit("ann", f"192.0.2.{n}") for n in range(1, 4)] == [200, 200, 429]
+    assert await visit("bob", "192.0.2.9") == 200
+
+
+class TestTrustedProxies:
+    async def peer(self, *headers, client="127.0.0.1", proxies=("127.0.0.1", "10.1.0.0/16", "2001:db8::/32")):
+        seen = []
+        house = House(proxies=proxies)
+
+        async def look(scope, receive, send):
+            seen.append(peer_of(scope))
+
+        house.guard._app = look
+        await house.ask(*headers, path="/public", client=(client, 1))
+        return seen[0]
+
+    @pytest.mark.parametrize(
+        ("headers", "peer"),
+        [
+            ([("x-forwarded-for", "192.0.2.7")], "192.0.2.7"),
+            ([("x-forwarded-for", "192.0.2.7:4711")], "192.0.2.7"),
+            ([("x-forwarded-for", "spoofed, 198.51.100.9, 192.0.2.7")], "192.0.2.7"),
+            ([("x-forwarded-for", "192.0.2.7, 10.1.2.3")], "192.0.2.7"),
+            ([("x-forwarded-for", "192.0.2.7"), ("x-forwarded-for", "10.1.2.3")], "192.0.2.7"),
+            ([("x-forwarded-for", "2001:db9:1:2:3::4")], "2001:db9:1:2::/64"),
+            ([("x-forwarded-for", "[2001:db9:1:2:3::4]:99")], "2001:db9:1:2::/64"),
+            ([("x-forwarded-for", "::ffff:192.0.2.7")], "192.0.2.7"),
+            ([("forwarded", "for=192.0.2.7")], "192.0.2.7"),
+            ([("forwarded", 'proto=https; For="192.0.2.7:4711" ;by=10.1.0.1')], "192.0.2.7"),
+            ([("forwarded", 'for="[2001:db9:1:2:3::4]:99", for=10.1.2.3')], "2001:db9:1:2::/64"),
+            ([("forwarded", 'for="unclosed, for=192.0.2.7')], "192.0.2.7"),
+            ([("forwarded", "for=192.0.2.7"), ("x-forwarded-for", "192.0.2.7")], "192.0.2.7"),
+        ],
+    )
+    async def test_the_rightmost_address_that_is_no_trusted_proxy_counts(self, headers, peer):
+        assert await self.peer(*headers) == peer
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            [],
+            [("x-forwarded-for", "")],
+            [("x-forwarded-for", "garbage")],
+            [("x-forwarded-for", "192.0.2.7, garbage")],
+            [("x-forwarded-for", "192.0.2.7,")],
+            [("x-forwarded-for", "192.0.2.7:port")],
+            [("x-forwarded-for", "[2001:db9::1")],
+            [("x-forwarded-for", "10.1.0.1, 10.1.0.2")],
+            [("x-forwarded-for", "192.0.2.7" + ", 10.1.0.1" * 20)],
+            [("x-forwarded-for", "127.0.0.2")],
+            [("x-forwarded-for", "::1")],
+            [("forwarded", "for=unknown")],
+            [("forwarded", "for=_hidden")],
+            [("forwarded", "by=192.0.2.7")],
+            [("forwarded", "for=192.0.2.7;for=192.0.2.8")],
+            [("forwarded", "for=198.51.100.1"), ("x-forwarded-for", "192.0.2.7")],
+        ],
+    )
+    async def test_where_no_client_can_be_told_the_proxy_counts_with_the_limits_of_a_stranger(self, headers):
+        peer = await self.peer(*headers)
+        assert peer == "proxy 127.0.0.1"
+        assert Budget(VirtualClock()).limits(peer)
+
+    async def test_the_headers_of_anybody_else_are_ignored(self):
+        forged = [("x-forwarded-for", "198.51.100.1"), ("forwarded", "for=198.51.100.1")]
+        assert await self.peer(*forged, client="192.0.2.7") == "192.0.2.7"
+        assert await self.peer(*forged, proxies=()) == "127.0.0.1"
+
+    async def test_clients_behind_a_local_proxy_each_have_a_budget(self):
+        house = House(FIGURES, proxies=["127.0.0.1"])
+
+        async def status(client):
+            return (await house.ask(("x-forwarded-for", client), path="/public")).status
+
+        assert [await status("192.0.2.7") for _ in range(3)] == [200, 200, 429]
+        assert await status("192.0.2.8") == 200
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from comity.doors.http.guard import Guard
 from comity.doors.http.server import HttpServer, bind
 from comity.doors.vcp.tcp import TcpDoor
 from comity.doors.vcp.websocket import VCP_PATH, VcpOverWebSocket
+from comity.pipeline.budget import Budget
 from comity.system_clock import SystemClock
 from tests.pipeline.vcp.house import House
 
@@ -101,7 +102,9 @@ async def open_doors(**named):
     http = HttpServer("127.0.0.1", 0, cert=None, key=None)
     app = Starlette(routes=[WebSocketRoute(VCP_PATH, VcpOverWebSocket(house.service))])
     entry = Entry(lambda _token: False, house.clock, port=http.port, secure=False)
-    guard = Guard(app, entry, is_public=lambda path: path == VCP_PATH, body_limit=65_536)
+    guard = Guard(
+        app, entry, is_public=lambda path: path == VCP_PATH, body_limit=65_536, budget=Budget(house.clock)
+    )
     tcp = TcpDoor(house.service, bind("127.0.0.1", 0), None)
     await http.start(guard, shutdown_seconds=1.0, websockets=[VCP_PATH])
     await tcp.start()

@@ -112,7 +112,7 @@ async def test_a_broken_hello_gets_an_error_and_a_good_one_then_an_ack(door, bro
 
 
 async def test_a_hello_too_many_is_told_when_to_come_again_whatever_it_calls_itself(door):
-    async with open_doors(own_hellos=2) as doors:
+    async with open_doors(loopback_handshakes=2) as doors:
         for name in ("one", "two"):
             async with doors.client(door) as client:
                 assert (await client.ask(hello(client_id=name)))["type"] == "vcp-ack"

@@ -56,7 +56,7 @@ class Directory:
     def __init__(self, store: Store, clock) -> None:
         self.store = store
         self.clock = clock
-        self.walk = Walk(store, clock, limit_of=lambda _peer: None)
+        self.walk = Walk(store, clock, budget=None)
         self.room = PublishRoom(store)
         self.reads = DirectoryReads(store, clock)
 

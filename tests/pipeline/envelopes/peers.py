@@ -67,7 +67,7 @@ class Server:
             clock=clock,
             **room,
         )
-        self.walk = Walk(store, clock, limit_of=lambda _peer: None, audited=False)
+        self.walk = Walk(store, clock, budget=None, audited=False)
         transport = httpx.ASGITransport(app=MessageSend(self.room, self.walk))
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 

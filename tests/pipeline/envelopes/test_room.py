@@ -13,7 +13,7 @@ from comity.core.envelope.envelope import EMPTY_PREV_HASH
 from comity.core.envelope.replies import reply_is_bound
 from comity.core.envelope.statement import TipStatement, resynchronised
 from comity.core.errors import StoreUnavailableError
-from comity.core.guard.rate import RateLimiter
+from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.envelopes import lanes
 from comity.store.operations import Advance, Tip
 from comity.store.replay import chain_of
@@ -289,8 +289,8 @@ class TestManyProcesses:
 
 class TestLimits:
     async def test_new_pairs_of_one_address_are_limited_and_old_ones_go_on(self, store):
-        limiter = RateLimiter(2, 3600)
-        server = Server(store, new_pairs_of=lambda _peer: limiter)
+        budget = Budget(SystemClock(), Figures(new_pairs=2, limit_loopback=True))
+        server = Server(store, budget=budget)
         known = Caller("1")
         assert (await server.post(known.next())).status_code == 200
         assert (await server.post(Caller("2").next())).status_code == 200

@@ -15,6 +15,7 @@ from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS, ExtensionRegistry
 from comity.core.negotiation.session import Identity
 from comity.links.loopback import LoopbackLink, loopback_pair
+from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
@@ -87,6 +88,8 @@ class House:
             "environment": "production" if production else "test",
             "server_id": "test-server",
         } | {name: named.pop(name) for name in tuple(named) if name in ServerPolicy.__struct_fields__}
+        figures = {name: named.pop(name) for name in tuple(named) if name in Figures.__struct_fields__}
+        self.budget = Budget(self.clock, Figures(**figures))
         self.service = VcpServer(
             self.store,
             self.clock,
@@ -95,6 +98,7 @@ class House:
             desk=desk or IdentityDesk(self.clock, mode=mode, issuers=ISSUERS),
             contexts=Contexts(self.store, self.clock, ttl=ttl),
             vault=lambda: self.vault,
+            budget=self.budget,
             count_refusal=lambda room, code: self.counted.append((room, code)),
             **named,
         )

@@ -11,9 +11,9 @@ from comity.core.mcp.context import Asker
 from comity.core.negotiation.messages import HANDSHAKE_LIMIT
 from comity.core.negotiation.session import Identity
 from comity.core.wire import strict_json
+from comity.pipeline.budget import HANDSHAKE_PERIOD, Figures
 from comity.pipeline.vcp import over_mcp
 from comity.pipeline.vcp.over_mcp import VcpOverMcp
-from comity.pipeline.vcp.service import HELLO_PERIOD, HELLOS
 from comity.testing import run_simulated
 from tests.pipeline.vcp.house import PERSONAL, RELATIONAL, STRANGER, TORCH, House, SlowDesk, hello, token
 
@@ -166,7 +166,7 @@ def test_an_identity_check_that_breaks_is_an_error_of_vcp_only():
 def test_sessions_of_one_address_are_limited():
     async def main():
         over = Over()
-        for _ in range(HELLOS):
+        for _ in range(Figures().handshakes):
             assert (await over.say(hello(PERSONAL))).reply["type"] == "vcp-ack"
         refused = (await over.say(hello(PERSONAL), owner="bob")).reply
         assert refused["code"] == "RATE_LIMITED"
@@ -179,8 +179,8 @@ def test_sessions_of_one_address_are_limited():
 def test_a_modern_client_may_repeat_its_hello_with_each_request():
     async def main():
         over = Over()
-        await asyncio.sleep(10 * HELLO_PERIOD)
-        for _ in range(HELLOS * 20):
+        await asyncio.sleep(10 * HANDSHAKE_PERIOD)
+        for _ in range(Figures().handshakes * 20):
             agreed = await over.say(hello(PERSONAL, identity=token()), modern=True)
             assert agreed.reply["type"] == "vcp-ack"
             assert agreed.session.identity.owner == "creed:user:alice"
@@ -194,7 +194,7 @@ def test_only_the_same_hello_of_the_same_asker_is_a_repetition():
     async def main():
         over = Over()
         await over.say(hello(PERSONAL), modern=True)
-        for number in range(HELLOS - 1):
+        for number in range(Figures().handshakes - 1):
             await over.say(hello(PERSONAL, client_id=f"c{number}"), modern=True)
         for other in (hello(RELATIONAL), hello(PERSONAL, client_id="new")):
             assert (await over.say(other, modern=True)).reply["code"] == "RATE_LIMITED"
@@ -224,7 +224,7 @@ def test_a_repetition_after_a_while_is_a_handshake_again():
     async def main():
         over = Over()
         await over.say(hello(PERSONAL), modern=True)
-        await asyncio.sleep(HELLO_PERIOD + 1)
+        await asyncio.sleep(HANDSHAKE_PERIOD + 1)
         await over.say(hello(PERSONAL), modern=True)
         assert await over.house.results() == ["HANDSHAKE_ACK"] * 2
 
@@ -255,7 +255,7 @@ def test_a_token_that_is_refused_later_is_refused_in_a_repetition_too():
 @given(st.dictionaries(st.sampled_from(MEMBERS), JSON, max_size=4), st.booleans())
 def test_whatever_a_hello_holds_it_is_answered(members, modern):
     async def main():
-        over = Over(own_hellos=1_000_000)
+        over = Over(loopback_handshakes=1_000_000)
         outcome = await over.say({**hello(), **members}, modern=modern, peer="127.0.0.1")
         assert outcome.reply["type"] in ("vcp-ack", "vcp-error")
         assert (outcome.session is None) == (outcome.reply["type"] == "vcp-error")

@@ -279,18 +279,56 @@ async def test_a_store_that_fails_is_not_told_in_its_own_words_and_ends_the_sess
 
 
 @simulated
-async def test_a_peer_beyond_its_budget_is_told_to_wait():
-    waits = iter([0.0, 2.5])
-    house = House(wait_of=lambda _peer: next(waits))
+async def test_messages_beyond_a_budget_wait_and_none_is_refused_or_lost():
+    house = House(requests=2)  # one every 30 seconds after that
+    client, other = house.connect(), house.connect("198.51.100.1")
+    for one in (client, other):
+        await one.ask(hello())
+    began = house.clock.monotonic()
+    for waited in (0, 0, 30, 60):
+        assert "error" not in await client.ask({"categorical": WIRE})
+        assert house.clock.monotonic() - began == pytest.approx(waited, abs=0.1)
+    assert house.budget.refused["address"] == 2
+    assert "error" not in await other.ask({"categorical": WIRE})
+
+
+@simulated
+async def test_garbage_in_a_session_is_charged_like_every_message():
+    house = House(requests=2)
     client = house.connect()
     await client.ask(hello())
-    assert "error" not in await client.ask({"categorical": WIRE})
-    assert (await client.ask({"categorical": WIRE}))["error"]["code"] == "RATE_LIMITED"
+    began = house.clock.monotonic()
+    for _ in range(3):
+        await client.ask(b"7")
+    assert house.clock.monotonic() - began == pytest.approx(30, abs=0.1)
+
+
+@simulated
+async def test_bytes_of_messages_are_charged():
+    house = House(requests=100, bytes=1000)
+    client = house.connect()
+    await client.ask(hello())
+    began = house.clock.monotonic()
+    for _ in range(2):
+        await client.ask(b"7" * 1000)
+    assert house.clock.monotonic() - began == pytest.approx(60, abs=0.1)
+
+
+@simulated
+async def test_an_identity_is_charged_wherever_it_comes_from():
+    house = House(requests=2)
+    began = house.clock.monotonic()
+    for peer in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
+        client = house.connect(peer)
+        await client.ask(hello(identity=token()))
+        await client.ask({"categorical": WIRE})
+    assert house.clock.monotonic() - began == pytest.approx(30, abs=0.1)
+    assert (house.budget.refused["identity"], house.budget.refused["address"]) == (1, 0)
 
 
 @simulated
 async def test_hellos_are_limited_by_address_and_this_machine_has_more():
-    house = House(hellos=2, own_hellos=4)
+    house = House(handshakes=2, loopback_handshakes=4)
     for peer, granted in ((STRANGER, 2), ("127.0.0.1", 4)):
         for _ in range(granted):
             assert (await house.connect(peer).ask(hello()))["type"] == "vcp-ack"
@@ -304,7 +342,7 @@ async def test_hellos_are_limited_by_address_and_this_machine_has_more():
 
 @simulated
 async def test_refusals_beyond_a_share_are_counted_and_not_written():
-    house = House(hellos=2)
+    house = House(handshakes=2)
     client = house.connect()
     await client.ask(hello())
     for _ in range(20):

@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -26,6 +26,10 @@ LEVELS: tuple[LogLevel, ...] = (
     "alert",
     "emergency",
 )
+
+
+LOCAL_OWNER: Final = "local"
+"""The owner of what the node's own user asks for."""
 
 
 class Asker(Struct, frozen=True, kw_only=True):

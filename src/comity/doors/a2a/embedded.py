@@ -68,4 +68,4 @@ class EmbeddedVacant:
             store=store,
             clock=clock,
         )
-        return room, Walk(store, clock, limit_of=lambda _peer: None, audited=False)
+        return room, Walk(store, clock, budget=None, audited=False)

@@ -14,7 +14,7 @@ from comity.core.wire import strict_json
 from comity.doors.actions.openapi import ACTIONS_PATH, openapi
 from comity.doors.http.asgi import Receive, Scope
 from comity.doors.http.endpoint import Endpoint, read_json_body
-from comity.doors.http.guard import peer_of
+from comity.doors.http.peer import peer_of
 from comity.pipeline.actions.room import ActionsRoom, Invocation
 from comity.pipeline.actions.runner import Runner
 from comity.pipeline.room import Arrival

@@ -18,8 +18,10 @@ from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.http.asgi import App, Receive, Scope, Send
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.entry import Entry
-from comity.doors.http.guard import Guard, Visitors, peer_of
+from comity.doors.http.guard import Guard, Visitors
+from comity.doors.http.peer import peer_of
 from comity.doors.http.status_page import assets, page
+from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import CONTENT_TYPE, Metrics
 from comity.pipeline.room import Arrival, Room
 from comity.pipeline.walk import Walk
@@ -48,7 +50,8 @@ class HttpDoor:
         body_limit: int,
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
-        wait_of: Callable[[str], float] = lambda _peer: 0.0,
+        budget: Budget,
+        proxies: Collection[str] = (),
         hot: Mapping[str, App] | None = None,
         sockets: Mapping[str, App] | None = None,
         routes: Sequence[BaseRoute] = (),
@@ -57,7 +60,7 @@ class HttpDoor:
     ) -> None:
         """`routes` are those of further doors; `hot` and, for WebSockets, `sockets` are paths that are
         answered without a router before them; `is_public` tells which of all of these need no token;
-        `wait_of` and `visitors` are the guard's.
+        `budget`, `proxies` and `visitors` are the guard's.
         """
         self._entry = entry
         self._metrics = metrics
@@ -87,7 +90,8 @@ class HttpDoor:
             body_limit=body_limit,
             hosts=hosts,
             origins=origins,
-            wait_of=wait_of,
+            budget=budget,
+            proxies=proxies,
             refused=lambda code: walk.count_refusal("http", code),
             visitors=visitors,
         )

@@ -21,6 +21,8 @@ WHOLE = "comity.http.whole"
 completely, `write` writes an answer that is complete. None and False say that it has to be done as ASGI has it.
 """
 HEADERS_BY_NAME = "comity.headers"
+SPEND_BYTES = "comity.spend_bytes"
+"""Under this key of the scope stands what charges the bytes of a body that does not announce them."""
 LENGTH_DIGITS = 18  # more are a number that no limit allows
 
 
@@ -30,13 +32,17 @@ class Disconnected(Exception):  # noqa: N818 - an end, not a failure
 
 def header(scope: Scope, name: bytes) -> str | None:
     """The value of a header; None when it is absent. One that comes twice is refused."""
-    headers = scope.get(HEADERS_BY_NAME)
-    if headers is None:  # several are looked up for every request
-        headers = scope[HEADERS_BY_NAME] = by_name(scope["headers"])
-    found: bytes | int | None = headers.get(name)
+    found = headers_by_name(scope).get(name)
     if isinstance(found, int):
         raise MalformedError(f"the header {name.decode()} comes {found} times; send it once")
     return None if found is None else found.decode("latin-1")
+
+
+def headers_by_name(scope: Scope) -> dict[bytes, bytes | int]:
+    headers: dict[bytes, bytes | int] | None = scope.get(HEADERS_BY_NAME)
+    if headers is None:  # several are looked up for every request
+        headers = scope[HEADERS_BY_NAME] = by_name(scope["headers"])
+    return headers
 
 
 def by_name(headers: Headers) -> dict[bytes, bytes | int]:
@@ -46,6 +52,17 @@ def by_name(headers: Headers) -> dict[bytes, bytes | int]:
         before = found.get(name)
         found[name] = value if before is None else before + 1 if isinstance(before, int) else 2
     return found
+
+
+def announced_length(scope: Scope) -> int | None:
+    """How many bytes the body is said to have: 0 for none, None where it is not said."""
+    headers = headers_by_name(scope)
+    announced = headers.get(b"content-length")
+    if announced is None:
+        return None if b"transfer-encoding" in headers else 0
+    if isinstance(announced, int) or not announced.isdigit():
+        return None
+    return int(announced[:LENGTH_DIGITS])
 
 
 def refuse_announced(scope: Scope, limit: int) -> None:
@@ -60,10 +77,15 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     refuse_announced(scope, limit)
     offered = scope.get("extensions", {}).get(WHOLE)
     whole: bytes | None = None if offered is None else offered["read"](limit)
-    return whole if whole is not None else await _read_parts(receive, limit)
+    spend_bytes: Callable[[int], None] | None = scope.get(SPEND_BYTES)
+    if whole is None:
+        return await _read_parts(receive, limit, spend_bytes)
+    if spend_bytes is not None:
+        spend_bytes(len(whole))
+    return whole
 
 
-async def _read_parts(receive: Receive, limit: int) -> bytes:
+async def _read_parts(receive: Receive, limit: int, spend_bytes: Callable[[int], None] | None) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
@@ -74,6 +96,8 @@ async def _read_parts(receive: Receive, limit: int) -> bytes:
         size += len(part)
         if size > limit:
             raise TooLargeError("the body", limit)
+        if spend_bytes is not None:
+            spend_bytes(len(part))
         parts.append(part)
         if not message.get("more_body", False):
             return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,6 +1,9 @@
-"""The guard in front of every HTTP route: rate, Host, Origin, size, and who may pass.
+"""The guard in front of every HTTP route: budget, Host, Origin, size, and who may pass.
 
-- A peer beyond its budget is told when to come again; nothing else is looked at.
+- Each request is charged to its address, with the bytes that it announces, before anything else is looked at;
+  bytes that are not announced are charged as they are read. Who has nothing left is told when to come again.
+  The node's own user, once the token is proven, is not charged; a wrong token is.
+- A visitor is charged as well, once the token has told who it is.
 - Host must be a name of this node: a page that rebinds its own name to us stops here.
 - Origin, where a browser sends one, must be ours or allowed by a setting.
 - A body that announces itself as too large is refused before any of it is read.
@@ -8,20 +11,31 @@
   its own, a token that this door takes.
 """
 
-import ipaddress
 from collections.abc import Awaitable, Callable, Collection
-from functools import lru_cache
+from functools import partial
 from typing import Protocol
 
 from comity.core.errors import (
     ComityError,
     ForbiddenError,
     MalformedError,
-    RateLimitedError,
     UnauthenticatedError,
 )
-from comity.doors.http.asgi import App, Receive, Scope, Send, answer_error, header, refuse_announced
+from comity.doors.http.asgi import (
+    SPEND_BYTES,
+    App,
+    Receive,
+    Scope,
+    Send,
+    announced_length,
+    answer_error,
+    header,
+    headers_by_name,
+    refuse_announced,
+)
 from comity.doors.http.entry import Entry
+from comity.doors.http.peer import Proxies, peer_of
+from comity.pipeline.budget import Budget
 
 _CHALLENGE = b'Bearer realm="comity"'
 _SCOPE = "insufficient_scope"
@@ -31,8 +45,8 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 class Visitors(Protocol):
     """Those who come to one door with tokens of somebody else's."""
 
-    def admits(self, scope: Scope, token: str) -> bool:
-        """False where the door is another one. Raises when the token is not good."""
+    def identify(self, scope: Scope, token: str) -> str | None:
+        """Who came; None where the door is another one. Raises when the token is not good."""
         ...
 
     def challenge(self, path: str, error: str | None) -> bytes | None:
@@ -50,19 +64,21 @@ class Guard:
         body_limit: int,
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
-        wait_of: Callable[[str], float] = lambda _peer: 0.0,
+        budget: Budget,
+        proxies: Collection[str] = (),
         refused: Callable[[str], None] = lambda _code: None,
         visitors: Visitors | None = None,
     ) -> None:
-        """`wait_of` takes one request off a peer's budget and says how long it has to wait, 0.0 for not
-        at all; `refused` is told the code of each refusal, so that it can be counted.
+        """`proxies` may say for whom they speak; `refused` is told the code of each refusal, so that it can be
+        counted.
         """
         self._app = app
         self._entry = entry
         self._is_public = is_public
         self._body_limit = body_limit
         self._hosts = _LOOPBACK_NAMES | {_as_in_url(host) for host in hosts}
-        self._wait_of = wait_of
+        self._budget = budget
+        self._proxies = Proxies(proxies)
         self._refused = refused
         self._visitors = visitors
         self._origins = {origin.lower().rstrip("/") for origin in origins}
@@ -83,9 +99,8 @@ class Guard:
             await answer_error(send, refusal, self._challenge(scope, refusal))
 
     def _check(self, scope: Scope) -> None:
-        wait = self._wait_of(peer_of(scope))
-        if wait:
-            raise RateLimitedError(f"too many requests; try again in {wait:.1f} seconds", wait)
+        self._proxies.find_peer(scope)
+        self._charge(scope, peer_of(scope))
         host = header(scope, b"host")
         if host is None or _without_port(host) not in self._hosts:
             raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
@@ -97,9 +112,31 @@ class Guard:
                 "folder) or the one-time link that `comity up` prints"
             )
 
+    def _charge(self, scope: Scope, peer: str) -> None:
+        if not self._budget.limits(peer) or self._is_owner(scope):
+            return
+        length = announced_length(scope)
+        if length is None:
+            scope[SPEND_BYTES] = partial(self._budget.spend_bytes, peer)
+        # a body beyond the limit is refused below, and none of it is read
+        self._budget.spend(peer, length if length is not None and length <= self._body_limit else 0)
+
+    def _is_owner(self, scope: Scope) -> bool:
+        headers = headers_by_name(scope)
+        if b"authorization" not in headers and b"cookie" not in headers:
+            return False
+        try:
+            return self._entry.admits(scope)
+        except MalformedError:  # it is told what is wrong with its headers after it has paid
+            return False
+
     def _visits(self, scope: Scope) -> bool:
         token = None if self._visitors is None else self._entry.token_of(scope)
-        return token is not None and self._visitors is not None and self._visitors.admits(scope, token)
+        visitor = None if token is None or self._visitors is None else self._visitors.identify(scope, token)
+        if visitor is None:
+            return False
+        self._budget.spend_identity(visitor, peer_of(scope), announced_length(scope) or 0)
+        return True
 
     def _challenge(self, scope: Scope, refusal: ComityError) -> list[tuple[bytes, bytes]]:
         """Only where a token would help."""
@@ -121,24 +158,6 @@ class Guard:
         scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
         if origin.lower() != f"{scheme}://{host.lower()}" and origin.lower() not in self._origins:
             raise ForbiddenError("pages of this Origin may not use the node; add it to http.allowed_origins")
-
-
-def peer_of(scope: Scope) -> str:
-    """The address limits are counted by: IPv6 callers by their network, they have a whole one each."""
-    return _counted_as(str((scope.get("client") or ("unknown",))[0]))
-
-
-@lru_cache(4096)  # asked for every message
-def _counted_as(address: str) -> str:
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(ip, ipaddress.IPv6Address):
-        ip = ip.ipv4_mapped or ip
-    if ip.version == 6 and not ip.is_loopback:
-        return str(ipaddress.ip_network((ip, 64), strict=False))
-    return str(ip)
 
 
 def _as_in_url(host: str) -> str:

@@ -20,7 +20,7 @@ from comity.core.errors import ComityError
 from comity.core.mcp import http_rules, modern, sse, vcp_places
 from comity.core.mcp.answers import INTERNAL, around, refused
 from comity.core.mcp.catalog import Selection
-from comity.core.mcp.context import Asker
+from comity.core.mcp.context import LOCAL_OWNER, Asker
 from comity.core.mcp.conversation import MOST_RUNNING
 from comity.core.mcp.http_rules import McpHeaders
 from comity.core.mcp.methods import begin
@@ -42,7 +42,7 @@ from comity.doors.http.asgi import (
     read_body,
     when_to_retry,
 )
-from comity.doors.http.guard import peer_of
+from comity.doors.http.peer import peer_of
 from comity.doors.mcp.http_response import Responder, cancelled, refuse, spoken
 from comity.doors.mcp.stream import Negotiate
 from comity.pipeline.mcp.calls import Calls, Outcome
@@ -65,7 +65,7 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
     negotiate: Negotiate
     body_limit: int
     selection: Selection = Selection()
-    owner_of: Callable[[Scope], str] = lambda _scope: "local"
+    owner_of: Callable[[Scope], str] = lambda _scope: LOCAL_OWNER
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = _Exchange(self, scope, receive, send)

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from comity.core.errors import ForbiddenError
 from comity.core.identity.access_token import AccessToken
+from comity.core.mcp.context import LOCAL_OWNER
 from comity.core.wire import strict_json
 from comity.doors.http.asgi import Scope
 
@@ -36,15 +37,15 @@ class ResourceServer:
         self._judge = judge
         self.metadata_paths = frozenset({METADATA_PATH, METADATA_PATH + path})
 
-    def admits(self, scope: Scope, token: str) -> bool:
-        """False for another path than ours. Raises for a token that is not good here."""
+    def identify(self, scope: Scope, token: str) -> str | None:
+        """Who came; None for another path than ours. Raises for a token that is not good here."""
         if scope["path"] != self._path:
-            return False
+            return None
         access = self._judge(token)
         if SCOPE not in access.scopes:
             raise MissingScopeError(f"the access token lacks the scope {SCOPE}; ask for one that has it")
-        scope[OWNER] = f"oauth:{access.issuer}:{access.subject}"
-        return True
+        scope[OWNER] = owner = f"oauth:{access.issuer}:{access.subject}"
+        return owner
 
     def challenge(self, path: str, error: str | None) -> bytes | None:
         """What WWW-Authenticate says to who was refused at our path."""
@@ -73,5 +74,5 @@ class ResourceServer:
 
 
 def owner_of(scope: Scope) -> str:
-    owner: str = scope.get(OWNER, "local")
+    owner: str = scope.get(OWNER, LOCAL_OWNER)
     return owner

@@ -55,7 +55,7 @@ class VacantAsMCPServer:
 
     async def _call(self, arguments: dict[str, Any]) -> dict[str, Any]:
         room, walk = await self._vacant.opened()
-        return await call(self._form, room, walk, arguments)
+        return await call(self._form, room, walk, arguments, peer="", owner=True)
 
 
 def describe(form: ResidentForm) -> dict[str, Any]:
@@ -69,15 +69,24 @@ def describe(form: ResidentForm) -> dict[str, Any]:
 
 
 async def call(
-    form: ResidentForm, room: EnvelopeRoom, walk: Walk, arguments: dict[str, Any]
+    form: ResidentForm,
+    room: EnvelopeRoom,
+    walk: Walk,
+    arguments: dict[str, Any],
+    *,
+    peer: str,
+    owner: bool,
 ) -> dict[str, Any]:
+    """`peer` is the address of the MCP client; `owner` says that it is the node's own user."""
     given = arguments.get("envelope") if isinstance(arguments, dict) else None
     if not isinstance(given, dict):
         raise EnvelopeFormatError("missing field: 'envelope'; give the JSON-RPC body of message/send")
     request = {"jsonrpc": "2.0", "method": METHOD, "params": given.get("params", {"message": given})}
     envelope = from_a2a_jsonrpc(request)
     try:
-        message: bytes = await walk.take(room, Arrival(door="mcp", peer="mcp", body=request))
+        size = 0 if owner else len(strict_json.dumps(given))
+        arrival = Arrival(door="mcp", peer=peer, body=request, size=size, owner=owner)
+        message: bytes = await walk.take(room, arrival)
     except MisdirectedError:
         expected, got = form.identity.hex(), envelope.to_vacant_id.hex()
         return {"error": f"envelope_to_mismatch: expected {expected}, got {got}"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from comity.core.errors import NotFoundError
 from comity.core.mcp.catalog import Tool
-from comity.core.mcp.context import Context
+from comity.core.mcp.context import LOCAL_OWNER, Context
 from comity.core.mcp.results import ToolResult, structured
 
 if TYPE_CHECKING:
@@ -49,13 +49,21 @@ class Resident:
 
 
 def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
-    async def call(_context: Context, arguments: dict[str, Any]) -> ToolResult:
+    async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
         from comity.doors.mcp.vacant import call as call_vacant
 
         vacant = await resident()
         if vacant.room is None:
             raise NotFoundError("no agent answers calls here; start the node with `comity up --agent …`")
-        answer = await call_vacant(vacant.form, vacant.room, vacant.walk, arguments)
+        asker = context.asker
+        answer = await call_vacant(
+            vacant.form,
+            vacant.room,
+            vacant.walk,
+            arguments,
+            peer=asker.peer,
+            owner=asker.owner == LOCAL_OWNER,
+        )
         return structured(answer, error="error" in answer)
 
     async def describe(_context: Context, _arguments: dict[str, Any]) -> ToolResult:

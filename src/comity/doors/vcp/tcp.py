@@ -17,7 +17,7 @@ from typing import Final
 from comity.config import is_loopback
 from comity.core.errors import ConfigError, OverloadedError
 from comity.core.negotiation.messages import HANDSHAKE_LIMIT, VcpError, encode
-from comity.doors.http.guard import peer_of
+from comity.doors.http.peer import peer_of
 from comity.links.protocol import LinkClosed
 from comity.pipeline.vcp.service import VcpServer
 

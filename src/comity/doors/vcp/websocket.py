@@ -11,7 +11,7 @@ from comity.core.negotiation.messages import HANDSHAKE_LIMIT
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status
 from comity.doors.http.asgi import JSON, Receive, Scope, Send
-from comity.doors.http.guard import peer_of
+from comity.doors.http.peer import peer_of
 from comity.doors.http.websocket import set_limit
 from comity.links.protocol import LinkClosed
 from comity.pipeline.vcp.service import VcpServer

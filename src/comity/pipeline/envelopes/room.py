@@ -27,10 +27,9 @@ from comity.core.envelope.errors import (
 from comity.core.envelope.message import A2AMessage
 from comity.core.envelope.replies import reply_key
 from comity.core.envelope.statement import TipStatement
-from comity.core.errors import RateLimitedError
-from comity.core.guard.rate import RateLimiter
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
+from comity.pipeline.budget import Budget
 from comity.pipeline.envelopes.lanes import Lane, Lanes, Standing, Turn
 from comity.pipeline.envelopes.refusals import (
     BehaviourError,
@@ -88,11 +87,11 @@ class EnvelopeRoom(PlainRoom):
         clock: Clock,
         deadline: float = DEADLINE_SECONDS,
         freshness: float | None = None,
-        new_pairs_of: Callable[[str], RateLimiter | None] = lambda _peer: None,
+        budget: Budget | None = None,
         sole_writer: bool = False,
     ) -> None:
         """`freshness` is how many seconds a timestamp may be off, None for any number.
-        `new_pairs_of` names the limit on new pairs for an address. `sole_writer` says that no other
+        `budget` limits the new pairs of an address. `sole_writer` says that no other
         process serves from this store.
         """
         self.deadline = deadline
@@ -103,7 +102,7 @@ class EnvelopeRoom(PlainRoom):
         self._store = store
         self._clock = clock
         self._freshness = freshness
-        self._new_pairs_of = new_pairs_of
+        self._budget = budget
         self._lanes = Lanes(self._load, sole_writer=sole_writer)
 
     def identify(self, arrival: Arrival) -> Principal:
@@ -148,8 +147,9 @@ class EnvelopeRoom(PlainRoom):
             visit.accepted = check_chain(accepted, visit.envelope)
         except (ReplayDetectedError, ChainForkError) as refusal:
             return Admission(answered=await self._answer_again(visit, refusal))
-        if accepted.last_sequence_no == 0:
-            self._limit_new_pairs(call.arrival.peer)
+        arrival = call.arrival
+        if accepted.last_sequence_no == 0 and self._budget is not None and not arrival.owner:
+            self._budget.spend_new_pair(arrival.peer)
         return _ADMITTED
 
     async def handle(self, call: Call) -> A2AMessage:
@@ -231,12 +231,6 @@ class EnvelopeRoom(PlainRoom):
                 )
         statement = TipStatement.of(lane.pair, accepted, now=self._now()).signed(self._key)
         raise OutOfChainError(refusal.message, lane.pair, accepted, statement) from refusal
-
-    def _limit_new_pairs(self, peer: str) -> None:
-        limiter = self._new_pairs_of(peer)
-        wait = limiter.take(peer, self._clock.monotonic()) if limiter is not None else 0.0
-        if wait:
-            raise RateLimitedError(f"too many new callers from {peer}; try again in {wait:.0f} seconds", wait)
 
     async def _load(self, lane: Lane) -> Standing:
         accepted, replied = await asyncio.gather(self._store.tip(lane.calls), self._store.tip(lane.replies))

@@ -1,6 +1,6 @@
 """How many connections there may be, and who has to go when there are too many.
 
-- An address other than this machine's own has a share; what it opens beyond that is refused.
+- Each address that has a limit has a share; what it opens beyond that is refused.
 - A connection that has said nothing yet is half open. There is room for `half_open` of them: one more
   displaces the one that has been silent for longest. So whoever speaks at once always gets in, however
   many sit there in silence.
@@ -24,10 +24,10 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Crowd:
-    def __init__(self, limits: Limits, *, is_own: Callable[[str], bool]) -> None:
-        """`is_own` tells an address of this machine, which has no share of its own."""
+    def __init__(self, limits: Limits, *, has_share: Callable[[str], bool]) -> None:
+        """`has_share` tells an address with a limit from one that may open as many as there are."""
         self._limits = limits
-        self._is_own = is_own
+        self._has_share = has_share
         self._silent: OrderedDict[int, Callable[[], None]] = OrderedDict()
         self._of_address: Counter[str] = Counter()
         self._inside: dict[int, str] = {}
@@ -42,7 +42,7 @@ class Crowd:
 
     def enter(self, peer: str, leave: Callable[[], None]) -> int:
         """A number for the newcomer. `leave` asks it to go. Raises OverloadedError."""
-        if not self._is_own(peer) and self._of_address[peer] >= self._limits.per_address:
+        if self._has_share(peer) and self._of_address[peer] >= self._limits.per_address:
             raise OverloadedError("too many connections from this address; close some", _COME_AGAIN)
         if len(self._silent) >= self._limits.half_open:
             self._displace()

@@ -36,7 +36,8 @@ from comity.core.negotiation.questions import CheckIdentity, Happened
 from comity.core.negotiation.server import ServerMachine
 from comity.core.negotiation.session import Session
 from comity.core.wire import strict_json
-from comity.pipeline.vcp.service import HELLO_PERIOD, VcpServer
+from comity.pipeline.budget import HANDSHAKE_PERIOD
+from comity.pipeline.vcp.service import VcpServer
 
 log = logging.getLogger("comity.vcp")
 
@@ -86,7 +87,7 @@ class VcpOverMcp:
 
     def _repeats(self, digest: bytes) -> bool:
         at = self._accepted.get(digest)
-        return at is not None and self._clock.monotonic() - at < HELLO_PERIOD
+        return at is not None and self._clock.monotonic() - at < HANDSHAKE_PERIOD
 
     def _accept(self, digest: bytes) -> None:
         self._accepted[digest] = self._clock.monotonic()

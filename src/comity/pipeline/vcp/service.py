@@ -5,6 +5,8 @@
 - A context and the entry about its exchange are one commit, and the answer waits for it (ruling 23).
 - What fails on our side is told to the log; the client hears that it failed.
 - A link takes hellos only, 64 KiB at most, until there is a session; then it takes longer messages.
+- Each message in a session is charged to the address and to a proven identity. Where nothing is left, reading
+  pauses until there is: nothing is refused, lost or closed. Hellos have a limit of their own and are refused.
 """
 
 import asyncio
@@ -15,12 +17,10 @@ from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from comity.config import is_loopback
 from comity.core.clock import Clock
 from comity.core.context.response import ContextResponse, SessionContext, after, respond
-from comity.core.errors import ComityError, OverloadedError, RateLimitedError
+from comity.core.errors import ComityError, OverloadedError
 from comity.core.guard.audit import AuditDraft, AuditLevel
-from comity.core.guard.rate import RateLimiter
 from comity.core.identity.verification import Verdict
 from comity.core.machine import Ask, Effect, Event, Received
 from comity.core.negotiation.policy import ServerPolicy
@@ -29,9 +29,10 @@ from comity.core.negotiation.server import ServerMachine
 from comity.core.negotiation.session import Identity, Session
 from comity.core.revocation.decision import RevocationStatus
 from comity.links.protocol import PeerLink
+from comity.pipeline.budget import Budget
 from comity.pipeline.conductor import Conductor
 from comity.pipeline.vcp import record
-from comity.pipeline.vcp.contexts import Contexts, Exchange, UnreadableContextError
+from comity.pipeline.vcp.contexts import Contexts, Exchange, UnreadableContextError, owner_of
 from comity.pipeline.vcp.crowd import Crowd, Limits
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
@@ -42,15 +43,10 @@ from comity.store.vault import Vault
 
 log = logging.getLogger("comity.vcp")
 
-HELLOS: Final = 10
-OWN_HELLOS: Final = 600
-HELLO_PERIOD: Final = 60.0
 SEND_SECONDS: Final = 10.0
 
 _SHOWN_NAMES: Final = 5
 _SHOWN_LENGTH: Final = 64
-_ENTRIES_PER_HELLO: Final = 4
-_REPEATS: Final = 1_000_000  # they are requests, and limited as such
 _STOPS: Final = "this side stops"
 _ACK: Final = "HANDSHAKE_ACK"
 
@@ -75,16 +71,13 @@ class VcpServer:
         contexts: Contexts,
         vault: Callable[[], Vault],
         limits: Limits | None = None,
-        hellos: int = HELLOS,
-        own_hellos: int = OWN_HELLOS,
-        wait_of: Callable[[str], float] = lambda _peer: 0.0,
+        budget: Budget | None = None,
         count_refusal: Callable[[str, str], None] = lambda _room, _code: None,
         audit_level: AuditLevel = "standard",
         new_id: Callable[[], str] = lambda: f"ses_{secrets.token_hex(16)}",
     ) -> None:
-        """`policy` is asked for all but its features, which are those that run. `hellos` are those of an
-        address in a minute, `own_hellos` those of this machine itself. `wait_of` takes one message off a
-        peer's budget and says how long it has to wait.
+        """`policy` is asked for all but its features, which are those that run. `budget` is that of the whole
+        node, or else one of its own with the usual figures.
         """
         self.sessions = LiveSessions()
         self._store = store
@@ -94,13 +87,8 @@ class VcpServer:
         self._desk = desk
         self._contexts = contexts
         self._vault = vault
-        self._hellos = RateLimiter(hellos, HELLO_PERIOD)
-        self._own_hellos = RateLimiter(own_hellos, HELLO_PERIOD)
-        self._repeats = RateLimiter(_REPEATS, HELLO_PERIOD)
-        self._entries = RateLimiter(_ENTRIES_PER_HELLO * hellos, HELLO_PERIOD)
-        self._own_entries = RateLimiter(_ENTRIES_PER_HELLO * own_hellos, HELLO_PERIOD)
-        self._crowd = Crowd(limits or Limits(), is_own=is_loopback)
-        self._wait_of = wait_of
+        self._budget = budget or Budget(clock)
+        self._crowd = Crowd(limits or Limits(), has_share=self._budget.limits)
         self._count_refusal = count_refusal
         self._level = audit_level
         self._new_id = new_id
@@ -118,7 +106,8 @@ class VcpServer:
         nothing said on the link, when there is no room for it.
         """
         attended = _Attended(self, link, self.machine(link.peer))
-        conductor = Conductor(attended, link, self._clock, attended.answer, send_seconds=SEND_SECONDS)
+        paced = _PacedLink(link, attended, self._budget, self._clock)
+        conductor = Conductor(attended, paced, self._clock, attended.answer, send_seconds=SEND_SECONDS)
         try:
             attended.number = self._crowd.enter(link.peer, attended.leave)
         except OverloadedError as refusal:
@@ -153,9 +142,7 @@ class VcpServer:
         running = self._features.running()
         if running != self._policy.core_features:
             self._policy = replace(self._policy, core_features=running)
-        limiter = self._own_hellos if is_loopback(peer) else self._hellos
-        if repeats:
-            limiter = self._repeats
+        limiter = self._budget.handshakes(peer, repeats=repeats)
         return ServerMachine(self._policy, peer=peer, session_id=self._new_id(), limiter=limiter)
 
     def forget(self, session: Session) -> None:
@@ -180,16 +167,13 @@ class VcpServer:
     async def exchange(self, question: ExchangeContext, peer: str) -> ContextResponse:
         """Keep what was told, and say what came of it."""
         try:
-            wait = self._wait_of(peer)
-            if wait:
-                raise RateLimitedError(f"too many requests; try again in {wait:.1f} seconds", wait)
             self._features.look()
             return await self._exchange(question)
         except ComityError as refusal:
             now = self._clock.now()
             entry = record.not_exchanged(question.session, refusal.code, now=now, level=self._level)
             self._record(entry, peer)
-            if isinstance(refusal, RateLimitedError | UnreadableContextError):
+            if isinstance(refusal, UnreadableContextError):
                 raise
             log.exception("a context could not be kept")
             raise ComityError("the context could not be kept; try again later") from None
@@ -212,8 +196,7 @@ class VcpServer:
 
     def _record(self, entry: AuditDraft, peer: str, *, written: bool = False) -> None:
         """Write the entry down; beyond the share of the address it is only counted."""
-        share = self._own_entries if is_loopback(peer) else self._entries
-        if written or (entry.failed_step != "RATE_LIMITED" and not share.take(peer, self._clock.monotonic())):
+        if written or (entry.failed_step != "RATE_LIMITED" and self._budget.take_entry(peer)):
             self._submit((), entry)
         else:
             self._count_refusal("vcp", entry.failed_step or entry.verification_result)
@@ -234,6 +217,43 @@ class VcpServer:
         self._features.audit_written(failure is None)
 
 
+class _PacedLink:
+    """A link that hands over each message once it is paid for."""
+
+    def __init__(self, link: VcpLink, attended: "_Attended", budget: Budget, clock: Clock) -> None:
+        self._link = link
+        self._attended = attended
+        self._budget = budget
+        self._clock = clock
+
+    @property
+    def max_message_bytes(self) -> int:
+        return self._link.max_message_bytes
+
+    @property
+    def peer(self) -> str:
+        return self._link.peer
+
+    async def send(self, message: bytes) -> None:
+        await self._link.send(message)
+
+    async def receive(self) -> bytes:
+        message = await self._link.receive()
+        session, peer, budget = self._attended.session, self._link.peer, self._budget
+        if session is None or not budget.limits(peer):
+            return message
+        while wait := budget.take(peer, len(message)):
+            await self._clock.sleep(wait)
+        owner = owner_of(session)
+        if owner is not None:
+            while wait := budget.take_identity(f"vcp:{owner}", peer, len(message)):
+                await self._clock.sleep(wait)
+        return message
+
+    async def close(self, reason: str = "") -> None:
+        await self._link.close(reason)
+
+
 class _Attended:
     """A machine, and what has to be noticed while it runs: its first word, its session, what goes on record.
 
@@ -246,15 +266,15 @@ class _Attended:
         self._service = service
         self._link = link
         self._machine = machine
-        self._session: Session | None = None
+        self.session: Session | None = None
 
     def receive(self, event: Event, now: float) -> Sequence[Effect]:
         effects = self._machine.receive(event, now)
         if type(event) is Received:
             self._service.spoke(self.number)
-        if self._session is None and self._machine.session is not None:
-            self._session = self._machine.session
-            self._service.sessions.began(self._session)
+        if self.session is None and self._machine.session is not None:
+            self.session = self._machine.session
+            self._service.sessions.began(self.session)
             self._link.allow(self._service.message_limit)
         wanted: list[Effect] = []
         for effect in effects:
@@ -280,6 +300,6 @@ class _Attended:
         self.running.cancel()
 
     def end(self) -> None:
-        if self._session is not None:
-            self._service.sessions.ended(self._session)
-            self._service.forget(self._session)
+        if self.session is not None:
+            self._service.sessions.ended(self.session)
+            self._service.forget(self.session)

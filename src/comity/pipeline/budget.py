@@ -1,0 +1,143 @@
+"""The budget: how much one address, and then one identity, may ask of this node.
+
+- A message is charged twice at most: to the address it came from, before anything about it is proven, and to
+  the identity that it proved. The door's guard does the first, whoever checked the proof does the second.
+- Requests and bytes are one budget. A message costs one request, or as many as its bytes are worth where that
+  is more, so that neither `requests` nor `bytes` of a period is ever exceeded. One that is larger than the
+  whole budget takes all of it.
+- This machine's own addresses are not charged, and neither are the identities that come from there, unless
+  `limit_loopback` says so. The node's own user is never charged: whoever calls this has made sure of that.
+- VCP hellos, new pairs and audit entries of refused hellos have figures of their own, and are counted here too.
+"""
+
+from collections import Counter
+from typing import Final
+
+from msgspec import Struct
+
+from comity.config import Settings, is_loopback
+from comity.core.clock import Clock
+from comity.core.errors import RateLimitedError
+from comity.core.guard.rate import RateLimiter
+
+HANDSHAKE_PERIOD: Final = 60.0
+
+_HOUR: Final = 3600.0
+_ENTRIES_PER_HANDSHAKE: Final = 4
+_REPEATS: Final = 1_000_000  # they came inside requests, which were charged
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """`requests` and `bytes` in `per_seconds`, for each address and each identity; `new_pairs` in an hour and
+    `handshakes` in a minute, for each address; `loopback_handshakes` for those of this machine.
+    """
+
+    requests: int = 6000
+    bytes: int = 67_108_864
+    per_seconds: float = 60.0
+    new_pairs: int = 1000
+    handshakes: int = 10
+    loopback_handshakes: int = 600
+    limit_loopback: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Figures":
+        rate = settings.rate
+        return cls(
+            requests=rate.requests,
+            bytes=rate.bytes,
+            per_seconds=rate.per_seconds,
+            new_pairs=rate.new_pairs,
+            handshakes=settings.vcp.handshakes,
+            loopback_handshakes=settings.vcp.loopback_handshakes,
+            limit_loopback=rate.limit_loopback,
+        )
+
+
+class Budget:
+    def __init__(self, clock: Clock, figures: Figures | None = None) -> None:
+        """`refused` counts how often nothing was left, by kind: of an address, of an identity, for a new pair."""
+        self.refused: Counter[str] = Counter()
+        self._clock = clock
+        self._figures = figures = figures or Figures()
+        self._most = float(figures.requests)
+        self._per_byte = figures.requests / figures.bytes
+        self._addresses = RateLimiter(figures.requests, figures.per_seconds)
+        self._identities = RateLimiter(figures.requests, figures.per_seconds)
+        self._new_pairs = RateLimiter(figures.new_pairs, _HOUR)
+        self._repeats = RateLimiter(_REPEATS, HANDSHAKE_PERIOD)
+        self._handshakes, self._entries = _shares(figures.handshakes)
+        self._own_handshakes, self._own_entries = _shares(figures.loopback_handshakes)
+
+    def limits(self, address: str) -> bool:
+        """Whether this address has a limit at all."""
+        return self._figures.limit_loopback or not is_loopback(address)
+
+    def spend(self, address: str, size: int = 0) -> None:
+        """Charge one message of that many bytes to its address. Raises RateLimitedError."""
+        wait = self.take(address, size)
+        if wait:
+            raise self._too_much("address", size, wait)
+
+    def spend_bytes(self, address: str, size: int) -> None:
+        """Charge bytes of a message that was charged before it was known how many it has."""
+        if size and self.limits(address):
+            wait = self._take("address", self._addresses, address, size * self._per_byte)
+            if wait:
+                raise self._too_much("address", size, wait)
+
+    def spend_identity(self, identity: str, address: str, size: int = 0) -> None:
+        """Charge one message to who proved to have sent it, from that address. Raises RateLimitedError."""
+        wait = self.take_identity(identity, address, size)
+        if wait:
+            raise self._too_much("identity", size, wait)
+
+    def take(self, address: str, size: int = 0) -> float:
+        """`spend` for a connection that can wait: 0.0, or nothing was taken and so many seconds are to wait."""
+        if not self.limits(address):
+            return 0.0
+        return self._take("address", self._addresses, address, max(1.0, size * self._per_byte))
+
+    def take_identity(self, identity: str, address: str, size: int = 0) -> float:
+        """`spend_identity` for a connection that can wait."""
+        if not self.limits(address):
+            return 0.0
+        return self._take("identity", self._identities, identity, max(1.0, size * self._per_byte))
+
+    def spend_new_pair(self, address: str) -> None:
+        """Charge a caller never heard of before. Raises RateLimitedError."""
+        if self.limits(address):
+            wait = self._take("new_pair", self._new_pairs, address, 1.0)
+            if wait:
+                raise RateLimitedError(
+                    f"too many new callers from {address}; try again in {wait:.0f} seconds", wait
+                )
+
+    def handshakes(self, address: str, *, repeats: bool = False) -> RateLimiter:
+        """What the hellos of an address are counted by. `repeats`: the hello was accepted a moment ago."""
+        if repeats:
+            return self._repeats
+        return self._own_handshakes if is_loopback(address) else self._handshakes
+
+    def take_entry(self, address: str) -> bool:
+        """Take an audit entry about VCP from the share of an address; False where none is left."""
+        share = self._own_entries if is_loopback(address) else self._entries
+        return not share.take(address, self._clock.monotonic())
+
+    def _take(self, kind: str, limiter: RateLimiter, key: str, cost: float) -> float:
+        wait = limiter.take(key, self._clock.monotonic(), min(cost, self._most))
+        if wait:
+            self.refused[kind] += 1
+        return wait
+
+    def _too_much(self, whose: str, size: int, wait: float) -> RateLimitedError:
+        what = "requests" if size * self._per_byte <= 1 else "bytes"
+        return RateLimitedError(f"too many {what} of this {whose}; try again in {wait:.1f} seconds", wait)
+
+
+def _shares(handshakes: int) -> tuple[RateLimiter, RateLimiter]:
+    """Of hellos, and of audit entries about what came of them."""
+    return (
+        RateLimiter(handshakes, HANDSHAKE_PERIOD),
+        RateLimiter(_ENTRIES_PER_HANDSHAKE * handshakes, HANDSHAKE_PERIOD),
+    )
