@@ -76,6 +76,16 @@ class StoreSettings(Struct, frozen=True, kw_only=True):
     engine: Engine = "sqlite"
 
 
+class StorageSettings(Struct, frozen=True, kw_only=True):
+    """What strangers may make the node store, in bytes: replies to signed calls in all and for each pair, and
+    cards in all. One address has at most a 32nd of each, and the last quarter is for those who are known.
+    """
+
+    replies_bytes: int = 1_073_741_824
+    pair_bytes: int = 16_777_216
+    cards_bytes: int = 536_870_912
+
+
 class HttpSettings(Struct, frozen=True, kw_only=True):
     body_limit: int = 1_048_576
     allowed_hosts: tuple[str, ...] = ()
@@ -184,6 +194,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_json: bool = False
     tls: TlsSettings = TlsSettings()
     store: StoreSettings = StoreSettings()
+    storage: StorageSettings = StorageSettings()
     http: HttpSettings = HttpSettings()
     audit: AuditSettings = AuditSettings()
     rate: RateSettings = RateSettings()
@@ -356,6 +367,9 @@ _KINDS: dict[str, Kind] = {
     "tls.cert": PATH,
     "tls.key": PATH,
     "store.engine": one_of("sqlite", "memory"),
+    "storage.replies_bytes": whole(1_048_576, 1_000_000_000_000_000),
+    "storage.pair_bytes": whole(1024, 1_000_000_000_000_000),
+    "storage.cards_bytes": whole(1_048_576, 1_000_000_000_000_000),
     "http.body_limit": whole(1024, 1_073_741_824),
     "http.allowed_hosts": list_of(text("a host name without a port, such as node.example", NAMED_HOST)),
     "http.allowed_origins": list_of(

@@ -49,18 +49,20 @@ from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import announced_plugins
 from comity.pipeline.actions.runner import Runner
 from comity.pipeline.budget import Budget, Figures
-from comity.pipeline.envelopes.room import EnvelopeRoom
+from comity.pipeline.envelopes.room import KEPT_SECONDS, EnvelopeRoom
 from comity.pipeline.housekeeping import keep_house
 from comity.pipeline.mcp.tally import CallTally
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
 from comity.pipeline.residence import StateRoom, move_in, nobody_home
+from comity.pipeline.storage import CARDS, Quota
 from comity.pipeline.vcp.over_mcp import VcpOverMcp
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import prune
 from comity.store.audit_trail import AuditTrail, log_of, open_head_file
 from comity.store.claim import FolderClaim, RunningNode
 from comity.store.memory import MemoryStore
+from comity.store.operations import REPLIES, ForgetReplies
 from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore
 from comity.store.vault import Vault
@@ -73,7 +75,7 @@ HEADS_FOLDER = "audit"
 MAIN_CHAIN = "main"
 
 _REFUSALS_EVERY = 60.0
-_EXPIRE_EVERY = 60.0
+_LOOK_EVERY = 60.0
 _PRUNE_EVERY = 3600.0
 _DAY = 86_400.0
 
@@ -175,6 +177,8 @@ class Node:
             audit_level=self.settings.audit.level,
             observe=self._metrics.observe,
         )
+        self.replies, self.cards = self._quota(REPLIES), self._quota(CARDS)
+        await self._look_at_quotas()
         self.vcp, self.vcp_rooms = vcp_side(
             self.store,
             self._clock,
@@ -193,7 +197,15 @@ class Node:
         self._opened.push_async_callback(self._note, "NODE_STOPPED")
         self._opened.callback(self.walk.flush)
         housekeeping = asyncio.create_task(
-            keep_house(self._clock, [(_REFUSALS_EVERY, self._write_refusals), (_PRUNE_EVERY, self._forget)])
+            keep_house(
+                self._clock,
+                [
+                    (_REFUSALS_EVERY, self._write_refusals),
+                    (_LOOK_EVERY, self._look_at_quotas),
+                    (_PRUNE_EVERY, self._forget_replies),
+                    (_PRUNE_EVERY, self._forget),
+                ],
+            )
         )
         self._opened.push_async_callback(_end, housekeeping)
         plugins = await asyncio.to_thread(announced_plugins, self.notices.append)
@@ -307,7 +319,11 @@ class Node:
             public |= visitors.metadata_paths
         if settings.directory.serve:
             routes += directory_routes(
-                walk=self.walk, store=self.store, clock=self._clock, body_limit=settings.http.body_limit
+                walk=self.walk,
+                store=self.store,
+                clock=self._clock,
+                body_limit=settings.http.body_limit,
+                quota=self.cards,
             )
         if settings.agent.behaviour:
             agent, limit = settings.agent, settings.http.body_limit
@@ -345,6 +361,8 @@ class Node:
             deadline=agent.deadline_seconds,
             freshness=agent.freshness_seconds or None,
             budget=self.budget,
+            quota=self.replies,
+            pair_bytes=self.settings.storage.pair_bytes,
             sole_writer=True,  # the folder is claimed by this process
         )
 
@@ -402,6 +420,23 @@ class Node:
             audit_level=self.settings.audit.level,
             created_at=timestamp(self._clock.now()),
         )
+
+    def _quota(self, name: str) -> Quota:
+        storage = self.settings.storage
+        total = {REPLIES: storage.replies_bytes, CARDS: storage.cards_bytes}[name]
+        return Quota(self.store, self._clock, name=name, total=total, has_share=self.budget.limits)
+
+    async def _look_at_quotas(self) -> None:
+        for quota in (self.replies, self.cards):
+            await quota.look()
+
+    async def _forget_replies(self) -> None:
+        """Where much is stored, those that were kept for a day: their callers may have gone for good."""
+        if self.replies.held < self.replies.total // 2:
+            return
+        before, after = self._clock.now() - KEPT_SECONDS, 0
+        while after is not None:
+            (after,) = await self.store.commit(ForgetReplies(before=before, after=after))
 
     async def _write_refusals(self) -> None:
         self.walk.close_minute()

@@ -112,6 +112,9 @@ class Shop:
             Admission(operations=(Put(space="slot", key="1", value=b"", expect=0),), checks=("stock",)),
         )
 
+    def knows(self, call):
+        return self.instead.get("known", False)
+
     async def handle(self, call):
         await self._step("handle", call)
         return "goods"

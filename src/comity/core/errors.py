@@ -82,6 +82,12 @@ class OverloadedError(RetryLaterError):
     code = "overloaded"
 
 
+class StorageFullError(ComityError):
+    """What the sender may make us store is used up; our own disk has room."""
+
+    code = "storage_full"
+
+
 class DeadlineError(ComityError):
     code = "deadline"
 

@@ -14,6 +14,7 @@ from comity.core.errors import (
     PeerError,
     RateLimitedError,
     RetryLaterError,
+    StorageFullError,
     StoreError,
     StoreFullError,
     TooLargeError,
@@ -42,6 +43,7 @@ _SPOKEN: dict[type[ComityError], tuple[int, int]] = {
     RetryLaterError: (503, jsonrpc.INTERNAL_ERROR),
     RateLimitedError: (429, jsonrpc.INVALID_REQUEST),
     OverloadedError: (503, jsonrpc.INTERNAL_ERROR),
+    StorageFullError: (507, jsonrpc.INVALID_REQUEST),
     DeadlineError: (504, jsonrpc.INTERNAL_ERROR),
     PeerError: (502, jsonrpc.INTERNAL_ERROR),
     ConfigError: _INTERNAL,
@@ -67,7 +69,7 @@ def rpc_code(error: ComityError) -> int:
 
 def sentence_for_strangers(error: ComityError) -> str:
     """Errors of ours keep their words; what happened inside stays inside."""
-    if isinstance(error, BehaviourError):
+    if isinstance(error, BehaviourError | StorageFullError):
         return error.message
     if http_status(error) in (500, 507) or isinstance(error, StoreError):
         return "this node cannot serve the request right now; its log says why"

@@ -19,6 +19,7 @@ from comity.doors.http.peer import peer_of
 from comity.pipeline.directory.publish import PublishRoom, read_publication
 from comity.pipeline.directory.reading import DirectoryReads, Question, ReadRoom
 from comity.pipeline.room import Arrival
+from comity.pipeline.storage import Quota
 from comity.pipeline.walk import Walk
 from comity.store.protocol import Store
 
@@ -36,11 +37,16 @@ _PARAMETERS = 32
 
 
 def directory_routes(
-    *, walk: Walk, store: Store, clock: Clock, body_limit: int = _BODY_LIMIT
+    *,
+    walk: Walk,
+    store: Store,
+    clock: Clock,
+    body_limit: int = _BODY_LIMIT,
+    quota: Quota | None = None,
 ) -> list[BaseRoute]:
     reads = DirectoryReads(store, clock)
     return [
-        Route(PUBLISH_PATH, Endpoint("POST", _publish(walk, PublishRoom(store), body_limit))),
+        Route(PUBLISH_PATH, Endpoint("POST", _publish(walk, PublishRoom(store, quota), body_limit))),
         Route(QUERY_PATH, Endpoint("POST", _read(walk, reads.query))),
         Route(CARD_PREFIX + "{vid}", Endpoint("GET", _read(walk, reads.card))),
         Route(EVENT_LOG_PREFIX + "{vid}", Endpoint("GET", _read(walk, reads.event_log))),

@@ -77,6 +77,10 @@ class Room(Protocol):
 
     async def admit(self, call: Call) -> Admission: ...
 
+    def knows(self, call: Call) -> bool:
+        """Whether the caller has been served before. Refusals of those who were not are counted, not written down."""
+        ...
+
     async def handle(self, call: Call) -> Any: ...
 
     async def seal(self, call: Call, result: Any) -> Sealed: ...
@@ -98,6 +102,9 @@ class PlainRoom:
 
     async def admit(self, call: Call) -> Admission:
         return Admission()
+
+    def knows(self, call: Call) -> bool:
+        return False
 
     async def seal(self, call: Call, result: Any) -> Sealed:
         return Sealed(reply=result)

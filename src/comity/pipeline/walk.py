@@ -18,7 +18,17 @@ from functools import lru_cache
 from typing import Any
 
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, DeadlineError
+from comity.core.errors import (
+    ComityError,
+    ConflictError,
+    DeadlineError,
+    ForbiddenError,
+    InvalidError,
+    MalformedError,
+    NotFoundError,
+    RateLimitedError,
+    StorageFullError,
+)
 from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
 from comity.pipeline.budget import Budget
 from comity.pipeline.refusals import RefusalTally
@@ -27,6 +37,16 @@ from comity.store.operations import Operation, StoreConflict
 from comity.store.protocol import Store
 
 log = logging.getLogger("comity.walk")
+
+_REFUSALS = (
+    MalformedError,
+    InvalidError,
+    ForbiddenError,
+    NotFoundError,
+    ConflictError,
+    RateLimitedError,
+    StorageFullError,
+)
 
 GiveBack = Callable[[Call], Awaitable[Sequence[Operation]]]
 Observe = Callable[[str, str, float], None]
@@ -115,7 +135,7 @@ class Walk:
             except BaseException as failure:
                 entry = self._draft(room, call, "FAILED", began, (), {"failed_step": _code_of(failure)})
                 if undo is None:
-                    self.note([entry])
+                    self._note_failure(room, call, entry, failure)
                 else:
                     await _to_the_end(asyncio.ensure_future(self._undo(call, entry, undo)))
                 raise
@@ -164,6 +184,17 @@ class Walk:
             raise DeadlineError(
                 f"{room.name} took longer than {room.deadline:g} seconds; try again later"
             ) from None
+
+    def _note_failure(self, room: Room, call: Call, entry: AuditDraft, failure: BaseException) -> None:
+        """Write it down; a refusal of a stranger is only counted, and so are more of others than their address has
+        entries for (ruling 22).
+        """
+        if isinstance(failure, _REFUSALS) and call.principal.kind != "local":
+            share = self._budget is None or self._budget.take_entry(call.arrival.peer)
+            if not share or not room.knows(call):
+                self.count_refusal(room.name, failure.code)
+                return
+        self.note([entry])
 
     async def _undo(self, call: Call, entry: AuditDraft, undo: GiveBack) -> None:
         try:

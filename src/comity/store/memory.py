@@ -15,6 +15,8 @@ from comity.core.guard.audit import AuditDraft
 from comity.store.audit_trail import HEADS, AuditTrail
 from comity.store.group_commit import Outcome, Work
 from comity.store.operations import (
+    CHAIN_BYTES,
+    REPLIES,
     Acquire,
     Advance,
     Answer,
@@ -26,7 +28,11 @@ from comity.store.operations import (
     Document,
     DropReply,
     Fence,
+    ForgetReplies,
+    HeldItem,
+    Hold,
     KeepReply,
+    KeptReplies,
     Lease,
     LogRecord,
     Operation,
@@ -51,6 +57,9 @@ class MemoryDisk:
     def __init__(self) -> None:
         self.tips: dict[ChainKey, Tip] = {}
         self.replies: dict[tuple[ChainKey, int], StoredReply] = {}
+        self.holders: dict[ChainKey, str] = {}
+        self.holding: dict[tuple[str, str], int] = {}
+        self.held: dict[tuple[str, str], HeldItem] = {}
         self.values: dict[tuple[str, str], Versioned] = {}
         self.records: dict[tuple[str, int], bytes] = {}
         self.ends: dict[str, int] = {}
@@ -185,6 +194,18 @@ class MemoryStore:
     async def reply(self, chain: ChainKey, seq: int) -> StoredReply | None:
         return self._disk.replies.get((chain, seq))
 
+    async def kept(self, chain: ChainKey) -> KeptReplies:
+        replies = (held for (of, _), held in self._disk.replies.items() if of == chain)
+        return KeptReplies(sum(map(_size, replies)), self._disk.holders.get(chain, ""))
+
+    async def held(self, quota: str, holder: str | None = None) -> int:
+        return sum(
+            size for key, size in self._disk.holding.items() if key[0] == quota and holder in (None, key[1])
+        )
+
+    async def held_item(self, quota: str, item: str) -> HeldItem | None:
+        return self._disk.held.get((quota, item))
+
     async def get(self, space: str, key: str) -> Versioned | None:
         return _value(self._disk, space, key, self._clock.now())
 
@@ -258,12 +279,52 @@ def _advance(disk: MemoryDisk, journal: _Journal, op: Advance, _now: float) -> T
     current = disk.tips.get(op.chain, Tip())
     if current != op.expected:
         raise StoreConflict(op, current)
+    _begin_chain(disk, journal, op.chain, op.holder)
     journal.set(disk.tips, op.chain, op.to)
     return op.to
 
 
+def _begin_chain(disk: MemoryDisk, journal: _Journal, chain: ChainKey, holder: str) -> None:
+    if chain not in disk.holders:
+        journal.set(disk.holders, chain, holder)
+        _count(disk, journal, REPLIES, holder, CHAIN_BYTES)
+
+
+def _count(disk: MemoryDisk, journal: _Journal, quota: str, holder: str, size: int) -> None:
+    journal.set(disk.holding, (quota, holder), disk.holding.get((quota, holder), 0) + size)
+
+
+def _size(reply: StoredReply) -> int:
+    return len(reply.reply or b"")
+
+
 def _keep_reply(disk: MemoryDisk, journal: _Journal, op: KeepReply, _now: float) -> None:
-    journal.set(disk.replies, (op.chain, op.seq), StoredReply(op.seq, op.digest, op.reply, op.at))
+    _begin_chain(disk, journal, op.chain, "")
+    _forget_reply(disk, journal, (op.chain, op.seq))
+    kept = StoredReply(op.seq, op.digest, op.reply, op.at)
+    journal.set(disk.replies, (op.chain, op.seq), kept)
+    _count(disk, journal, REPLIES, disk.holders[op.chain], _size(kept))
+
+
+def _forget_reply(disk: MemoryDisk, journal: _Journal, key: tuple[ChainKey, int]) -> bool:
+    kept = disk.replies.get(key)
+    if kept is None:
+        return False
+    _count(disk, journal, REPLIES, disk.holders[key[0]], -_size(kept))
+    return journal.delete(disk.replies, key)
+
+
+def _forget_replies(disk: MemoryDisk, journal: _Journal, op: ForgetReplies, _now: float) -> None:
+    """All at once: there are few in a store in memory, and no places among them."""
+    for key in [key for key, kept in disk.replies.items() if kept.at < op.before]:
+        _forget_reply(disk, journal, key)
+
+
+def _hold(disk: MemoryDisk, journal: _Journal, op: Hold, _now: float) -> None:
+    before = disk.held.get((op.quota, op.item))
+    holder = before.holder if before else op.holder
+    journal.set(disk.held, (op.quota, op.item), HeldItem(holder, op.bytes))
+    _count(disk, journal, op.quota, holder, op.bytes - (before.bytes if before else 0))
 
 
 def _answer(disk: MemoryDisk, journal: _Journal, op: Answer, now: float) -> None:
@@ -272,7 +333,7 @@ def _answer(disk: MemoryDisk, journal: _Journal, op: Answer, now: float) -> None
 
 
 def _drop_reply(disk: MemoryDisk, journal: _Journal, op: DropReply, _now: float) -> bool:
-    return journal.delete(disk.replies, (op.chain, op.seq))
+    return _forget_reply(disk, journal, (op.chain, op.seq))
 
 
 def _prune_replies(disk: MemoryDisk, journal: _Journal, op: PruneReplies, _now: float) -> int:
@@ -283,7 +344,7 @@ def _prune_replies(disk: MemoryDisk, journal: _Journal, op: PruneReplies, _now: 
         if rank and (rank >= op.keep or disk.replies[op.chain, seq].at < op.before)
     ]
     for seq in old:
-        journal.delete(disk.replies, (op.chain, seq))
+        _forget_reply(disk, journal, (op.chain, seq))
     return len(old)
 
 
@@ -394,6 +455,8 @@ _APPLY: dict[type[Operation], Callable[[MemoryDisk, _Journal, Any, float], Any]]
     Answer: _answer,
     DropReply: _drop_reply,
     PruneReplies: _prune_replies,
+    ForgetReplies: _forget_replies,
+    Hold: _hold,
     Put: _put,
     Delete: _delete,
     Append: _append,

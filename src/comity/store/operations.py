@@ -13,6 +13,9 @@ from msgspec import Struct
 from comity.core.errors import ConflictError
 
 NO_HASH = bytes(32)
+REPLIES = "replies"
+"""The quota that stored replies count on, and each chain with `CHAIN_BYTES` for itself."""
+CHAIN_BYTES = 512
 
 
 class ChainKey(Struct, frozen=True):
@@ -37,6 +40,20 @@ class StoredReply(Struct, frozen=True):
     digest: bytes
     reply: bytes | None
     at: float
+
+
+class KeptReplies(Struct, frozen=True):
+    """What the stored replies of a chain add up to, and on whose account they are."""
+
+    bytes: int = 0
+    holder: str = ""
+
+
+class HeldItem(Struct, frozen=True):
+    """One thing that counts on a quota: on whose account, and with how many bytes."""
+
+    holder: str
+    bytes: int
 
 
 class Versioned(Struct, frozen=True):
@@ -72,11 +89,14 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 
 class Advance(Operation, frozen=True, kw_only=True):
-    """Move a chain from `expected` to `to`. Result: the new Tip. Conflict: the current Tip."""
+    """Move a chain from `expected` to `to`. Result: the new Tip. Conflict: the current Tip. The chain and its
+    replies count on the account of the `holder` that it began with.
+    """
 
     chain: ChainKey
     expected: Tip
     to: Tip
+    holder: str = ""
 
 
 class KeepReply(Operation, frozen=True, kw_only=True):
@@ -102,6 +122,27 @@ class PruneReplies(Operation, frozen=True, kw_only=True):
     chain: ChainKey
     keep: int
     before: float
+
+
+class ForgetReplies(Operation, frozen=True, kw_only=True):
+    """Forget answers from before `before`, of whatever chain, among the next `rows` that were kept `after` a
+    place. Result: the place to go on from, None when all were looked at.
+    """
+
+    before: float
+    after: int = 0
+    rows: int = 500
+
+
+class Hold(Operation, frozen=True, kw_only=True):
+    """Say with how many bytes a thing counts on a quota from now on. The `holder` on whose account it is stays
+    the one that it began with.
+    """
+
+    quota: str
+    item: str
+    holder: str
+    bytes: int
 
 
 class Answer(Operation, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from comity.core.guard.audit import AuditDraft
 from comity.store.operations import (
     ChainKey,
     Document,
+    HeldItem,
+    KeptReplies,
     Lease,
     LogRecord,
     Operation,
@@ -39,6 +41,14 @@ class Store(Protocol):
     async def tip(self, chain: ChainKey) -> Tip: ...
 
     async def reply(self, chain: ChainKey, seq: int) -> StoredReply | None: ...
+
+    async def kept(self, chain: ChainKey) -> KeptReplies: ...
+
+    async def held(self, quota: str, holder: str | None = None) -> int:
+        """How many bytes count on a quota: those of one holder, or of all."""
+        ...
+
+    async def held_item(self, quota: str, item: str) -> HeldItem | None: ...
 
     async def get(self, space: str, key: str) -> Versioned | None: ...
 

@@ -53,15 +53,15 @@ def publication(key: SigningKey, text: str = "echo what is said", *, seq: int = 
 class Directory:
     """The rooms of a directory over one store, reached as a door reaches them."""
 
-    def __init__(self, store: Store, clock) -> None:
+    def __init__(self, store: Store, clock, quota=None) -> None:
         self.store = store
         self.clock = clock
         self.walk = Walk(store, clock, budget=None)
-        self.room = PublishRoom(store)
+        self.room = PublishRoom(store, quota)
         self.reads = DirectoryReads(store, clock)
 
-    async def publish(self, body):
-        arrival = Arrival(door="test", peer=PEER, body=read_publication(body))
+    async def publish(self, body, peer=PEER):
+        arrival = Arrival(door="test", peer=peer, body=read_publication(body))
         return await self.walk.take(self.room, arrival)
 
     async def ask(self, name: str, subject=None, reader: SigningKey | None = None, **query):

@@ -19,7 +19,8 @@ visibility only); because a number is used once, they cannot be changed by sendi
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import msgspec
@@ -42,9 +43,10 @@ from comity.core.errors import InvalidError, MalformedError
 from comity.core.identity.keys import VacantId
 from comity.core.wire.canonical import ascii_form
 from comity.pipeline.directory.events import append_event, last_event_hash, log_of
-from comity.pipeline.directory.records import CardRecord, keep_record, read_record
+from comity.pipeline.directory.records import CardRecord, keep_record, read_record, size_of
 from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal, Sealed
-from comity.store.operations import Put, StoreConflict
+from comity.pipeline.storage import CARDS, Quota
+from comity.store.operations import Hold, Put, StoreConflict
 from comity.store.protocol import Store
 
 CARD_LIMIT = 65_536
@@ -93,6 +95,16 @@ class SignedPublication(Struct, frozen=True, kw_only=True):
         members = msgspec.to_builtins(self.asked)
         del members["event_signature_hex"]  # two signatures of one event say the same
         return digest(ascii_form(members))
+
+
+class _Reserved:
+    """What a publication has set aside while it is on its way."""
+
+    __slots__ = ("bytes", "holder")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.holder = ""
 
 
 class _Kept(Struct, frozen=True):
@@ -149,8 +161,10 @@ class PublishRoom(PlainRoom):
     name = "directory_publish"
     deadline = 10.0
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, quota: Quota | None = None) -> None:
+        """Without a `quota` anybody may store as much as the disk holds."""
         self._store = store
+        self._quota = quota
 
     def identify(self, arrival: Arrival) -> Principal:
         publication: SignedPublication = arrival.body
@@ -162,7 +176,18 @@ class PublishRoom(PlainRoom):
             )
         if not publication.card.verify():
             raise EnvelopeFormatError(f"the card of {owner.short()} does not verify; sign it again")
-        return Principal("vacant", owner.hex())
+        return Principal("vacant", owner.hex(), _Reserved())
+
+    @asynccontextmanager
+    async def turn(self, call: Call) -> AsyncIterator[None]:
+        reserved: _Reserved = call.principal.evidence
+        stored = False
+        try:
+            yield
+            stored = True
+        finally:
+            if self._quota is not None and reserved.bytes:
+                self._quota.settle(reserved.holder, reserved.bytes, stored=stored)
 
     async def admit(self, call: Call) -> Admission:
         return Admission(checks=("schema", "signature"), answered=await self._first_answer(call.arrival.body))
@@ -172,7 +197,8 @@ class PublishRoom(PlainRoom):
         event = publication.event
         last = await self._store.end(log_of(event.actor))
         check_actor_sequence(last, event)
-        record = republished(await read_record(self._store, event.actor), publication, call.at)
+        before = await read_record(self._store, event.actor)
+        record = republished(before, publication, call.at)
         reply = {
             "vacant_id": record.vacant_id,
             "visibility": str(record.shown),
@@ -180,14 +206,18 @@ class PublishRoom(PlainRoom):
             "capability_card_hash_hex": record.card_hash,
         }
         kept = msgspec.json.encode(_Kept(publication.digest(), reply))
+        appended = append_event(
+            event, publication.payload, await last_event_hash(self._store, event.actor, last)
+        )
+        key = Put(space=_KEYS, key=_key(event), value=kept, expect=0)
+        grown = len(appended.data) + len(key.key) + len(kept) + size_of(record)
         return Sealed(
             reply=reply,
             operations=(
-                append_event(
-                    event, publication.payload, await last_event_hash(self._store, event.actor, last)
-                ),
-                Put(space=_KEYS, key=_key(event), value=kept, expect=0),
+                appended,
+                key,
                 *keep_record(record),
+                await self._hold(call, grown, 0 if before is None else size_of(before)),
             ),
             audit={"content_hash": f"blake2b:{record.card_hash}"},
         )
@@ -203,6 +233,23 @@ class PublishRoom(PlainRoom):
             return answered
         check_actor_sequence(await self._store.end(log_of(publication.event.actor)), publication.event)
         raise conflict
+
+    async def _hold(self, call: Call, grown: int, given_up: int) -> Hold:
+        """The card, and every event and key there ever was of its owner, count on the account of the address that
+        published first.
+        """
+        owner, reserved = call.principal.id, call.principal.evidence
+        held = await self._store.held_item(CARDS, owner)
+        size = max(0, grown - given_up + (held.bytes if held else 0))
+        holder = held.holder if held else ""
+        if self._quota is not None:
+            if held is None and not call.arrival.owner:
+                holder = self._quota.holder_of(call.arrival.peer)
+            more = size - (held.bytes if held else 0)
+            if more > 0:
+                await self._quota.reserve(holder, more, known=held is not None)
+                reserved.holder, reserved.bytes = holder, more
+        return Hold(quota=CARDS, item=owner, holder=holder, bytes=size)
 
     async def _first_answer(self, publication: SignedPublication) -> Sealed | None:
         """What was answered to this very request, if it came before."""

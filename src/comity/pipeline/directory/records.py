@@ -26,6 +26,8 @@ FOUND = "directory.found"
 KEPT = "directory.kept"
 """The cards that are only read by id, or only by their own people."""
 
+_ROWS = 1024  # of the tables and indexes around it
+
 _SPACELESS = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")
 
 
@@ -72,17 +74,25 @@ def keep_record(record: CardRecord) -> tuple[Operation, ...]:
         keys.append(("family", record.base_model_family))
     if record.parent_id is not None:
         keys.append(("parent", record.parent_id))
-    text = "\n".join((record.capability_card().capability_text, *record.declared_capabilities))
     return (
         PutDocument(
             collection=FOUND if public else KEPT,
             id=record.vacant_id,
             body=msgspec.json.encode(record),
-            text=searchable(text),
+            text=searchable(_text(record)),
             keys=tuple(keys),
         ),
         DeleteDocument(collection=KEPT if public else FOUND, id=record.vacant_id),
     )
+
+
+def size_of(record: CardRecord) -> int:
+    """How many bytes it takes: the record, and what is searched, which is indexed as well."""
+    return len(msgspec.json.encode(record)) + 2 * len(_text(record).encode()) + _ROWS
+
+
+def _text(record: CardRecord) -> str:
+    return "\n".join((record.capability_card().capability_text, *record.declared_capabilities))
 
 
 def searchable(text: str) -> str:

@@ -34,7 +34,10 @@ class Standing:
 
 
 class Lane:
-    """`calls` and `replies` are the pair's two chains in the store."""
+    """`calls` and `replies` are the pair's two chains in the store; `kept` is how many bytes of replies are stored
+    at most, on the account of `holder`, and `reserved` how many the call whose turn it is has set aside. Nobody looks at the store again
+    before `full_until` when the pair had no room.
+    """
 
     def __init__(self, pair: PairKey) -> None:
         self.pair = pair
@@ -42,6 +45,10 @@ class Lane:
         self.replies = chain_of(PairKey(pair.to_vid, pair.from_vid))
         self.standing: Standing | None = None
         self.next: Standing | None = None
+        self.kept = 0
+        self.holder = ""
+        self.reserved = 0
+        self.full_until = 0.0
         self.waiting = 0
         self._busy = False
         self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -95,11 +102,17 @@ class Lane:
 
 
 Load = Callable[[Lane], Awaitable[Standing]]
+Settle = Callable[[Lane, bool], None]
 
 
 class Lanes:
-    def __init__(self, load: Load, *, sole_writer: bool) -> None:
-        """`load` reads where a pair stands. `sole_writer`: no other process moves it, so it is read once."""
+    def __init__(
+        self, load: Load, *, sole_writer: bool, settle: Settle = lambda _lane, _stored: None
+    ) -> None:
+        """`load` reads where a pair stands. `sole_writer`: no other process moves it, so it is read once.
+        `settle` is told at the end of each turn that set bytes aside whether its reply was stored.
+        """
+        self.settle = settle
         self._load = load
         self._sole_writer = sole_writer
         self._lanes: OrderedDict[PairKey, Lane] = OrderedDict()
@@ -177,6 +190,8 @@ class Turn:
 
     async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:
         lane = self.lane
+        if lane.reserved:
+            self._lanes.settle(lane, failed is None)
         if failed is not None:
             lane.standing = lane.next = None  # what the store holds is read again
         elif lane.next is not None:

@@ -27,6 +27,7 @@ from comity.core.envelope.errors import (
 from comity.core.envelope.message import A2AMessage
 from comity.core.envelope.replies import reply_key
 from comity.core.envelope.statement import TipStatement
+from comity.core.errors import StorageFullError
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
 from comity.pipeline.budget import Budget
@@ -39,7 +40,8 @@ from comity.pipeline.envelopes.refusals import (
     VacantGoneError,
 )
 from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal, Sealed
-from comity.store.operations import Advance, Answer, StoreConflict
+from comity.pipeline.storage import Quota
+from comity.store.operations import CHAIN_BYTES, Advance, Answer, PruneReplies, StoreConflict
 from comity.store.protocol import Store
 from comity.store.replay import state_of, tip_of
 
@@ -51,6 +53,9 @@ StateProvider = Callable[[], str]
 DEADLINE_SECONDS = 60.0
 KEPT_REPLIES = 64
 KEPT_SECONDS = 24 * 3600.0
+PAIR_BYTES = 16_777_216
+
+_ASK_AGAIN = 1.0
 
 _ADMITTED = Admission(checks=("signature", "chain"))
 
@@ -88,11 +93,14 @@ class EnvelopeRoom(PlainRoom):
         deadline: float = DEADLINE_SECONDS,
         freshness: float | None = None,
         budget: Budget | None = None,
+        quota: Quota | None = None,
+        pair_bytes: int = PAIR_BYTES,
         sole_writer: bool = False,
     ) -> None:
         """`freshness` is how many seconds a timestamp may be off, None for any number.
         `budget` limits the new pairs of an address. `sole_writer` says that no other
-        process serves from this store.
+        process serves from this store. With a `quota`, what is stored is limited: `pair_bytes` for each pair, and
+        what the quota says in all.
         """
         self.deadline = deadline
         self._key = key
@@ -103,7 +111,9 @@ class EnvelopeRoom(PlainRoom):
         self._clock = clock
         self._freshness = freshness
         self._budget = budget
-        self._lanes = Lanes(self._load, sole_writer=sole_writer)
+        self._quota = quota
+        self._pair_bytes = pair_bytes
+        self._lanes = Lanes(self._load, sole_writer=sole_writer, settle=self._settle)
 
     def identify(self, arrival: Arrival) -> Principal:
         envelope = self._read(arrival.body)
@@ -150,7 +160,13 @@ class EnvelopeRoom(PlainRoom):
         arrival = call.arrival
         if accepted.last_sequence_no == 0 and self._budget is not None and not arrival.owner:
             self._budget.spend_new_pair(arrival.peer)
+        if self._quota is not None:
+            await self._make_room(call, self._quota, arrival.size)
         return _ADMITTED
+
+    def knows(self, call: Call) -> bool:
+        standing = call.principal.evidence.lane.standing
+        return standing is not None and standing.accepted.last_sequence_no > 0
 
     async def handle(self, call: Call) -> A2AMessage:
         try:
@@ -182,6 +198,8 @@ class EnvelopeRoom(PlainRoom):
             dialect=request.dialect,
         )
         message = strict_json.dumps(to_a2a_message(reply))
+        if self._quota is not None:
+            await self._make_room(call, self._quota, len(message))
         lane.next = Standing(visit.accepted, check_chain(standing.replied, reply))
         return Sealed(
             reply=message,
@@ -203,15 +221,67 @@ class EnvelopeRoom(PlainRoom):
             return await self._answer_again(visit, refusal)
         raise conflict
 
+    async def _make_room(self, call: Call, quota: Quota, size: int) -> None:
+        """Set aside what the reply needs: before the work, when nothing is known but the size of the request, and
+        after it. A call that does not fit is refused, for no reply that was promised may go (ruling 10).
+        """
+        visit: _Visit = call.principal.evidence
+        lane, known = visit.lane, visit.standing.accepted.last_sequence_no > 0
+        if lane.kept + size > self._pair_bytes:
+            await self._make_room_in_pair(visit, size)
+        if not known:
+            size += 2 * CHAIN_BYTES
+            if not call.arrival.owner:
+                lane.holder = quota.holder_of(call.arrival.peer)
+        more = size - lane.reserved
+        if more > 0:
+            if not quota.reserve_at_once(lane.holder, more, known=known):
+                await quota.reserve(lane.holder, more, known=known)
+        else:
+            quota.settle(lane.holder, -more, stored=False)
+        lane.reserved = size
+
+    async def _make_room_in_pair(self, visit: _Visit, size: int) -> None:
+        """Look what the pair has stored in truth: of more than 64 replies, one goes for each that comes."""
+        lane, now = visit.lane, self._clock.monotonic()
+        if now < lane.full_until:
+            raise self._pair_is_full()
+        before = self._clock.now() - KEPT_SECONDS
+        await self._store.commit(PruneReplies(chain=lane.calls, keep=KEPT_REPLIES, before=before))
+        lane.kept = (await self._store.kept(lane.calls)).bytes
+        oldest = await self._store.reply(lane.calls, visit.envelope.sequence_no - KEPT_REPLIES)
+        going = 0 if oldest is None else len(oldest.reply or b"")
+        if lane.kept - going + size > self._pair_bytes:
+            lane.full_until = now + _ASK_AGAIN
+            raise self._pair_is_full()
+
+    def _pair_is_full(self) -> StorageFullError:
+        return StorageFullError(
+            f"the replies stored for this pair would exceed {self._pair_bytes:,} bytes; the last {KEPT_REPLIES} are "
+            "kept for a day, so try again later or ask for shorter ones"
+        )
+
+    def _settle(self, lane: Lane, stored: bool) -> None:
+        if self._quota is not None:
+            self._quota.settle(lane.holder, lane.reserved, stored=stored)
+        lane.kept += lane.reserved if stored else 0
+        lane.reserved = 0
+
     def _stored(self, visit: _Visit, message: bytes, following: Standing) -> Answer:
         lane, standing, now = visit.lane, visit.standing, self._clock.now()
         number = visit.envelope.sequence_no
         return Answer(
             calls=Advance(
-                chain=lane.calls, expected=tip_of(standing.accepted), to=tip_of(following.accepted)
+                chain=lane.calls,
+                expected=tip_of(standing.accepted),
+                to=tip_of(following.accepted),
+                holder=lane.holder,
             ),
             replies=Advance(
-                chain=lane.replies, expected=tip_of(standing.replied), to=tip_of(following.replied)
+                chain=lane.replies,
+                expected=tip_of(standing.replied),
+                to=tip_of(following.replied),
+                holder=lane.holder,
             ),
             reply=message,
             at=now,
@@ -234,6 +304,9 @@ class EnvelopeRoom(PlainRoom):
 
     async def _load(self, lane: Lane) -> Standing:
         accepted, replied = await asyncio.gather(self._store.tip(lane.calls), self._store.tip(lane.replies))
+        if self._quota is not None and accepted.seq:
+            kept = await self._store.kept(lane.calls)
+            lane.kept, lane.holder = kept.bytes, kept.holder
         return Standing(state_of(accepted), state_of(replied))
 
     def _now(self) -> datetime:

@@ -19,6 +19,8 @@ from comity.core.guard.audit import AuditDraft
 from comity.store.operations import (
     ChainKey,
     Document,
+    HeldItem,
+    KeptReplies,
     Lease,
     LogRecord,
     Operation,
@@ -105,6 +107,15 @@ class SqliteReader:
 
     async def reply(self, chain: ChainKey, seq: int) -> StoredReply | None:
         return await self._ask(reads.reply, chain, seq)
+
+    async def kept(self, chain: ChainKey) -> KeptReplies:
+        return await self._ask(reads.kept, chain)
+
+    async def held(self, quota: str, holder: str | None = None) -> int:
+        return await self._ask(reads.held, quota, holder)
+
+    async def held_item(self, quota: str, item: str) -> HeldItem | None:
+        return await self._ask(reads.held_item, quota, item)
 
     async def get(self, space: str, key: str) -> Versioned | None:
         return await self._ask(reads.value, space, key, self._clock.now())

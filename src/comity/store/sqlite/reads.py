@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 import apsw
 
-from comity.store.operations import ChainKey, Document, Lease, LogRecord, StoredReply, Tip, Versioned
+from comity.store.operations import (
+    ChainKey,
+    Document,
+    HeldItem,
+    KeptReplies,
+    Lease,
+    LogRecord,
+    StoredReply,
+    Tip,
+    Versioned,
+)
 
 _LAST = "\U0010ffff"
 
@@ -24,6 +34,29 @@ def reply(connection: apsw.Connection, chain: ChainKey, seq: int) -> StoredReply
         (chain.book, chain.sender, chain.receiver, seq),
     ).get
     return StoredReply(*row) if row else None
+
+
+def kept(connection: apsw.Connection, chain: ChainKey) -> KeptReplies:
+    row = connection.execute(
+        "SELECT (SELECT ifnull(sum(length(reply)), 0) FROM reply WHERE chain = chain.id), holder FROM chain "
+        "WHERE book = ? AND sender = ? AND receiver = ?",
+        (chain.book, chain.sender, chain.receiver),
+    ).get
+    return KeptReplies(*row) if row else KeptReplies()
+
+
+def held(connection: apsw.Connection, quota: str, holder: str | None) -> int:
+    return int(
+        connection.execute(
+            "SELECT ifnull(sum(bytes), 0) FROM holding WHERE quota = ?1 AND holder = ifnull(?2, holder)",
+            (quota, holder),
+        ).get
+    )
+
+
+def held_item(connection: apsw.Connection, quota: str, item: str) -> HeldItem | None:
+    row = connection.execute("SELECT holder, bytes FROM held WHERE quota = ? AND item = ?", (quota, item)).get
+    return HeldItem(*row) if row else None
 
 
 def value(connection: apsw.Connection, space: str, key: str, now: float) -> Versioned | None:

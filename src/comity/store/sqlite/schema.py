@@ -96,6 +96,55 @@ STEPS = (
     DROP TABLE record;
     ALTER TABLE appended RENAME TO record;
     """,
+    # What others make us store, added up by whom: replies and the chains they are of, and things that say their
+    # size themselves. The sums change with the rows, in the same transaction, whoever changes them.
+    """
+    ALTER TABLE chain ADD COLUMN holder TEXT NOT NULL DEFAULT '';
+    CREATE TABLE holding (
+        quota TEXT NOT NULL,
+        holder TEXT NOT NULL,
+        bytes INTEGER NOT NULL,
+        PRIMARY KEY (quota, holder)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE held (
+        quota TEXT NOT NULL,
+        item TEXT NOT NULL,
+        holder TEXT NOT NULL,
+        bytes INTEGER NOT NULL,
+        PRIMARY KEY (quota, item)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO holding SELECT 'replies', '',
+        512 * (SELECT count(*) FROM chain) + ifnull((SELECT sum(length(reply)) FROM reply), 0);
+    CREATE TRIGGER chain_begun AFTER INSERT ON chain BEGIN
+        INSERT INTO holding VALUES ('replies', NEW.holder, 512)
+            ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+    END;
+    CREATE TRIGGER reply_kept AFTER INSERT ON reply WHEN NEW.reply IS NOT NULL BEGIN
+        UPDATE holding SET bytes = bytes + length(NEW.reply)
+            WHERE quota = 'replies' AND holder = (SELECT holder FROM chain WHERE id = NEW.chain);
+    END;
+    CREATE TRIGGER reply_changed AFTER UPDATE OF reply ON reply
+    WHEN ifnull(length(NEW.reply), 0) <> ifnull(length(OLD.reply), 0) BEGIN
+        UPDATE holding SET bytes = bytes + ifnull(length(NEW.reply), 0) - ifnull(length(OLD.reply), 0)
+            WHERE quota = 'replies' AND holder = (SELECT holder FROM chain WHERE id = NEW.chain);
+    END;
+    CREATE TRIGGER reply_forgotten AFTER DELETE ON reply WHEN OLD.reply IS NOT NULL BEGIN
+        UPDATE holding SET bytes = bytes - length(OLD.reply)
+            WHERE quota = 'replies' AND holder = (SELECT holder FROM chain WHERE id = OLD.chain);
+    END;
+    CREATE TRIGGER held_first AFTER INSERT ON held BEGIN
+        INSERT INTO holding VALUES (NEW.quota, NEW.holder, NEW.bytes)
+            ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+    END;
+    CREATE TRIGGER held_again AFTER UPDATE OF bytes ON held BEGIN
+        UPDATE holding SET bytes = bytes + NEW.bytes - OLD.bytes
+            WHERE quota = NEW.quota AND holder = NEW.holder;
+    END;
+    INSERT INTO held SELECT 'cards', id, '', length(body) + ifnull((
+            SELECT sum(length(data)) FROM record JOIN log ON log.id = record.log
+            WHERE log.name = 'directory.events/' || document.id), 0)
+        FROM document WHERE collection IN ('directory.found', 'directory.kept');
+    """,
 )
 
 

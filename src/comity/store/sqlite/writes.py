@@ -17,6 +17,8 @@ from comity.store.operations import (
     DeleteDocument,
     DropReply,
     Fence,
+    ForgetReplies,
+    Hold,
     KeepReply,
     Lease,
     Operation,
@@ -83,6 +85,8 @@ _NO_AUDIT = (None,) * 6
 
 def prepare(connection: apsw.Connection) -> None:
     """What a connection needs before it writes; it is gone with the connection."""
+    # what REPLACE deletes has to be seen by the triggers that add up what is held
+    connection.pragma("recursive_triggers", True)
     connection.execute(_ANSWER)
 
 
@@ -161,8 +165,8 @@ def _advance(connection: apsw.Connection, op: Advance, _now: float) -> Tip:
         if current != op.expected:
             raise StoreConflict(op, current)
         connection.execute(
-            "INSERT INTO chain (book, sender, receiver, seq, hash) VALUES (?, ?, ?, ?, ?)",
-            (chain.book, chain.sender, chain.receiver, op.to.seq, op.to.hash),
+            "INSERT INTO chain (book, sender, receiver, seq, hash, holder) VALUES (?, ?, ?, ?, ?, ?)",
+            (chain.book, chain.sender, chain.receiver, op.to.seq, op.to.hash, op.holder),
         )
     return op.to
 
@@ -261,6 +265,26 @@ def _prune_replies(connection: apsw.Connection, op: PruneReplies, _now: float) -
         (number, op.keep, op.before),
     )
     return connection.changes()
+
+
+def _forget_replies(connection: apsw.Connection, op: ForgetReplies, _now: float) -> int | None:
+    last = connection.execute(
+        "SELECT max(number) FROM (SELECT number FROM reply WHERE number > ? ORDER BY number LIMIT ?)",
+        (op.after, op.rows),
+    ).get
+    if last is None:
+        return None
+    connection.execute(
+        "DELETE FROM reply WHERE number > ? AND number <= ? AND at < ?", (op.after, last, op.before)
+    )
+    return int(last)
+
+
+def _hold(connection: apsw.Connection, op: Hold, _now: float) -> None:
+    connection.execute(
+        "INSERT INTO held VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
+        (op.quota, op.item, op.holder, op.bytes),
+    )
 
 
 def _next_version(connection: apsw.Connection) -> int:
@@ -394,6 +418,8 @@ _APPLY: dict[type[Operation], Callable[[apsw.Connection, Any, float], Any]] = {
     Answer: _answer,
     DropReply: _drop_reply,
     PruneReplies: _prune_replies,
+    ForgetReplies: _forget_replies,
+    Hold: _hold,
     Put: _put,
     Delete: _delete,
     Append: _append,
