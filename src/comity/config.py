@@ -135,6 +135,17 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
         return self.capability or f"answers with {self.behaviour}"
 
 
+class ActionSettings(Struct, frozen=True, kw_only=True):
+    """How many characters an input may have, from the user of this node and from anybody else; how many seconds the
+    work for anybody else may take; how many calls of one caller may wait.
+    """
+
+    own_characters: int = 4_194_304
+    characters: int = 65_536
+    seconds: float = 20
+    queued: int = 32
+
+
 class DirectorySettings(Struct, frozen=True, kw_only=True):
     """`serve`: others may publish and look up cards here. `url`: where this node publishes and looks."""
 
@@ -199,6 +210,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     audit: AuditSettings = AuditSettings()
     rate: RateSettings = RateSettings()
     agent: AgentSettings = AgentSettings()
+    actions: ActionSettings = ActionSettings()
     directory: DirectorySettings = DirectorySettings()
     dispatch: DispatchSettings = DispatchSettings()
     vault: VaultSettings = VaultSettings()
@@ -398,6 +410,10 @@ _KINDS: dict[str, Kind] = {
     "agent.endpoint": text("an address such as https://agent.example/a2a/message/send", r"|https?://[^\s@]+"),
     "agent.deadline_seconds": number(0.001, 86_400),
     "agent.freshness_seconds": number(0, 86_400 * 365),
+    "actions.own_characters": whole(1, 1_073_741_824),
+    "actions.characters": whole(1, 1_073_741_824),
+    "actions.seconds": number(0.001, 3600),
+    "actions.queued": whole(1, 1_000_000),
     "directory.serve": yes_no(),
     "directory.url": text("an address such as https://directory.example", r"|https?://[^\s@]+"),
     "dispatch.allowed_hosts": list_of(

@@ -47,7 +47,7 @@ from comity.node_mcp_doors import mcp_endpoint, open_socket, resource_server
 from comity.node_vcp import vcp_side
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import announced_plugins
-from comity.pipeline.actions.runner import Runner
+from comity.pipeline.actions.runner import ActionLimits, Allowance, Runner
 from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.envelopes.room import KEPT_SECONDS, EnvelopeRoom
 from comity.pipeline.housekeeping import keep_house
@@ -210,7 +210,7 @@ class Node:
         self._opened.push_async_callback(_end, housekeeping)
         plugins = await asyncio.to_thread(announced_plugins, self.notices.append)
         pages = Pages(allow=self.settings.dispatch.allowed_hosts)
-        self.actions = Runner(Library("enhanced", plugins), pages)
+        self.actions = Runner(Library("enhanced", plugins), pages, limits=self._action_limits())
         self._opened.push_async_callback(self.actions.aclose)
         self._opened.push_async_callback(self._dismiss_agent)  # after the doors: they may still need it
 
@@ -351,6 +351,7 @@ class Node:
             system_prompt=agent.system_prompt,
             key_variable=agent.key_variable,
             timeout=agent.deadline_seconds,
+            limits=self._action_limits(),
         )
         return EnvelopeRoom(
             key=self._key,
@@ -364,6 +365,14 @@ class Node:
             quota=self.replies,
             pair_bytes=self.settings.storage.pair_bytes,
             sole_writer=True,  # the folder is claimed by this process
+        )
+
+    def _action_limits(self) -> ActionLimits:
+        set_ = self.settings.actions
+        return ActionLimits(
+            own=Allowance(characters=set_.own_characters),
+            others=Allowance(characters=set_.characters, seconds=set_.seconds),
+            queued=set_.queued,
         )
 
     async def _dismiss_agent(self) -> None:

@@ -8,7 +8,7 @@ from comity.agents.actions import ActionsAgent, load_actions
 from comity.agents.load import load_behaviour
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import load_plugins
-from comity.pipeline.actions.runner import Runner
+from comity.pipeline.actions.runner import ActionLimits, Allowance, Runner
 from tests.agents.envelopes import request, said
 
 
@@ -54,4 +54,19 @@ async def test_what_cannot_be_called_is_refused_in_the_reply(agent, text, error)
 async def test_it_is_loaded_by_its_name():
     agent = load_behaviour("actions")
     assert isinstance(agent, type(load_actions()))
+    await agent.aclose()
+
+
+async def test_a_text_that_no_stranger_may_send_is_refused_before_it_is_read(agent):
+    for texts in (("x" * 65_537,), ("[" * 40_000, "[" * 40_000)):
+        reply = await answer(agent, *texts)
+        assert reply["ok"] is False
+        assert "longer than the 65,536 characters" in reply["error"]
+
+
+async def test_its_limits_are_those_of_the_node():
+    limits = ActionLimits(others=Allowance(characters=10))
+    agent = load_behaviour("actions", limits=limits)
+    reply = await answer(agent, "x" * 11)
+    assert "longer than the 10 characters" in reply["error"]
     await agent.aclose()

@@ -10,6 +10,7 @@ from typing import Any
 
 from comity.agents.behaviour import saying
 from comity.clients.pages import Pages
+from comity.core.actions.action import ActionError
 from comity.core.actions.envelope import INVALID_PAYLOAD, MALFORMED, invoke_issues, refusal
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage
@@ -17,7 +18,7 @@ from comity.core.errors import ComityError, MalformedError
 from comity.core.wire import strict_json
 from comity.doors.dialects import sentence_for_strangers
 from comity.pipeline.actions.library import Library
-from comity.pipeline.actions.runner import Runner
+from comity.pipeline.actions.runner import ActionLimits, Caller, Runner
 
 
 class ActionsAgent:
@@ -31,20 +32,25 @@ class ActionsAgent:
         await self._runner.aclose()
 
     async def _reply(self, envelope: VacantEnvelope) -> dict[str, Any]:
+        caller = Caller(envelope.from_vacant_id.hex(), own=False)
+        try:  # before any of it is read
+            self._runner.check_length(sum(len(part.text) for part in envelope.payload.parts), caller)
+        except ActionError as refused:
+            return refusal(refused.message)
         asked = next(_objects(envelope), None)
         if asked is None:
             return refusal(MALFORMED)
         if issues := invoke_issues(asked):
             return refusal(INVALID_PAYLOAD, issues)
         try:
-            return {"ok": True, "data": await self._runner.call(asked["action"], asked["input"])}
+            return {"ok": True, "data": await self._runner.call(asked["action"], asked["input"], caller)}
         except ComityError as refused:
             return refusal(sentence_for_strangers(refused))
 
 
-def load_actions() -> ActionsAgent:
+def load_actions(limits: ActionLimits | None = None) -> ActionsAgent:
     """The actions that come with Comity. Strangers call them, so no private page is fetched."""
-    return ActionsAgent(Runner(Library("enhanced"), Pages()))
+    return ActionsAgent(Runner(Library("enhanced"), Pages(), limits=limits))
 
 
 def _objects(envelope: VacantEnvelope) -> Iterator[dict[str, Any]]:

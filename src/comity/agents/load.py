@@ -6,10 +6,14 @@ with the first call.
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from comity.agents.behaviour import Behaviour
 from comity.clients.guarded_http import TIMEOUT
 from comity.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from comity.pipeline.actions.runner import ActionLimits
 
 
 def load_behaviour(
@@ -19,9 +23,10 @@ def load_behaviour(
     key_variable: str = "OPENAI_API_KEY",
     timeout: float = TIMEOUT,
     environ: Mapping[str, str] | None = None,
+    limits: "ActionLimits | None" = None,
 ) -> Behaviour:
     """`system_prompt` and `key_variable`, the name of the environment variable that holds the key, are
-    for models. Hand the behaviour to `close_behaviour` when it is not needed any more.
+    for models; `limits` are for the actions. Hand the behaviour to `close_behaviour` when it is not needed any more.
     """
     kind, separator, _ = spec.partition(":")
     if spec == "echo":
@@ -31,7 +36,7 @@ def load_behaviour(
     if spec == "actions":
         from comity.agents.actions import load_actions
 
-        return load_actions()
+        return load_actions(limits)
     if kind == "mcp":
         from comity.agents.mcp_tool import load_mcp_tool
 

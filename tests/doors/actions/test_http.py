@@ -116,6 +116,6 @@ async def test_a_node_offers_what_installed_packages_announce_and_tells_what_it_
     async with running_node() as node, httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as client:
         answer = await client.post("/v1/actions/greet", json={"name": "Ada"})
         assert answer.json()["output"]["greeting"] == "Hello, Ada"
-        assert len((await client.get("/v1/actions")).json()["actions"]) == 12
+        assert len((await client.get("/v1/actions")).json()["actions"]) == 13
         (notice,) = node.notices
         assert "no.such.module" in notice

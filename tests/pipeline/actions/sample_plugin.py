@@ -14,6 +14,10 @@ def _greet(given, mode):
     return _outcome({"greeting": f"Hello, {given['name']}", "mode": mode})
 
 
+def _tell_where(given, mode):
+    return _outcome({"pid": os.getpid()})
+
+
 def _read_titles(given, mode):
     return Fetch(tuple(given["urls"]), lambda pages: _outcome({"lengths": [len(p.html) for p in pages]}))
 
@@ -62,6 +66,9 @@ _TEXT = {"type": "string"}
 
 ACTIONS = (
     Action(name="greet", contracts={"enhanced": _contract(name=_TEXT)}, prepare=lambda _files: _greet),
+    Action(
+        name="tell_where", contracts={"enhanced": _contract(text=_TEXT)}, prepare=lambda _files: _tell_where
+    ),
     Action(
         name="read_titles",
         contracts={"enhanced": _contract(urls={"type": "array", "items": _TEXT})},

@@ -32,7 +32,12 @@ def module(tmp_path, monkeypatch, request):
 
 
 def test_a_module_offers_one_action_or_several():
-    assert [plugin.action.name for plugin in load_plugins([SAMPLE])] == ["greet", "read_titles", "work_hard"]
+    assert [plugin.action.name for plugin in load_plugins([SAMPLE])] == [
+        "greet",
+        "tell_where",
+        "read_titles",
+        "work_hard",
+    ]
     assert [plugin.action.name for plugin in load_plugins([f"{SAMPLE}:ACTION"])] == ["greet"]
 
 
@@ -95,6 +100,7 @@ def test_installed_packages_announce_theirs_and_bad_ones_are_left_out_and_told(m
     told = []
     assert [plugin.action.name for plugin in announced_plugins(told.append)] == [
         "greet",
+        "tell_where",
         "read_titles",
         "work_hard",
     ]

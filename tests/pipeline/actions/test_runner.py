@@ -5,10 +5,10 @@ import pytest
 
 from comity.core.actions.action import Page
 from comity.core.actions.calls import Work
-from comity.core.errors import ActionError, ComityError, DeadlineError, NotFoundError
+from comity.core.errors import ActionError, ComityError, DeadlineError, NotFoundError, OverloadedError
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import load_plugins
-from comity.pipeline.actions.runner import Runner
+from comity.pipeline.actions.runner import SHORT, ActionLimits, Allowance, Caller, Runner
 
 SAMPLE = "tests.pipeline.actions.sample_plugin"
 
@@ -92,7 +92,8 @@ async def test_work_beyond_its_memory_is_refused(runner):
 
 
 async def test_work_beyond_its_time_is_ended(fetcher):
-    runner = Runner(Library("enhanced", load_plugins([SAMPLE])), fetcher, deadline=1.5)
+    limits = ActionLimits(own=Allowance(characters=1000, seconds=1.5))
+    runner = Runner(Library("enhanced", load_plugins([SAMPLE])), fetcher, limits=limits)
     _, work = runner.library.calls.begin("work_hard", {"do": "hang"})
     assert isinstance(work, Work)
     async with asyncio.timeout(15):
@@ -101,3 +102,55 @@ async def test_work_beyond_its_time_is_ended(fetcher):
     assert "work_hard took longer than 1.5 seconds" in settled.message
     await runner.aclose()
     assert fetcher.closed
+
+
+async def test_a_short_text_is_worked_on_here_and_a_long_one_by_a_worker(runner):
+    here = await runner.call("tell_where", {"text": "x"})
+    assert here["output"] == {"pid": os.getpid()}
+    elsewhere = await runner.call("tell_where", {"text": "x" * SHORT})
+    assert elsewhere["output"]["pid"] != os.getpid()
+    with pytest.raises(ActionError, match="Required field 'text' is missing or empty"):
+        await runner.call("tell_where", {"more": "x" * SHORT})
+
+
+@pytest.mark.parametrize(
+    ("own", "limit", "whose"), [(True, 500, "the user of this node"), (False, 100, "a caller who is not")]
+)
+async def test_a_text_beyond_the_limit_of_its_caller_is_refused_by_name(own, limit, whose):
+    limits = ActionLimits(own=Allowance(characters=500), others=Allowance(characters=100))
+    runner = Runner(Library("enhanced", load_plugins([SAMPLE])), limits=limits)
+    caller = Caller("somebody", own=own)
+    fits = {"name": "x" * (limit - len("name") - 3)}
+    assert await runner.call("greet", fits, caller)
+    with pytest.raises(ActionError, match=f"longer than the {limit} characters that {whose}"):
+        await runner.call("greet", {"name": fits["name"] + "x"}, caller)
+    with pytest.raises(ActionError, match="longer than the"):
+        await runner.call("greet", {"name": ["x"] * limit}, caller)
+    await runner.aclose()
+
+
+async def test_slow_work_of_one_caller_leaves_a_worker_for_another(runner):
+    greedy = [
+        asyncio.ensure_future(runner.call("work_hard", {"do": "hang"}, Caller("greedy"))) for _ in range(8)
+    ]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        answered = await runner.call("tell_where", {"text": "x" * SHORT}, Caller("other"))
+    assert answered["output"]["pid"] != os.getpid()
+    assert not any(one.done() for one in greedy)
+    for one in greedy:
+        one.cancel()
+    await asyncio.wait(greedy)
+
+
+async def test_who_has_too_much_waiting_is_refused_and_told_when_to_come_back():
+    limits = ActionLimits(queued=2)
+    runner = Runner(Library("enhanced", load_plugins([SAMPLE])), limits=limits)
+    waiting = [asyncio.ensure_future(runner.call("work_hard", {"do": "hang"})) for _ in range(12)]
+    refused, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    with pytest.raises(OverloadedError, match=r"try again in \d+ seconds"):
+        raise refused.pop().exception()
+    for one in waiting:
+        one.cancel()
+    await asyncio.wait(waiting)
+    await runner.aclose()

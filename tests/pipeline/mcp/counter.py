@@ -22,10 +22,11 @@ WHEN = InputRequest("elicitation/create", {"message": "When?"})
 
 
 class Carrier:
-    """Of a legacy client when it has a session. `questions` are answered by whoever calls `answer`."""
+    """Of a legacy client when it has a session. `client` names the connection. `questions` are answered by whoever calls `answer`."""
 
-    def __init__(self, session=None):
+    def __init__(self, session=None, client=""):
         self.session = session
+        self.client = client
         self.sent = []
         self.questions = Questions()
         self.released = 0

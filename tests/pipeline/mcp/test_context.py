@@ -52,6 +52,18 @@ def test_without_a_token_there_is_no_progress(token):
     assert carrier.sent == []
 
 
+def test_clients_of_one_owner_are_told_apart_by_connection_or_by_what_they_say_of_themselves():
+    def telling(context, _arguments):
+        return said(context.client)
+
+    def told(**carrier):
+        _, (outcome,) = run(telling, carrier=Carrier(**carrier))
+        return words(outcome)
+
+    assert told(client="stream 1") != told(client="stream 2")
+    assert told() == told() != told(client="stream 1")
+
+
 def logging(context, _arguments):
     for level in ("debug", "info", "error"):
         context.log(level, {"at": level}, "shop" if level == "error" else None)

@@ -28,7 +28,7 @@ Fault = Callable[[str, BaseException], None]
 
 class Work(Struct, frozen=True):
     """A call that cannot be answered at once. With `fetch` its pages are all that is missing; without, it
-    is slow and has not begun. `id` is the machine's own mark.
+    is slow, or long, and has not begun. `id` is the machine's own mark.
     """
 
     entry: Entry
@@ -57,14 +57,18 @@ class Calls:
             raise NotFoundError(f"Unknown action: '{name}'. {where} to see available actions.")
         return entry
 
-    def begin(self, name: str, given: Mapping[str, Any]) -> tuple[Entry, Outcome | Work]:
-        """The outcome, or what is left to do for it."""
+    def begin(
+        self, name: str, given: Mapping[str, Any], *, work_here: bool = True
+    ) -> tuple[Entry, Outcome | Work]:
+        """The outcome, or what is left to do for it. Without `work_here` nothing more is done than to look whether
+        the action can use this input.
+        """
         entry = self.entry(name)
         try:
             faults = entry.check(given)
             if faults:
                 raise ActionError(f"Input validation failed for action '{name}': {'; '.join(faults)}")  # noqa: TRY301 - the guard lets it pass
-            if entry.action.slow:
+            if entry.action.slow or not work_here:
                 return entry, Work(entry, given)
             result = self._handler_of(entry.action)(given, self.registry.mode)
         except ActionError:

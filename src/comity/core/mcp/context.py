@@ -74,6 +74,11 @@ class Context(Protocol):
     def asker(self) -> Asker: ...
 
     @property
+    def client(self) -> str:
+        """Tells the clients of one owner apart: the connection, the session, or what a modern request says."""
+        ...
+
+    @property
     def demands(self) -> Any:
         """What the connection was opened with for the rooms that know it; None where it said nothing."""
         ...

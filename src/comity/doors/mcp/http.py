@@ -326,6 +326,10 @@ class _Outlet:
         self._held = held
 
     @property
+    def client(self) -> str:
+        return "" if self._held is None else self._held.id
+
+    @property
     def session(self) -> Session | None:
         return None if self._held is None else self._held.session
 

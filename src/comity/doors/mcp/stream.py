@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack
+from itertools import count
 from typing import Any, Final
 
 from comity.core.errors import OverloadedError
@@ -34,6 +35,8 @@ LAST_MOMENT: Final = 1.0
 _WRITE_AT: Final = 1 << 18
 """Bytes of answers that are written before the rest of a read is looked at."""
 
+_numbers = count(1)
+
 Negotiate = Callable[[Any, Asker], Awaitable[Negotiated]]
 
 
@@ -52,6 +55,7 @@ class McpStream:
         negotiate: Negotiate,
         shutdown: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self.name = f"stream {next(_numbers)}"
         self.exit_asked = asyncio.Event()
         self.clogged: Callable[[], bool] = lambda: False
         self._calls = calls
@@ -243,6 +247,10 @@ class _Outlet:
     def __init__(self, stream: McpStream, work: Work) -> None:
         self._stream = stream
         self._work = work
+
+    @property
+    def client(self) -> str:
+        return self._stream.name
 
     @property
     def session(self) -> Session | None:

@@ -9,15 +9,16 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.core.errors import ActionError, UnauthenticatedError
-from comity.pipeline.actions.runner import Runner
+from comity.pipeline.actions.runner import OWN, Caller, Runner
 from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal
 
 
 class Invocation(Struct, frozen=True):
-    """Which action, and what was sent to it."""
+    """Which action, what was sent to it, and whose turn the work takes."""
 
     action: str
     input: Any
+    caller: Caller = OWN
 
 
 class ActionsRoom(PlainRoom):
@@ -41,4 +42,4 @@ class ActionsRoom(PlainRoom):
 
     async def handle(self, call: Call) -> dict[str, Any]:
         asked: Invocation = call.arrival.body
-        return await self._runner.call(asked.action, asked.input)
+        return await self._runner.call(asked.action, asked.input, asked.caller)

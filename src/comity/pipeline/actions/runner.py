@@ -1,4 +1,7 @@
-"""Seeing calls through: quick ones here, slow ones in a worker with a deadline, pages through a fetcher.
+"""Seeing calls through: quick ones here, long and slow ones in a worker with a deadline, pages through a fetcher.
+
+Work on a text holds the interpreter, in a thread too: an expression looks through a megabyte in one go, and the event
+loop waits that long. So only short texts are worked on in this process, two at a time, and callers take turns.
 
 `settle` is for whoever drives a machine; `call` is the whole of a call, for doors that have no machine of
 their own. Both end in an answer or in a ComityError whose sentence may be shown to the caller.
@@ -8,14 +11,50 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from comity.core.actions.action import Fetch, Outcome, Page
+from msgspec import Struct
+
+from comity.core.actions.action import ActionError, Fetch, Outcome, Page
 from comity.core.actions.calls import Settled, Work
-from comity.core.errors import DeadlineError, InvalidError
+from comity.core.errors import DeadlineError, InvalidError, RetryLaterError
 from comity.pipeline.actions.library import Library
-from comity.pipeline.actions.workers import DEADLINE, Workers, without_the_clock
+from comity.pipeline.actions.turns import WAITING_OF_ONE, Turns
+from comity.pipeline.actions.workers import DEADLINE, Job, Workers, without_the_clock
 
 _NO_FETCHER: Final = "no page is fetched here; send it as text under 'pages'"
 _ROUNDS: Final = 8  # of pages that lead to the wish for more pages
+
+SHORT: Final = 4000
+"""Characters that are worked on in this process: a few milliseconds, up to twenty."""
+_SHORT_WAITING: Final = 256
+_SLOW_WEIGHT: Final = 50_000
+"""What slow work counts, in characters, however little was sent: it may have to fetch pages."""
+
+
+class Allowance(Struct, frozen=True, kw_only=True):
+    """What callers of one kind may ask for: how many characters an input may have, and how many seconds one
+    call may be worked on.
+    """
+
+    characters: int
+    seconds: float = DEADLINE
+
+
+class ActionLimits(Struct, frozen=True, kw_only=True):
+    """`queued` calls of one caller may wait for a worker."""
+
+    own: Allowance = Allowance(characters=4_194_304)
+    others: Allowance = Allowance(characters=65_536, seconds=20.0)
+    queued: int = WAITING_OF_ONE
+
+
+class Caller(Struct, frozen=True):
+    """`id` tells callers apart, so that they take turns. `own`: it is the user of this node."""
+
+    id: str = "local"
+    own: bool = True
+
+
+OWN: Final = Caller()
 
 
 class Fetcher(Protocol):
@@ -28,29 +67,44 @@ class Fetcher(Protocol):
 
 class Runner:
     def __init__(
-        self, library: Library, fetcher: Fetcher | None = None, *, deadline: float = DEADLINE
+        self, library: Library, fetcher: Fetcher | None = None, *, limits: ActionLimits | None = None
     ) -> None:
         self.library = library
+        self.limits = limits or ActionLimits()
         self._fetcher = fetcher
-        self._deadline = deadline
+        self._here = Turns(2, of_one=_SHORT_WAITING, in_all=4 * _SHORT_WAITING)
         self._workers: Workers | None = None
 
-    async def call(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The data of the reply. Quick work is done in a thread, so that nobody else has to wait for it."""
+    async def call(self, name: str, given: Mapping[str, Any], caller: Caller = OWN) -> dict[str, Any]:
+        """The data of the reply. Raises OverloadedError when too many calls wait."""
         calls = self.library.calls
-        entry, begun = await asyncio.to_thread(calls.begin, name, given)
-        settled = await self.settle(begun) if isinstance(begun, Work) else begun
+        characters = self._characters(given, caller)
+        short = characters <= SHORT
+        async with self._here.turn(caller.id, characters if short else 1):
+            entry, begun = await asyncio.to_thread(calls.begin, name, given, work_here=short)
+        settled = await self.settle(begun, caller) if isinstance(begun, Work) else begun
         return calls.data(entry, settled)
 
-    async def settle(self, work: Work) -> Settled:
+    async def settle(self, work: Work, caller: Caller = OWN) -> Settled:
+        name, slow = work.entry.name, work.entry.action.slow
+        allowance = self._allowance(caller)
         try:
             if work.fetch is not None:
-                return await self._finish(work.fetch, work.entry.name)
-            return await self._workers_now().run(work.entry.name, work.input, self._pages)
-        except (InvalidError, DeadlineError) as refused:
+                return await self._finish(work.fetch, name, allowance.seconds)
+            weight = counted(work.input, allowance.characters) + (_SLOW_WEIGHT if slow else 0)
+            job = Job(action=name, caller=caller.id, weight=weight, long=slow, seconds=allowance.seconds)
+            return await self._workers_now().run(job, work.input, self._pages)
+        except (InvalidError, DeadlineError, RetryLaterError) as refused:
             return refused
         except Exception as failure:  # noqa: BLE001 - the guard of every handler
-            return self.library.calls.failed(work.entry.name, failure)
+            return self.library.calls.failed(name, failure)
+
+    def check_length(self, characters: int, caller: Caller) -> None:
+        """Raises ActionError, which names the limit."""
+        limit = self._allowance(caller).characters
+        if characters > limit:
+            whose = "the user of this node" if caller.own else "a caller who is not the user of this node"
+            raise ActionError(f"the input is longer than the {limit:,} characters that {whose} may send")
 
     async def aclose(self) -> None:
         if self._workers is not None:
@@ -58,10 +112,18 @@ class Runner:
         if self._fetcher is not None:
             await self._fetcher.aclose()
 
-    async def _finish(self, fetch: Fetch, name: str) -> Outcome:
+    def _characters(self, given: Mapping[str, Any], caller: Caller) -> int:
+        characters = counted(given, self._allowance(caller).characters)
+        self.check_length(characters, caller)
+        return characters
+
+    def _allowance(self, caller: Caller) -> Allowance:
+        return self.limits.own if caller.own else self.limits.others
+
+    async def _finish(self, fetch: Fetch, name: str, seconds: float) -> Outcome:
         result: Any = fetch
         try:
-            async with asyncio.timeout(self._deadline) as limit:
+            async with asyncio.timeout(seconds) as limit:
                 for _ in range(_ROUNDS):
                     if not isinstance(result, Fetch):
                         break
@@ -70,7 +132,7 @@ class Runner:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise DeadlineError(f"{name} took longer than {self._deadline:g} seconds") from None
+            raise DeadlineError(f"{name} took longer than {seconds:g} seconds") from None
         if not isinstance(result, Outcome):
             raise TypeError(f"{name} returned {type(result).__name__}, which is no Outcome")
         return result
@@ -83,5 +145,24 @@ class Runner:
     def _workers_now(self) -> Workers:
         if self._workers is None:
             specs = dict.fromkeys(plugin.spec for plugin in self.library.plugins)
-            self._workers = Workers(self.library.mode, list(specs), deadline=self._deadline)
+            self._workers = Workers(self.library.mode, list(specs), queued=self.limits.queued)
         return self._workers
+
+
+def counted(given: Any, enough: int) -> int:
+    """The characters of all texts in an input, each value counting for one more. It stops once it has counted more
+    than `enough`.
+    """
+    total = 0
+    left = [given]
+    while left and total <= enough:
+        value = left.pop()
+        total += 1
+        if isinstance(value, str):
+            total += len(value)
+        elif isinstance(value, Mapping):
+            left.extend(value)
+            left.extend(value.values())
+        elif isinstance(value, list | tuple):
+            left.extend(value)
+    return total

@@ -27,6 +27,8 @@ from comity.pipeline.actions.plugins import load_plugins
 
 LENGTH_BYTES: Final = 8
 MEMORY_LIMIT: Final = 3 * 1024**3
+NICE: Final = 5
+"""Whoever only waits for a signature or a commit goes first."""
 
 _OUT_OF_MEMORY: Final = "the work needs more memory than it may have; send less at once"
 
@@ -90,6 +92,8 @@ def main() -> None:
     outgoing = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _limit_memory()
+    if hasattr(os, "nice"):
+        os.nice(NICE)
     serve(Library(cast("Mode", mode), load_plugins(plugins)), sys.stdin.buffer, outgoing)
 
 

@@ -1,44 +1,65 @@
 """The other end of the workers: starts them, hands out work, and ends one whose time is up.
 
-As many are kept as were ever needed at once, up to a few; a call beyond that waits for its turn, and its
-time counts from when it begins; fetching pages has a limit of its own and is not counted. A worker that was interrupted in any way is ended and not used again.
+As many are kept as were ever needed at once, up to a few; a call beyond that waits for its turn (`turns.py`), and
+its time counts from when it begins; fetching pages has a limit of its own and is not counted. A worker that was
+interrupted in any way is ended and not used again.
 """
 
 import asyncio
 import contextlib
+import os
 import pickle
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from msgspec import Struct
+
 from comity.core.actions.action import Mode, Outcome, Page
-from comity.core.errors import ActionError, ComityError, DeadlineError
+from comity.core.errors import ActionError, ComityError, DeadlineError, OverloadedError
+from comity.pipeline.actions.turns import Turns
 from comity.pipeline.actions.worker import LENGTH_BYTES, encode
 
 DEADLINE: Final = 60.0
 
-_AT_ONCE: Final = 2
+# with three, two callers may have slow work done and a place is left for what is quick
+_AT_ONCE: Final = max(3, min(4, os.cpu_count() or 1))
 
 _Result = TypeVar("_Result")
 
 FetchPages = Callable[[Sequence[str]], Awaitable[Sequence[Page]]]
 
 
+class Job(Struct, frozen=True, kw_only=True):
+    """What is known of a call before it is worked on: about what it costs, and how many seconds it has."""
+
+    action: str
+    caller: str
+    weight: int
+    long: bool
+    seconds: float
+
+
 class Workers:
-    def __init__(self, mode: Mode, plugins: Sequence[str] = (), *, deadline: float = DEADLINE) -> None:
-        """`plugins` are the specs of those whose actions the workers must know too."""
+    def __init__(self, mode: Mode, plugins: Sequence[str] = (), *, queued: int) -> None:
+        """`plugins` are the specs of those whose actions the workers must know too. `queued` calls of one caller
+        may wait.
+        """
         self._command = (sys.executable, "-m", "comity.pipeline.actions.worker", mode, *plugins)
-        self._deadline = deadline
+        self._alive: set[asyncio.subprocess.Process] = set()
         self._idle: list[asyncio.subprocess.Process] = []
         self._ending: set[asyncio.Task[int]] = set()
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = Turns(_AT_ONCE, of_one=queued)
         self._closed = False
 
-    async def run(self, name: str, given: Mapping[str, Any], fetch: FetchPages) -> Outcome:
-        async with self._turns:
+    async def run(self, job: "Job", given: Mapping[str, Any], fetch: FetchPages) -> Outcome:
+        """Raises OverloadedError when too many calls wait."""
+        async with self._turns.turn(job.caller, job.weight, long=job.long):
+            if self._closed:
+                raise OverloadedError("this node is being stopped; try again later")
             process = self._idle.pop() if self._idle else await self._start()
             try:
-                outcome = await self._in_time(process, name, given, fetch)
+                outcome = await self._in_time(process, job, given, fetch)
             except ActionError:
                 self._keep(process)
                 raise
@@ -49,14 +70,20 @@ class Workers:
             return outcome
 
     async def aclose(self) -> None:
+        """What is still being worked on ends with it."""
         self._closed = True
-        while self._idle:
-            self._end(self._idle.pop())
+        self._idle.clear()
+        for process in tuple(self._alive):
+            self._end(process)
         await asyncio.gather(*self._ending)
 
     async def _start(self) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
-        return await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe)
+        process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe)
+        self._alive.add(process)
+        if self._closed:  # meanwhile
+            self._end(process)
+        return process
 
     def _keep(self, process: asyncio.subprocess.Process) -> None:
         if self._closed or process.returncode is not None:
@@ -66,6 +93,9 @@ class Workers:
 
     def _end(self, process: asyncio.subprocess.Process) -> None:
         """Its remains are waited for, but not by whoever had to end it."""
+        if process not in self._alive:
+            return
+        self._alive.discard(process)
         assert process.stdin is not None
         process.stdin.close()
         with contextlib.suppress(ProcessLookupError):
@@ -75,16 +105,17 @@ class Workers:
         ending.add_done_callback(self._ending.discard)
 
     async def _in_time(
-        self, process: asyncio.subprocess.Process, name: str, given: Mapping[str, Any], fetch: FetchPages
+        self, process: asyncio.subprocess.Process, job: "Job", given: Mapping[str, Any], fetch: FetchPages
     ) -> Outcome:
+        name = job.action
         try:
-            async with asyncio.timeout(self._deadline) as limit:
+            async with asyncio.timeout(job.seconds) as limit:
                 return await self._converse(process, name, given, fetch, limit)
         except TimeoutError:
             if not limit.expired():
                 raise
             raise DeadlineError(
-                f"{name} took longer than {self._deadline:g} seconds; send fewer or smaller pages"
+                f"{name} took longer than {job.seconds:g} seconds; send less at once"
             ) from None
         except (asyncio.IncompleteReadError, ConnectionError):
             raise ComityError(f"the worker of {name} ended before it was done") from None

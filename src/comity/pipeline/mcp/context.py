@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from comity.core.errors import PeerError
 from comity.core.mcp.context import LEVELS, Asker, LogLevel
@@ -10,9 +10,16 @@ from comity.core.mcp.results import InputRequest
 from comity.core.mcp.session import Session, demand, notification
 from comity.core.mcp.work import Work
 
+_LONGEST_NAME: Final = 64
+
 
 class Outlet(Protocol):
-    """Where messages about one request go while it is worked on. `session` is that of a legacy client."""
+    """Where messages about one request go while it is worked on. `session` is that of a legacy client, `client`
+    the name of the connection or session, empty where a request stands alone.
+    """
+
+    @property
+    def client(self) -> str: ...
 
     @property
     def session(self) -> Session | None: ...
@@ -66,6 +73,11 @@ class CallContext:
         self.inputs: Mapping[str, Any] = work.inputs if inputs is None else inputs
         self.input_state = input_state
         self.cancelled = Cancellation()
+
+    @property
+    def client(self) -> str:
+        asker = self.asker
+        return f"{asker.owner} {self._outlet.client or alone(asker)}"
 
     @property
     def demands(self) -> Any:
@@ -139,6 +151,11 @@ class CallContext:
             return session.logs(level)
         wanted = self._work.log_level
         return wanted in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted)
+
+
+def alone(asker: Asker) -> str:
+    """What tells a client apart that has neither a connection nor a session of its own."""
+    return f"{asker.peer} {str(asker.info.get('name'))[:_LONGEST_NAME]}"
 
 
 def _is_answer(value: Any) -> bool:

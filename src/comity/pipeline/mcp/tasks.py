@@ -289,6 +289,7 @@ class _Job:
 class _Nowhere:
     """Whoever asked has been answered: what is said meanwhile has nobody to go to."""
 
+    client: str = ""
     session: Session | None = None
 
     def send(self, message: bytes) -> None:
