@@ -34,6 +34,8 @@ def test_a_token_for_us_is_accepted_and_no_other_key_verifies_it(kind):
         ({"exp": None}, "expired"),
         ({"exp": True}, "expired"),
         ({"nbf": NOW + 61}, "not good yet"),
+        ({"nbf": 10**400}, "not good yet"),
+        ({"exp": -(10**400)}, "expired"),
         ({"sub": ""}, "subject"),
         ({"sub": 7}, "subject"),
     ],
@@ -47,6 +49,10 @@ def test_one_of_several_audiences_and_clocks_a_minute_apart_are_fine():
     assert (
         read(SIGNER.token(aud=["https://a.example", RESOURCE], exp=NOW - 59, nbf=NOW + 59)).subject == "ada"
     )
+
+
+def test_an_end_beyond_what_a_float_can_hold_is_an_end():
+    assert read(SIGNER.token(exp=10**400)).subject == "ada"
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256", "RS256", "ES256", "eddsa", None])

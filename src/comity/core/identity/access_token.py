@@ -82,9 +82,9 @@ def read_access_token(
     meant = claims.get("aud")
     if audience not in (meant if isinstance(meant, list) else [meant]):
         raise _refused("it is meant for somebody else; ask for one for this resource")
-    if not _number(claims.get("exp")) or now > claims["exp"] + LEEWAY:
+    if not _number(claims.get("exp")) or now - LEEWAY > claims["exp"]:
         raise _refused("it has expired; get a new one")
-    if "nbf" in claims and (not _number(claims["nbf"]) or now < claims["nbf"] - LEEWAY):
+    if "nbf" in claims and (not _number(claims["nbf"]) or now + LEEWAY < claims["nbf"]):
         raise _refused("it is not good yet")
     if not isinstance(claims.get("sub"), str) or not claims["sub"]:
         raise _refused("it names no subject")
