@@ -10,7 +10,7 @@ from typing import Any
 
 from comity.agents.behaviour import saying
 from comity.clients.pages import Pages
-from comity.core.actions.action import ActionError
+from comity.core.errors import ActionError
 from comity.core.actions.envelope import INVALID_PAYLOAD, MALFORMED, invoke_issues, refusal
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage

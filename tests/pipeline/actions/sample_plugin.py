@@ -3,7 +3,8 @@
 import os
 import time
 
-from comity.core.actions.action import Action, ActionError, Contract, Fetch, Outcome
+from comity.core.actions.action import Action, Contract, Fetch, Outcome
+from comity.core.errors import ActionError
 
 
 def _outcome(output):
