@@ -22,7 +22,7 @@ from comity.clients.pages import Pages
 from comity.config import Settings
 from comity.core.card.resident import ResidentForm
 from comity.core.clock import Clock
-from comity.core.errors import ComityError
+from comity.core.errors import ComityError, StoreError, StoreFullError
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.doors.a2a.card import CARD_PATHS, card_routes
@@ -76,6 +76,7 @@ MAIN_CHAIN = "main"
 
 _REFUSALS_EVERY = 60.0
 _LOOK_EVERY = 60.0
+_TRY_STORE_EVERY = 5.0
 _PRUNE_EVERY = 3600.0
 _DAY = 86_400.0
 
@@ -204,6 +205,7 @@ class Node:
                     (_LOOK_EVERY, self._look_at_quotas),
                     (_PRUNE_EVERY, self._forget_replies),
                     (_PRUNE_EVERY, self._forget),
+                    (_TRY_STORE_EVERY, self._try_store_again),
                 ],
             )
         )
@@ -418,7 +420,18 @@ class Node:
             await self.store.end(log_of(self._chain))
         except ComityError:
             return Readiness(False, "the store does not answer; run comity doctor")
-        return Readiness(True)
+        failure = self.store.failure
+        if failure is None:
+            return Readiness(True)
+        full = isinstance(failure, StoreFullError)
+        what = "the disk is full; free some space" if full else "the store cannot be written to"
+        return Readiness(False, f"{what}; the log of this node says more")
+
+    async def _try_store_again(self) -> None:
+        """After a commit that failed, so that an idle node is ready again as soon as it can be."""
+        if self.store.failure is not None:
+            with contextlib.suppress(StoreError):
+                await self._note("STORE_WRITTEN_AGAIN")
 
     async def _note(self, event: str) -> None:
         await self.store.commit(audit=[self._draft(event)])

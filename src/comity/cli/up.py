@@ -40,6 +40,12 @@ from comity.node import Node
 
 app = new_app()
 
+SWITCH_SECONDS = 0.0002
+"""After this time a thread that waits for the interpreter gets it, also from a loop that is never idle: the thread that
+writes to the disk needs it several times for each batch. Python's own 5 ms let a busy peer hold up every commit
+(docs/why.md).
+"""
+
 _OTHER_FOLDER = "~/comity-guest"
 
 
@@ -120,6 +126,7 @@ def up(
     elif capability is not None or name is not None:
         raise ConfigError("--capability and --name describe an agent, and none is set; add --agent")
     write_logs(settings.log_level, as_json=settings.log_json)
+    sys.setswitchinterval(SWITCH_SECONDS)
     passphrase = _passphrase(settings.data, passphrase_file)
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
         runner.run(_serve(loaded, passphrase, as_json=as_json))

@@ -113,6 +113,10 @@ class MemoryStore:
         if trail is not None:
             trail.resume(_TrailView(self._disk), clock.now())
 
+    @property
+    def failure(self) -> StoreError | None:
+        return None
+
     def submit(
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
     ) -> asyncio.Future[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from comity.core.errors import StoreError
 from comity.core.guard.audit import AuditDraft
 from comity.store.operations import (
     ChainKey,
@@ -25,6 +26,11 @@ from comity.store.operations import (
 
 
 class Store(Protocol):
+    @property
+    def failure(self) -> StoreError | None:
+        """Why the last commit could not be made; None when it was made."""
+        ...
+
     def submit(
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
     ) -> asyncio.Future[tuple[Any, ...]]:

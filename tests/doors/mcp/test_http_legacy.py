@@ -296,13 +296,24 @@ async def test_one_call_of_a_batch_can_be_cancelled(http, shop):
 
 async def test_too_many_sessions_are_told_when_to_come_again():
     async with over_http(most=2) as shop, Http(shop.url) as http:
-        first, _ = await http.begin(), await http.begin()
-        refused = await http.post(initialize())
-        assert refused.status_code == 503
-        assert int(refused.headers["Retry-After"]) > 0
-        assert "error" in refused.json()
+        first, second = await http.begin(), await http.begin()
+        async with http.streaming(None, **first) as one, http.streaming(None, **second) as other:
+            await next_event(events(one))
+            await next_event(events(other))
+            refused = await http.post(initialize())
+            assert refused.status_code == 503
+            assert int(refused.headers["Retry-After"]) > 0
+            assert "error" in refused.json()
         await http.send("DELETE", **first)
         await http.begin()
+
+
+async def test_at_the_limit_an_idle_session_makes_room_and_its_client_begins_again():
+    async with over_http(most=2) as shop, Http(shop.url) as http:
+        first, second = await http.begin(), await http.begin()
+        await http.begin()
+        assert (await http.post(request(1, "ping"), **first)).status_code == 404
+        assert (await http.post(request(1, "ping"), **second)).status_code == 200
 
 
 async def test_an_idle_session_ends_and_one_that_listens_does_not():

@@ -14,7 +14,7 @@ from comity.core.mcp.session import Session
 from comity.core.wire.jsonrpc import Request
 from comity.pipeline.mcp import sessions as module
 from comity.pipeline.mcp.changes import Changes
-from comity.pipeline.mcp.sessions import LONGEST, STANDING, Sessions
+from comity.pipeline.mcp.sessions import LOCAL, LONGEST, STANDING, Sessions
 from comity.store.audit_trail import AuditTrail, log_of
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.sqlite import SqliteStore
@@ -166,27 +166,65 @@ async def test_expiring_ends_what_was_idle_for_too_long(process, clock):
     assert await process.get(second.id) is second
 
 
-async def test_sessions_are_limited_and_idle_ones_make_room(clock):
+async def test_at_the_limit_the_oldest_idle_session_of_the_owner_makes_room(clock):
+    process = Process(memory(clock), clock, most=3)
+    first, second, third = [await process.begin(LOCAL) for _ in range(3)]
+    await process.get(first.id, LOCAL)  # heard of last
+    await process.begin(LOCAL)
+    assert (process.over, len(process.sessions)) == ([second.id], 3)
+    assert await process.is_gone(second.id, LOCAL)
+    await running(third, 1)
+    await process.begin(LOCAL)
+    assert process.over == [second.id, first.id]
+
+
+async def test_no_session_that_is_in_use_makes_room(clock):
     process = Process(memory(clock), clock, most=2)
-    first, _ = await process.begin("ann"), await process.begin("bob")
-    with pytest.raises(OverloadedError, match="too many sessions"):
-        await process.begin("cy")
-    assert (len(process.over), len(process.sessions)) == (1, 2)
-    await clock.advance(IDLE + 1)
-    await process.begin("cy")
-    assert first.id in process.over
+    tasks = [await running(await process.begin(LOCAL), 1) for _ in range(2)]
+    with pytest.raises(
+        OverloadedError, match="no more than 2 sessions may be open, and none of yours is idle"
+    ):
+        await process.begin(LOCAL)
+    assert len(process.sessions) == 2
+    for task in tasks:
+        task.cancel()
 
 
-async def test_one_owner_has_a_share(clock, monkeypatch):
-    monkeypatch.setattr(module, "MOST_OF_ONE", 2)
-    process = Process(memory(clock), clock)
-    first = await process.begin("ann")
-    await process.begin("ann")
+async def test_the_owner_may_have_all_sessions_that_the_setting_allows(clock):
+    process = Process(memory(clock), clock, most=1500)
+    for _ in range(1500):
+        await process.begin(LOCAL)
+    assert (process.over, len(process.sessions)) == ([], 1500)
+
+
+async def test_a_visitor_has_a_share_and_never_pushes_others_out(clock):
+    process = Process(memory(clock), clock, most=16)
+    own = [await process.begin(LOCAL) for _ in range(3)]
+    others = [await process.begin("ann") for _ in range(2)]
+    first, *_ = [await process.begin("bob") for _ in range(4)]
+    assert process.over[0] == first.id
+    assert len(process.over) == 2
+    for held, owner in [*((one, LOCAL) for one in own), *((one, "ann") for one in others)]:
+        assert not await process.is_gone(held.id, owner)
+
+
+async def test_visitors_leave_room_for_the_owner(clock):
+    process = Process(memory(clock), clock, most=8)
+    for number in range(6):
+        await process.begin(f"visitor {number}")
+    with pytest.raises(OverloadedError):
+        await process.begin("one more")
+    own = [await process.begin(LOCAL) for _ in range(3)]
+    assert process.over[1:] == [own[0].id]  # the first is the one that could not begin
+
+
+async def test_the_owner_gets_in_where_visitors_have_every_place(clock):
+    process = Process(memory(clock), clock, most=1)
+    visiting = await process.begin("ann")
+    await process.begin(LOCAL)
+    assert process.over == [visiting.id]
     with pytest.raises(OverloadedError):
         await process.begin("ann")
-    await process.begin("bob")
-    await process.sessions.end(first.id, "ann")
-    await process.begin("ann")
 
 
 async def test_a_session_that_could_not_be_written_never_was(process, monkeypatch):

@@ -4,6 +4,8 @@
 - A session ends when its client says so, when it was idle too long, or after a day. It is not idle while a call
   of its client runs or a stream is being read. One that is idle here and has not run out in the store is in use
   in another process: it is only let go.
+- At the limit the oldest idle session of whoever begins a new one makes room; one of somebody else never does, except
+  for the user of this node, who always gets in. Visitors share three quarters of all, and one has an eighth at most.
 - Running calls, open questions and streams are of this process; a session taken up elsewhere begins without.
 """
 
@@ -34,7 +36,8 @@ log = logging.getLogger("comity.mcp")
 
 SPACE: Final = "mcp:session"
 MOST_SESSIONS: Final = 10_000
-MOST_OF_ONE: Final = 1_000
+LOCAL: Final = "local"
+"""Whose the sessions of this node's own user are."""
 MOST_STREAMS: Final = 64
 MOST_OPEN_STREAMS: Final = 1024
 LONGEST: Final = 86_400.0
@@ -142,13 +145,13 @@ class Sessions:
     async def begin(self, session: Session) -> HttpSession:
         """It is durable when this returns. What was agreed on for a session that cannot begin is ended too."""
         owner = session.asker.owner
-        if self._is_full(owner):
-            await self.expire()
         now = self._clock.now()
         held = HttpSession(secrets.token_urlsafe(24), session, now, self._changes)
         held.heard_at = now
         try:
-            self._admit(held)
+            while self._is_full(owner):
+                await self._make_room(owner)
+            self._add(held)
             await self.keep(held, audit=[self._draft("MCP_SESSION_BEGUN", owner)])
         except BaseException:
             if not self._forget(held):
@@ -168,6 +171,8 @@ class Sessions:
         if held is None or held.session.asker.owner != owner:
             raise NotFoundError("there is no such session, or it has ended; send initialize again")
         held.heard_at = now
+        if id_ in self._live:
+            self._live[id_] = self._live.pop(id_)  # those heard of longest ago come first
         if now - held.written_at > self._idle / 4:
             await self.keep(held)
         return held
@@ -204,14 +209,26 @@ class Sessions:
         self._owned.clear()
 
     def _is_full(self, owner: str) -> bool:
-        return len(self._live) >= self._most or self._owned[owner] >= min(MOST_OF_ONE, self._most)
+        if owner == LOCAL:
+            return len(self._live) >= self._most
+        of_visitors = len(self._live) - self._owned[LOCAL]
+        share, of_all = max(1, self._most // 8), max(1, self._most * 3 // 4)
+        return len(self._live) >= self._most or self._owned[owner] >= share or of_visitors >= of_all
 
-    def _admit(self, held: HttpSession) -> None:
-        if self._is_full(held.session.asker.owner):
+    async def _make_room(self, owner: str) -> None:
+        found = next((one for one in self._live.values() if _is_idle(one, owner)), None)
+        if found is None and owner == LOCAL:
+            found = next((one for one in self._live.values() if not one.busy), None)
+        if found is not None:
+            await self._drop(found)
+            return
+        await self.expire()
+        if self._is_full(owner):
             raise OverloadedError(
-                "too many sessions are open; end some with DELETE, or come back later", 30.0
+                f"no more than {self._most:,} sessions may be open, and none of yours is idle; end some with DELETE, "
+                "or come back later",
+                30.0,
             )
-        self._add(held)
 
     def _add(self, held: HttpSession) -> None:
         self._live[held.id] = held
@@ -268,6 +285,10 @@ class Sessions:
             held.heard_at = self._clock.now()
             self._add(held)
         return self._live[id_]
+
+
+def _is_idle(held: HttpSession, owner: str) -> bool:
+    return held.session.asker.owner == owner and not held.busy
 
 
 _encode = msgspec.json.Encoder().encode

@@ -7,6 +7,7 @@ store for good: it answers nothing any more.
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ from comity.store.sqlite.checkpoints import Checkpoints
 from comity.store.sqlite.connection import check_integrity, open_writer, our_words, translate
 from comity.store.sqlite.reader import SqliteReader
 from comity.store.sqlite.schema import migrate
+
+log = logging.getLogger("comity.store")
 
 PURGE_EVERY_SECONDS = 60.0
 ANSWERS_AT_ONCE = 64  # statements of so many sizes are kept compiled
@@ -103,21 +106,24 @@ class SqliteStore(SqliteReader):
             self._trail.close()
 
     def _prepare(self, batch: Sequence[Work]) -> "_Prepared | None":
-        """A batch of nothing but answers, as one statement: what most batches of a busy node are. On the loop's
-        thread, while the writer sleeps.
+        """A batch of nothing but answers and audit entries, as one statement: what most batches of a busy node are,
+        and all that a refused peer can add to them. On the loop's thread, while the writer sleeps.
         """
         trail = self._trail
-        if trail is None or len(batch) > ANSWERS_AT_ONCE or self._purge_is_due():
+        if trail is None or self._purge_is_due():
             return None
-        answers, drafts = [], []
+        answers: list[Answer | None] = []
+        drafts: list[AuditDraft] = []
         for work in batch:
-            if len(work.operations) != 1 or len(work.audit) != 1:
+            answer = work.operations[0] if work.operations else None
+            if len(work.operations) > 1 or not (answer is None or isinstance(answer, Answer)):
                 return None
-            answer = work.operations[0]
-            if not isinstance(answer, Answer):
+            if not work.audit or (answer is not None and len(work.audit) != 1):
                 return None
-            answers.append(answer)
-            drafts.append(work.audit[0])
+            answers += [answer] * len(work.audit)
+            drafts += work.audit
+        if len(drafts) > ANSWERS_AT_ONCE:
+            return None
         before = trail.mark()
         entries = trail.link(drafts)
         head = trail.sealed_head(self._clock.now())
@@ -129,16 +135,27 @@ class SqliteStore(SqliteReader):
         if self._broken is not None:
             return [self._broken] * len(batch)
         try:
-            return self._answer(batch, prepared) or self._write_durably(batch)
+            outcomes = self._answer(batch, prepared) or self._write_durably(batch)
         except (apsw.Error, StoreError) as reason:
             refusal = reason if isinstance(reason, StoreError) else translate(reason, self.path)
             self._undo()
+            self._fail(refusal)
             if isinstance(refusal, StoreCorruptError):
                 self._broken = refusal
             return [refusal] * len(batch)
         except BaseException:
             self._undo()
+            self._fail(StoreError(f"{self.path} could not be written; the log says why"))
             raise
+        if self.failure is not None:
+            self.failure = None
+            log.info("the store can be written to again")
+        return outcomes
+
+    def _fail(self, refusal: StoreError) -> None:
+        if self.failure is None:  # what follows is told to its callers, and they are many
+            log.error("the store cannot be written to: %s", refusal)
+        self.failure = refusal
 
     def _answer(self, batch: Sequence[Work], prepared: "_Prepared | None") -> Sequence[Outcome] | None:
         """What was made ready. None where nothing was, or where a chain is elsewhere or anything is new: then
@@ -153,7 +170,7 @@ class SqliteStore(SqliteReader):
             self._undo()
             return None
         self._committed(prepared.head)
-        return [(None,)] * len(batch)
+        return [(None,) * len(work.operations) for work in batch]
 
     def _write_durably(self, batch: Sequence[Work]) -> Sequence[Outcome]:
         now = self._clock.now()

@@ -43,6 +43,7 @@ class SqliteReader:
         self.path = path
         self._clock = clock
         self._broken: StoreError | None = None
+        self.failure: StoreError | None = None
         self._closed = False
         self._local = threading.local()
         self._readers: list[apsw.Connection] = []

@@ -47,7 +47,7 @@ _ANSWER = """
         NULL AS reply_was, NULL AS reply_was_hash, NULL AS reply_seq, NULL AS reply_hash,
         NULL AS reply, NULL AS at, NULL AS instead_of, NULL AS keep, NULL AS before,
         NULL AS log, NULL AS nth, NULL AS entry, NULL AS head_space, NULL AS head_key, NULL AS head;
-    CREATE TEMP TRIGGER answer_all INSTEAD OF INSERT ON answer BEGIN
+    CREATE TEMP TRIGGER answer_all INSTEAD OF INSERT ON answer WHEN NEW.book IS NOT NULL BEGIN
         UPDATE chain SET seq = NEW.seq, hash = NEW.hash
             WHERE book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver
             AND seq = NEW.was AND hash = NEW.was_hash;
@@ -81,6 +81,7 @@ _ANSWER = """
 )
 _ANSWER_COLUMNS = _ANSWER.count(" AS ") - 1  # all but that of the view itself
 _NO_AUDIT = (None,) * 6
+_NO_CHANGES = (None,) * (_ANSWER_COLUMNS - len(_NO_AUDIT))
 
 
 def prepare(connection: apsw.Connection) -> None:
@@ -185,15 +186,15 @@ def _keep_reply(connection: apsw.Connection, op: KeepReply, _now: float) -> None
 
 
 def answers_audited(
-    answers: Sequence[Answer], log: str, entries: Sequence[bytes], head: Put
+    answers: Sequence[Answer | None], log: str, entries: Sequence[bytes], head: Put
 ) -> tuple[str, list[Any]]:
-    """A whole batch as one statement, which is a commit of its own: nothing but answers, each with its audit entry,
-    and the head of the log. To run it raises apsw.ConstraintError when a chain is elsewhere, or anything is new; then
-    nothing was done.
+    """A whole batch as one statement, which is a commit of its own: nothing but audit entries, each with the answer it
+    tells of or with None, and the head of the log. To run it raises apsw.ConstraintError when a chain is elsewhere, or
+    anything is new; then nothing was done.
     """
     values: list[Any] = []
     for nth, op in enumerate(answers, 1):
-        values += _changes(op)
+        values += _NO_CHANGES if op is None else _changes(op)
         values += (log, nth, entries[nth - 1], None, None, None)
     values[-3:] = head.space, head.key, head.value
     return _insert_statement("answer", _ANSWER_COLUMNS, len(answers)), values
