@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from comity.core.errors import NotFoundError
 from comity.core.identity.keys import SigningKey
@@ -29,6 +29,7 @@ from comity.pipeline.mcp.calls import Calls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.sessions import Sessions
 from comity.pipeline.mcp.tasks import StoredTasks
+from comity.pipeline.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
 from comity.store.protocol import Store
@@ -55,6 +56,11 @@ def fixtures() -> Catalog:
     return catalog
 
 
+class House(NamedTuple):
+    store: Store
+    record: Recorder
+
+
 @asynccontextmanager
 async def serving(port: int) -> AsyncIterator[str]:
     """The address of a running server."""
@@ -62,14 +68,16 @@ async def serving(port: int) -> AsyncIterator[str]:
     store = MemoryStore(clock, trail=AuditTrail("fixtures", SigningKey.from_seed(os.urandom(32))))
     changes = Changes(catalog)
 
-    async def opened() -> Store:
-        return store
+    house = House(store, Recorder(store, clock))
+
+    async def opened() -> House:
+        return house
 
     tasks = StoredTasks(opened, clock, changes)
     server = Server(catalog=catalog, info={"name": "comity-fixtures", "version": "1"}, tasks=True)
     sealer = Sealer(os.urandom(KEY_BYTES), os.urandom)
     calls = Calls(server, clock, sealer=sealer, changes=changes, tasks=tasks)
-    sessions = Sessions(store, clock, changes, idle=IDLE_SECONDS)
+    sessions = Sessions(store, house.record, clock, changes, idle=IDLE_SECONDS)
     endpoint = McpEndpoint(calls=calls, sessions=sessions, negotiate=_no_vcp, body_limit=BODY_LIMIT)
     http = HttpServer("127.0.0.1", port, cert=None, key=None)
     entry = Entry(lambda _token: False, clock, port=http.port, secure=False)

@@ -19,6 +19,7 @@ from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
 from comity.doors.directory import CARD_PREFIX, PUBLISH_PATH, QUERY_PATH, directory_routes
 from comity.doors.http.asgi import Message
+from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
@@ -72,7 +73,7 @@ class _Directory:
     def __init__(self) -> None:
         clock = VirtualClock()
         store = MemoryStore(clock, trail=AuditTrail("main", _KEY))
-        walk = Walk(store, clock, limit_of=lambda _peer: None)
+        walk = Walk(Recorder(store, clock), clock, budget=None)
         self._app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock))
 
     async def ask(self, method: str, path: str, *, query: bytes = b"", body: bytes = b"") -> int:

@@ -6,6 +6,7 @@ A good request follows the input on a line of its own; it must be served, unless
 import json
 from typing import Any
 
+from comity.core.caller import OWN_PROCESS
 from comity.core.mcp.answers import INTERNAL, result_of
 from comity.core.mcp.catalog import Catalog, Prompt, Selection, Tool, resource
 from comity.core.mcp.conversation import Conversation, Effect, Greet
@@ -75,7 +76,7 @@ class _Talk:
 
     def __init__(self) -> None:
         self.stream = RpcStream(LONGEST)
-        self.conversation = Conversation(_SERVER, Selection(), owner="local", peer="")
+        self.conversation = Conversation(_SERVER, Selection(), caller=OWN_PROCESS)
         self.said: list[bytes] = []
         self.asked = self.answered = 0
 

@@ -18,12 +18,14 @@ from starlette.routing import BaseRoute, Route
 from comity import __version__
 from comity.agents.behaviour import Behaviour, close_behaviour
 from comity.agents.load import load_behaviour
+from comity.bus.in_process import InProcessBus
 from comity.clients.pages import Pages
 from comity.config import Settings
+from comity.core.caller import OWN_PROCESS
 from comity.core.card.resident import ResidentForm
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, StoreError, StoreFullError
-from comity.core.guard.audit import AuditDraft, timestamp
+from comity.core.guard.audit import timestamp
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.doors.a2a.card import CARD_PATHS, card_routes
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
@@ -50,11 +52,12 @@ from comity.pipeline.actions.plugins import announced_plugins
 from comity.pipeline.actions.runner import ActionLimits, Allowance, Runner
 from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.envelopes.room import KEPT_SECONDS, EnvelopeRoom
+from comity.pipeline.events import Events
 from comity.pipeline.housekeeping import keep_house
-from comity.pipeline.mcp.tally import CallTally
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
-from comity.pipeline.residence import StateRoom, move_in, nobody_home
+from comity.pipeline.record import Act, Recorder
+from comity.pipeline.residence import StateRoom, resident_form, vacant_form
 from comity.pipeline.storage import CARDS, Quota
 from comity.pipeline.vcp.over_mcp import VcpOverMcp
 from comity.pipeline.walk import Walk
@@ -171,13 +174,17 @@ class Node:
         self._opened.push_async_callback(self.store.close)
         self._metrics = Metrics(__version__, lambda: self._clock.monotonic() - self._started_at)
         self.budget = Budget(self._clock, Figures.of(self.settings))
-        self.walk = Walk(
+        self.bus = InProcessBus()
+        self._opened.push_async_callback(self.bus.close)
+        self.events = Events(self.bus)
+        self.record = Recorder(
             self.store,
             self._clock,
-            budget=self.budget,
-            audit_level=self.settings.audit.level,
-            observe=self._metrics.observe,
+            metrics=self._metrics,
+            events=self.events,
+            level=self.settings.audit.level,
         )
+        self.walk = Walk(self.record, self._clock, budget=self.budget)
         self.replies, self.cards = self._quota(REPLIES), self._quota(CARDS)
         await self._look_at_quotas()
         self.vcp, self.vcp_rooms = vcp_side(
@@ -187,16 +194,16 @@ class Node:
             identity=self.vacant_id,
             vault=self._vault_now,
             budget=self.budget,
-            count_refusal=self.walk.count_refusal,
+            record=self.record,
             uptime=lambda: self._clock.monotonic() - self._started_at,
             opened=self._opened,
         )
         self.vcp_over_mcp = VcpOverMcp(self.vcp, self._clock)
         self.mcp = self._mcp_side()
-        self.resident = Resident(nobody_home(self.vacant_id), self.walk, None)
+        self.resident = Resident(vacant_form(self.vacant_id), self.walk, None)
         await self._note("NODE_STARTED")
         self._opened.push_async_callback(self._note, "NODE_STOPPED")
-        self._opened.callback(self.walk.flush)
+        self._opened.callback(self.record.flush)
         housekeeping = asyncio.create_task(
             keep_house(
                 self._clock,
@@ -266,7 +273,7 @@ class Node:
         await server.start(
             door.app,
             shutdown_seconds=settings.http.shutdown_seconds,
-            refused=lambda code: self.walk.count_refusal("http", code),
+            refused=lambda code: self.record.refuse("http", code),
             websockets=[VCP_PATH],
         )
         if settings.vcp.tcp_port:
@@ -287,23 +294,14 @@ class Node:
         self._opened.callback(self._claim.withdraw)
 
     def _mcp_side(self) -> McpSide:
-        tally = CallTally(
-            self._clock,
-            note=self.walk.note,
-            observe=self._metrics.count,
-            level=self.settings.audit.level,
-        )
-        self._opened.callback(tally.flush)
-
         async def opened() -> "Node":
             return self
 
         side = McpSide(
             opened,
             self._clock,
-            tally=tally.count,
+            tally=self.record.tally,
             secret=self._key.seed,
-            audit_level=self.settings.audit.level,
         )
         self._opened.push_async_callback(side.close)
         return side
@@ -311,7 +309,7 @@ class Node:
     async def _rooms_over_http(self, visitors: ResourceServer | None) -> RoomsOverHttp:
         """The paths of the rooms that are open, and which of them need no token."""
         settings = self.settings
-        mcp = mcp_endpoint(self.mcp, self.vcp_over_mcp, self.store, self._clock, settings, self._opened)
+        mcp = mcp_endpoint(self.mcp, self.vcp_over_mcp, self, self._clock, settings, self._opened)
         hot: dict[str, App] = {MCP_PATH: mcp}
         body_limit = settings.http.body_limit
         routes = action_routes(self.actions, self.walk, body_limit=body_limit, version=__version__)
@@ -330,7 +328,7 @@ class Node:
         if settings.agent.behaviour:
             agent, limit = settings.agent, settings.http.body_limit
             endpoint = agent.endpoint or self.url + MESSAGE_SEND_PATH
-            form = await move_in(self.store, self._key, agent.offer, endpoint)
+            form = await resident_form(self.store, self._key, agent.offer, endpoint)
             room = self._envelope_room(form)
             self.resident = Resident(form, self.walk, room)
             hot[MESSAGE_SEND_PATH] = MessageSend(room, self.walk, limit)
@@ -434,14 +432,7 @@ class Node:
                 await self._note("STORE_WRITTEN_AGAIN")
 
     async def _note(self, event: str) -> None:
-        await self.store.commit(audit=[self._draft(event)])
-
-    def _draft(self, event: str) -> AuditDraft:
-        return AuditDraft(
-            verification_result=event,
-            audit_level=self.settings.audit.level,
-            created_at=timestamp(self._clock.now()),
-        )
+        await self.record.commit((), _own(event))
 
     def _quota(self, name: str) -> Quota:
         storage = self.settings.storage
@@ -461,13 +452,24 @@ class Node:
             (after,) = await self.store.commit(ForgetReplies(before=before, after=after))
 
     async def _write_refusals(self) -> None:
-        self.walk.close_minute()
+        self.record.close_minute()
 
     async def _forget(self) -> None:
         days = self.settings.audit.retention_days
         if days:
             before = timestamp(self._clock.now() - days * _DAY)
-            await prune(self.store, self._chain, self._key, before=before, pruned=self._draft("AUDIT_PRUNED"))
+            await prune(
+                self.store,
+                self._chain,
+                self._key,
+                before=before,
+                pruned=self.record.entry(_own("AUDIT_PRUNED")),
+            )
+
+
+def _own(result: str) -> Act:
+    """Something that the node does by itself."""
+    return Act(room="node", result=result, caller=OWN_PROCESS)
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -10,11 +10,11 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from comity.core.caller import OWN_PROCESS
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, StoreError
-from comity.core.guard.audit import AuditLevel
 from comity.core.mcp.catalog import Catalog, Selection, Tool
-from comity.core.mcp.context import LOCAL_OWNER, Asker
+from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import Conversation
 from comity.core.mcp.methods import Server
 from comity.core.mcp.request_state import Sealer
@@ -33,6 +33,7 @@ from comity.store.protocol import Store
 if TYPE_CHECKING:
     from comity.doors.actions.mcp import ActionsDesk
     from comity.pipeline.actions.runner import Runner
+    from comity.pipeline.record import Recorder
     from comity.pipeline.vcp.over_mcp import VcpOverMcp
     from comity.pipeline.walk import Walk
 
@@ -61,6 +62,9 @@ class Opened(Protocol):
     def store(self) -> Store: ...
 
     @property
+    def record(self) -> "Recorder": ...
+
+    @property
     def walk(self) -> "Walk": ...
 
     @property
@@ -75,7 +79,6 @@ class McpSide:
         *,
         tally: Tally,
         secret: bytes | None = None,
-        audit_level: AuditLevel = "standard",
     ) -> None:
         """`secret` is what states that clients hand back are sealed with, the same in every process of a node."""
         self._opened = opened
@@ -89,7 +92,7 @@ class McpSide:
             extensions={EXTENSION: vcp_settings()},
             tasks=True,
         )
-        self._tasks = StoredTasks(self._store, clock, self.changes, audit_level=audit_level)
+        self._tasks = StoredTasks(opened, clock, self.changes)
         key = hashlib.sha256(b"comity mcp request state" + (secret or os.urandom(32))).digest()
         self.calls = Calls(
             self.server,
@@ -102,7 +105,7 @@ class McpSide:
 
     def open_stream(self, selection: Selection, limit: int, write: Callable[[bytes], None]) -> McpStream:
         """For one connection of this machine's own user."""
-        conversation = Conversation(self.server, selection, owner=LOCAL_OWNER, peer="127.0.0.1")
+        conversation = Conversation(self.server, selection, caller=OWN_PROCESS)
 
         async def shutdown() -> None:
             session = conversation.session.asker.vcp
@@ -129,9 +132,6 @@ class McpSide:
         """Subscriptions end in order; what still runs as a task has failed. The store must be open."""
         self.changes.closing.set()
         await self._tasks.close()
-
-    async def _store(self) -> Store:
-        return (await self._opened()).store
 
     def _fill(self, catalog: Catalog) -> None:
         async def vcp() -> VcpRooms:

@@ -16,14 +16,13 @@ from comity.config import Settings
 from comity.core.clock import Clock
 from comity.core.errors import ConfigError
 from comity.doors.mcp.http import MCP_PATH, McpEndpoint
-from comity.doors.mcp.oauth import ResourceServer, owner_of
+from comity.doors.mcp.oauth import ResourceServer
 from comity.doors.mcp.unix import McpSocket, socket_path
 from comity.keys.private import ensure_private_folder
-from comity.node_mcp import McpSide
+from comity.node_mcp import McpSide, Opened
 from comity.pipeline.housekeeping import keep_house
 from comity.pipeline.mcp.sessions import HttpSession, Sessions
 from comity.pipeline.vcp.over_mcp import VcpOverMcp
-from comity.store.protocol import Store
 
 _EXPIRE_EVERY: Final = 60.0
 
@@ -31,7 +30,7 @@ _EXPIRE_EVERY: Final = 60.0
 def mcp_endpoint(
     side: McpSide,
     vcp: VcpOverMcp,
-    store: Store,
+    node: Opened,
     clock: Clock,
     settings: Settings,
     opened: AsyncExitStack,
@@ -40,12 +39,12 @@ def mcp_endpoint(
         vcp.end(session.session.asker.vcp)
 
     sessions = Sessions(
-        store,
+        node.store,
+        node.record,
         clock,
         side.changes,
         idle=settings.mcp.idle_seconds,
         most=settings.mcp.sessions,
-        audit_level=settings.audit.level,
         ended=ended,
     )
     opened.callback(sessions.close)
@@ -56,7 +55,6 @@ def mcp_endpoint(
         sessions=sessions,
         negotiate=side.negotiate,
         body_limit=settings.http.body_limit,
-        owner_of=owner_of,
     )
 
 

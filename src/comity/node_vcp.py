@@ -16,6 +16,7 @@ from comity.core.negotiation.registry import ExtensionRegistry
 from comity.core.revocation.reading import CrlSource
 from comity.core.revocation.signature import PublicKey
 from comity.pipeline.budget import Budget
+from comity.pipeline.record import Recorder
 from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.desk import VcpDesk
 from comity.pipeline.vcp.features import RunningFeatures
@@ -35,7 +36,7 @@ def vcp_side(
     identity: VacantId,
     vault: Callable[[], Vault],
     budget: Budget,
-    count_refusal: Callable[[str, str], None],
+    record: Recorder,
     uptime: Callable[[], float],
     opened: AsyncExitStack,
 ) -> tuple[VcpServer, VcpRooms]:
@@ -67,7 +68,7 @@ def vcp_side(
     )
     contexts = Contexts(store, clock, ttl=vcp.session_ttl_seconds)
     service = VcpServer(
-        store,
+        record,
         clock,
         policy=policy,
         features=features,
@@ -75,8 +76,6 @@ def vcp_side(
         contexts=contexts,
         vault=vault,
         budget=budget,
-        count_refusal=count_refusal,
-        audit_level=settings.audit.level,
     )
     resources = VcpResources(
         policy=policy,

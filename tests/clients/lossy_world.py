@@ -21,6 +21,7 @@ from comity.core.errors import StoreUnavailableError
 from comity.core.identity.keys import SigningKey
 from comity.doors.a2a.message_send import MessageSend
 from comity.pipeline.envelopes.room import EnvelopeRoom
+from comity.pipeline.record import Recorder
 from comity.pipeline.residence import make_card
 from comity.pipeline.walk import Walk
 from comity.store.audit_trail import AuditTrail
@@ -77,7 +78,7 @@ class CalledNode:
             clock=self._clock,
             deadline=60.0,
         )
-        self._door = MessageSend(room, Walk(self.store, self._clock, budget=None))
+        self._door = MessageSend(room, Walk(Recorder(self.store, self._clock), self._clock, budget=None))
         self.up = True
 
     def crash(self) -> None:

@@ -30,6 +30,7 @@ from comity.core.wire import strict_json
 from comity.doors.directory import directory_routes
 from comity.doors.http.server import HttpServer
 from comity.pipeline.directory.reviews import ReputationOracle, record_review
+from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
@@ -82,7 +83,7 @@ def store(clock):
 
 @pytest.fixture
 async def http(clock, store):
-    walk = Walk(store, clock, budget=None)
+    walk = Walk(Recorder(store, clock), clock, budget=None)
     carrier = AsgiHttp(Starlette(routes=directory_routes(walk=walk, store=store, clock=clock)))
     yield carrier
     await carrier.client.aclose()
@@ -321,7 +322,7 @@ class TestEventsAndLineage:
 
 
 async def test_it_works_over_a_real_connection_and_the_guarded_client(clock, store, patience):
-    walk = Walk(store, clock, budget=None)
+    walk = Walk(Recorder(store, clock), clock, budget=None)
     server = HttpServer("127.0.0.1", 0, cert=None, key=None)
     app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock))
     await server.start(app, shutdown_seconds=1.0)

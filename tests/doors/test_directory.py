@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from comity.doors.directory import directory_routes, is_directory_path
 from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.directory.proof import prove_reader
+from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
@@ -24,7 +25,7 @@ HOST = "directory.example"
 
 def served(clock, budget=None, **named):
     store = MemoryStore(clock, trail=AuditTrail("main", KEY))
-    walk = Walk(store, clock, budget=budget)
+    walk = Walk(Recorder(store, clock), clock, budget=budget)
     app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock, **named))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{HOST}")
 

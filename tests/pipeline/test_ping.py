@@ -6,11 +6,12 @@ from comity.core.errors import InvalidError, UnauthenticatedError
 from comity.pipeline.ping import NONCE_LIMIT, PingRoom
 from comity.pipeline.room import Arrival
 from comity.testing import EPOCH
+from tests.callers import OWNER, STRANGER
 from tests.pipeline.walking import House, settle, simulated
 
 
 def ping(body, *, owner=True):
-    return Arrival(door="test", peer="127.0.0.1", body=body, owner=owner)
+    return Arrival(door="test", caller=OWNER if owner else STRANGER, body=body)
 
 
 @pytest.mark.parametrize("nonce", ["", "hello", "x" * NONCE_LIMIT, "\N{SNOWMAN}" * NONCE_LIMIT])
@@ -22,7 +23,7 @@ async def test_the_owner_gets_his_nonce_back(nonce):
     await settle()
     entry = (await house.store.entries())[0]
     assert entry.verification_result == "PING_OK"
-    assert entry.checks_passed == ("rate", "identity", "schema")
+    assert entry.checks_passed == ("rate", "identity", "schema", "caller:local:-")
 
 
 @simulated

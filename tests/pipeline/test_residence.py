@@ -5,11 +5,13 @@ import pytest
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.errors import ConflictError, InvalidError, StoreUnavailableError, UnauthenticatedError
-from comity.pipeline.residence import StateRoom, move_in, stored_state
+from comity.pipeline.record import Recorder
+from comity.pipeline.residence import StateRoom, resident_form, stored_state
 from comity.pipeline.room import Arrival
 from comity.pipeline.walk import Walk
 from comity.store.memory import MemoryStore
 from comity.system_clock import SystemClock
+from tests.callers import OWNER, STRANGER
 from tests.pipeline.envelopes.peers import SERVER
 
 ENDPOINT = "http://127.0.0.1:1/a2a/message/send"
@@ -22,16 +24,16 @@ def store():
 
 @pytest.fixture
 async def form(store):
-    return await move_in(store, SERVER, "echo", ENDPOINT)
+    return await resident_form(store, SERVER, "echo", ENDPOINT)
 
 
 @pytest.fixture
 def ask(store, form):
-    walk = Walk(store, SystemClock(), budget=None, audited=False)
+    walk = Walk(Recorder(store, SystemClock(), audited=False), SystemClock(), budget=None)
     room = StateRoom(form)
 
     async def ask_for(body, *, owner=True):
-        return await walk.take(room, Arrival(door="test", peer="test", body=body, owner=owner))
+        return await walk.take(room, Arrival(door="test", caller=OWNER if owner else STRANGER, body=body))
 
     return ask_for
 
@@ -45,14 +47,14 @@ async def test_a_new_vacant_is_local_with_a_card_that_verifies_and_binds_replies
 
 async def test_a_card_with_a_field_separator_in_it_is_never_made(store):
     with pytest.raises(EnvelopeFormatError, match="0x1F"):
-        await move_in(store, SERVER, "echo\x1fmore", ENDPOINT)
+        await resident_form(store, SERVER, "echo\x1fmore", ENDPOINT)
 
 
 async def test_the_state_is_set_at_once_and_survives_a_restart(store, form, ask):
     assert await ask({"state": "hibernating"}) == {"state": "HIBERNATING", "former": "LOCAL"}
     assert form.runtime_state is RuntimeState.HIBERNATING
     assert await stored_state(store) is RuntimeState.HIBERNATING
-    assert (await move_in(store, SERVER, "echo", ENDPOINT)).runtime_state is RuntimeState.HIBERNATING
+    assert (await resident_form(store, SERVER, "echo", ENDPOINT)).runtime_state is RuntimeState.HIBERNATING
 
 
 async def test_nothing_leads_out_of_archived(form, ask):

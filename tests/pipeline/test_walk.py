@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from comity.core.caller import stranger
 from comity.core.errors import (
     ComityError,
     ConflictError,
@@ -16,10 +17,12 @@ from comity.core.errors import (
 )
 from comity.core.guard.audit import privacy_hash
 from comity.pipeline.budget import Budget, Figures
-from comity.pipeline.room import Admission, Arrival, Principal, Sealed
+from comity.pipeline.record import Recorder
+from comity.pipeline.room import Admission, Arrival, Sealed
 from comity.pipeline.walk import Walk
 from comity.store.operations import Put, StoreConflict
 from comity.testing import SimulatedClock
+from tests.callers import OWNER, STRANGER, signer
 from tests.pipeline.walking import ANN, ARRIVAL, House, Shop, Window, settle, simulated
 
 
@@ -52,10 +55,10 @@ class NotedBudget(Budget):
 
 @simulated
 async def test_each_step_comes_after_the_one_before():
-    shop = Shop(principal=ANN)
+    shop = Shop(caller=ANN)
     house = House(budget=NotedBudget(shop.steps))
     assert await house.take(shop) == "goods"
-    assert shop.steps == ["identify", "budget", "turn", "admit", "handle", "seal", "turn over"]
+    assert shop.steps == ["identify", "budget", "hold", "admit", "handle", "seal", "let go"]
     assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
     assert await house.slot()
     assert await house.sale()
@@ -67,9 +70,9 @@ async def test_nothing_stored_is_read_for_a_refused_stranger(refused_by):
     store = UntouchedStore()
     budget = Budget(SimulatedClock(), Figures(requests=1))
     unknown = {"identify": UnauthenticatedError("who are you?")} if refused_by == "identity" else {}
-    shop = Shop(principal=ANN, **unknown)
-    walk = Walk(store, SimulatedClock(), budget=budget)
-    budget.spend_identity("vacant:ann", ARRIVAL.peer)
+    shop = Shop(caller=ANN, **unknown)
+    walk = Walk(Recorder(store, SimulatedClock()), SimulatedClock(), budget=budget)
+    budget.spend_identity("vacant:ann", ARRIVAL.caller.address)
     with pytest.raises(RateLimitedError if refused_by == "budget" else UnauthenticatedError):
         await walk.take(shop, ARRIVAL)
     assert shop.steps == ["identify"]
@@ -84,41 +87,41 @@ def limited(**figures):
 async def test_who_asks_too_often_hears_when_to_come_again_and_is_let_in_then():
     house = limited(requests=2)
     for _ in range(2):
-        await house.take(Window(principal=ANN))
+        await house.take(Window(caller=ANN))
     with pytest.raises(RateLimitedError, match=r"try again in 30\.0 seconds") as refusal:
-        await house.take(Window(principal=ANN))
+        await house.take(Window(caller=ANN))
     assert refusal.value.retry_after == 30
     await asyncio.sleep(refusal.value.retry_after)
-    assert await house.take(Window(principal=ANN)) == "a look"
+    assert await house.take(Window(caller=ANN)) == "a look"
 
 
 @simulated
 async def test_one_identity_does_not_use_up_what_another_may_ask_of_the_same_address():
     house = limited(requests=1)
-    await house.take(Window(principal=ANN))
+    await house.take(Window(caller=ANN))
     with pytest.raises(RateLimitedError):
-        await house.take(Window(principal=ANN))
+        await house.take(Window(caller=ANN))
     with pytest.raises(RateLimitedError):
-        await house.take(Window(principal=ANN), Arrival(door="test", peer="198.51.100.1", body={}))
-    await house.take(Window(principal=Principal("vacant", "bob")))
+        await house.take(Window(caller=ANN), Arrival(door="test", caller=stranger("198.51.100.1"), body={}))
+    await house.take(Window(caller=signer("bob")))
 
 
 @simulated
 async def test_the_bytes_of_a_message_are_charged_to_who_sent_it():
     house = limited(requests=10, bytes=1000)
-    large = Arrival(door="test", peer="192.0.2.7", body={}, size=600)
-    await house.take(Window(principal=ANN), large)
+    large = Arrival(door="test", caller=STRANGER, body={}, size=600)
+    await house.take(Window(caller=ANN), large)
     with pytest.raises(RateLimitedError, match="too many bytes of this identity"):
-        await house.take(Window(principal=ANN), large)
-    await house.take(Window(principal=ANN))
+        await house.take(Window(caller=ANN), large)
+    await house.take(Window(caller=ANN))
 
 
 @simulated
 async def test_neither_the_owner_nor_who_calls_from_this_machine_is_charged():
     house = limited(requests=1)
     for _ in range(5):
-        await house.take(Window(principal=ANN), Arrival(door="test", peer="192.0.2.7", body={}, owner=True))
-        await house.take(Window(principal=ANN), Arrival(door="test", peer="127.0.0.1", body={}))
+        await house.take(Window(caller=ANN), Arrival(door="test", caller=OWNER, body={}))
+        await house.take(Window(caller=ANN), Arrival(door="test", caller=stranger("127.0.0.1"), body={}))
         await house.take(Window())
 
 
@@ -173,7 +176,7 @@ async def test_a_call_that_changes_nothing_does_not_wait_for_its_audit_entry():
 
 @simulated
 async def test_the_audit_entry_says_what_happened_and_not_who_by_name():
-    house = House(audit_level="full")
+    house = House(level="full")
 
     async def slowly(_call):
         await asyncio.sleep(0.25)
@@ -183,8 +186,8 @@ async def test_the_audit_entry_says_what_happened_and_not_who_by_name():
     await settle()
     entry = (await house.store.entries())[-1]
     assert entry.verification_result == "SHOP_OK"
-    assert entry.checks_passed == ("rate", "identity", "stock")
-    assert entry.issuer_hash == privacy_hash("local:somebody")
+    assert entry.checks_passed == ("rate", "identity", "stock", "caller:local:-")
+    assert entry.issuer_hash == privacy_hash("local")
     assert entry.content_hash == "sha256:abc"
     assert entry.audit_level == "full"
     assert 250 <= entry.duration_ms < 251
@@ -196,7 +199,7 @@ async def test_an_answer_that_was_given_before_is_given_again_without_work():
     house = House()
     shop = Shop(admission=Admission(answered=Sealed(reply="the same as last time")))
     assert await house.take(shop) == "the same as last time"
-    assert shop.steps == ["identify", "turn", "admit", "turn over"]
+    assert shop.steps == ["identify", "hold", "admit", "let go"]
     await settle()
     assert await house.store.results() == ["SHOP_OK"]
 
@@ -218,7 +221,7 @@ async def test_work_that_fails_gives_its_admission_back(step, failure):
     with pytest.raises(heard) as refusal:
         await house.take(shop)
     assert refusal.value.code == code
-    assert shop.steps[-1] == "give back"
+    assert shop.steps[-1] == "undo"
     assert not await house.slot()
     entries = await house.store.entries()
     assert [entry.verification_result for entry in entries] == ["SHOP_ADMITTED", "SHOP_FAILED"]
@@ -267,7 +270,7 @@ async def test_a_refusal_in_the_admission_is_heard_and_leaves_one_entry():
     await settle()
     entries = await house.store.entries()
     assert [(e.verification_result, e.failed_step) for e in entries] == [("SHOP_FAILED", "invalid")]
-    assert "give back" not in shop.steps
+    assert "undo" not in shop.steps
 
 
 @simulated
@@ -279,7 +282,7 @@ async def test_a_conflict_in_the_admission_is_heard_and_there_is_nothing_to_give
         await house.take(shop)
     assert refusal.value.current.value == b"somebody else's"
     await settle()
-    assert shop.steps == ["identify", "turn", "admit"]
+    assert shop.steps == ["identify", "hold", "admit"]
     assert await house.slot()
     assert await house.store.results() == ["SHOP_FAILED"]
 
@@ -295,7 +298,7 @@ async def test_who_is_overtaken_while_he_works_gives_the_answer_of_the_other():
     shop = Shop(handle=meanwhile, sealed=sealed)
     assert await house.take(shop) == "what the other one sold"
     await settle()
-    assert "give back" not in shop.steps
+    assert "undo" not in shop.steps
     assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
 
 
@@ -307,7 +310,7 @@ async def test_who_is_overtaken_and_has_no_answer_gives_his_admission_back():
     async def overtake(_call):
         house.store.refusals = [conflict]
 
-    shop = Shop(seal=overtake, overtaken=conflict)
+    shop = Shop(seal=overtake, **{"answer conflict": conflict})
     with pytest.raises(ConflictError):
         await house.take(shop)
     assert not await house.slot()
@@ -333,9 +336,9 @@ async def test_a_store_that_is_full_when_the_answer_is_sealed_gets_the_admission
 async def test_what_cannot_be_given_back_is_logged_and_does_not_hide_the_first_failure(second, caplog):
     house = House()
     with pytest.raises(InvalidError, match="the first"):
-        await house.take(Shop(**{"handle": InvalidError("the first"), "give back": second}))
+        await house.take(Shop(handle=InvalidError("the first"), undo=second))
     assert [record.getMessage() for record in caplog.records] == [
-        "a failed call could not give its admission back"
+        "a failed call could not undo its admission"
     ]
     await settle()
     assert await house.slot()  # as after a crash: the slot is pending, and the room finds it so
@@ -356,8 +359,8 @@ async def test_a_walk_without_a_trail_writes_state_and_no_entries():
     house = House(audited=False)
     await house.take(Shop())
     await house.take(Window())
-    house.walk.count_refusal("http", "forbidden")
-    house.walk.flush()
+    house.record.refuse("http", "forbidden")
+    house.record.flush()
     assert [drafts for _, drafts in house.store.written] == [(), ()]
 
 
@@ -371,10 +374,10 @@ async def test_calls_that_must_wait_for_each_other_do_so_until_the_last_commit()
     calls = [house.begin(first), house.begin(second)]
     for _ in range(2):  # the admission of the first, then its give-back
         await settle()
-        assert second.steps == ["identify", "turn"]
+        assert second.steps == ["identify", "hold"]
         house.store.release()
     await settle()
-    assert second.steps == ["identify", "turn", "admit"]
+    assert second.steps == ["identify", "hold", "admit"]
     house.store.held = False
     house.store.release()
     assert await asyncio.gather(*calls, return_exceptions=True) == [first.instead["handle"], "goods"]

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from comity.core.caller import Caller
 from comity.core.errors import ComityError, InvalidError, StoreFullError
-from comity.pipeline.room import Admission, Principal, Sealed
+from comity.pipeline.room import Admission, Identified, Sealed
 from comity.store.group_commit import Written
 from comity.store.operations import Delete, Put
 from comity.testing import run_simulated
@@ -44,7 +45,7 @@ async def test_who_goes_away_while_the_admission_is_written_gets_it_back_once_it
     house.store.release()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert shop.steps == ["identify", "turn", "admit", "give back"]
+    assert shop.steps == ["identify", "hold", "admit", "undo"]
     assert not await house.slot()
     assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_FAILED"]
 
@@ -64,7 +65,7 @@ async def test_who_goes_away_while_the_admission_is_refused_has_nothing_to_give_
     with pytest.raises(asyncio.CancelledError):
         await call
     await settle()
-    assert "give back" not in shop.steps
+    assert "undo" not in shop.steps
     assert await house.slot()
     assert (await house.store.entries())[-1].failed_step == "cancelled"
 
@@ -85,7 +86,7 @@ async def test_an_answer_that_is_being_stored_stays_stored_when_its_caller_goes_
     house.store.release()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert "give back" not in shop.steps
+    assert "undo" not in shop.steps
     assert await house.slot()
     assert await house.sale()
     assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
@@ -122,7 +123,7 @@ async def test_the_admission_is_given_back_before_the_turn_ends_however_often_th
     async def hold(_call):
         house.store.held = True
 
-    shop.instead["give back"] = hold
+    shop.instead["undo"] = hold
     call = house.begin(shop)
     for _ in range(3):
         await settle()
@@ -151,7 +152,7 @@ class Till:
         return getattr(self.shop, name)
 
     def identify(self, arrival):
-        return Principal("local", self.customer)
+        return Identified(Caller(kind="local", id=self.customer))
 
     async def _live(self, chances=0.2):
         if self.chance.random() < chances:
@@ -170,7 +171,7 @@ class Till:
         await self._live()
         return Sealed(reply=result, operations=(Put(space="sale", key=self.customer, value=result.encode()),))
 
-    async def give_back(self, call):
+    async def undo(self, call):
         return (Delete(space="slot", key=self.customer),)
 
 

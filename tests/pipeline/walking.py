@@ -7,7 +7,8 @@ import functools
 from comity.core.clock import Clock
 from comity.core.guard.audit import AuditEntry
 from comity.core.identity.keys import SigningKey
-from comity.pipeline.room import Admission, Arrival, Principal, Sealed
+from comity.pipeline.record import Recorder
+from comity.pipeline.room import Admission, Arrival, Identified, Sealed
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import tail
 from comity.store.audit_trail import AuditTrail
@@ -15,10 +16,11 @@ from comity.store.group_commit import Written
 from comity.store.memory import MemoryStore
 from comity.store.operations import Delete, Put
 from comity.testing import SimulatedClock, run_simulated
+from tests.callers import OWNER, STRANGER, signer
 
 KEY = SigningKey.from_seed(bytes(range(32)))
-ANN = Principal("vacant", "ann")
-ARRIVAL = Arrival(door="test", peer="192.0.2.7", body={})
+ANN = signer("ann")
+ARRIVAL = Arrival(door="test", caller=STRANGER, body={})
 
 
 def simulated(story):
@@ -96,14 +98,14 @@ class Shop:
         self.steps.append("identify")
         if failure := self.instead.get("identify"):
             raise failure
-        return self.instead.get("principal", Principal("local", "somebody"))
+        return Identified(self.instead.get("caller", OWNER))
 
     @contextlib.asynccontextmanager
-    async def turn(self, call):
-        self.steps.append("turn")
+    async def hold(self, call):
+        self.steps.append("hold")
         async with self.lock:
             yield
-        self.steps.append("turn over")
+        self.steps.append("let go")
 
     async def admit(self, call):
         await self._step("admit", call)
@@ -126,12 +128,12 @@ class Shop:
             Sealed(reply=result, operations=(Put(space="sale", key="1", value=b"goods"),)),
         )
 
-    async def give_back(self, call):
-        await self._step("give back", call)
+    async def undo(self, call):
+        await self._step("undo", call)
         return (Delete(space="slot", key="1"),)
 
-    async def overtaken(self, call, conflict):
-        await self._step("overtaken", call)
+    async def answer_conflict(self, call, conflict):
+        await self._step("answer conflict", call)
         return Sealed(reply="what the other one sold")
 
     async def _step(self, name, call):
@@ -156,6 +158,19 @@ class Window:
         return getattr(self.shop, name)
 
 
+class Observing:
+    """In the place of metrics."""
+
+    def __init__(self, observed):
+        self._observed = observed
+
+    def observe(self, room, outcome, seconds):
+        self._observed.append((room, outcome, seconds))
+
+    def count(self, room, outcome, number):
+        self._observed.append((room, outcome, 0.0))
+
+
 class House:
     """A store, a walk over it, and what was observed."""
 
@@ -164,7 +179,14 @@ class House:
         self.store = HeldStore(self.clock)
         self.observed: list[tuple[str, str, float]] = []
         named.setdefault("budget", None)
-        self.walk = Walk(self.store, self.clock, observe=lambda *seen: self.observed.append(seen), **named)
+        self.record = Recorder(
+            self.store,
+            self.clock,
+            metrics=Observing(self.observed),
+            level=named.pop("level", "standard"),
+            audited=named.pop("audited", True),
+        )
+        self.walk = Walk(self.record, self.clock, **named)
 
     async def take(self, room, arrival=ARRIVAL):
         return await self.walk.take(room, arrival)

@@ -10,15 +10,15 @@ from typing import Any
 
 from comity.agents.behaviour import saying
 from comity.clients.pages import Pages
-from comity.core.errors import ActionError
 from comity.core.actions.envelope import INVALID_PAYLOAD, MALFORMED, invoke_issues, refusal
+from comity.core.caller import Caller
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage
-from comity.core.errors import ComityError, MalformedError
+from comity.core.errors import ActionError, ComityError, MalformedError
 from comity.core.wire import strict_json
 from comity.doors.dialects import sentence_for_strangers
 from comity.pipeline.actions.library import Library
-from comity.pipeline.actions.runner import ActionLimits, Caller, Runner
+from comity.pipeline.actions.runner import ActionLimits, Runner
 
 
 class ActionsAgent:
@@ -32,7 +32,7 @@ class ActionsAgent:
         await self._runner.aclose()
 
     async def _reply(self, envelope: VacantEnvelope) -> dict[str, Any]:
-        caller = Caller(envelope.from_vacant_id.hex(), own=False)
+        caller = Caller(kind="vacant", id=envelope.from_vacant_id.hex(), proof="signature")
         try:  # before any of it is read
             self._runner.check_length(sum(len(part.text) for part in envelope.payload.parts), caller)
         except ActionError as refused:

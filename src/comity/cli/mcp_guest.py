@@ -8,7 +8,7 @@ it, and the next call tries again.
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from comity.config import Settings
 from comity.core.errors import ComityError, RetryLaterError
@@ -17,7 +17,8 @@ from comity.core.peering.demands import Demands
 from comity.doors.mcp.opening import Opening
 from comity.doors.mcp.stdio import serve_stdio
 from comity.node_mcp import McpSide
-from comity.pipeline.mcp.tally import CallTally
+from comity.pipeline.record import Recorder
+from comity.store.operations import Operation
 from comity.system_clock import SystemClock
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ def serve_alone(settings: Settings, opening: Opening) -> None:
     async def serve() -> None:
         guest = Guest(settings)
         clock = SystemClock()
-        tally = CallTally(clock, note=guest.note)
-        side = McpSide(guest.opened, clock, tally=tally.count)
+        record = Recorder(guest, clock)
+        side = McpSide(guest.opened, clock, tally=record.tally)
         try:
             await serve_stdio(lambda write: side.open_stream(selection, opening.max_message_bytes, write))
         finally:
             await side.close()
-            tally.flush()
+            record.flush()
             await guest.close()
 
     asyncio.run(serve())
@@ -60,14 +61,18 @@ class Guest:
             why = fault.message if isinstance(fault, ComityError) else str(fault)
             raise RetryLaterError(why) from fault
 
-    def note(self, drafts: Sequence[AuditDraft]) -> None:
+    def submit(
+        self, operations: Sequence[Operation], audit: Sequence[AuditDraft]
+    ) -> "asyncio.Future[tuple[Any, ...]]":
         """Without waiting, as ever; the first entry is what opens the folder."""
         node = self._node()
         if node is not None:
-            node.walk.note(drafts)
-            return
-        self._noted += drafts
+            return node.store.submit(operations, audit)
+        self._noted += audit
         self._begin()
+        kept: asyncio.Future[tuple[Any, ...]] = asyncio.get_running_loop().create_future()
+        kept.set_result(())
+        return kept
 
     def _begin(self) -> "asyncio.Task[Node]":
         """What failed is tried again: it may have been mended."""
@@ -94,5 +99,6 @@ class Guest:
         node = Node(self._settings, guest=True)
         await node.start()
         noted, self._noted = self._noted, []
-        node.walk.note(noted)
+        if noted:
+            await node.store.commit(audit=noted)
         return node

@@ -10,6 +10,8 @@ from typing import ClassVar
 
 class ComityError(Exception):
     code: ClassVar[str] = "internal"
+    recorded = False
+    """Whether it stands in the record of the node already."""
 
     @property
     def message(self) -> str:

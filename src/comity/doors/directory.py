@@ -15,7 +15,7 @@ from comity.core.errors import MalformedError
 from comity.core.wire import strict_json
 from comity.doors.http.asgi import Receive, Scope, header
 from comity.doors.http.endpoint import Endpoint, Take, read_json_body
-from comity.doors.http.peer import peer_of
+from comity.doors.http.guard import caller_of
 from comity.pipeline.directory.publish import PublishRoom, read_publication
 from comity.pipeline.directory.reading import DirectoryReads, Question, ReadRoom
 from comity.pipeline.room import Arrival
@@ -63,7 +63,7 @@ def _publish(walk: Walk, room: PublishRoom, body_limit: int) -> Take:
     async def take(scope: Scope, receive: Receive) -> Any:
         body = await read_json_body(scope, receive, body_limit, "a publication")
         publication = read_publication(strict_json.loads(body, unique_keys=True))
-        arrival = Arrival(door="directory", peer=peer_of(scope), body=publication, size=len(body))
+        arrival = Arrival(door="directory", caller=caller_of(scope), body=publication, size=len(body))
         return await walk.take(room, arrival)
 
     return take
@@ -77,7 +77,7 @@ def _read(walk: Walk, room: ReadRoom) -> Take:
             query=_query(scope["query_string"]),
             subject=scope["path_params"].get("vid"),
         )
-        return await walk.take(room, Arrival(door="directory", peer=peer_of(scope), body=question))
+        return await walk.take(room, Arrival(door="directory", caller=caller_of(scope), body=question))
 
     return take
 

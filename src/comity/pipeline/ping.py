@@ -3,7 +3,7 @@
 from typing import Any
 
 from comity.core.errors import InvalidError, UnauthenticatedError
-from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal
+from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom
 
 NONCE_LIMIT = 256
 
@@ -12,12 +12,12 @@ class PingRoom(PlainRoom):
     name = "ping"
     deadline = 5.0
 
-    def identify(self, arrival: Arrival) -> Principal:
-        if not arrival.owner:
+    def identify(self, arrival: Arrival) -> Identified:
+        if not arrival.caller.is_local:
             raise UnauthenticatedError(
                 "a ping needs this node's token; it is in the file `token` of the data folder"
             )
-        return Principal("local", "owner")
+        return Identified(arrival.caller)
 
     async def admit(self, call: Call) -> Admission:
         nonce = call.arrival.body.get("nonce", "") if isinstance(call.arrival.body, dict) else None
@@ -28,4 +28,4 @@ class PingRoom(PlainRoom):
         return Admission(checks=("schema",))
 
     async def handle(self, call: Call) -> dict[str, Any]:
-        return {"pong": call.arrival.body.get("nonce", ""), "principal": call.principal.kind, "at": call.at}
+        return {"pong": call.arrival.body.get("nonce", ""), "principal": call.caller.kind, "at": call.at}

@@ -15,7 +15,7 @@ from comity.core.card.logbook import Logbook
 from comity.core.card.resident import ResidentForm
 from comity.core.errors import ConflictError, InvalidError, UnauthenticatedError
 from comity.core.identity.keys import SigningKey, VacantId
-from comity.pipeline.room import Arrival, Call, PlainRoom, Principal, Sealed
+from comity.pipeline.room import Arrival, Call, Identified, PlainRoom, Sealed
 from comity.store.operations import Put
 from comity.store.protocol import Store
 
@@ -54,7 +54,7 @@ def make_card(key: SigningKey, capability: str, endpoint: str) -> CapabilityCard
     return card.signed(key)
 
 
-def nobody_home(identity: VacantId) -> ResidentForm:
+def vacant_form(identity: VacantId) -> ResidentForm:
     """The form of a node whose agent answers no calls."""
     return ResidentForm(
         identity=identity,
@@ -64,7 +64,7 @@ def nobody_home(identity: VacantId) -> ResidentForm:
     )
 
 
-async def move_in(store: Store, key: SigningKey, capability: str, endpoint: str) -> ResidentForm:
+async def resident_form(store: Store, key: SigningKey, capability: str, endpoint: str) -> ResidentForm:
     return ResidentForm(
         identity=key.vacant_id,
         logbook=Logbook(),
@@ -86,13 +86,13 @@ class StateRoom(PlainRoom):
         self._wanted = form.runtime_state
         self._one_at_a_time = asyncio.Lock()
 
-    def identify(self, arrival: Arrival) -> Principal:
-        if not arrival.owner:
+    def identify(self, arrival: Arrival) -> Identified:
+        if not arrival.caller.is_local:
             raise UnauthenticatedError("only the owner of this node sets the state of its vacant")
-        return Principal("local", "owner")
+        return Identified(arrival.caller)
 
     @asynccontextmanager
-    async def turn(self, call: Call) -> AsyncIterator[None]:
+    async def hold(self, call: Call) -> AsyncIterator[None]:
         async with self._one_at_a_time:
             self._wanted = self._form.runtime_state
             yield

@@ -2,39 +2,34 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from comity.core.caller import Caller
 from comity.store.operations import Operation, StoreConflict
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
-    """A decoded message at a door. `peer` is an address, for limits, and `size` how many bytes came from there;
-    `owner` says that the node's own user sent it: the guard of the door has seen the token, or the door is for
-    that user alone.
-    """
+    """A decoded message at a door, and who the guard of the door says it is from. `size` is how many bytes came."""
 
     door: str
-    peer: str
+    caller: Caller
     body: Any
     size: int = 0
-    owner: bool = False
 
 
-class Principal(Struct, frozen=True):
-    """Who a message is from, once that is proven. `kind` says how: local, vacant, vcp, anonymous;
-    `evidence` is what proved it, for the room's own further steps.
-    """
+class Identified(NamedTuple):
+    """Who a message is from, once that is proven; `evidence` is what proved it, for the room's own further steps."""
 
-    kind: str
-    id: str
+    caller: Caller
     evidence: Any = None
 
 
 class Call(Struct, frozen=True, kw_only=True):
     arrival: Arrival
-    principal: Principal
+    caller: Caller
+    evidence: Any
     at: float
 
 
@@ -67,11 +62,11 @@ class Room(Protocol):
         """Seconds that the work may take."""
         ...
 
-    def identify(self, arrival: Arrival) -> Principal:
+    def identify(self, arrival: Arrival) -> Identified:
         """Who is it? No stored state is read for this."""
         ...
 
-    def turn(self, call: Call) -> AbstractAsyncContextManager[None]:
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
         """Held from admission to the last commit: where calls must wait for each other."""
         ...
 
@@ -85,11 +80,11 @@ class Room(Protocol):
 
     async def seal(self, call: Call, result: Any) -> Sealed: ...
 
-    async def give_back(self, call: Call) -> tuple[Operation, ...]:
+    async def undo(self, call: Call) -> tuple[Operation, ...]:
         """Undo the admission of a call whose work failed."""
         ...
 
-    async def overtaken(self, call: Call, conflict: StoreConflict) -> Sealed:
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
         """Another process moved the state between admission and seal: the answer to give instead."""
         ...
 
@@ -97,7 +92,7 @@ class Room(Protocol):
 class PlainRoom:
     """The steps of a room that keeps no state before its work and makes nobody wait."""
 
-    def turn(self, call: Call) -> AbstractAsyncContextManager[None]:
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
     async def admit(self, call: Call) -> Admission:
@@ -109,8 +104,8 @@ class PlainRoom:
     async def seal(self, call: Call, result: Any) -> Sealed:
         return Sealed(reply=result)
 
-    async def give_back(self, call: Call) -> tuple[Operation, ...]:
+    async def undo(self, call: Call) -> tuple[Operation, ...]:
         return ()
 
-    async def overtaken(self, call: Call, conflict: StoreConflict) -> Sealed:
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
         raise conflict

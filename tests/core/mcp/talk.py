@@ -12,6 +12,7 @@ from comity.core.mcp.vcp_places import EXTENSION, Negotiated
 from comity.core.mcp.work import Work
 from comity.core.negotiation.session import Session as VcpSession
 from comity.core.wire import jsonrpc, strict_json
+from tests.callers import visitor
 
 PERSONAL = "VCP-X-Personal"
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -49,7 +50,7 @@ def a_server(catalog=None, **more):
 class Talk:
     def __init__(self, server=None, selection=None):
         self.server = server or a_server()
-        self.conversation = Conversation(self.server, selection or Selection(), owner="ann", peer="192.0.2.1")
+        self.conversation = Conversation(self.server, selection or Selection(), caller=visitor("ann"))
         self._ids = itertools.count(1_000_000)
 
     def hear(self, value):

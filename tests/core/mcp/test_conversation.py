@@ -7,6 +7,7 @@ from comity.core.mcp.conversation import MOST_HELD, MOST_RUNNING, Answered, Drop
 from comity.core.mcp.revisions import LEGACY, META_CAPABILITIES, META_VERSION
 from comity.core.mcp.work import Work
 from comity.core.wire.jsonrpc import INTERNAL_ERROR, RpcError
+from tests.callers import visitor
 from tests.core.mcp.talk import ACK, AGREED, HELLO, REFUSED, Talk, a_server, meta, only, tool, with_hello
 
 
@@ -295,7 +296,7 @@ def test_a_modern_hello_agrees_on_nothing_for_the_next_request():
 def test_a_greet_says_who_asks():
     greet = Talk().greet("initialize", {"vcp": HELLO, "clientInfo": {"name": "c"}})
     assert isinstance(greet, Greet)
-    assert (greet.hello, greet.asker.owner, greet.asker.peer) == (HELLO, "ann", "192.0.2.1")
+    assert (greet.hello, greet.asker.caller) == (HELLO, visitor("ann"))
     assert greet.asker.info == {"name": "c"}
 
 

@@ -18,6 +18,7 @@ from comity.core.mcp.session import (
 )
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import Request
+from tests.callers import visitor
 from tests.core.mcp.talk import AGREED, PERSONAL
 
 URL = InputRequest("elicitation/create", {"mode": "url", "url": "https://x"})
@@ -28,7 +29,7 @@ ROOTS = InputRequest("roots/list")
 
 
 def a_session():
-    return Session(without_handshake("ann", "192.0.2.1"))
+    return Session(without_handshake(visitor("ann")))
 
 
 def able(**capabilities):
@@ -64,7 +65,7 @@ def test_a_session_logs_from_its_level_on():
 
 def test_a_session_goes_on_elsewhere_with_all_but_the_state_of_its_handlers():
     session = Session(
-        introduced({"protocolVersion": "2025-03-26", "capabilities": {"n": 10**30}}, "ann", "p", AGREED)
+        introduced({"protocolVersion": "2025-03-26", "capabilities": {"n": 10**30}}, visitor("ann"), AGREED)
     )
     session.heard(Request(1, "logging/setLevel", {"level": "debug"}))
     session.heard(Request(1, "resources/subscribe", {"uri": "x://a"}))
@@ -80,7 +81,7 @@ def test_a_session_goes_on_elsewhere_with_all_but_the_state_of_its_handlers():
 
 @pytest.mark.parametrize("odd", [None, 7, "x", []])
 def test_what_a_client_says_of_itself_may_be_nonsense(odd):
-    asker = introduced({"capabilities": odd, "clientInfo": odd, "protocolVersion": odd}, "ann", "p", None)
+    asker = introduced({"capabilities": odd, "clientInfo": odd, "protocolVersion": odd}, visitor("ann"), None)
     assert (asker.capabilities, asker.info, asker.version) == ({}, {}, "2025-11-25")
     assert not asker.can("sampling")
 

@@ -7,6 +7,7 @@ from comity.core.mcp.context import Asker
 from comity.core.mcp.revisions import META_CAPABILITIES
 from comity.core.mcp.vcp_places import EXTENSION, hello_in_initialize, hello_in_request
 from comity.core.wire import strict_json
+from tests.callers import visitor
 from tests.core.mcp.talk import ACK, AGREED, HELLO, PERSONAL, REFUSED, Talk, meta, only, with_hello
 
 SPELLINGS = ("space.creed/vcp-hello", "space.creed.vcp/capabilities")
@@ -149,8 +150,8 @@ def test_what_stands_in_a_result_already_stays():
 
 
 def test_an_agreement_makes_the_asker_and_an_error_does_not():
-    asker = Asker(version="2025-06-18", modern=False, owner="ann")
+    asker = Asker(version="2025-06-18", modern=False, caller=visitor("ann"))
     agreed = AGREED.agreed(asker)
-    assert (agreed.active, agreed.vcp, agreed.owner) == (frozenset({PERSONAL}), AGREED.session, "ann")
+    assert (agreed.active, agreed.vcp, agreed.owner) == (frozenset({PERSONAL}), AGREED.session, "oauth:ann")
     assert REFUSED.agreed(asker) is asker
     assert vcp_places.NOT_NEGOTIATED.reply["type"] == "vcp-error"

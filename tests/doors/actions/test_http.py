@@ -7,10 +7,12 @@ import pytest
 from starlette.routing import Router
 
 from comity.doors.actions.http import action_routes
+from comity.doors.http.guard import CALLER
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import GROUP, load_plugins
 from comity.pipeline.actions.runner import Runner
 from comity.testing import bearer, running_node
+from tests.callers import OWNER
 
 SAMPLE = "tests.pipeline.actions.sample_plugin"
 
@@ -20,7 +22,11 @@ async def http():
     """The routes alone, as behind the guard, with a plugin among the actions."""
     runner = Runner(Library("enhanced", load_plugins([SAMPLE])))
     async with running_node() as node:
-        app = Router(action_routes(runner, node.walk, body_limit=100_000, version="0"))
+        routes = Router(action_routes(runner, node.walk, body_limit=100_000, version="0"))
+
+        async def app(scope, receive, send):
+            await routes({**scope, CALLER: OWNER}, receive, send)
+
         transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://node") as client:
             yield client

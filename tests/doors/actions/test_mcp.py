@@ -12,10 +12,11 @@ from comity.pipeline.actions.built_in import registry_of
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import load_plugins
 from comity.pipeline.actions.room import ActionsRoom
-from comity.pipeline.actions.runner import Caller, Runner
+from comity.pipeline.actions.runner import Runner
 from comity.testing import bearer, running_node
+from tests.callers import OWNER, named, visitor
 
-CONTEXT = SimpleNamespace(asker=SimpleNamespace(peer="127.0.0.1", owner="local"), client="local stream 1")
+CONTEXT = SimpleNamespace(asker=SimpleNamespace(caller=OWNER), client="local stream 1")
 
 
 async def nobody():
@@ -67,8 +68,8 @@ async def test_a_tool_says_what_is_wrong_in_the_words_of_the_contract(tools):
 async def test_each_client_of_the_owner_takes_turns_and_a_visitor_is_one_caller(monkeypatch):
     callers = []
 
-    async def call(_runner, _name, _given, caller):
-        callers.append(caller)
+    async def call(_runner, _name, _given, caller, client):
+        callers.append((caller, client))
         return {}
 
     monkeypatch.setattr(Runner, "call", call)
@@ -80,9 +81,9 @@ async def test_each_client_of_the_owner_takes_turns_and_a_visitor_is_one_caller(
 
         (greet,) = (tool for tool in action_tools(library.registry, desk) if tool.name == "greet")
         for owner, client in (("local", "a"), ("local", "b"), ("oauth:x:y", "a"), ("oauth:x:y", "b")):
-            asker = SimpleNamespace(peer="127.0.0.1", owner=owner)
+            asker = SimpleNamespace(caller=named(owner))
             await greet.handler(SimpleNamespace(asker=asker, client=client), {"name": "Ada"})
-    assert callers == [Caller("a"), Caller("b"), *[Caller("oauth:x:y", own=False)] * 2]
+    assert callers == [(OWNER, "a"), (OWNER, "b"), *[(visitor("x:y"), "")] * 2]
 
 
 async def test_slow_audits_of_one_client_do_not_keep_another_waiting():

@@ -6,6 +6,7 @@ from comity.doors.http.entry import Entry
 from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
+from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
@@ -37,7 +38,7 @@ class House:
         self.clock = VirtualClock()
         trail = AuditTrail("main", SigningKey.from_seed(bytes(32)))
         self.store = MemoryStore(self.clock, trail=trail)
-        self.walk = Walk(self.store, self.clock, budget=None)
+        self.walk = Walk(Recorder(self.store, self.clock), self.clock, budget=None)
         self.entry = Entry(lambda token: token == "right", self.clock, port=8420, secure=False)
         self.status = status
         self.door = HttpDoor(

@@ -175,7 +175,7 @@ async def test_refusals_of_strangers_are_counted():
     for _ in range(3):
         await house.ask("GET", "/v1/status")
     await house.ask("GET", "/v1/status", ("origin", "https://evil.example"))
-    house.walk.flush()
+    house.walk.record.flush()
     await house.store.commit()
     records = [record.data for record in await house.store.read("audit:main")]
     assert [b"count:1" in data and b"http:forbidden" in data for data in records] == [True, False]

@@ -33,10 +33,10 @@ def with_cookie(cookie, *more):
 
 def test_a_link_leaves_a_cookie_that_lets_in(entry):
     cookie = cookie_of(entry)
-    assert entry.admits(with_cookie(cookie))
-    assert not entry.admits(with_cookie(cookie[:-1]))
-    assert not entry.admits(with_cookie(cookie.partition("=")[0] + "="))
-    assert not entry.admits(scope_of())
+    assert entry.proof_of(with_cookie(cookie))
+    assert not entry.proof_of(with_cookie(cookie[:-1]))
+    assert not entry.proof_of(with_cookie(cookie.partition("=")[0] + "="))
+    assert not entry.proof_of(scope_of())
 
 
 def test_a_link_works_once(entry):
@@ -55,7 +55,7 @@ def test_links_and_cookies_are_secrets_of_their_own(entry):
     cookies = {cookie_of(entry) for _ in range(50)}
     assert len(tickets) == len(cookies) == 50
     assert all(len(ticket) >= 32 for ticket in tickets)
-    assert not entry.admits(with_cookie(f"comity-8420={ticket_of(entry)}"))
+    assert not entry.proof_of(with_cookie(f"comity-8420={ticket_of(entry)}"))
 
 
 def test_a_link_expires(entry, clock):
@@ -69,14 +69,14 @@ def test_a_link_expires(entry, clock):
 def test_a_session_expires(entry, clock):
     cookie = cookie_of(entry)
     clock.jump(SESSION_SECONDS - 1)
-    assert entry.admits(with_cookie(cookie))
+    assert entry.proof_of(with_cookie(cookie))
     clock.jump(1)
-    assert not entry.admits(with_cookie(cookie))
+    assert not entry.proof_of(with_cookie(cookie))
 
 
 def test_one_session_too_many_ends_the_oldest(entry):
     cookies = [cookie_of(entry) for _ in range(SESSION_LIMIT + 1)]
-    admitted = [entry.admits(with_cookie(cookie)) for cookie in cookies]
+    admitted = [entry.proof_of(with_cookie(cookie)) is not None for cookie in cookies]
     assert admitted == [False] + [True] * SESSION_LIMIT
 
 
@@ -95,8 +95,8 @@ def test_two_nodes_of_one_host_do_not_take_each_others_cookie(clock):
     cookies = [cookie_of(node) for node in nodes]
     jar = {cookie.partition("=")[0]: cookie for cookie in cookies}
     assert len(jar) == 2
-    assert all(node.admits(with_cookie("; ".join(cookies))) for node in nodes)
-    assert not nodes[0].admits(with_cookie(cookies[1]))
+    assert all(node.proof_of(with_cookie("; ".join(cookies))) for node in nodes)
+    assert not nodes[0].proof_of(with_cookie(cookies[1]))
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_two_nodes_of_one_host_do_not_take_each_others_cookie(clock):
 )
 def test_cookies_of_other_programs_on_this_host_are_no_obstacle(entry, neighbours):
     cookie = cookie_of(entry)
-    assert entry.admits(with_cookie(neighbours.replace("{}", cookie)))
+    assert entry.proof_of(with_cookie(neighbours.replace("{}", cookie)))
 
 
 def test_a_wrong_token_is_not_made_good_by_a_cookie(entry):
     cookie = cookie_of(entry)
-    assert not entry.admits(with_cookie(cookie, ("authorization", "Bearer wrong")))
-    assert entry.admits(with_cookie("none", ("authorization", "Bearer right")))
-    assert entry.admits(with_cookie(cookie, ("authorization", "Basic dXNlcg==")))
+    assert not entry.proof_of(with_cookie(cookie, ("authorization", "Bearer wrong")))
+    assert entry.proof_of(with_cookie("none", ("authorization", "Bearer right")))
+    assert entry.proof_of(with_cookie(cookie, ("authorization", "Basic dXNlcg==")))

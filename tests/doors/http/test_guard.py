@@ -9,6 +9,7 @@ from comity.doors.http.guard import Guard
 from comity.doors.http.peer import peer_of
 from comity.pipeline.budget import Budget, Figures
 from comity.testing import VirtualClock
+from tests.callers import visitor
 from tests.doors.http.asgi_calls import ask, scope_of
 
 LIMIT = 1000
@@ -331,8 +332,8 @@ async def test_headers_that_come_twice_are_charged_and_refused():
 
 async def test_a_visitor_is_charged_wherever_it_comes_from():
     class Known:
-        def identify(self, scope, token):
-            return f"visitor:{token}"
+        def identify(self, path, token, address):
+            return visitor(token, address)
 
         def challenge(self, path, error):
             return None

@@ -9,6 +9,7 @@ import os
 import sys
 from types import SimpleNamespace
 
+from comity.core.caller import OWN_PROCESS
 from comity.core.errors import InvalidError, NotFoundError
 from comity.core.identity.keys import SigningKey
 from comity.core.mcp.catalog import Catalog, Prompt, Resources, Selection, Tool, resource
@@ -18,6 +19,7 @@ from comity.core.mcp.request_state import Sealer
 from comity.core.mcp.results import Contents, InputRequest, PromptResult, said, structured
 from comity.core.mcp.vcp_places import EXTENSION, Negotiated
 from comity.core.negotiation.session import Session as VcpSession
+from comity.doors.http.guard import CALLER
 from comity.doors.http.server import HttpServer
 from comity.doors.mcp.http import McpEndpoint
 from comity.doors.mcp.stdio import serve_stdio
@@ -25,9 +27,11 @@ from comity.doors.mcp.stream import McpStream
 from comity.pipeline.mcp.calls import Calls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.sessions import Sessions
+from comity.pipeline.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
 from comity.system_clock import SystemClock
+from tests.callers import OWNER
 
 LIMIT = 1 << 20
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -38,6 +42,17 @@ NAME = {
     "message": "Who are you?",
     "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
 }
+
+
+class OfTheOwner:
+    """An endpoint as behind a guard that let the node's own user pass."""
+
+    def __init__(self, endpoint):
+        self.sessions = endpoint.sessions
+        self._endpoint = endpoint
+
+    async def __call__(self, scope, receive, send):
+        await self._endpoint({CALLER: OWNER, **scope}, receive, send)
 
 
 class Workshop:
@@ -105,17 +120,19 @@ class Workshop:
             SystemClock(),
             sealer=Sealer(b"k" * 32, os.urandom),
             changes=self.changes,
-            tally=lambda *entry: self.audited.append(entry),
+            tally=lambda what, caller, outcome: self.audited.append((what, caller.owner, outcome)),
         )
 
     def stream(self, write, *, selection=None, limit=LIMIT, **options):
-        conversation = Conversation(self.server, selection or Selection(), owner="local", peer="127.0.0.1")
+        conversation = Conversation(self.server, selection or Selection(), caller=OWN_PROCESS)
         options.setdefault("negotiate", negotiate)
         return McpStream(self.calls, conversation, limit=limit, write=write, **options)
 
     def endpoint(self, store, *, clock=None, idle=60.0, **settings):
-        sessions = Sessions(store, clock or SystemClock(), self.changes, idle=idle, **settings)
-        return McpEndpoint(calls=self.calls, sessions=sessions, negotiate=negotiate, body_limit=LIMIT)
+        clock = clock or SystemClock()
+        sessions = Sessions(store, Recorder(store, clock), clock, self.changes, idle=idle, **settings)
+        endpoint = McpEndpoint(calls=self.calls, sessions=sessions, negotiate=negotiate, body_limit=LIMIT)
+        return OfTheOwner(endpoint)
 
     def _tools(self):  # noqa: C901 - a list of tools is as long as it is
         def tool(handler, **more):

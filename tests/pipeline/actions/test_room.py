@@ -8,6 +8,7 @@ from comity.pipeline.actions.runner import Runner
 from comity.pipeline.room import Arrival
 from comity.store.audit_trail import log_of
 from comity.testing import running_node
+from tests.callers import OWNER, STRANGER
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ async def room():
 
 def arrival(action="greet", given=None, *, owner=True):
     body = Invocation(action, {"name": "Ada"} if given is None else given)
-    return Arrival(door="test", peer="127.0.0.1", body=body, owner=owner)
+    return Arrival(door="test", caller=OWNER if owner else STRANGER, body=body)
 
 
 async def test_a_call_takes_the_walk_and_is_audited(room):

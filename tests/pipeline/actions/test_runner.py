@@ -8,7 +8,8 @@ from comity.core.actions.calls import Work
 from comity.core.errors import ActionError, ComityError, DeadlineError, NotFoundError, OverloadedError
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import load_plugins
-from comity.pipeline.actions.runner import SHORT, ActionLimits, Allowance, Caller, Runner
+from comity.pipeline.actions.runner import SHORT, ActionLimits, Allowance, Runner
+from tests.callers import OWNER, visitor
 
 SAMPLE = "tests.pipeline.actions.sample_plugin"
 
@@ -119,7 +120,7 @@ async def test_a_short_text_is_worked_on_here_and_a_long_one_by_a_worker(runner)
 async def test_a_text_beyond_the_limit_of_its_caller_is_refused_by_name(own, limit, whose):
     limits = ActionLimits(own=Allowance(characters=500), others=Allowance(characters=100))
     runner = Runner(Library("enhanced", load_plugins([SAMPLE])), limits=limits)
-    caller = Caller("somebody", own=own)
+    caller = OWNER if own else visitor("somebody")
     fits = {"name": "x" * (limit - len("name") - 3)}
     assert await runner.call("greet", fits, caller)
     with pytest.raises(ActionError, match=f"longer than the {limit} characters that {whose}"):
@@ -131,11 +132,11 @@ async def test_a_text_beyond_the_limit_of_its_caller_is_refused_by_name(own, lim
 
 async def test_slow_work_of_one_caller_leaves_a_worker_for_another(runner):
     greedy = [
-        asyncio.ensure_future(runner.call("work_hard", {"do": "hang"}, Caller("greedy"))) for _ in range(8)
+        asyncio.ensure_future(runner.call("work_hard", {"do": "hang"}, OWNER, "greedy")) for _ in range(8)
     ]
     await asyncio.sleep(0)
     async with asyncio.timeout(30):
-        answered = await runner.call("tell_where", {"text": "x" * SHORT}, Caller("other"))
+        answered = await runner.call("tell_where", {"text": "x" * SHORT}, OWNER, "other")
     assert answered["output"]["pid"] != os.getpid()
     assert not any(one.done() for one in greedy)
     for one in greedy:

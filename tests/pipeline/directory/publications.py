@@ -2,6 +2,7 @@
 
 from hashlib import blake2b
 
+from comity.core.caller import stranger
 from comity.core.card.card import CapabilityCard
 from comity.core.card.codec import serialize
 from comity.core.card.lifecycle import Visibility
@@ -10,6 +11,7 @@ from comity.core.identity.keys import SigningKey, VacantId
 from comity.pipeline.directory.proof import prove_reader
 from comity.pipeline.directory.publish import PublishRoom, read_publication
 from comity.pipeline.directory.reading import DirectoryReads, Question
+from comity.pipeline.record import Recorder
 from comity.pipeline.room import Arrival
 from comity.pipeline.walk import Walk
 from comity.store.protocol import Store
@@ -56,12 +58,12 @@ class Directory:
     def __init__(self, store: Store, clock, quota=None) -> None:
         self.store = store
         self.clock = clock
-        self.walk = Walk(store, clock, budget=None)
+        self.walk = Walk(Recorder(store, clock), clock, budget=None)
         self.room = PublishRoom(store, quota)
         self.reads = DirectoryReads(store, clock)
 
     async def publish(self, body, peer=PEER):
-        arrival = Arrival(door="test", peer=peer, body=read_publication(body))
+        arrival = Arrival(door="test", caller=stranger(peer), body=read_publication(body))
         return await self.walk.take(self.room, arrival)
 
     async def ask(self, name: str, subject=None, reader: SigningKey | None = None, **query):
@@ -71,7 +73,7 @@ class Directory:
         asked = {key: str(value) for key, value in query.items()}
         question = Question(host=HOST, path=path, query={**proof, **asked}, subject=_hex(subject))
         room = getattr(self.reads, name)
-        return await self.walk.take(room, Arrival(door="test", peer=PEER, body=question))
+        return await self.walk.take(room, Arrival(door="test", caller=stranger(PEER), body=question))
 
     async def found(self, capability: str = "", **query) -> list[str]:
         """The ids that a search finds, in order."""

@@ -111,7 +111,7 @@ async def test_a_read_is_noted_under_the_name_that_was_proven(hidden):
         "DIRECTORY_QUERY_OK",
     )
     assert card.issuer_hash == privacy_hash(f"vacant:{OWNER.vacant_id.hex()}")
-    assert query.issuer_hash == privacy_hash("anonymous:")
+    assert query.issuer_hash == privacy_hash("unknown")
 
 
 async def test_the_query_is_answered_in_the_shape_of_the_contract(directory):

@@ -12,6 +12,7 @@ from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.identity.keys import SigningKey
 from comity.doors.a2a.message_send import MessageSend
 from comity.pipeline.envelopes.room import EnvelopeRoom
+from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
 from comity.system_clock import SystemClock
 
@@ -67,7 +68,7 @@ class Server:
             clock=clock,
             **room,
         )
-        self.walk = Walk(store, clock, budget=None, audited=False)
+        self.walk = Walk(Recorder(store, clock, audited=False), clock, budget=None)
         transport = httpx.ASGITransport(app=MessageSend(self.room, self.walk))
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 

@@ -15,6 +15,7 @@ from comity.pipeline.mcp.calls import Calls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.questions import Questions
 from comity.testing import SimulatedClock
+from tests.callers import named
 
 ABLE = {"elicitation": {}, "sampling": {}, "roots": {}}
 WHO = InputRequest("elicitation/create", {"message": "Who?"})
@@ -62,7 +63,7 @@ class Counter:
             self.clock,
             sealer=Sealer(bytes(32), self._random),
             changes=self.changes,
-            tally=lambda *entry: self.tallied.append(entry),
+            tally=lambda what, caller, outcome: self.tallied.append((what, caller.id, outcome)),
         )
         self._numbers = itertools.count(1)
 
@@ -74,7 +75,7 @@ class Counter:
 
     def work(self, method, params, *, modern=True, owner="ann", capabilities=ABLE, id_=1):
         version = "2026-07-28" if modern else "2025-11-25"
-        asker = Asker(version=version, modern=modern, owner=owner, capabilities=capabilities)
+        asker = Asker(version=version, modern=modern, caller=named(owner), capabilities=capabilities)
         return begin(self.server, Selection(demands="d"), asker, Request(id_, method, params))
 
     def start(self, name="t", arguments=None, carrier=None, reply=None, more=None, **asker):

@@ -111,7 +111,7 @@ def test_state_lasts_for_a_legacy_session_and_for_one_modern_request():
 
 def test_a_handler_knows_who_asks_with_what_and_what_for():
     def handler(context, _arguments):
-        assert context.asker.owner == "ann"
+        assert context.asker.owner == "oauth:ann"
         assert context.demands == "d"
         assert context.meta == {"x": 1}
         assert context.inputs == {}

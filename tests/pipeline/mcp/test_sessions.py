@@ -15,10 +15,12 @@ from comity.core.wire.jsonrpc import Request
 from comity.pipeline.mcp import sessions as module
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.sessions import LOCAL, LONGEST, STANDING, Sessions
+from comity.pipeline.record import Recorder
 from comity.store.audit_trail import AuditTrail, log_of
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.sqlite import SqliteStore
 from comity.testing import VirtualClock
+from tests.callers import named
 from tests.core.mcp.talk import AGREED
 
 IDLE = 60.0
@@ -27,7 +29,7 @@ CHAINS = itertools.count(1)
 
 
 def a_session(owner="ann", **more):
-    return Session(Asker(version="2025-06-18", modern=False, owner=owner, **more))
+    return Session(Asker(version="2025-06-18", modern=False, caller=named(owner), **more))
 
 
 def trail(name=None):
@@ -47,14 +49,20 @@ class Process:
         self.changes = Changes(self.catalog)
         self.over = []
         self.sessions = Sessions(
-            store, clock, self.changes, idle=IDLE, ended=lambda held: self.over.append(held.id), **more
+            store,
+            Recorder(store, clock),
+            clock,
+            self.changes,
+            idle=IDLE,
+            ended=lambda held: self.over.append(held.id),
+            **more,
         )
 
     async def begin(self, owner="ann", **more):
         return await self.sessions.begin(a_session(owner, **more))
 
     async def get(self, id_, owner="ann"):
-        return await self.sessions.get(id_, owner)
+        return await self.sessions.get(id_, named(owner).owner)
 
     async def is_gone(self, id_, owner="ann"):
         try:
@@ -104,8 +112,8 @@ async def test_a_session_that_is_ended_is_gone_everywhere(process, clock):
     follower = asyncio.ensure_future(anext(aiter(held.standing.follow()), None))
     task = await running(held)
     with pytest.raises(NotFoundError):
-        await process.sessions.end(held.id, "bob")
-    await process.sessions.end(held.id, "ann")
+        await process.sessions.end(held.id, "oauth:bob")
+    await process.sessions.end(held.id, "oauth:ann")
     assert await process.is_gone(held.id)
     assert await follower is None
     await asyncio.wait([task])
@@ -117,7 +125,7 @@ async def test_a_session_that_is_ended_is_gone_everywhere(process, clock):
 
 async def test_beginning_and_ending_are_on_record(process):
     held = await process.begin()
-    await process.sessions.end(held.id, "ann")
+    await process.sessions.end(held.id, "oauth:ann")
     entries = [decode(found.data) for found in await process.store.read(log_of("main"))]
     assert [one.verification_result for one in entries] == ["MCP_SESSION_BEGUN", "MCP_SESSION_ENDED"]
     assert all("ann" not in str(one.issuer_hash) for one in entries)
@@ -228,10 +236,10 @@ async def test_the_owner_gets_in_where_visitors_have_every_place(clock):
 
 
 async def test_a_session_that_could_not_be_written_never_was(process, monkeypatch):
-    async def broken(*_operations, **_more):
+    def broken(*_operations):
         raise StoreUnavailableError("closed")
 
-    monkeypatch.setattr(process.store, "commit", broken)
+    monkeypatch.setattr(process.store, "submit", broken)
     with pytest.raises(StoreUnavailableError):
         await process.begin()
     assert len(process.sessions) == 0
@@ -370,6 +378,6 @@ async def test_a_session_hears_of_lists_and_of_what_it_subscribed_to(process):
     process.changes.resource_updated("x://b")
     process.changes.task_changed("t", {})
     assert held.standing.last == 2
-    await process.sessions.end(held.id, "ann")
+    await process.sessions.end(held.id, "oauth:ann")
     process.changes.list_changed("prompts")
     assert held.standing.last == 2

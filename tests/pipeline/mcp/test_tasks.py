@@ -18,9 +18,11 @@ from comity.core.wire.jsonrpc import Request, RpcError
 from comity.pipeline.mcp.calls import Calls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.tasks import BEAT, MOST_OF_ONE, StoredTasks
+from comity.pipeline.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.testing import SimulatedClock, run_simulated
+from tests.callers import named
 
 KEY = SigningKey.from_seed(bytes(32))
 DECLARED = {"extensions": {TASKS: {}}, "elicitation": {}}
@@ -53,6 +55,7 @@ class Process:
         self.clock = SimulatedClock()
         self.disk = disk or MemoryDisk()
         self.store = MemoryStore(self.clock, self.disk, AuditTrail(f"p{next(NUMBERS)}", KEY))
+        self.record = Recorder(self.store, self.clock)
         self.catalog = Catalog()
         self.changes = Changes(self.catalog)
         self.tasks = StoredTasks(self._opened, self.clock, self.changes, **limits)
@@ -66,7 +69,7 @@ class Process:
         )
 
     async def _opened(self):
-        return self.store
+        return self
 
     def tool(self, name, handler, task="optional", **more):
         self.catalog.add_tools(
@@ -74,7 +77,7 @@ class Process:
         )
 
     async def request(self, method, params, *, owner="ann", capabilities=DECLARED, outlet=None):
-        asker = Asker(version="2026-07-28", modern=True, owner=owner, capabilities=capabilities)
+        asker = Asker(version="2026-07-28", modern=True, caller=named(owner), capabilities=capabilities)
         work = begin(self.server, Selection(), asker, Request(next(NUMBERS), method, params))
         if not isinstance(work, bytes):
             work = self.calls.start(work, outlet or Nowhere())
@@ -160,18 +163,21 @@ async def test_a_call_becomes_a_task_and_its_result_is_fetched():
 async def test_it_is_stored_before_it_is_answered_and_runs_only_then():
     process = Process()
     store, held = process.store, asyncio.Event()
-    commit = store.commit
+    submit = store.submit
     started = []
 
-    async def slow_commit(*operations, **more):
-        await held.wait()
-        return await commit(*operations, **more)
+    def submit_slowly(operations, audit):
+        async def later():
+            await held.wait()
+            return await submit(operations, audit)
+
+        return asyncio.ensure_future(later())
 
     async def job(_context, _arguments):
         started.append(True)
         return said("done")
 
-    store.commit = slow_commit
+    store.submit = submit_slowly
     process.tool("job", job)
     calling = asyncio.ensure_future(process.call("job"))
     await asyncio.sleep(1)
@@ -516,13 +522,16 @@ async def test_a_client_that_leaves_while_its_task_is_made_leaves_nothing_runnin
         started.append(True)
 
     process.tool("job", job)
-    commit = process.store.commit
+    submit = process.store.submit
 
-    async def slow_commit(*operations, **more):
-        await asyncio.sleep(1)
-        return await commit(*operations, **more)
+    def submit_slowly(operations, audit):
+        async def later():
+            await asyncio.sleep(1)
+            return await submit(operations, audit)
 
-    process.store.commit = slow_commit
+        return asyncio.ensure_future(later())
+
+    process.store.submit = submit_slowly
     calling = asyncio.ensure_future(process.call("job"))
     await asyncio.sleep(0.5)
     calling.cancel()

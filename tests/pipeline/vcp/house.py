@@ -16,6 +16,7 @@ from comity.core.negotiation.registry import STANDARD_EXTENSIONS, ExtensionRegis
 from comity.core.negotiation.session import Identity
 from comity.links.loopback import LoopbackLink, loopback_pair
 from comity.pipeline.budget import Budget, Figures
+from comity.pipeline.record import Recorder
 from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
@@ -90,8 +91,16 @@ class House:
         } | {name: named.pop(name) for name in tuple(named) if name in ServerPolicy.__struct_fields__}
         figures = {name: named.pop(name) for name in tuple(named) if name in Figures.__struct_fields__}
         self.budget = Budget(self.clock, Figures(**figures))
+        self.record = Recorder(self.store, self.clock)
+        refuse = self.record.refuse
+
+        def count(room, code):
+            self.counted.append((room, code))
+            refuse(room, code)
+
+        self.record.refuse = count
         self.service = VcpServer(
-            self.store,
+            self.record,
             self.clock,
             policy=ServerPolicy(**policy),
             features=self.features,
@@ -99,7 +108,6 @@ class House:
             contexts=Contexts(self.store, self.clock, ttl=ttl),
             vault=lambda: self.vault,
             budget=self.budget,
-            count_refusal=lambda room, code: self.counted.append((room, code)),
             **named,
         )
 

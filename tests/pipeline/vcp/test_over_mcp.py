@@ -15,6 +15,7 @@ from comity.pipeline.budget import HANDSHAKE_PERIOD, Figures
 from comity.pipeline.vcp import over_mcp
 from comity.pipeline.vcp.over_mcp import VcpOverMcp
 from comity.testing import run_simulated
+from tests.callers import visitor
 from tests.pipeline.vcp.house import PERSONAL, RELATIONAL, STRANGER, TORCH, House, SlowDesk, hello, token
 
 JSON = st.recursive(
@@ -30,7 +31,7 @@ MEMBERS = ["version", "min_version", "extensions", "identity", "client_id", "cap
 
 
 def asker(*, modern=False, peer=STRANGER, owner="ann"):
-    return Asker(version="2026-07-28" if modern else "2025-06-18", modern=modern, owner=owner, peer=peer)
+    return Asker(version="2026-07-28" if modern else "2025-06-18", modern=modern, caller=visitor(owner, peer))
 
 
 class Over:

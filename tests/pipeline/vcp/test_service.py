@@ -87,7 +87,7 @@ async def test_every_step_of_a_session_is_on_record_under_its_hash():
         "CONTEXT_REFUSED",
     ]
     assert {entry.session_id_hash for entry in entries[1:]} == {privacy_hash(ack["session_id"])}
-    assert {entry.issuer_hash for entry in entries} == {privacy_hash("creed:user:alice")}
+    assert {entry.issuer_hash for entry in entries} == {privacy_hash("vcp:creed:user:alice")}
     assert entries[3].failed_step == "INVALID"
     assert "extension:VCP-X-Personal" in entries[1].checks_passed
 
@@ -108,7 +108,7 @@ async def test_what_ends_a_connection_is_on_record_too():
 async def test_the_context_of_an_owner_is_sealed_in_the_store_and_its_entry_is_in_the_same_commit():
     house = House()
     house.store = store = HeldStore(house.clock)
-    house.service._store = house.service._contexts._store = store
+    house.record._store = house.service._contexts._store = store
     client = house.connect()
     session_id = (await client.ask(hello(PERSONAL, identity=token())))["session_id"]
     await client.ask({"categorical": WIRE, "constitution": "Be kind to strangers.", **PAIN})
@@ -127,7 +127,7 @@ async def test_the_context_of_an_owner_is_sealed_in_the_store_and_its_entry_is_i
 async def test_the_answer_waits_until_the_context_is_durable():
     house = House()
     house.store = store = HeldStore(house.clock)
-    house.service._store = house.service._contexts._store = store
+    house.record._store = house.service._contexts._store = store
     client = house.connect()
     await client.ask(hello(identity=token()))
     store.held = True
@@ -265,7 +265,7 @@ async def test_a_context_under_another_key_is_not_taken_for_none_at_all():
 async def test_a_store_that_fails_is_not_told_in_its_own_words_and_ends_the_session():
     house = House()
     house.store = store = HeldStore(house.clock)
-    house.service._store = house.service._contexts._store = store
+    house.record._store = house.service._contexts._store = store
     client = house.connect()
     await client.ask(hello(identity=token()))
     store.refusals = [StoreFullError("the disk /secret/path is full")] * 2

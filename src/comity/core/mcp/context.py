@@ -8,10 +8,11 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from comity.core.caller import UNKNOWN, Caller
 from comity.core.mcp.results import InputRequest
 from comity.core.negotiation.session import Session as VcpSession
 
@@ -28,25 +29,25 @@ LEVELS: tuple[LogLevel, ...] = (
 )
 
 
-LOCAL_OWNER: Final = "local"
-"""The owner of what the node's own user asks for."""
-
-
 class Asker(Struct, frozen=True, kw_only=True):
     """Who asks: what the session or, in the modern era, the request itself says about the client.
-    `owner` is whom stored things belong to. `vcp` is what a hello agreed on, `active` its extensions, and
+    `vcp` is what a hello agreed on, `active` its extensions, and
     `token_prefix` the beginning of the id of the token that came with it.
     """
 
     version: str
     modern: bool
-    owner: str = ""
-    peer: str = ""
+    caller: Caller = UNKNOWN
     capabilities: Mapping[str, Any] = {}
     info: Mapping[str, Any] = {}
     active: frozenset[str] = frozenset()
     vcp: VcpSession | None = None
     token_prefix: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """Whom stored things belong to."""
+        return self.caller.owner
 
     def can(self, *path: str) -> bool:
         """Whether the client declared a capability: `can("sampling")`, `can("elicitation", "url")`."""

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from comity.core.caller import Caller
 from comity.core.mcp import modern, vcp_places
 from comity.core.mcp.answers import around, refused
 from comity.core.mcp.catalog import Selection
@@ -86,12 +87,11 @@ class Gathering:
 
 
 class Conversation:
-    def __init__(self, server: Server, selection: Selection, *, owner: str, peer: str) -> None:
+    def __init__(self, server: Server, selection: Selection, *, caller: Caller) -> None:
         self.server = server
         self.selection = selection
-        self.session = Session(without_handshake(owner, peer))
-        self._owner = owner
-        self._peer = peer
+        self.session = Session(without_handshake(caller))
+        self._caller = caller
         self._initialized = False
         self._greeting = False
         self._held: deque[Incoming] = deque()
@@ -168,7 +168,7 @@ class Conversation:
         if type(params) is dict and "_meta" in params and modern.is_modern(params):
             meta = modern.meta_of(params)
             try:
-                asker = modern.asker_of(meta, self._owner, self._peer)
+                asker = modern.asker_of(meta, self._caller)
             except McpError as refusal:
                 return self._answer(refused(request.id, refusal.rpc), batch)
             hello = vcp_places.hello_in_request(meta)
@@ -234,13 +234,13 @@ class Conversation:
         if hello is None:
             return self._welcome(request, None, batch)
         self._greeting = True
-        return [Greet(request, hello, introduced(params, self._owner, self._peer, None), batch)]
+        return [Greet(request, hello, introduced(params, self._caller, None), batch)]
 
     def _welcome(
         self, request: Request, negotiated: Negotiated | None, batch: Gathering | None
     ) -> list[Effect]:
         params = request.params if isinstance(request.params, dict) else {}
-        self.session.asker = introduced(params, self._owner, self._peer, negotiated)
+        self.session.asker = introduced(params, self._caller, negotiated)
         result = welcome(self.server, self.session.asker, negotiated)
         return self._answer(around(request.id, result), batch)
 

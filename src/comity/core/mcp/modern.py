@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from comity.core.caller import Caller
 from comity.core.mcp.context import Asker
 from comity.core.mcp.refusals import invalid_params, unsupported_version
 from comity.core.mcp.results import Json
@@ -18,7 +19,7 @@ def is_modern(params: Params | None) -> bool:
     return META_VERSION in meta_of(params)
 
 
-def asker_of(meta: Json, owner: str, peer: str) -> Asker:
+def asker_of(meta: Json, caller: Caller) -> Asker:
     """Raises McpError when the request does not say what it must."""
     version: Any = meta.get(META_VERSION)
     if not isinstance(version, str):
@@ -31,8 +32,7 @@ def asker_of(meta: Json, owner: str, peer: str) -> Asker:
     return Asker(
         version=version,
         modern=True,
-        owner=owner,
-        peer=peer,
+        caller=caller,
         capabilities=declared,
         info=info if isinstance(info, dict) else {},
     )

@@ -5,6 +5,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from comity.core.caller import Caller
 from comity.core.mcp import vcp_places
 from comity.core.mcp.context import LEVELS, Asker, LogLevel
 from comity.core.mcp.methods import Server, capabilities
@@ -73,18 +74,17 @@ class Session:
 KEPT_METHODS: Final = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 
 
-def without_handshake(owner: str, peer: str) -> Asker:
-    return Asker(version=UNSPOKEN, modern=False, owner=owner, peer=peer)
+def without_handshake(caller: Caller) -> Asker:
+    return Asker(version=UNSPOKEN, modern=False, caller=caller)
 
 
-def introduced(params: Json, owner: str, peer: str, negotiated: Negotiated | None) -> Asker:
+def introduced(params: Json, caller: Caller, negotiated: Negotiated | None) -> Asker:
     """The client that an `initialize` speaks of."""
     declared, info = params.get("capabilities"), params.get("clientInfo")
     asker = Asker(
         version=chosen_legacy(params.get("protocolVersion")),
         modern=False,
-        owner=owner,
-        peer=peer,
+        caller=caller,
         capabilities=declared if isinstance(declared, dict) else {},
         info=info if isinstance(info, dict) else {},
     )

@@ -11,6 +11,7 @@ from comity.core.card.resident import ResidentForm
 from comity.core.errors import InvalidError
 from comity.core.identity.keys import SigningKey
 from comity.pipeline.envelopes.room import Behaviour, EnvelopeRoom, StateProvider
+from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
 from comity.store.protocol import Store
 from comity.system_clock import SystemClock
@@ -68,4 +69,5 @@ class EmbeddedVacant:
             store=store,
             clock=clock,
         )
-        return room, Walk(store, clock, budget=None, audited=False)
+        record = Recorder(store, clock, audited=False)
+        return room, Walk(record, clock, budget=None)

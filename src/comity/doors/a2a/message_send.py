@@ -18,7 +18,7 @@ from comity.doors.http.asgi import (
     read_body,
     when_to_retry,
 )
-from comity.doors.http.peer import peer_of
+from comity.doors.http.guard import caller_of
 from comity.pipeline.envelopes.refusals import OutOfChainError
 from comity.pipeline.room import Arrival, Room
 from comity.pipeline.walk import Walk
@@ -48,7 +48,7 @@ class MessageSend:
                 return
             body = await read_body(scope, receive, self._body_limit)
             request = strict_json.loads(body, unique_keys=True)
-            arrival = Arrival(door="a2a", peer=peer_of(scope), body=request, size=len(body))
+            arrival = Arrival(door="a2a", caller=caller_of(scope), body=request, size=len(body))
             message: bytes = await self._walk.take(self._room, arrival)
         except Disconnected:
             return

@@ -14,7 +14,7 @@ from comity.core.wire import strict_json
 from comity.doors.actions.openapi import ACTIONS_PATH, openapi
 from comity.doors.http.asgi import Receive, Scope
 from comity.doors.http.endpoint import Endpoint, read_json_body
-from comity.doors.http.peer import peer_of
+from comity.doors.http.guard import caller_of
 from comity.pipeline.actions.room import ActionsRoom, Invocation
 from comity.pipeline.actions.runner import Runner
 from comity.pipeline.room import Arrival
@@ -38,7 +38,7 @@ def action_routes(runner: Runner, walk: Walk, *, body_limit: int, version: str) 
         body = await read_json_body(scope, receive, body_limit, "the input of an action")
         given = strict_json.loads(body, lone_surrogates=True)
         asked = Invocation(scope["path_params"]["name"], given)
-        return await walk.take(room, Arrival(door="http", peer=peer_of(scope), body=asked, owner=True))
+        return await walk.take(room, Arrival(door="http", caller=caller_of(scope), body=asked))
 
     return [
         Route(ACTIONS_PATH, Endpoint("GET", listing)),

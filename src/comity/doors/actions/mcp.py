@@ -14,12 +14,10 @@ from comity.core.mcp.context import Context
 from comity.core.mcp.results import ToolResult, structured
 from comity.doors.actions.openapi import reply_schema
 from comity.pipeline.actions.room import ActionsRoom, Invocation
-from comity.pipeline.actions.runner import Caller
 from comity.pipeline.room import Arrival
 from comity.pipeline.walk import Walk
 
 _ROOM: Final = "actions"
-_LOCAL: Final = "local"  # whom stored things of the node's own user belong to
 _READS_PAGES: Final = frozenset({"accessibility_audit"})
 
 
@@ -37,10 +35,10 @@ def action_tools(registry: Registry, desk: Callable[[], Awaitable[ActionsDesk]])
 def _tool(entry: Entry, desk: Callable[[], Awaitable[ActionsDesk]]) -> Tool:
     async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
         room, walk = await desk()
-        body = Invocation(entry.name, arguments, _caller(context))
-        # a connection to our MCP door belongs to the owner, or it would not have been opened
-        arrival = Arrival(door="mcp", peer=context.asker.peer, body=body, owner=True)
-        return structured(await walk.take(room, arrival))
+        caller = context.asker.caller
+        # clients of the node's own user take turns with each other; a visitor is one caller, whatever its clients
+        body = Invocation(entry.name, arguments, context.client if caller.is_local else "")
+        return structured(await walk.take(room, Arrival(door="mcp", caller=caller, body=body)))
 
     contract = entry.contract
     return Tool(
@@ -61,14 +59,6 @@ def _tool(entry: Entry, desk: Callable[[], Awaitable[ActionsDesk]]) -> Tool:
         deadline=ActionsRoom.deadline,
         validator=_left_to_the_room,
     )
-
-
-def _caller(context: Context) -> Caller:
-    """Clients of the node's own user take turns with each other. A visitor is one caller, whatever the names of its
-    clients.
-    """
-    owner = context.asker.owner
-    return Caller(context.client) if owner == _LOCAL else Caller(owner, own=False)
 
 
 def _left_to_the_room(_arguments: Any) -> None:

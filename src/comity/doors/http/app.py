@@ -18,8 +18,7 @@ from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.http.asgi import App, Receive, Scope, Send
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.entry import Entry
-from comity.doors.http.guard import Guard, Visitors
-from comity.doors.http.peer import peer_of
+from comity.doors.http.guard import Guard, Visitors, caller_of
 from comity.doors.http.status_page import assets, page
 from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import CONTENT_TYPE, Metrics
@@ -92,7 +91,7 @@ class HttpDoor:
             origins=origins,
             budget=budget,
             proxies=proxies,
-            refused=lambda code: walk.count_refusal("http", code),
+            refused=lambda code: walk.record.refuse("http", code),
             visitors=visitors,
         )
 
@@ -148,10 +147,7 @@ class RoomRoute(Endpoint):
         async def take(scope: Scope, receive: Receive) -> Any:
             body = await read_json_body(scope, receive, body_limit, "the body", may_be_empty=True)
             message = strict_json.loads(body) if body else {}
-            arrival = Arrival(
-                door="http", peer=peer_of(scope), body=message, owner=True
-            )  # the guard let it pass
-            return await walk.take(room, arrival)
+            return await walk.take(room, Arrival(door="http", caller=caller_of(scope), body=message))
 
         super().__init__("POST", take)
 

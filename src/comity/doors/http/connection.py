@@ -151,7 +151,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         enough = (
             bool(self._unread)
             or self._hold_timer is not None
-            or (exchange is not None and exchange.unread > BODY_AHEAD_BYTES)
+            or (exchange is not None and not exchange.complete and exchange.unread > BODY_AHEAD_BYTES)
         )
         if enough is not self._reading:
             return

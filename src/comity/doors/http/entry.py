@@ -7,6 +7,7 @@ cookie is as good as the token until it expires or the node stops.
 import secrets
 from collections.abc import Callable
 
+from comity.core.caller import Proof
 from comity.core.clock import Clock
 from comity.doors.http.asgi import Scope, header
 
@@ -52,11 +53,13 @@ class Entry:
         kind, _, token = (header(scope, b"authorization") or "").partition(" ")
         return token.strip() if kind.lower() == "bearer" and token.strip() else None
 
-    def admits(self, scope: Scope) -> bool:
+    def proof_of(self, scope: Scope) -> Proof | None:
+        """How a request proves that the node's own user sent it; None where it does not."""
         token = self.token_of(scope)
         if token is not None:
-            return self._knows_token(token)
-        return self._sessions.get(self._session_of(scope), 0.0) > self._clock.monotonic()
+            return "token" if self._knows_token(token) else None
+        alive = self._sessions.get(self._session_of(scope), 0.0) > self._clock.monotonic()
+        return "cookie" if alive else None
 
     def _session_of(self, scope: Scope) -> str:
         """Among the cookies of everything else that this host serves, some in no form at all."""

@@ -9,13 +9,16 @@
 import asyncio
 import http
 import logging
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect
 
+from comity.core.request import begin_request
 from comity.core.wire import strict_json
-from comity.doors.http.asgi import App, Disconnected, Message, Scope
+from comity.doors.http.asgi import HEADERS_BY_NAME, App, Disconnected, Message, Scope
+from comity.pipeline.record import REQUEST_IDS
 
 if TYPE_CHECKING:
     from comity.doors.http.connection import HttpConnection
@@ -28,18 +31,22 @@ STATUS_LINE: Final = {
 }
 _WITHOUT_BODY: Final = frozenset({204, 304})
 _TOO_LARGE: Final = 413
+_TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _GONE: Final[Message] = {"type": "http.disconnect"}
 _FAULT: Final = strict_json.dumps(
     {"detail": "something failed on our side; the log of this node says what", "code": "internal"}
 )
 
 
-def whole_answer(status: int, date: bytes, content_type: bytes, body: bytes, *, keep_alive: bool) -> bytes:
+def whole_answer(
+    status: int, date: bytes, content_type: bytes, body: bytes, *, keep_alive: bool, request_id: str = ""
+) -> bytes:
     return (
-        b"%bdate: %b\r\ncontent-type: %b\r\ncontent-length: %d\r\nx-content-type-options: nosniff\r\n%b\r\n%b"
+        b"%bdate: %b\r\n%bcontent-type: %b\r\ncontent-length: %d\r\nx-content-type-options: nosniff\r\n%b\r\n%b"
         % (
             STATUS_LINE[status],
             date,
+            b"x-request-id: %b\r\n" % request_id.encode() if request_id else b"",
             content_type,
             len(body),
             b"" if keep_alive else b"connection: close\r\n",
@@ -53,6 +60,7 @@ class Exchange:
         self, connection: "HttpConnection", scope: Scope, *, keep_alive: bool, expects_continue: bool
     ) -> None:
         self._connection = connection
+        self._id = REQUEST_IDS.new()
         self._method: str = scope["method"]
         self._old = scope["http_version"] == "1.0"
         self._body: bytes | bytearray = b""  # bytes while it is one piece, as most are, and then not copied
@@ -96,6 +104,7 @@ class Exchange:
 
     async def run(self, app: App, scope: Scope, running: "set[asyncio.Task[None]]") -> None:
         """Until the application has answered; a fault of its own is for the log, the peer hears 500."""
+        begin_request(self._id, _trace_of(scope))
         try:
             await app(scope, self.receive, self.send)
         except (Disconnected, ClientDisconnect):
@@ -149,7 +158,9 @@ class Exchange:
             return False
         self.status = status
         connection.write(
-            whole_answer(status, connection.date, content_type, body, keep_alive=self.keep_alive)
+            whole_answer(
+                status, connection.date, content_type, body, keep_alive=self.keep_alive, request_id=self._id
+            )
         )
         self._finish()
         return True
@@ -185,6 +196,7 @@ class Exchange:
             headers.append((b"transfer-encoding", b"chunked"))
         if not self.keep_alive and (b"connection", b"close") not in headers:
             headers.append((b"connection", b"close"))
+        headers.append((b"x-request-id", self._id.encode()))
         self._head = _head_of(status, self._connection.date, headers)
         self._head_at_the_latest = asyncio.get_running_loop().call_soon(self._send_head)
 
@@ -219,7 +231,14 @@ class Exchange:
         else:
             self.status = 500
             self._connection.write(
-                whole_answer(500, self._connection.date, b"application/json", _FAULT, keep_alive=False)
+                whole_answer(
+                    500,
+                    self._connection.date,
+                    b"application/json",
+                    _FAULT,
+                    keep_alive=False,
+                    request_id=self._id,
+                )
             )
         self._finish()
 
@@ -237,6 +256,13 @@ class Exchange:
     def _send_head(self) -> None:
         if self._head and not self.gone:
             self._connection.write(self._take_head())
+
+
+def _trace_of(scope: Scope) -> str:
+    """The trace that the request belongs to (W3C Trace Context); nothing where it is not in that form."""
+    said = scope[HEADERS_BY_NAME].get(b"traceparent")
+    found = _TRACEPARENT.fullmatch(said) if isinstance(said, bytes) else None
+    return found[0].decode() if found else ""
 
 
 def _head_of(status: int, date: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:

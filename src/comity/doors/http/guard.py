@@ -13,8 +13,9 @@
 
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
+from comity.core.caller import Caller, Proof, local_user, stranger
 from comity.core.errors import (
     ComityError,
     ForbiddenError,
@@ -42,10 +43,20 @@ _SCOPE = "insufficient_scope"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
+CALLER: Final = "comity.caller"
+"""Under this key of the ASGI scope stands who calls, once the guard has found out."""
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Where no guard stands in front, as inside another program, nothing is known but the address."""
+    found: Caller | None = scope.get(CALLER)
+    return found if found is not None else stranger(peer_of(scope))
+
+
 class Visitors(Protocol):
     """Those who come to one door with tokens of somebody else's."""
 
-    def identify(self, scope: Scope, token: str) -> str | None:
+    def identify(self, path: str, token: str, address: str) -> Caller | None:
         """Who came; None where the door is another one. Raises when the token is not good."""
         ...
 
@@ -100,43 +111,54 @@ class Guard:
 
     def _check(self, scope: Scope) -> None:
         self._proxies.find_peer(scope)
-        self._charge(scope, peer_of(scope))
+        address = peer_of(scope)
+        proof = self._own_proof(scope)
+        if proof is None:
+            self._charge(scope, address)
         host = header(scope, b"host")
         if host is None or _without_port(host) not in self._hosts:
             raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
         self._check_origin(scope, host)
         refuse_announced(scope, self._body_limit)
-        if not self._is_public(scope["path"]) and not self._entry.admits(scope) and not self._visits(scope):
+        if proof is not None:
+            scope[CALLER] = local_user(address, proof)
+        elif self._is_public(scope["path"]):
+            scope[CALLER] = stranger(address)
+        else:
+            scope[CALLER] = self._visitor(scope, address)
+
+    def _own_proof(self, scope: Scope) -> Proof | None:
+        """How the node's own user proved to be that; None for anybody else."""
+        headers = headers_by_name(scope)
+        if b"authorization" not in headers and b"cookie" not in headers:
+            return None
+        try:
+            return self._entry.proof_of(scope)
+        except MalformedError:  # who is charged is told below what is wrong with the headers
+            return None
+
+    def _charge(self, scope: Scope, address: str) -> None:
+        if not self._budget.limits(address):
+            return
+        length = announced_length(scope)
+        if length is None:
+            scope[SPEND_BYTES] = partial(self._budget.spend_bytes, address)
+        # a body beyond the limit is refused below, and none of it is read
+        self._budget.spend(address, length if length is not None and length <= self._body_limit else 0)
+
+    def _visitor(self, scope: Scope, address: str) -> Caller:
+        self._entry.proof_of(scope)  # raises where the headers are wrong
+        token = None if self._visitors is None else self._entry.token_of(scope)
+        visitor = None
+        if token is not None and self._visitors is not None:
+            visitor = self._visitors.identify(scope["path"], token, address)
+        if visitor is None:
             raise UnauthenticatedError(
                 "this needs the node's token (Authorization: Bearer …, see the file `token` in the data "
                 "folder) or the one-time link that `comity up` prints"
             )
-
-    def _charge(self, scope: Scope, peer: str) -> None:
-        if not self._budget.limits(peer) or self._is_owner(scope):
-            return
-        length = announced_length(scope)
-        if length is None:
-            scope[SPEND_BYTES] = partial(self._budget.spend_bytes, peer)
-        # a body beyond the limit is refused below, and none of it is read
-        self._budget.spend(peer, length if length is not None and length <= self._body_limit else 0)
-
-    def _is_owner(self, scope: Scope) -> bool:
-        headers = headers_by_name(scope)
-        if b"authorization" not in headers and b"cookie" not in headers:
-            return False
-        try:
-            return self._entry.admits(scope)
-        except MalformedError:  # it is told what is wrong with its headers after it has paid
-            return False
-
-    def _visits(self, scope: Scope) -> bool:
-        token = None if self._visitors is None else self._entry.token_of(scope)
-        visitor = None if token is None or self._visitors is None else self._visitors.identify(scope, token)
-        if visitor is None:
-            return False
-        self._budget.spend_identity(visitor, peer_of(scope), announced_length(scope) or 0)
-        return True
+        self._budget.spend_identity(visitor.owner, address, announced_length(scope) or 0)
+        return visitor
 
     def _challenge(self, scope: Scope, refusal: ComityError) -> list[tuple[bytes, bytes]]:
         """Only where a token would help."""

@@ -11,7 +11,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from comity.core.errors import ComityError
 from comity.core.mcp import http_rules, modern, sse, vcp_places
 from comity.core.mcp.answers import INTERNAL, around, refused
 from comity.core.mcp.catalog import Selection
-from comity.core.mcp.context import LOCAL_OWNER, Asker
+from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import MOST_RUNNING
 from comity.core.mcp.http_rules import McpHeaders
 from comity.core.mcp.methods import begin
@@ -42,7 +42,7 @@ from comity.doors.http.asgi import (
     read_body,
     when_to_retry,
 )
-from comity.doors.http.peer import peer_of
+from comity.doors.http.guard import caller_of
 from comity.doors.mcp.http_response import Responder, cancelled, refuse, spoken
 from comity.doors.mcp.stream import Negotiate
 from comity.pipeline.mcp.calls import Calls, Outcome
@@ -65,7 +65,6 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
     negotiate: Negotiate
     body_limit: int
     selection: Selection = Selection()
-    owner_of: Callable[[Scope], str] = lambda _scope: LOCAL_OWNER
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = _Exchange(self, scope, receive, send)
@@ -92,9 +91,8 @@ class _Exchange:
         self._behind = behind
         self._scope = scope
         self._receive = receive
-        self._peer = peer_of(scope)
         self._respond = Responder(receive, send)
-        self._owner = behind.owner_of(scope)
+        self._caller = caller_of(scope)
         self.asked: Id | None = None
 
     async def serve(self) -> None:
@@ -108,7 +106,7 @@ class _Exchange:
             elif method == "GET":
                 await self._get(headers)
             else:
-                await self._behind.sessions.end(headers.session, self._owner)
+                await self._behind.sessions.end(headers.session, self._caller.owner)
                 await self._respond.with_body(200, b"")
         else:
             await self._not_allowed()
@@ -164,7 +162,7 @@ class _Exchange:
     async def _asker(self, headers: McpHeaders, request: Request) -> tuple[Asker, Json | None]:
         http_rules.check_era(headers, request)
         meta = modern.meta_of(request.params)
-        asker = modern.asker_of(meta, self._owner, self._peer)
+        asker = modern.asker_of(meta, self._caller)
         http_rules.check_repeats(headers, request)
         hello = vcp_places.hello_in_request(meta)
         if hello is None:
@@ -189,7 +187,7 @@ class _Exchange:
                 return
         if headers.session is None:
             raise invalid_request("send initialize first, then its Mcp-Session-Id with each message")
-        held = await self._behind.sessions.get(headers.session, self._owner)
+        held = await self._behind.sessions.get(headers.session, self._caller.owner)
         if isinstance(message, Batch):
             if held.session.asker.version not in BATCHES:
                 raise invalid_request("a message is one JSON object; batches are of 2025-03-26 only")
@@ -221,9 +219,9 @@ class _Exchange:
         hello = vcp_places.hello_in_initialize(params)
         negotiated: Negotiated | None = None
         if hello is not None:
-            asker = introduced(params, self._owner, self._peer, None)
+            asker = introduced(params, self._caller, None)
             negotiated = await self._behind.negotiate(hello, asker)
-        session = Session(introduced(params, self._owner, self._peer, negotiated))
+        session = Session(introduced(params, self._caller, negotiated))
         held = await self._behind.sessions.begin(session)
         result = welcome(self._behind.calls.server, session.asker, negotiated)
         session_header = (http_rules.SESSION, held.id.encode())
@@ -307,7 +305,7 @@ class _Exchange:
         if "text/event-stream" not in accepted and "*/*" not in accepted:
             raise NotAcceptableError
         assert headers.session is not None
-        held = await self._behind.sessions.get(headers.session, self._owner)
+        held = await self._behind.sessions.get(headers.session, self._caller.owner)
         stream, after = held.standing, held.standing.last
         if headers.last_event is not None:
             place = sse.place_of(headers.last_event)

@@ -2,7 +2,7 @@
 
 - A token must be meant for this resource, or it is refused; it is never passed on, and never read from a query.
 - Without the scope the answer is 403, with the scope to ask for.
-- Whoever comes with a token of the authorization server is an owner of his own: he sees no session of others.
+- Whoever comes with a token of the authorization server is a caller of their own, and sees no session of others.
 """
 
 from collections.abc import Callable
@@ -12,16 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from comity.core.caller import Caller
 from comity.core.errors import ForbiddenError
 from comity.core.identity.access_token import AccessToken
-from comity.core.mcp.context import LOCAL_OWNER
 from comity.core.wire import strict_json
-from comity.doors.http.asgi import Scope
 
 SCOPE: Final = "mcp"
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
-OWNER: Final = "comity.owner"
-"""Under this key of the ASGI scope stands who came, where it is not the owner of the node."""
 
 
 class MissingScopeError(ForbiddenError):
@@ -37,15 +34,20 @@ class ResourceServer:
         self._judge = judge
         self.metadata_paths = frozenset({METADATA_PATH, METADATA_PATH + path})
 
-    def identify(self, scope: Scope, token: str) -> str | None:
+    def identify(self, path: str, token: str, address: str) -> Caller | None:
         """Who came; None for another path than ours. Raises for a token that is not good here."""
-        if scope["path"] != self._path:
+        if path != self._path:
             return None
         access = self._judge(token)
         if SCOPE not in access.scopes:
             raise MissingScopeError(f"the access token lacks the scope {SCOPE}; ask for one that has it")
-        scope[OWNER] = owner = f"oauth:{access.issuer}:{access.subject}"
-        return owner
+        return Caller(
+            kind="oauth",
+            id=f"{access.issuer}:{access.subject}",
+            address=address,
+            proof="access token",
+            scopes=tuple(access.scopes),
+        )
 
     def challenge(self, path: str, error: str | None) -> bytes | None:
         """What WWW-Authenticate says to who was refused at our path."""
@@ -71,8 +73,3 @@ class ResourceServer:
 
     def _metadata_url(self) -> str:
         return self._resource.removesuffix(self._path) + METADATA_PATH + self._path
-
-
-def owner_of(scope: Scope) -> str:
-    owner: str = scope.get(OWNER, LOCAL_OWNER)
-    return owner

@@ -24,10 +24,12 @@ from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.session import Session, notification
 from comity.core.mcp.vcp_places import NOT_NEGOTIATED, Negotiated
 from comity.core.mcp.work import Listen, Work
+from comity.core.request import begin_request
 from comity.core.wire.jsonrpc import Incoming, Request
 from comity.core.wire.rpc_stream import RpcStream
 from comity.pipeline.mcp.calls import Calls, Outcome
 from comity.pipeline.mcp.questions import Questions
+from comity.pipeline.record import REQUEST_IDS
 
 log = logging.getLogger("comity.mcp")
 
@@ -149,6 +151,7 @@ class McpStream:
 
     def _start(self, work: Work) -> None:
         conversation = self._conversation
+        begin_request(REQUEST_IDS.new())
         outcome = self._calls.start(work, _Outlet(self, work), conversation.reply_of(work))
         if isinstance(outcome, Coroutine):
             self._later(self._finish(work, outcome), work)

@@ -5,8 +5,9 @@ Both share the replay state of the HTTP door: a number used here is used there.
 
 from typing import Any
 
+from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.card.resident import ResidentForm
-from comity.core.envelope.carrier import METHOD, from_a2a_jsonrpc
+from comity.core.envelope.carrier import METHOD
 from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
@@ -55,7 +56,7 @@ class VacantAsMCPServer:
 
     async def _call(self, arguments: dict[str, Any]) -> dict[str, Any]:
         room, walk = await self._vacant.opened()
-        return await call(self._form, room, walk, arguments, peer="", owner=True)
+        return await call(self._form, room, walk, arguments, OWN_PROCESS)
 
 
 def describe(form: ResidentForm) -> dict[str, Any]:
@@ -73,22 +74,18 @@ async def call(
     room: EnvelopeRoom,
     walk: Walk,
     arguments: dict[str, Any],
-    *,
-    peer: str,
-    owner: bool,
+    caller: Caller,
 ) -> dict[str, Any]:
-    """`peer` is the address of the MCP client; `owner` says that it is the node's own user."""
+    """`caller` is the MCP client; who signed the envelope is another matter."""
     given = arguments.get("envelope") if isinstance(arguments, dict) else None
     if not isinstance(given, dict):
         raise EnvelopeFormatError("missing field: 'envelope'; give the JSON-RPC body of message/send")
     request = {"jsonrpc": "2.0", "method": METHOD, "params": given.get("params", {"message": given})}
-    envelope = from_a2a_jsonrpc(request)
     try:
-        size = 0 if owner else len(strict_json.dumps(given))
-        arrival = Arrival(door="mcp", peer=peer, body=request, size=size, owner=owner)
-        message: bytes = await walk.take(room, arrival)
-    except MisdirectedError:
-        expected, got = form.identity.hex(), envelope.to_vacant_id.hex()
+        size = 0 if caller.is_local else len(strict_json.dumps(given))
+        message: bytes = await walk.take(room, Arrival(door="mcp", caller=caller, body=request, size=size))
+    except MisdirectedError as refusal:
+        expected, got = form.identity.hex(), refusal.addressee.hex()
         return {"error": f"envelope_to_mismatch: expected {expected}, got {got}"}
     except (VacantGoneError, VacantAsleepError):
         return {"error": f"vacant {form.runtime_state.value}; not accepting calls"}

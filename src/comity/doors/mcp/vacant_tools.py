@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from comity.core.errors import NotFoundError
 from comity.core.mcp.catalog import Tool
-from comity.core.mcp.context import LOCAL_OWNER, Context
+from comity.core.mcp.context import Context
 from comity.core.mcp.results import ToolResult, structured
 
 if TYPE_CHECKING:
@@ -55,15 +55,8 @@ def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
         vacant = await resident()
         if vacant.room is None:
             raise NotFoundError("no agent answers calls here; start the node with `comity up --agent …`")
-        asker = context.asker
-        answer = await call_vacant(
-            vacant.form,
-            vacant.room,
-            vacant.walk,
-            arguments,
-            peer=asker.peer,
-            owner=asker.owner == LOCAL_OWNER,
-        )
+        caller = context.asker.caller
+        answer = await call_vacant(vacant.form, vacant.room, vacant.walk, arguments, caller)
         return structured(answer, error="error" in answer)
 
     async def describe(_context: Context, _arguments: dict[str, Any]) -> ToolResult:

@@ -9,16 +9,18 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.core.errors import ActionError, UnauthenticatedError
-from comity.pipeline.actions.runner import OWN, Caller, Runner
-from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal
+from comity.pipeline.actions.runner import Runner
+from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom
+
+_MAY_CALL: Final = ("local", "oauth")
 
 
 class Invocation(Struct, frozen=True):
-    """Which action, what was sent to it, and whose turn the work takes."""
+    """Which action, what was sent to it, and which client of the caller sent it."""
 
     action: str
     input: Any
-    caller: Caller = OWN
+    client: str = ""
 
 
 class ActionsRoom(PlainRoom):
@@ -28,12 +30,12 @@ class ActionsRoom(PlainRoom):
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
-    def identify(self, arrival: Arrival) -> Principal:
-        if not arrival.owner:
+    def identify(self, arrival: Arrival) -> Identified:
+        if arrival.caller.kind not in _MAY_CALL:
             raise UnauthenticatedError(
                 "an action needs this node's token; it is in the file `token` of the data folder"
             )
-        return Principal("local", "owner")
+        return Identified(arrival.caller)
 
     async def admit(self, call: Call) -> Admission:
         if not isinstance(call.arrival.body.input, Mapping):
@@ -42,4 +44,4 @@ class ActionsRoom(PlainRoom):
 
     async def handle(self, call: Call) -> dict[str, Any]:
         asked: Invocation = call.arrival.body
-        return await self._runner.call(asked.action, asked.input, asked.caller)
+        return await self._runner.call(asked.action, asked.input, call.caller, asked.client)

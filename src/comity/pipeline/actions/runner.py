@@ -13,9 +13,10 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
-from comity.core.actions.action import ActionError, Fetch, Outcome, Page
+from comity.core.actions.action import Fetch, Outcome, Page
 from comity.core.actions.calls import Settled, Work
-from comity.core.errors import DeadlineError, InvalidError, RetryLaterError
+from comity.core.caller import OWN_PROCESS, Caller
+from comity.core.errors import ActionError, DeadlineError, InvalidError, RetryLaterError
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.turns import WAITING_OF_ONE, Turns
 from comity.pipeline.actions.workers import DEADLINE, Job, Workers, without_the_clock
@@ -47,16 +48,6 @@ class ActionLimits(Struct, frozen=True, kw_only=True):
     queued: int = WAITING_OF_ONE
 
 
-class Caller(Struct, frozen=True):
-    """`id` tells callers apart, so that they take turns. `own`: it is the user of this node."""
-
-    id: str = "local"
-    own: bool = True
-
-
-OWN: Final = Caller()
-
-
 class Fetcher(Protocol):
     """Gets pages, in order; one that cannot be had says why."""
 
@@ -75,24 +66,29 @@ class Runner:
         self._here = Turns(2, of_one=_SHORT_WAITING, in_all=4 * _SHORT_WAITING)
         self._workers: Workers | None = None
 
-    async def call(self, name: str, given: Mapping[str, Any], caller: Caller = OWN) -> dict[str, Any]:
-        """The data of the reply. Raises OverloadedError when too many calls wait."""
+    async def call(
+        self, name: str, given: Mapping[str, Any], caller: Caller = OWN_PROCESS, client: str = ""
+    ) -> dict[str, Any]:
+        """The data of the reply. Raises OverloadedError when too many calls wait. Callers take turns; `client` tells
+        programs of the same caller apart, where each is to have turns of its own.
+        """
         calls = self.library.calls
         characters = self._characters(given, caller)
         short = characters <= SHORT
-        async with self._here.turn(caller.id, characters if short else 1):
+        async with self._here.turn(client or caller.owner, characters if short else 1):
             entry, begun = await asyncio.to_thread(calls.begin, name, given, work_here=short)
-        settled = await self.settle(begun, caller) if isinstance(begun, Work) else begun
+        settled = await self.settle(begun, caller, client) if isinstance(begun, Work) else begun
         return calls.data(entry, settled)
 
-    async def settle(self, work: Work, caller: Caller = OWN) -> Settled:
+    async def settle(self, work: Work, caller: Caller = OWN_PROCESS, client: str = "") -> Settled:
         name, slow = work.entry.name, work.entry.action.slow
         allowance = self._allowance(caller)
         try:
             if work.fetch is not None:
                 return await self._finish(work.fetch, name, allowance.seconds)
             weight = counted(work.input, allowance.characters) + (_SLOW_WEIGHT if slow else 0)
-            job = Job(action=name, caller=caller.id, weight=weight, long=slow, seconds=allowance.seconds)
+            whose = client or caller.owner
+            job = Job(action=name, caller=whose, weight=weight, long=slow, seconds=allowance.seconds)
             return await self._workers_now().run(job, work.input, self._pages)
         except (InvalidError, DeadlineError, RetryLaterError) as refused:
             return refused
@@ -103,7 +99,9 @@ class Runner:
         """Raises ActionError, which names the limit."""
         limit = self._allowance(caller).characters
         if characters > limit:
-            whose = "the user of this node" if caller.own else "a caller who is not the user of this node"
+            whose = (
+                "the user of this node" if caller.is_local else "a caller who is not the user of this node"
+            )
             raise ActionError(f"the input is longer than the {limit:,} characters that {whose} may send")
 
     async def aclose(self) -> None:
@@ -118,7 +116,7 @@ class Runner:
         return characters
 
     def _allowance(self, caller: Caller) -> Allowance:
-        return self.limits.own if caller.own else self.limits.others
+        return self.limits.own if caller.is_local else self.limits.others
 
     async def _finish(self, fetch: Fetch, name: str, seconds: float) -> Outcome:
         result: Any = fetch

@@ -27,6 +27,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from comity.core.caller import Caller
 from comity.core.card.card import CapabilityCard, refuse_control_characters
 from comity.core.card.codec import deserialize, serialize
 from comity.core.card.errors import AppendOnlyViolation, IdempotencyConflict, SignatureRejected
@@ -44,7 +45,7 @@ from comity.core.identity.keys import VacantId
 from comity.core.wire.canonical import ascii_form
 from comity.pipeline.directory.events import append_event, last_event_hash, log_of
 from comity.pipeline.directory.records import CardRecord, keep_record, read_record, size_of
-from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal, Sealed
+from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
 from comity.pipeline.storage import CARDS, Quota
 from comity.store.operations import Hold, Put, StoreConflict
 from comity.store.protocol import Store
@@ -166,7 +167,7 @@ class PublishRoom(PlainRoom):
         self._store = store
         self._quota = quota
 
-    def identify(self, arrival: Arrival) -> Principal:
+    def identify(self, arrival: Arrival) -> Identified:
         publication: SignedPublication = arrival.body
         owner = publication.card.vacant_id
         if not publication.event.verify():
@@ -176,11 +177,12 @@ class PublishRoom(PlainRoom):
             )
         if not publication.card.verify():
             raise EnvelopeFormatError(f"the card of {owner.short()} does not verify; sign it again")
-        return Principal("vacant", owner.hex(), _Reserved())
+        caller = Caller(kind="vacant", id=owner.hex(), address=arrival.caller.address, proof="signature")
+        return Identified(caller, _Reserved())
 
     @asynccontextmanager
-    async def turn(self, call: Call) -> AsyncIterator[None]:
-        reserved: _Reserved = call.principal.evidence
+    async def hold(self, call: Call) -> AsyncIterator[None]:
+        reserved: _Reserved = call.evidence
         stored = False
         try:
             yield
@@ -225,7 +227,7 @@ class PublishRoom(PlainRoom):
     async def seal(self, call: Call, result: Sealed) -> Sealed:
         return result
 
-    async def overtaken(self, call: Call, conflict: StoreConflict) -> Sealed:
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
         """Look again, so that who lost a race hears what is there now."""
         publication: SignedPublication = call.arrival.body
         answered = await self._first_answer(publication)
@@ -238,13 +240,13 @@ class PublishRoom(PlainRoom):
         """The card, and every event and key there ever was of its owner, count on the account of the address that
         published first.
         """
-        owner, reserved = call.principal.id, call.principal.evidence
+        owner, reserved = call.caller.id, call.evidence
         held = await self._store.held_item(CARDS, owner)
         size = max(0, grown - given_up + (held.bytes if held else 0))
         holder = held.holder if held else ""
         if self._quota is not None:
-            if held is None and not call.arrival.owner:
-                holder = self._quota.holder_of(call.arrival.peer)
+            if held is None and not call.arrival.caller.is_local:
+                holder = self._quota.holder_of(call.arrival.caller.address)
             more = size - (held.bytes if held else 0)
             if more > 0:
                 await self._quota.reserve(holder, more, known=held is not None)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from comity.core.caller import Caller
 from comity.core.card.errors import NotFoundError
 from comity.core.clock import Clock
 from comity.core.errors import InvalidError
@@ -21,7 +22,7 @@ from comity.pipeline.directory import search
 from comity.pipeline.directory.events import DEFAULT_PAGE, PAGE, event_log, log_of
 from comity.pipeline.directory.proof import proven_reader
 from comity.pipeline.directory.records import visible_record
-from comity.pipeline.room import Arrival, Call, PlainRoom, Principal
+from comity.pipeline.room import Arrival, Call, Identified, PlainRoom
 from comity.store.protocol import Store
 
 _NUMBER = re.compile("[0-9]{1,18}")
@@ -49,15 +50,16 @@ class ReadRoom(PlainRoom):
         self._answer = answer
         self._clock = clock
 
-    def identify(self, arrival: Arrival) -> Principal:
+    def identify(self, arrival: Arrival) -> Identified:
         question: Question = arrival.body
         reader = proven_reader(question.query, host=question.host, path=question.path, now=self._clock.now())
         if reader is None:
-            return Principal("anonymous", "")
-        return Principal("vacant", reader.hex(), reader)
+            return Identified(arrival.caller)
+        caller = Caller(kind="vacant", id=reader.hex(), address=arrival.caller.address, proof="signature")
+        return Identified(caller, reader)
 
     async def handle(self, call: Call) -> dict[str, Any]:
-        return await self._answer(call.arrival.body, call.principal.evidence)
+        return await self._answer(call.arrival.body, call.evidence)
 
 
 class DirectoryReads:

@@ -6,12 +6,17 @@ from comity.core.envelope.chain import PairKey, ReplayState
 from comity.core.envelope.errors import ProtocolError
 from comity.core.envelope.statement import TipStatement
 from comity.core.errors import ComityError, ConflictError
+from comity.core.identity.keys import VacantId
 
 
 class MisdirectedError(ProtocolError):
     """It is addressed to somebody else."""
 
     code = "misdirected"
+
+    def __init__(self, addressee: VacantId, server: VacantId) -> None:
+        super().__init__(f"envelope addressed to {addressee.short()}; this server is {server.short()}")
+        self.addressee = addressee
 
 
 class VacantGoneError(ProtocolError):

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from comity.core.caller import Caller
 from comity.core.card.lifecycle import RuntimeState, can_be_called, is_gone
 from comity.core.clock import Clock
 from comity.core.envelope.carrier import METHOD, from_a2a_jsonrpc, to_a2a_message
@@ -39,7 +40,7 @@ from comity.pipeline.envelopes.refusals import (
     VacantAsleepError,
     VacantGoneError,
 )
-from comity.pipeline.room import Admission, Arrival, Call, PlainRoom, Principal, Sealed
+from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
 from comity.pipeline.storage import Quota
 from comity.store.operations import CHAIN_BYTES, Advance, Answer, PruneReplies, StoreConflict
 from comity.store.protocol import Store
@@ -115,12 +116,10 @@ class EnvelopeRoom(PlainRoom):
         self._pair_bytes = pair_bytes
         self._lanes = Lanes(self._load, sole_writer=sole_writer, settle=self._settle)
 
-    def identify(self, arrival: Arrival) -> Principal:
+    def identify(self, arrival: Arrival) -> Identified:
         envelope = self._read(arrival.body)
         if envelope.to_vacant_id != self._self:
-            raise MisdirectedError(
-                f"envelope addressed to {envelope.to_vacant_id.short()}; this server is {self._self.short()}"
-            )
+            raise MisdirectedError(envelope.to_vacant_id, self._self)
         state = RuntimeState(self._state())
         if is_gone(state):
             raise VacantGoneError(f"vacant is {state}; calls permanently rejected")
@@ -133,7 +132,13 @@ class EnvelopeRoom(PlainRoom):
             )
         if self._freshness is not None:
             check_freshness(verified, now=self._now(), window=self._freshness)
-        return Principal("vacant", verified.from_vacant_id.hex(), _Visit(verified))
+        caller = Caller(
+            kind="vacant",
+            id=verified.from_vacant_id.hex(),
+            address=arrival.caller.address,
+            proof="signature",
+        )
+        return Identified(caller, _Visit(verified))
 
     def _read(self, body: Any) -> VacantEnvelope:
         if not isinstance(body, dict):
@@ -144,37 +149,37 @@ class EnvelopeRoom(PlainRoom):
             raise EnvelopeFormatError(f"method must be {METHOD!r}; got {_shown(body.get('method'))}")
         return from_a2a_jsonrpc(body)
 
-    def turn(self, call: Call) -> Turn:
-        visit: _Visit = call.principal.evidence
+    def hold(self, call: Call) -> Turn:
+        visit: _Visit = call.evidence
         turn = self._lanes.turn(PairKey.of(visit.envelope), visit.envelope.sequence_no)
         visit.lane = turn.lane
         return turn
 
     async def admit(self, call: Call) -> Admission:
-        visit: _Visit = call.principal.evidence
+        visit: _Visit = call.evidence
         accepted = visit.standing.accepted
         try:
             visit.accepted = check_chain(accepted, visit.envelope)
         except (ReplayDetectedError, ChainForkError) as refusal:
             return Admission(answered=await self._answer_again(visit, refusal))
         arrival = call.arrival
-        if accepted.last_sequence_no == 0 and self._budget is not None and not arrival.owner:
-            self._budget.spend_new_pair(arrival.peer)
+        if accepted.last_sequence_no == 0 and self._budget is not None and not arrival.caller.is_local:
+            self._budget.spend_new_pair(arrival.caller.address)
         if self._quota is not None:
             await self._make_room(call, self._quota, arrival.size)
         return _ADMITTED
 
     def knows(self, call: Call) -> bool:
-        standing = call.principal.evidence.lane.standing
+        standing = call.evidence.lane.standing
         return standing is not None and standing.accepted.last_sequence_no > 0
 
     async def handle(self, call: Call) -> A2AMessage:
         try:
-            message: object = await self._behaviour(call.principal.evidence.envelope)
+            message: object = await self._behaviour(call.evidence.envelope)
         except asyncio.CancelledError:
             raise
         except Exception as fault:
-            log.exception("the agent failed on an envelope of %s", call.principal.id[:12])
+            log.exception("the agent failed on an envelope of %s", call.caller.id[:12])
             raise BehaviourError(
                 "the agent failed on this message; the chain is where it was, so the same number can be used again"
             ) from fault
@@ -184,7 +189,7 @@ class EnvelopeRoom(PlainRoom):
         return message
 
     async def seal(self, call: Call, result: A2AMessage) -> Sealed:
-        visit: _Visit = call.principal.evidence
+        visit: _Visit = call.evidence
         request, standing, lane = visit.envelope, visit.standing, visit.lane
         reply = signed_envelope(
             from_vid=self._self,
@@ -210,9 +215,9 @@ class EnvelopeRoom(PlainRoom):
             },
         )
 
-    async def overtaken(self, call: Call, conflict: StoreConflict) -> Sealed:
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
         """Another process accepted an envelope of this pair while we worked on ours."""
-        visit: _Visit = call.principal.evidence
+        visit: _Visit = call.evidence
         lane = visit.lane
         lane.standing, lane.next = await self._load(lane), None
         try:
@@ -225,14 +230,14 @@ class EnvelopeRoom(PlainRoom):
         """Set aside what the reply needs: before the work, when nothing is known but the size of the request, and
         after it. A call that does not fit is refused, for no reply that was promised may go (ruling 10).
         """
-        visit: _Visit = call.principal.evidence
+        visit: _Visit = call.evidence
         lane, known = visit.lane, visit.standing.accepted.last_sequence_no > 0
         if lane.kept + size > self._pair_bytes:
             await self._make_room_in_pair(visit, size)
         if not known:
             size += 2 * CHAIN_BYTES
-            if not call.arrival.owner:
-                lane.holder = quota.holder_of(call.arrival.peer)
+            if not call.arrival.caller.is_local:
+                lane.holder = quota.holder_of(call.arrival.caller.address)
         more = size - lane.reserved
         if more > 0:
             if not quota.reserve_at_once(lane.holder, more, known=known):

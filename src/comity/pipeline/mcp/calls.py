@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from comity.core.caller import Caller
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, ConfigError, DeadlineError, KeyRefusedError, StoreError
 from comity.core.mcp import answers
@@ -43,7 +44,7 @@ _INSIDE: Final = (StoreError, ConfigError, KeyRefusedError)
 
 Outcome = bytes | RpcError
 """A result as bytes, or the error instead of one."""
-Tally = Callable[[str, str, str], None]
+Tally = Callable[[str, Caller, str], None]
 """Told of each call that changed nothing: what was called, by whom, how it ended."""
 
 
@@ -81,7 +82,7 @@ class Calls:
         *,
         sealer: Sealer,
         changes: Changes,
-        tally: Tally = lambda _label, _owner, _outcome: None,
+        tally: Tally = lambda _label, _caller, _outcome: None,
         tasks: Tasks | None = None,
     ) -> None:
         self.server = server
@@ -257,4 +258,4 @@ class Calls:
 
     def _count(self, work: Work, outcome: str) -> None:
         if work.tool is None or work.tool.audit == "tally":
-            self._tally(work.label, work.asker.owner, outcome)
+            self._tally(work.label, work.asker.caller, outcome)

@@ -155,7 +155,7 @@ class CallContext:
 
 def alone(asker: Asker) -> str:
     """What tells a client apart that has neither a connection nor a session of its own."""
-    return f"{asker.peer} {str(asker.info.get('name'))[:_LONGEST_NAME]}"
+    return f"{asker.caller.address} {str(asker.info.get('name'))[:_LONGEST_NAME]}"
 
 
 def _is_answer(value: Any) -> bool:

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from comity.core.clock import Clock
 from comity.core.errors import NotFoundError, OverloadedError
-from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.guard.audit import privacy_hash
 from comity.core.mcp.results import Json
 from comity.core.mcp.session import Remembered, Session, notification
 from comity.core.mcp.work import Work
@@ -29,6 +29,7 @@ from comity.core.wire.jsonrpc import Id
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.events import EventStream
 from comity.pipeline.mcp.questions import Questions
+from comity.pipeline.record import Act, Recorder
 from comity.store.operations import Delete, Put
 from comity.store.protocol import Store
 
@@ -120,21 +121,21 @@ class Sessions:
     def __init__(
         self,
         store: Store,
+        record: Recorder,
         clock: Clock,
         changes: Changes,
         *,
         idle: float,
         most: int = MOST_SESSIONS,
-        audit_level: AuditLevel = "standard",
         ended: Callable[[HttpSession], None] = lambda _session: None,
     ) -> None:
         """`ended` is told of each session that is over, however it came to that."""
         self._store = store
+        self._record = record
         self._clock = clock
         self._changes = changes
         self._idle = idle
         self._most = most
-        self._level = audit_level
         self._ended = ended
         self._live: dict[str, HttpSession] = {}
         self._owned: Counter[str] = Counter()
@@ -152,7 +153,7 @@ class Sessions:
             while self._is_full(owner):
                 await self._make_room(owner)
             self._add(held)
-            await self.keep(held, audit=[self._draft("MCP_SESSION_BEGUN", owner)])
+            await self._record.commit([self._written(held)], _act("MCP_SESSION_BEGUN", held))
         except BaseException:
             if not self._forget(held):
                 self._finish(held)
@@ -177,13 +178,15 @@ class Sessions:
             await self.keep(held)
         return held
 
-    async def keep(self, held: HttpSession, audit: Sequence[AuditDraft] = ()) -> None:
+    async def keep(self, held: HttpSession) -> None:
         """Write down what has changed about it."""
+        await self._store.commit(self._written(held))
+
+    def _written(self, held: HttpSession) -> Put:
         held.written_at = self._clock.now()
         kept = Kept(session=held.session.remembered(), began=held.began)
         until = min(held.written_at + self._idle, held.began + LONGEST)
-        put = Put(space=SPACE, key=held.id, value=_encode(kept), expires_at=until)
-        await self._store.commit(put, audit=audit)
+        return Put(space=SPACE, key=held.id, value=_encode(kept), expires_at=until)
 
     async def end(self, id_: str, owner: str) -> HttpSession:
         held = await self.get(id_, owner)
@@ -252,23 +255,12 @@ class Sessions:
     async def _drop(self, held: HttpSession) -> None:
         if self._forget(held):
             gone = Delete(space=SPACE, key=held.id)
-            await self._store.commit(gone, audit=[self._over(held)])
+            await self._record.commit([gone], _act("MCP_SESSION_ENDED", held))
 
     async def _run_out(self, held: HttpSession) -> None:
         """What was written of it here has expired by now; who has written since goes on with it."""
         if self._forget(held) and await self._store.get(SPACE, held.id) is None:
-            await self._store.commit(audit=[self._over(held)])
-
-    def _over(self, held: HttpSession) -> AuditDraft:
-        return self._draft("MCP_SESSION_ENDED", held.session.asker.owner)
-
-    def _draft(self, event: str, owner: str) -> AuditDraft:
-        return AuditDraft(
-            verification_result=event,
-            issuer_hash=privacy_hash(owner),
-            audit_level=self._level,
-            created_at=timestamp(self._clock.now()),
-        )
+            await self._record.commit((), _act("MCP_SESSION_ENDED", held))
 
     async def _recall(self, id_: str) -> HttpSession | None:
         found = await self._store.get(SPACE, id_)
@@ -289,6 +281,16 @@ class Sessions:
 
 def _is_idle(held: HttpSession, owner: str) -> bool:
     return held.session.asker.owner == owner and not held.busy
+
+
+def _act(result: str, held: HttpSession) -> Act:
+    """Sessions are named by a hash: whoever has the id and the token can go on with one."""
+    return Act(
+        room="mcp",
+        result=result,
+        caller=held.session.asker.caller,
+        hashes={"session_id_hash": privacy_hash(held.id)},
+    )
 
 
 _encode = msgspec.json.Encoder().encode

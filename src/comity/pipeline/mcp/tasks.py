@@ -15,11 +15,12 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from comity.core.caller import Caller
 from comity.core.clock import Clock
 from comity.core.errors import OverloadedError, StoreError
-from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.guard.audit import privacy_hash
 from comity.core.mcp import tasks
 from comity.core.mcp.refusals import invalid_params
 from comity.core.mcp.results import InputRequest, Json
@@ -29,6 +30,7 @@ from comity.core.mcp.work import TaskRequest, Work
 from comity.core.wire.jsonrpc import RpcError
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.context import CallContext
+from comity.pipeline.record import Act, Recorder
 from comity.store.operations import Put, StoreConflict
 from comity.store.protocol import Store
 
@@ -42,23 +44,31 @@ BEAT: Final = 5.0
 _MISSED_BEATS: Final = 3
 
 
+class Opened(Protocol):
+    """A node, as far as tasks need it."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def record(self) -> Recorder: ...
+
+
 class StoredTasks:
-    """`store` gives the store, and opens it where that has not been done; no task, no store."""
+    """`opened` gives the store and the record, and opens them where that has not been done; no task, no store."""
 
     def __init__(
         self,
-        store: Callable[[], Awaitable[Store]],
+        opened: Callable[[], Awaitable[Opened]],
         clock: Clock,
         changes: Changes,
         *,
         most: int = MOST_RUNNING,
-        audit_level: AuditLevel = "standard",
     ) -> None:
-        self._store = store
+        self._opened = opened
         self._clock = clock
         self._changes = changes
         self._most = most
-        self._level = audit_level
         self._name = secrets.token_urlsafe(12)
         self._jobs: dict[str, _Job] = {}
         self._owned: Counter[str] = Counter()
@@ -85,8 +95,9 @@ class StoredTasks:
         self._jobs[job.id] = job
         self._owned[owner] += 1
         try:
-            begun = [self._draft("MCP_TASK_BEGUN", task)]
-            await (await self._store()).commit(self._alive(), _put(task, expect=0), audit=begun)
+            node = await self._opened()
+            act = _act("MCP_TASK_BEGUN", task, context.asker.caller)
+            await node.record.commit([self._alive(), _put(task, expect=0)], act)
         except BaseException:
             self._forget(job)
             raise
@@ -149,7 +160,7 @@ class StoredTasks:
         await self._change(id_, lambda held: tasks.ended(held, outcome, self._clock.now()))
 
     async def _owned_by(self, id_: str, owner: str) -> Task | None:
-        found = await (await self._store()).get(SPACE, id_)
+        found = await (await self._opened()).store.get(SPACE, id_)
         if found is None:
             return None
         task = tasks.from_bytes(found.value)
@@ -162,22 +173,26 @@ class StoredTasks:
     async def _is_held(self, task: Task) -> bool:
         if task.holder == self._name:
             return task.id in self._jobs
-        return await (await self._store()).get(HOLDERS, task.holder) is not None
+        return await (await self._opened()).store.get(HOLDERS, task.holder) is not None
 
     async def _change(self, id_: str, change: Callable[[Task], Task]) -> Task | None:
         """Write what has changed about a task, on top of what others have written meanwhile."""
-        store = await self._store()
+        node = await self._opened()
         while True:
-            found = await store.get(SPACE, id_)
+            found = await node.store.get(SPACE, id_)
             if found is None:
                 return None
             before = tasks.from_bytes(found.value)
             after = change(before)
             if after is before:
                 return before
-            audit = [self._draft(f"MCP_TASK_{after.status.upper()}", after)] if after.over else []
+            put = _put(after, expect=found.version)
             try:
-                await store.commit(_put(after, expect=found.version), audit=audit)
+                if after.over:
+                    act = _act(f"MCP_TASK_{after.status.upper()}", after, _caller_of(after.owner))
+                    await node.record.commit([put], act)
+                else:
+                    await node.store.commit(put)
             except StoreConflict:
                 continue
             self._tell(after)
@@ -194,7 +209,7 @@ class StoredTasks:
             while self._jobs:
                 await self._clock.sleep(BEAT)
                 try:
-                    await (await self._store()).commit(self._alive())
+                    await (await self._opened()).store.commit(self._alive())
                     await self._listen()
                 except StoreError:
                     log.exception("the tasks of this process could not be looked after")
@@ -204,7 +219,7 @@ class StoredTasks:
     async def _listen(self) -> None:
         """Hear what other processes have written about tasks that run here."""
         for job in tuple(self._jobs.values()):
-            found = await (await self._store()).get(SPACE, job.id)
+            found = await (await self._opened()).store.get(SPACE, job.id)
             if found is not None:
                 job.hear(tasks.from_bytes(found.value))
 
@@ -216,14 +231,15 @@ class StoredTasks:
         until = self._clock.now() + _MISSED_BEATS * BEAT
         return Put(space=HOLDERS, key=self._name, value=b"", expires_at=until)
 
-    def _draft(self, event: str, task: Task) -> AuditDraft:
-        return AuditDraft(
-            verification_result=event,
-            issuer_hash=privacy_hash(task.owner),
-            request_id_hash=privacy_hash(task.id),
-            audit_level=self._level,
-            created_at=timestamp(task.updated),
-        )
+
+def _act(result: str, task: Task, caller: Caller) -> Act:
+    return Act(room="mcp", result=result, caller=caller, hashes={"request_id_hash": privacy_hash(task.id)})
+
+
+def _caller_of(owner: str) -> Caller:
+    """Of a task that ends when nobody is there who calls."""
+    kind, _, id_ = owner.partition(":")
+    return Caller(kind=kind, id=id_)  # type: ignore[arg-type] # it was one when the task was made
 
 
 class TaskContext(CallContext):

@@ -63,10 +63,10 @@ class VcpOverMcp:
             return Negotiated(reply=to_value(_TOO_LARGE))
         if not says_hello(hello):
             return Negotiated(reply=to_value(_NO_HELLO))
-        digest = sha256(b"\n".join((asker.peer.encode(), asker.owner.encode(), data))).digest()
+        digest = sha256(b"\n".join((asker.caller.address.encode(), asker.owner.encode(), data))).digest()
         repeats = asker.modern and self._repeats(digest)
-        machine = self._service.machine(asker.peer, repeats=repeats)
-        shake = _Handshake(machine, self._service, self._clock, asker.peer, recorded=not repeats)
+        machine = self._service.machine(asker.caller.address, repeats=repeats)
+        shake = _Handshake(machine, self._service, self._clock, asker.caller.address, recorded=not repeats)
         reply = await shake.run(data)
         session = machine.session
         if session is None:

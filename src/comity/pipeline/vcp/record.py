@@ -1,20 +1,30 @@
-"""The audit entries of VCP: handshakes, refusals, context exchanges, decisions about revocation (vcp 5.5).
+"""What VCP puts on record: handshakes, refusals, context exchanges, decisions about revocation (vcp 5.5).
 
 An entry names a session, an owner and a token by their privacy hash. No word of a client is in it: neither its
 context nor the names that it made up.
 """
 
+from comity.core.caller import Caller, stranger
 from comity.core.context.response import ContextResponse
-from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.guard.audit import privacy_hash
 from comity.core.identity.verification import Verdict
 from comity.core.negotiation.questions import Happened
 from comity.core.negotiation.session import Session
 from comity.core.revocation.decision import RevocationStatus
+from comity.pipeline.record import Act
 
-ANONYMOUS = "anonymous"
+ROOM = "vcp"
 
 
-def happened(what: Happened, *, now: float, level: AuditLevel) -> AuditDraft:
+def caller_in(session: Session | None, address: str) -> Caller:
+    """Whom a session belongs to; a stranger where it belongs to nobody."""
+    identity = None if session is None else session.identity
+    if identity is None or identity.owner is None:
+        return stranger(address)
+    return Caller(kind="vcp", id=identity.owner, address=address, proof="vcp token")
+
+
+def happened(what: Happened, address: str) -> Act:
     session = what.session
     checks: tuple[str, ...] = ("size", "schema") if session is not None else ()
     if session is not None:
@@ -23,67 +33,55 @@ def happened(what: Happened, *, now: float, level: AuditLevel) -> AuditDraft:
             checks += (
                 ("signature", "revocation") if session.identity.verified else ("structure", "revocation")
             )
-    return AuditDraft(
-        verification_result=what.what,
+    return Act(
+        room=ROOM,
+        result=what.what,
+        caller=caller_in(session, address),
         failed_step=what.code,
-        checks_passed=checks,
-        session_id_hash=_session_hash(session),
-        issuer_hash=_owner_hash(session),
-        audit_level=level,
-        created_at=timestamp(now),
+        checks=checks,
+        hashes=_session_hash(session),
     )
 
 
-def exchanged(
-    session: Session, response: ContextResponse, *, began: float, now: float, level: AuditLevel
-) -> AuditDraft:
-    """`began` is when the request was taken up, by the same clock as `now`."""
-    return AuditDraft(
-        verification_result="CONTEXT_EXCHANGED",
-        checks_passed=(
+def exchanged(session: Session, response: ContextResponse, address: str, seconds: float) -> Act:
+    return Act(
+        room=ROOM,
+        result="CONTEXT_EXCHANGED",
+        caller=caller_in(session, address),
+        checks=(
             "size",
             "schema",
             *(f"accepted:{field}" for field in response.accepted),
             f"ignored:{len(response.ignored)}",
         ),
-        duration_ms=round(max(0.0, now - began) * 1000, 3),
-        session_id_hash=_session_hash(session),
-        issuer_hash=_owner_hash(session),
-        audit_level=level,
-        created_at=timestamp(now),
+        seconds=max(0.0, seconds),
+        hashes=_session_hash(session),
     )
 
 
-def not_exchanged(session: Session, code: str, *, now: float, level: AuditLevel) -> AuditDraft:
-    return AuditDraft(
-        verification_result="CONTEXT_REFUSED",
+def not_exchanged(session: Session, code: str, address: str) -> Act:
+    return Act(
+        room=ROOM,
+        result="CONTEXT_REFUSED",
+        caller=caller_in(session, address),
         failed_step=code,
-        checks_passed=("size", "schema"),
-        session_id_hash=_session_hash(session),
-        issuer_hash=_owner_hash(session),
-        audit_level=level,
-        created_at=timestamp(now),
+        checks=("size", "schema"),
+        hashes=_session_hash(session),
     )
 
 
-def revocation(verdict: Verdict, status: RevocationStatus, *, now: float, level: AuditLevel) -> AuditDraft:
-    return AuditDraft(
-        verification_result=f"REVOCATION_{status.status.upper()}",
+def revocation(verdict: Verdict, status: RevocationStatus) -> Act:
+    source = f"source:{status.source}"
+    caller = Caller(kind="vcp", id=verdict.owner, proof="vcp token") if verdict.owner else stranger("")
+    return Act(
+        room=ROOM,
+        result=f"REVOCATION_{status.status.upper()}",
+        caller=caller,
         failed_step="revocation" if status.refuses else None,
-        checks_passed=(f"source:{status.source}",)
-        if status.refuses
-        else (f"source:{status.source}", "revocation"),
-        request_id_hash=privacy_hash(verdict.token_id),
-        issuer_hash=privacy_hash(verdict.owner or ANONYMOUS),
-        audit_level=level,
-        created_at=timestamp(now),
+        checks=(source,) if status.refuses else (source, "revocation"),
+        hashes={"request_id_hash": privacy_hash(verdict.token_id)},
     )
 
 
-def _session_hash(session: Session | None) -> str | None:
-    return None if session is None else privacy_hash(session.id)
-
-
-def _owner_hash(session: Session | None) -> str:
-    identity = None if session is None else session.identity
-    return privacy_hash((identity.owner if identity is not None else None) or ANONYMOUS)
+def _session_hash(session: Session | None) -> dict[str, str]:
+    return {} if session is None else {"session_id_hash": privacy_hash(session.id)}

@@ -20,17 +20,18 @@ from msgspec.structs import replace
 from comity.core.clock import Clock
 from comity.core.context.response import ContextResponse, SessionContext, after, respond
 from comity.core.errors import ComityError, OverloadedError
-from comity.core.guard.audit import AuditDraft, AuditLevel
 from comity.core.identity.verification import Verdict
 from comity.core.machine import Ask, Effect, Event, Received
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.questions import CheckIdentity, ExchangeContext, Happened, WatchFeatures
 from comity.core.negotiation.server import ServerMachine
 from comity.core.negotiation.session import Identity, Session
+from comity.core.request import begin_request
 from comity.core.revocation.decision import RevocationStatus
 from comity.links.protocol import PeerLink
 from comity.pipeline.budget import Budget
 from comity.pipeline.conductor import Conductor
+from comity.pipeline.record import REQUEST_IDS, Act, Recorder
 from comity.pipeline.vcp import record
 from comity.pipeline.vcp.contexts import Contexts, Exchange, UnreadableContextError, owner_of
 from comity.pipeline.vcp.crowd import Crowd, Limits
@@ -38,7 +39,6 @@ from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.sessions import LiveSessions
 from comity.store.operations import Operation
-from comity.store.protocol import Store
 from comity.store.vault import Vault
 
 log = logging.getLogger("comity.vcp")
@@ -62,7 +62,7 @@ class VcpLink(PeerLink, Protocol):
 class VcpServer:
     def __init__(
         self,
-        store: Store,
+        record: Recorder,
         clock: Clock,
         *,
         policy: ServerPolicy,
@@ -72,15 +72,13 @@ class VcpServer:
         vault: Callable[[], Vault],
         limits: Limits | None = None,
         budget: Budget | None = None,
-        count_refusal: Callable[[str, str], None] = lambda _room, _code: None,
-        audit_level: AuditLevel = "standard",
         new_id: Callable[[], str] = lambda: f"ses_{secrets.token_hex(16)}",
     ) -> None:
         """`policy` is asked for all but its features, which are those that run. `budget` is that of the whole
         node, or else one of its own with the usual figures.
         """
         self.sessions = LiveSessions()
-        self._store = store
+        self._record = record
         self._clock = clock
         self._policy = policy
         self._features = features
@@ -89,8 +87,6 @@ class VcpServer:
         self._vault = vault
         self._budget = budget or Budget(clock)
         self._crowd = Crowd(limits or Limits(), has_share=self._budget.limits)
-        self._count_refusal = count_refusal
-        self._level = audit_level
         self._new_id = new_id
 
     @property
@@ -111,7 +107,7 @@ class VcpServer:
         try:
             attended.number = self._crowd.enter(link.peer, attended.leave)
         except OverloadedError as refusal:
-            self._count_refusal("vcp", refusal.code)
+            self._record.refuse(record.ROOM, refusal.code)
             raise
         attended.running = running = asyncio.create_task(conductor.run())
         try:
@@ -155,8 +151,7 @@ class VcpServer:
         if what.overlooked:
             shown = ", ".join(repr(name[:_SHOWN_LENGTH]) for name in what.overlooked[:_SHOWN_NAMES])
             log.warning("a hello from %s names what are no extension ids: %s", peer, shown)
-        now = self._clock.now()
-        self._record(record.happened(what, now=now, level=self._level), peer, written=what.what == _ACK)
+        self._note(record.happened(what, peer), peer, written=what.what == _ACK)
 
     async def check_identity(self, token: str) -> Identity:
         return await self._desk.check(token, self._decided)
@@ -168,53 +163,56 @@ class VcpServer:
         """Keep what was told, and say what came of it."""
         try:
             self._features.look()
-            return await self._exchange(question)
+            return await self._exchange(question, peer)
         except ComityError as refusal:
-            now = self._clock.now()
-            entry = record.not_exchanged(question.session, refusal.code, now=now, level=self._level)
-            self._record(entry, peer)
+            self._note(record.not_exchanged(question.session, refusal.code, peer), peer)
             if isinstance(refusal, UnreadableContextError):
                 raise
             log.exception("a context could not be kept")
             raise ComityError("the context could not be kept; try again later") from None
 
-    async def _exchange(self, question: ExchangeContext) -> ContextResponse:
+    async def _exchange(self, question: ExchangeContext, peer: str) -> ContextResponse:
         session, request = question.session, question.request
         began = self._clock.now()
         vault = self._vault()
         context = after(await self._contexts.known(session, vault), request)
         response = respond(request, context, session, {})
         operations = await self._contexts.keeping(session, request, context, vault)
-        entry = record.exchanged(session, response, began=began, now=self._clock.now(), level=self._level)
-        written = self._submit(operations, entry)
+        act = record.exchanged(session, response, peer, self._clock.now() - began)
+        self._record.measure(record.ROOM, act.result.lower(), act.seconds)
         if operations:
-            await asyncio.shield(written)
+            await self._commit(operations, act)
+        else:
+            self._watch(self._record.note(act))
         return response
 
+    async def _commit(self, operations: Sequence[Operation], act: Act) -> None:
+        try:
+            await self._record.commit(operations, act)
+        except ComityError:
+            self._features.audit_written(False)
+            raise
+        self._features.audit_written(True)
+
     def _decided(self, verdict: Verdict, status: RevocationStatus) -> None:
-        self._submit((), record.revocation(verdict, status, now=self._clock.now(), level=self._level))
+        self._watch(self._record.note(record.revocation(verdict, status)))
 
-    def _record(self, entry: AuditDraft, peer: str, *, written: bool = False) -> None:
-        """Write the entry down; beyond the share of the address it is only counted."""
-        if written or (entry.failed_step != "RATE_LIMITED" and self._budget.take_entry(peer)):
-            self._submit((), entry)
+    def _note(self, act: Act, peer: str, *, written: bool = False) -> None:
+        """Write it down; beyond the share of the address it is only counted."""
+        if written or (act.failed_step != "RATE_LIMITED" and self._budget.take_entry(peer)):
+            self._record.count(record.ROOM, (act.failed_step or act.result).lower())
+            self._watch(self._record.note(act))
         else:
-            self._count_refusal("vcp", entry.failed_step or entry.verification_result)
+            self._record.refuse(record.ROOM, act.failed_step or act.result)
 
-    def _submit(
-        self, operations: Sequence[Operation], entry: AuditDraft
-    ) -> "asyncio.Future[tuple[Any, ...]]":
-        written = self._store.submit(operations, [entry])
-        written.add_done_callback(self._report)
-        return written
+    def _watch(self, written: "asyncio.Future[tuple[Any, ...]] | None") -> None:
+        """Whether entries are written is one of the features."""
+        if written is not None:
+            written.add_done_callback(self._tell_features)
 
-    def _report(self, written: "asyncio.Future[tuple[Any, ...]]") -> None:
-        if written.cancelled():
-            return
-        failure = written.exception()
-        if failure is not None:
-            log.error("an audit entry of VCP could not be written: %s", failure)
-        self._features.audit_written(failure is None)
+    def _tell_features(self, written: "asyncio.Future[tuple[Any, ...]]") -> None:
+        if not written.cancelled():
+            self._features.audit_written(written.exception() is None)
 
 
 class _PacedLink:
@@ -269,6 +267,8 @@ class _Attended:
         self.session: Session | None = None
 
     def receive(self, event: Event, now: float) -> Sequence[Effect]:
+        if type(event) is Received:
+            begin_request(REQUEST_IDS.new())
         effects = self._machine.receive(event, now)
         if type(event) is Received:
             self._service.spoke(self.number)

@@ -1,0 +1,69 @@
+"""The caller: who sends a message, how that was proven, and what they may do.
+
+The guard of a door makes it, the walk carries it, the room decides by it, and the audit entry names it. What a caller
+owns (sessions, tasks, stored context) goes by `owner`; two callers with the same owner are the same to us.
+"""
+
+from functools import lru_cache
+from hashlib import sha256
+from typing import Final, Literal
+
+from msgspec import Struct
+
+Kind = Literal["local", "oauth", "vacant", "vcp", "peer", "unknown"]
+Proof = Literal["none", "token", "cookie", "own process", "access token", "signature", "vcp token"]
+
+_SHORT: Final = 8
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """`kind` is local for the node's own user, oauth for a visitor with an access token, vacant for whoever signed an
+    envelope, vcp for the identity of a VCP session, peer for a peer of a room. `address` is where it comes from, as
+    limits are counted. `scopes` are those of an access token.
+    """
+
+    kind: Kind = "unknown"
+    id: str = ""
+    address: str = ""
+    proof: Proof = "none"
+    scopes: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        return self.kind == "local"
+
+    @property
+    def owner(self) -> str:
+        return _owner(self.kind, self.id)
+
+    @property
+    def label(self) -> str:
+        """As an audit entry names it: `caller:<kind>:<short>`."""
+        return _label(self.kind, self.id)
+
+
+UNKNOWN: Final = Caller()
+OWN_PROCESS: Final = Caller(kind="local", address="127.0.0.1", proof="own process")
+"""Whoever runs a process of this user: the command line, a client that started `comity mcp`."""
+
+
+@lru_cache(4096)  # made for every message
+def stranger(address: str) -> Caller:
+    """Somebody of whom nothing is known but the address."""
+    return Caller(address=address)
+
+
+def local_user(address: str, proof: Proof) -> Caller:
+    return Caller(kind="local", address=address, proof=proof)
+
+
+@lru_cache(4096)  # whoever calls once calls again
+def _owner(kind: Kind, id_: str) -> str:
+    return f"{kind}:{id_}" if id_ else kind
+
+
+@lru_cache(4096)  # same
+def _label(kind: Kind, id_: str) -> str:
+    if not id_:
+        return f"caller:{kind}:-"
+    return f"caller:{kind}:{id_[:_SHORT] if kind == 'vacant' else sha256(id_.encode()).hexdigest()[:_SHORT]}"

@@ -1,0 +1,45 @@
+"""The request that is being dealt with: its id, which is ours, and the trace that its sender named.
+
+Whoever takes a message off a connection begins it; whatever is done about the message, in the same task or in one that
+was started for it, finds it here. The same id stands in the answer, the log, the events and, as a hash, in the audit.
+"""
+
+from contextvars import ContextVar
+from functools import lru_cache
+from hashlib import sha256
+from itertools import count
+from typing import NamedTuple
+
+
+class RequestMark(NamedTuple):
+    id: str = ""
+    traceparent: str = ""
+
+
+_NONE = RequestMark()
+_current: ContextVar[RequestMark] = ContextVar("request", default=_NONE)
+
+
+class RequestIds:
+    """Ids of one process: what makes the process unlike others comes in, and a number is added."""
+
+    def __init__(self, unique: str) -> None:
+        self._unique = unique
+        self._numbers = count(1)
+
+    def new(self) -> str:
+        return f"{self._unique}{next(self._numbers):x}"
+
+
+def begin_request(id_: str, traceparent: str = "") -> None:
+    _current.set(RequestMark(id_, traceparent))
+
+
+def current_request() -> RequestMark:
+    return _current.get()
+
+
+@lru_cache(64)  # an act has an entry, and sometimes two
+def request_check(id_: str) -> str:
+    """As an audit entry names it."""
+    return f"request:{sha256(id_.encode()).hexdigest()[:16]}"

@@ -1,0 +1,252 @@
+"""The record: one outcome per act becomes its audit entry, its metric, its event and its log line.
+
+- A change of state and its entry are one commit (`commit`), which is waited for; the event comes after it. An act that
+  changes nothing is written down through the same group commit without waiting (`note`).
+- Refusals of strangers are counted by minute, room and reason (`refuse`), and alike calls that change nothing by the
+  moment (`tally`): one entry and one event for each group, with the number among the checks, where the hash covers it
+  (rulings 22, 23). Somebody who is refused, or only looks, cannot fill the disk.
+- An entry ends with who called and which request it was: `caller:<kind>:<short>`, `request:<hash>`.
+- What cannot be written is told to the log; the caller does not hear of it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec import Struct
+
+from comity.core.caller import UNKNOWN, Caller
+from comity.core.clock import Clock
+from comity.core.errors import ComityError
+from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.request import RequestIds, current_request, request_check
+from comity.store.operations import Operation
+
+if TYPE_CHECKING:
+    from comity.pipeline.events import Events
+    from comity.pipeline.metrics import Metrics
+
+log = logging.getLogger("comity.record")
+
+MOMENT: Final = 0.05
+REQUEST_IDS: Final = RequestIds(secrets.token_hex(5))
+_MINUTE: Final = 60
+
+
+class EntryStore(Protocol):
+    """Where entries go: a store, or what stands for one that is not open yet."""
+
+    def submit(
+        self, operations: Sequence[Operation], audit: Sequence[AuditDraft]
+    ) -> "asyncio.Future[tuple[Any, ...]]": ...
+
+
+class Act(Struct, frozen=True, kw_only=True):
+    """`result` is what the entry calls it, such as ENVELOPE_OK. `about` names the subject for those who watch, by name
+    or hash. `hashes` are further fields of the entry.
+    """
+
+    room: str
+    result: str
+    caller: Caller = UNKNOWN
+    checks: tuple[str, ...] = ()
+    failed_step: str | None = None
+    seconds: float = 0.0
+    about: str = ""
+    hashes: Mapping[str, Any] = {}
+
+
+class Recorder:
+    def __init__(
+        self,
+        store: EntryStore,
+        clock: Clock,
+        *,
+        metrics: "Metrics | None" = None,
+        events: "Events | None" = None,
+        level: AuditLevel = "standard",
+        audited: bool = True,
+    ) -> None:
+        """`audited` is False only inside another program, on a store without a trail."""
+        self._store = store
+        self._clock = clock
+        self._metrics = metrics
+        self._events = events
+        self._level = level
+        self._audited = audited
+        self._minute = 0
+        self._refusals: Counter[tuple[str, str]] = Counter()
+        self._calls: Counter[tuple[str, str, str]] = Counter()
+        self._callers: dict[str, Caller] = {}
+        self._calls_due: asyncio.TimerHandle | None = None
+
+    def entry(self, act: Act) -> AuditDraft:
+        caller, request = act.caller, current_request()
+        named = (caller.label, request_check(request.id)) if request.id else (caller.label,)
+        return AuditDraft(
+            verification_result=act.result,
+            checks_passed=act.checks + named,
+            failed_step=act.failed_step,
+            issuer_hash=_issuer_hash(caller.owner),
+            duration_ms=round(act.seconds * 1000, 3),
+            audit_level=self._level,
+            created_at=timestamp(self._clock.now()),
+            **act.hashes,
+        )
+
+    async def commit(self, operations: Sequence[Operation], act: Act) -> None:
+        """Change the state, durably. A commit that was begun is seen through, whoever cancels meanwhile."""
+        if await self.commit_through(operations, act):
+            raise asyncio.CancelledError
+
+    async def commit_through(self, operations: Sequence[Operation], act: Act) -> bool:
+        """The same, for whoever goes on after it: True when it is done and we were cancelled meanwhile."""
+        written = self._store.submit(operations, [self.entry(act)] if self._audited else [])
+        cancelled = False
+        try:
+            await written
+        except asyncio.CancelledError:
+            await finish(written)
+            if written.exception() is not None:
+                raise
+            cancelled = True
+        self._tell(act)
+        return cancelled
+
+    def note(self, act: Act) -> "asyncio.Future[tuple[Any, ...]] | None":
+        """Write it down without waiting."""
+        self._tell(act)
+        return self._write([self.entry(act)])
+
+    def measure(self, room: str, outcome: str, seconds: float) -> None:
+        """Count a call, and how long it took."""
+        if self._metrics is not None:
+            self._metrics.observe(room, outcome, seconds)
+
+    def count(self, room: str, outcome: str, number: int = 1) -> None:
+        """Count what took no time worth telling."""
+        if self._metrics is not None:
+            self._metrics.count(room, outcome, number)
+
+    def refuse(self, room: str, code: str) -> None:
+        """Count the refusal of a stranger."""
+        self.count(room, code)
+        self.refuse_noted(room, code)
+
+    def refuse_noted(self, room: str, code: str) -> None:
+        """Count a refusal that the metrics have already."""
+        self.close_minute()
+        self._refusals[room, code] += 1
+
+    def refuse_once(self, room: str, refusal: ComityError) -> None:
+        """Count it, unless that was done further in."""
+        if not refusal.recorded:
+            refusal.recorded = True
+            self.refuse(room, refusal.code)
+
+    def tally(self, what: str, caller: Caller, outcome: str) -> None:
+        """Count a call that changed nothing."""
+        owner = caller.owner
+        self._calls[what, outcome, owner] += 1
+        self._callers[owner] = caller
+        if self._calls_due is None:
+            self._calls_due = asyncio.get_running_loop().call_later(MOMENT, self.flush_calls)
+
+    def close_minute(self, *, anyway: bool = False) -> None:
+        """Write down the refusals of a minute that is over."""
+        minute = int(self._clock.now() // _MINUTE)
+        if minute == self._minute and not anyway:
+            return
+        self._minute = minute
+        counts, self._refusals = self._refusals, Counter()
+        self._write_groups(
+            Act(
+                room=room,
+                result="REFUSED",
+                failed_step=f"{room}:{code}",
+                checks=(f"count:{number}",),
+                seconds=_MINUTE,
+                about=code,
+            )
+            for (room, code), number in sorted(counts.items())
+        )
+
+    def flush_calls(self) -> None:
+        """Write down the calls counted so far."""
+        if self._calls_due is not None:
+            self._calls_due.cancel()
+            self._calls_due = None
+        counts, self._calls = self._calls, Counter()
+        callers, self._callers = self._callers, {}
+        acts = []
+        for (what, outcome, owner), number in counts.items():
+            self.count("mcp", outcome, number)
+            well = outcome in ("ok", "asked")
+            acts.append(
+                Act(
+                    room="mcp",
+                    result=f"MCP_{what.upper()}_{'OK' if well else 'FAILED'}",
+                    caller=callers[owner],
+                    checks=("rate", "identity", f"count:{number}"),
+                    failed_step=None if well else outcome,
+                    about=what,
+                )
+            )
+        self._write_groups(acts)
+
+    def flush(self) -> None:
+        """Write down everything that was counted so far."""
+        self.flush_calls()
+        self.close_minute(anyway=True)
+
+    def _write_groups(self, acts: Iterable[Act]) -> None:
+        entries = []
+        for act in acts:
+            count = int(act.checks[-1].removeprefix("count:"))
+            self._tell(act, count)
+            entries.append(self.entry(act))
+        self._write(entries)
+
+    def _write(self, entries: Sequence[AuditDraft]) -> "asyncio.Future[tuple[Any, ...]] | None":
+        if not entries or not self._audited:
+            return None
+        written = self._store.submit((), entries)
+        written.add_done_callback(_report)
+        return written
+
+    def _tell(self, act: Act, count: int = 1) -> None:
+        if self._events is not None:
+            request = current_request()
+            self._events.add(
+                self._clock.now(),
+                act.room,
+                act.result,
+                who=act.caller.label.removeprefix("caller:"),
+                what=act.about,
+                request=request.id,
+                trace=request.traceparent,
+                failed=act.failed_step or "",
+                count=count,
+            )
+
+
+async def finish(future: "asyncio.Future[Any]") -> None:
+    """Wait until it is done, whoever cancels us meanwhile. Its outcome is not looked at."""
+    while not future.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
+
+
+@lru_cache(4096)  # whoever calls once calls again
+def _issuer_hash(owner: str) -> str:
+    return privacy_hash(owner)
+
+
+def _report(written: "asyncio.Future[tuple[Any, ...]]") -> None:
+    if not written.cancelled() and (failure := written.exception()) is not None:
+        log.error("an audit entry could not be written: %s", failure)
