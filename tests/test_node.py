@@ -434,10 +434,9 @@ async def test_other_machines_are_not_listened_to_without_tls_and_consent(data, 
         node_at(data, host=host)
 
 
-async def test_strangers_from_other_machines_are_held_to_their_budget(data, monkeypatch):
-    monkeypatch.setattr("comity.node.is_loopback", lambda _peer: False)
+async def test_strangers_are_held_to_their_budget():
     clock = VirtualClock()
-    rate = RateSettings(requests=5, per_seconds=50.0)
+    rate = RateSettings(requests=5, per_seconds=50.0, limit_loopback=True)
     async with running_node(clock=clock, rate=rate) as node, httpx.AsyncClient(base_url=node.url) as client:
         answers = [await client.get(path) for path in ("/healthz", "/readyz", "/v1/status", "/", "/nowhere")]
         assert [answer.status_code for answer in answers] == [200, 200, 401, 401, 401]
@@ -445,6 +444,24 @@ async def test_strangers_from_other_machines_are_held_to_their_budget(data, monk
         assert (late.status_code, late.headers["retry-after"]) == (429, "10")
         await clock.advance(10)
         assert (await client.get("/healthz")).status_code == 200
+        assert all([(await client.get("/metrics", headers=bearer(node))).is_success for _ in range(9)])
+        told = (await client.get("/metrics", headers=bearer(node))).text
+        assert 'comity_budget_refused_total{kind="address"} 1.0' in told
+        assert 'comity_stored_limit_bytes{quota="replies"} 1.073741824e+09' in told
+
+
+async def test_a_proxy_that_is_trusted_says_whose_budget_it_is():
+    rate, http = RateSettings(requests=1), HttpSettings(trusted_proxies=("127.0.0.1",))
+    async with (
+        running_node(clock=VirtualClock(), rate=rate, http=http) as node,
+        httpx.AsyncClient(base_url=node.url) as client,
+    ):
+        for name in ("x-forwarded-for", "forwarded"):
+            for number in (1, 2):
+                address = f"192.0.2.{number}{len(name)}"
+                said = {name: address if name[0] == "x" else f"for={address}"}
+                answers = [await client.get("/healthz", headers=said) for _ in range(2)]
+                assert [answer.status_code for answer in answers] == [200, 429]
 
 
 async def test_a_passphrase_opens_the_identity_that_was_made_with_it(data):

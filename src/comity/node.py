@@ -180,6 +180,7 @@ class Node:
         )
         self.replies, self.cards = self._quota(REPLIES), self._quota(CARDS)
         await self._look_at_quotas()
+        self._metrics.show_limits(self.budget, (self.replies, self.cards))
         self.vcp, self.vcp_rooms = vcp_side(
             self.store,
             self._clock,
