@@ -257,7 +257,7 @@ def test_a_database_of_an_earlier_release_is_no_fault(data):
     migrate(connection, settings.database, STEPS[:2])
     connection.close()
     assert check_storage(settings) == Finding(
-        "stored for others", "ok", "not counted yet; the next start of the node does"
+        "quotas", "ok", "not counted yet; the next start of the node does"
     )
 
 

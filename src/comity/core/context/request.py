@@ -28,7 +28,7 @@ PREFERENCES: Final = ("depth", "formality", "directness", "technical_level")
 LONGEST_PRESET_ID: Final = 128
 MOST_IGNORED: Final = 64
 
-LONGEST_CONSTITUTION: Final = 65_536
+LONGEST_CONSTITUTION: Final = 262_144
 _LONGEST_NAME: Final = 128
 _SHOWN_PATTERNS: Final = 5
 
