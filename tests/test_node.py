@@ -22,6 +22,7 @@ from comity.config import (
     HttpSettings,
     RateSettings,
     Settings,
+    StorageSettings,
     StoreSettings,
     TlsSettings,
 )
@@ -36,6 +37,7 @@ from comity.node import Node
 from comity.pipeline.room import PlainRoom, Principal
 from comity.store.audit_log import tail, verify_chain
 from comity.store.claim import running_node as holder_of
+from comity.store.operations import CHAIN_BYTES, REPLIES, ChainKey, KeepReply
 from comity.store.sqlite import SqliteStore
 from comity.system_clock import SystemClock
 from comity.testing import VirtualClock, bearer, running_node
@@ -198,6 +200,34 @@ async def test_old_entries_are_forgotten_when_their_time_is_over(data):
     # NODE_STARTED is gone; the last entry of a log always stays
     assert [entry.verification_result for entry in entries] == ["PING_OK", "AUDIT_PRUNED", "NODE_STOPPED"]
     assert (await report_at(data, node)).ok
+
+
+async def test_replies_a_day_old_are_forgotten_where_much_is_stored_and_what_is_stored_is_told(data):
+    def reply(number, at):
+        chain = ChainKey("serve", str(number), "us")
+        return KeepReply(chain=chain, seq=1, digest=b"", reply=bytes(300_000), at=at)
+
+    clock = VirtualClock()
+    storage = StorageSettings(replies_bytes=1_048_576)
+    async with running_node(data, clock=clock, storage=storage) as node, asking(node) as client:
+        await node.store.commit(*(reply(number, clock.now()) for number in range(2)))
+        clock.jump(86_401)
+        await node.store.commit(reply(2, clock.now()))
+        for _ in range(200):  # the chores run in threads of the store
+            await clock.advance(1)
+            await node.store.commit()
+            if await node.store.held(REPLIES) < 400_000:
+                break
+        await clock.advance(60)
+        await node.store.commit()
+        assert await node.store.held(REPLIES) == 300_000 + 3 * CHAIN_BYTES
+        told = "no word of it"
+        for _ in range(200):
+            await clock.advance(1)
+            told = (await client.get("/metrics")).text
+            if f'comity_stored_bytes{{quota="replies"}} {300_000 + 3 * CHAIN_BYTES}.0' in told:
+                return
+        raise AssertionError(told)
 
 
 async def test_nothing_is_forgotten_unless_it_was_asked_for(data):
