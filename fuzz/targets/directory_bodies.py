@@ -72,7 +72,7 @@ class _Directory:
     def __init__(self) -> None:
         clock = VirtualClock()
         store = MemoryStore(clock, trail=AuditTrail("main", _KEY))
-        walk = Walk(store, clock, limit_of=lambda _peer: None)
+        walk = Walk(store, clock, budget=None)
         self._app = Starlette(routes=directory_routes(walk=walk, store=store, clock=clock))
 
     async def ask(self, method: str, path: str, *, query: bytes = b"", body: bytes = b"") -> int:
