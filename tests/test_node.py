@@ -22,6 +22,7 @@ from comity.config import (
     HttpSettings,
     RateSettings,
     Settings,
+    StorageSettings,
     StoreSettings,
     TlsSettings,
 )
@@ -36,6 +37,7 @@ from comity.node import Node
 from comity.pipeline.room import Identified, PlainRoom
 from comity.store.audit_log import tail, verify_chain
 from comity.store.claim import running_node as holder_of
+from comity.store.operations import CHAIN_BYTES, REPLIES, ChainKey, KeepReply
 from comity.store.sqlite import SqliteStore
 from comity.system_clock import SystemClock
 from comity.testing import VirtualClock, bearer, running_node
@@ -201,6 +203,34 @@ async def test_old_entries_are_forgotten_when_their_time_is_over(data):
     # NODE_STARTED is gone; the last entry of a log always stays
     assert [entry.verification_result for entry in entries] == ["PING_OK", "AUDIT_PRUNED", "NODE_STOPPED"]
     assert (await report_at(data, node)).ok
+
+
+async def test_replies_a_day_old_are_forgotten_where_much_is_stored_and_what_is_stored_is_told(data):
+    def reply(number, at):
+        chain = ChainKey("serve", str(number), "us")
+        return KeepReply(chain=chain, seq=1, digest=b"", reply=bytes(300_000), at=at)
+
+    clock = VirtualClock()
+    storage = StorageSettings(replies_bytes=1_048_576)
+    async with running_node(data, clock=clock, storage=storage) as node, asking(node) as client:
+        await node.store.commit(*(reply(number, clock.now()) for number in range(2)))
+        clock.jump(86_401)
+        await node.store.commit(reply(2, clock.now()))
+        for _ in range(200):  # the chores run in threads of the store
+            await clock.advance(1)
+            await node.store.commit()
+            if await node.store.held(REPLIES) < 400_000:
+                break
+        await clock.advance(60)
+        await node.store.commit()
+        assert await node.store.held(REPLIES) == 300_000 + 3 * CHAIN_BYTES
+        told = "no word of it"
+        for _ in range(200):
+            await clock.advance(1)
+            told = (await client.get("/metrics")).text
+            if f'comity_stored_bytes{{quota="replies"}} {300_000 + 3 * CHAIN_BYTES}.0' in told:
+                return
+        raise AssertionError(told)
 
 
 async def test_nothing_is_forgotten_unless_it_was_asked_for(data):
@@ -437,10 +467,9 @@ async def test_other_machines_are_not_listened_to_without_tls_and_consent(data, 
         node_at(data, host=host)
 
 
-async def test_strangers_from_other_machines_are_held_to_their_budget(data, monkeypatch):
-    monkeypatch.setattr("comity.node.is_loopback", lambda _peer: False)
+async def test_strangers_are_held_to_their_budget():
     clock = VirtualClock()
-    rate = RateSettings(requests=5, per_seconds=50.0)
+    rate = RateSettings(requests=5, per_seconds=50.0, limit_loopback=True)
     async with running_node(clock=clock, rate=rate) as node, httpx.AsyncClient(base_url=node.url) as client:
         answers = [await client.get(path) for path in ("/healthz", "/readyz", "/v1/status", "/", "/nowhere")]
         assert [answer.status_code for answer in answers] == [200, 200, 401, 401, 401]
@@ -448,6 +477,24 @@ async def test_strangers_from_other_machines_are_held_to_their_budget(data, monk
         assert (late.status_code, late.headers["retry-after"]) == (429, "10")
         await clock.advance(10)
         assert (await client.get("/healthz")).status_code == 200
+        assert all([(await client.get("/metrics", headers=bearer(node))).is_success for _ in range(9)])
+        told = (await client.get("/metrics", headers=bearer(node))).text
+        assert 'comity_budget_refused_total{kind="address"} 1.0' in told
+        assert 'comity_stored_limit_bytes{quota="replies"} 1.073741824e+09' in told
+
+
+async def test_a_proxy_that_is_trusted_says_whose_budget_it_is():
+    rate, http = RateSettings(requests=1), HttpSettings(trusted_proxies=("127.0.0.1",))
+    async with (
+        running_node(clock=VirtualClock(), rate=rate, http=http) as node,
+        httpx.AsyncClient(base_url=node.url) as client,
+    ):
+        for name in ("x-forwarded-for", "forwarded"):
+            for number in (1, 2):
+                address = f"192.0.2.{number}{len(name)}"
+                said = {name: address if name[0] == "x" else f"for={address}"}
+                answers = [await client.get("/healthz", headers=said) for _ in range(2)]
+                assert [answer.status_code for answer in answers] == [200, 429]
 
 
 async def test_a_passphrase_opens_the_identity_that_was_made_with_it(data):

@@ -187,6 +187,7 @@ class Node:
         self.walk = Walk(self.record, self._clock, budget=self.budget)
         self.replies, self.cards = self._quota(REPLIES), self._quota(CARDS)
         await self._look_at_quotas()
+        self._metrics.show_limits(self.budget, (self.replies, self.cards))
         self.vcp, self.vcp_rooms = vcp_side(
             self.store,
             self._clock,

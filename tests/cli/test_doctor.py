@@ -1,13 +1,34 @@
+import asyncio
 import json
 import os
 import socket
 
+import apsw
 import pytest
 
 from comity.cli import checks
-from comity.cli.checks import Finding, check_clock, check_disk, check_folder, check_python
-from comity.config import Settings, StoreSettings
+from comity.cli.checks import (
+    Finding,
+    check_budget,
+    check_clock,
+    check_disk,
+    check_folder,
+    check_python,
+    check_storage,
+)
+from comity.config import (
+    AgentSettings,
+    HttpSettings,
+    RateSettings,
+    Settings,
+    StorageSettings,
+    StoreSettings,
+)
 from comity.store.claim import FolderClaim, RunningNode
+from comity.store.operations import Hold
+from comity.store.sqlite import SqliteStore
+from comity.store.sqlite.schema import STEPS, migrate
+from comity.system_clock import SystemClock
 
 NOW = 1_800_000_000.0
 
@@ -198,3 +219,55 @@ def test_a_missing_extra_is_told_with_what_it_is_for(monkeypatch):
     found = list(checks.check_extras())
     assert {each.mark for each in found} == {"ok"}
     assert all("not installed; needed only for" in each.finding for each in found)
+
+
+def store_cards(settings, size):
+    async def write():
+        store = await SqliteStore.open(settings.database, SystemClock())
+        await store.commit(Hold(quota="cards", item="x", holder="a", bytes=size))
+        await store.close()
+
+    asyncio.run(write())
+
+
+def test_what_is_stored_for_others_is_told_and_a_full_quota_is_a_warning(data):
+    data.mkdir()
+    settings = Settings(data=data, storage=StorageSettings(cards_bytes=8 * 1024**2))
+    assert check_storage(settings).finding == "0.0 MiB of 1,024.0 MiB replies, 0.0 MiB of 8.0 MiB cards"
+    store_cards(settings, 2 * 1024**2)
+    assert check_storage(settings)[1:3] == (
+        "ok",
+        "0.0 MiB of 1,024.0 MiB replies, 2.0 MiB of 8.0 MiB cards",
+    )
+    store_cards(settings, 6 * 1024**2)
+    found = check_storage(settings)
+    assert (found.mark, found.remedy) == ("warn", "raise storage.cards_bytes if the disk has room for more")
+    assert "newcomers are refused" in found.finding
+
+
+def test_more_than_the_disk_holds_is_a_warning(data):
+    found = check_storage(Settings(data=data, storage=StorageSettings(cards_bytes=10**15)))
+    assert (found.mark, "more than the disk has room for" in found.finding) == ("warn", True)
+
+
+def test_a_database_of_an_earlier_release_is_no_fault(data):
+    data.mkdir()
+    settings = Settings(data=data)
+    connection = apsw.Connection(str(settings.database))
+    migrate(connection, settings.database, STEPS[:2])
+    connection.close()
+    assert check_storage(settings) == Finding(
+        "quotas", "ok", "not counted yet; the next start of the node does"
+    )
+
+
+def test_a_proxy_that_nobody_named_is_a_warning(data):
+    agent = AgentSettings(behaviour="echo", endpoint="https://agent.example/a2a/message/send")
+    found = check_budget(Settings(data=data, agent=agent))
+    assert (found.mark, found.remedy) == ("warn", "name the proxy in http.trusted_proxies")
+    for told in (
+        {"http": HttpSettings(trusted_proxies=("127.0.0.1",))},
+        {"rate": RateSettings(limit_loopback=True)},
+    ):
+        assert check_budget(Settings(data=data, agent=agent, **told)).mark == "ok"
+    assert check_budget(Settings(data=data)).finding == "6,000 requests and 64.0 MiB in 60 s for each address"

@@ -62,6 +62,7 @@ LOOKS = {
     errors.RateLimitedError: (429, jsonrpc.INVALID_REQUEST),
     errors.RetryLaterError: (503, jsonrpc.INTERNAL_ERROR),
     errors.OverloadedError: (503, jsonrpc.INTERNAL_ERROR),
+    errors.StorageFullError: (507, jsonrpc.INVALID_REQUEST),
     errors.DeadlineError: (504, jsonrpc.INTERNAL_ERROR),
     errors.PeerError: (502, jsonrpc.INTERNAL_ERROR),
     errors.ConfigError: (500, jsonrpc.INTERNAL_ERROR),

@@ -55,6 +55,8 @@ def findings(settings: Settings, sources: dict[str, str]) -> Iterator[Finding]:
     yield check_identity(settings.data)
     yield check_token(settings.data)
     yield check_database(settings)
+    yield check_storage(settings)
+    yield check_budget(settings)
     yield check_port(settings, asked_for=sources.get("port", DEFAULT) != DEFAULT)
     yield from check_extras()
 
@@ -179,6 +181,68 @@ def check_database(settings: Settings) -> Finding:
     except (ComityError, OSError) as refusal:
         return _refused("database", refusal)
     return Finding("database", "ok", f"whole, checksummed, {size / 1024**2:,.1f} MiB")
+
+
+def check_storage(settings: Settings) -> Finding:
+    """What is stored for others, and how much more of it there may be."""
+    from comity.pipeline.storage import CARDS
+    from comity.store.operations import REPLIES
+    from comity.store.sqlite import SqliteStore
+    from comity.system_clock import SystemClock
+
+    totals = {REPLIES: settings.storage.replies_bytes, CARDS: settings.storage.cards_bytes}
+
+    async def look() -> dict[str, int] | None:
+        store = await SqliteStore.open_for_reading(settings.database, SystemClock())
+        try:
+            return {name: await store.held(name) for name in totals} if await store.is_current() else None
+        finally:
+            await store.close()
+
+    name = "quotas"
+    try:
+        free = shutil.disk_usage(_nearest_existing(settings.data)).free
+        held = dict.fromkeys(totals, 0) if _missing(settings.database) else asyncio.run(look())
+    except (ComityError, OSError):
+        return Finding(
+            name, "warn", "not known, for the database cannot be read", "see the check of the database"
+        )
+    if held is None:
+        return Finding(name, "ok", "not counted yet; the next start of the node does")
+    shown = ", ".join(f"{_mebibytes(held[one])} of {_mebibytes(most)} {one}" for one, most in totals.items())
+    full = [one for one, most in totals.items() if held[one] >= most - most // 4]
+    if full:
+        keys = " and ".join(f"storage.{one}_bytes" for one in full)
+        return Finding(
+            name, "warn", f"{shown}; newcomers are refused", f"raise {keys} if the disk has room for more"
+        )
+    if sum(totals.values()) - sum(held.values()) > free:
+        return Finding(
+            name, "warn", f"{shown}; more than the disk has room for", "lower storage.replies_bytes"
+        )
+    return Finding(name, "ok", shown)
+
+
+def check_budget(settings: Settings) -> Finding:
+    """Who is told apart by the budget: behind a proxy that is not named, everybody is one."""
+    proxies, rate = settings.http.trusted_proxies, settings.rate
+    budget = (
+        f"{rate.requests:,} requests and {_mebibytes(rate.bytes)} in {rate.per_seconds:g} s for each address"
+    )
+    if proxies:
+        return Finding("budget", "ok", f"{budget}, told by the proxies {', '.join(proxies)}")
+    if settings.agent.endpoint and not rate.limit_loopback:
+        return Finding(
+            "budget",
+            "warn",
+            f"{budget}, but agent.endpoint names another address, and what a proxy here passes on has no limit",
+            "name the proxy in http.trusted_proxies",
+        )
+    return Finding("budget", "ok", budget)
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 1024**2:,.1f} MiB"
 
 
 def check_port(settings: Settings, *, asked_for: bool) -> Finding:

@@ -21,6 +21,8 @@ from comity.core.errors import RateLimitedError
 from comity.core.guard.rate import RateLimiter
 
 HANDSHAKE_PERIOD: Final = 60.0
+KINDS: Final = ("address", "identity", "new_pair")
+"""What can be used up."""
 
 _HOUR: Final = 3600.0
 _ENTRIES_PER_HANDSHAKE: Final = 4
@@ -56,7 +58,7 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 class Budget:
     def __init__(self, clock: Clock, figures: Figures | None = None) -> None:
-        """`refused` counts how often nothing was left, by kind: of an address, of an identity, for a new pair."""
+        """`refused` counts how often nothing was left, by kind."""
         self.refused: Counter[str] = Counter()
         self._clock = clock
         self._figures = figures = figures or Figures()

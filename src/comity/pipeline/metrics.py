@@ -6,12 +6,15 @@ somebody asks for them.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from comity.pipeline.budget import KINDS, Budget
+from comity.pipeline.storage import Quota
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -38,12 +41,41 @@ class Metrics:
         """Calls that were counted together, without their seconds."""
         self._calls.outcomes[room, outcome] += number
 
+    def show_limits(self, budget: Budget, quotas: Sequence[Quota]) -> None:
+        """Tell of those who had nothing left, and of what is stored for others."""
+        self._registry.register(_Limits(budget, quotas))
+
     @property
     def calls(self) -> int:
         return self._calls.outcomes.total()
 
     def exposition(self) -> bytes:
         return generate_latest(self._registry)
+
+
+class _Limits(Collector):
+    def __init__(self, budget: Budget, quotas: Sequence[Quota]) -> None:
+        self._budget = budget
+        self._quotas = quotas
+
+    def collect(self) -> Iterable[Metric]:
+        refused = CounterMetricFamily(
+            "comity_budget_refused",
+            "Messages that found an empty budget, or waited for one.",
+            labels=["kind"],
+        )
+        for kind in KINDS:
+            refused.add_metric([kind], self._budget.refused[kind])
+        yield refused
+        held = GaugeMetricFamily("comity_stored_bytes", "Bytes stored for others.", labels=["quota"])
+        most = GaugeMetricFamily(
+            "comity_stored_limit_bytes", "Bytes that may be stored for others.", labels=["quota"]
+        )
+        for quota in self._quotas:
+            held.add_metric([quota.name], quota.held)
+            most.add_metric([quota.name], quota.total)
+        yield held
+        yield most
 
 
 class _Durations:

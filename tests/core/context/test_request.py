@@ -9,6 +9,7 @@ from comity.core.context.categorical import parse
 from comity.core.context.errors import ContextError
 from comity.core.context.fields import FIELDS
 from comity.core.context.request import (
+    LONGEST_CONSTITUTION,
     MOST_IGNORED,
     ContextRequest,
     GenerationPreferences,
@@ -170,6 +171,13 @@ class TestConstitutionText:
         with pytest.raises(ContextError):
             read_request(suspicious, session(), "high")
         assert read_request(suspicious, session(), "critical").constitution == "be kind\u200b"
+
+    def test_is_kept_with_the_session_and_so_has_a_length(self):
+        longest = "k" * LONGEST_CONSTITUTION
+        assert read_request({"constitution": longest}, session()).constitution == longest
+        with pytest.raises(ContextError, match="at most 262,144 characters") as refusal:
+            read_request({"constitution": longest + "k"}, session())
+        assert (refusal.value.wire_code, refusal.value.field) == ("INVALID", "constitution")
 
     def test_that_is_clean_is_kept(self):
         request = read_request({"constitution": "Be kind."}, session())

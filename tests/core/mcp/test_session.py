@@ -7,9 +7,12 @@ from comity.core.mcp.context import LEVELS, Asker
 from comity.core.mcp.refusals import McpError
 from comity.core.mcp.results import InputRequest
 from comity.core.mcp.session import (
+    LARGEST_INTRODUCTION,
+    LONGEST_URI,
     MOST_SUBSCRIBED,
     Remembered,
     Session,
+    check_introduction,
     demand,
     introduced,
     notification,
@@ -144,3 +147,16 @@ def test_messages_of_ours():
     }
     assert strict_json.loads(question("c-2", SAMPLE))["params"] == {"messages": []}
     assert strict_json.loads(question("c-3", InputRequest("elicitation/create")))["params"] == {}
+
+
+def test_what_is_stored_of_a_session_has_a_size():
+    session = Session(without_handshake("ann", ""))
+    subscribe = Request(1, "resources/subscribe", {"uri": "x" * LONGEST_URI})
+    assert session.heard(subscribe)
+    with pytest.raises(McpError, match=str(LONGEST_URI)):
+        session.heard(Request(1, "resources/subscribe", {"uri": "x" * (LONGEST_URI + 1)}))
+    assert list(session.subscribed) == ["x" * LONGEST_URI]
+    check_introduction({"capabilities": {}, "clientInfo": {"name": "x" * 1000}, "other": "x" * 10**6})
+    for member in ("capabilities", "clientInfo"):
+        with pytest.raises(McpError, match="capabilities and clientInfo exceed 16,384 bytes"):
+            check_introduction({member: {"x": "y" * LARGEST_INTRODUCTION}})

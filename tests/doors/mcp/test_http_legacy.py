@@ -357,3 +357,11 @@ async def test_initialize_with_a_list_is_refused(http, shop):
     refused = await http.post(request(1, "initialize", []))
     assert refused.json()["error"]["code"] == garbage.PARAMS
     assert len(shop.sessions) == 0
+
+
+async def test_a_client_that_says_too_much_of_itself_begins_no_session(http, shop):
+    message = initialize()
+    message["params"]["clientInfo"] = {"name": "x" * 20_000}
+    answer = await http.post(message)
+    assert "clientInfo exceed 16,384 bytes" in answer.json()["error"]["message"]
+    assert len(shop.sessions) == 0

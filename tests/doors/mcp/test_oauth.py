@@ -4,10 +4,12 @@ import time
 import httpx
 import pytest
 
-from comity.config import McpSettings
+from comity.config import AgentSettings, HttpSettings, McpSettings, RateSettings
+from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.errors import ConfigError
 from comity.testing.nodes import bearer, running_node
 from tests.core.identity.authorization_server import ISSUER, RESOURCE, Signer
+from tests.pipeline.envelopes.peers import Caller
 
 
 def initialize(**headers):
@@ -103,3 +105,66 @@ async def test_an_issuer_without_usable_keys_is_refused_at_the_start(tmp_path):
         with pytest.raises(ConfigError, match=r"mcp\.oauth"):
             async with running_node(mcp=McpSettings(oauth_issuer=ISSUER, oauth_keys=keys)):
                 pass
+
+
+class Vacant:
+    """Signs calls to a node, each the next of its chain."""
+
+    def __init__(self, node, name):
+        self.caller = Caller(name, to_vid=node.vacant_id)
+
+    def call(self):
+        envelope = to_a2a_jsonrpc(self.caller.next())
+        params = {"name": "vacant_call", "arguments": {"envelope": envelope}}
+        return {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+
+
+class Visitor:
+    """An MCP client behind a proxy, from an address of its own."""
+
+    def __init__(self, http, address, headers):
+        self.http = http
+        self.headers = {"X-Forwarded-For": address, **headers}
+
+    async def enter(self):
+        answer = await self.http.post("/mcp", **initialize(**self.headers))
+        assert answer.status_code == 200, answer.text
+        self.headers["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
+        return self
+
+    async def call(self, vacant):
+        """What came of it: answered, refused by the tool, or refused at the door."""
+        accept = {"Accept": "application/json, text/event-stream"}
+        answer = await self.http.post("/mcp", json=vacant.call(), headers={**accept, **self.headers})
+        if answer.status_code != 200:
+            return answer.status_code
+        result = answer.json()["result"]
+        return result["content"][0]["text"] if result["isError"] else "answered"
+
+
+async def test_calls_of_an_agent_over_mcp_are_charged_to_who_made_them_and_never_to_the_owner(
+    signer, settings
+):
+    limited = {
+        "rate": RateSettings(requests=4, per_seconds=3600),
+        "http": HttpSettings(trusted_proxies=("127.0.0.1",)),
+        "agent": AgentSettings(behaviour="echo"),
+    }
+    async with (
+        running_node(mcp=settings, **limited) as node,
+        httpx.AsyncClient(base_url=node.url) as http,
+    ):
+        ann, bob, own = (Vacant(node, name) for name in ("ann", "bob", "own"))
+        first = await Visitor(http, "192.0.2.1", token(signer, sub="first")).enter()
+        assert [await first.call(ann) for _ in range(4)] == ["answered"] * 3 + [429]
+        second = await Visitor(http, "192.0.2.2", token(signer, sub="second")).enter()
+        ann.caller.seq -= 1
+        ann.caller.tip = ann.caller.tips[-2]
+        assert await second.call(ann) == "answered"
+        assert "too many requests of this identity" in await second.call(ann)
+        assert await second.call(bob) == "answered"
+        elsewhere = Visitor(http, "192.0.2.3", token(signer, sub="second"))
+        elsewhere.headers["Mcp-Session-Id"] = second.headers["Mcp-Session-Id"]
+        assert await elsewhere.call(bob) == 429, "the visitor has used up its budget, wherever it is"
+        owner = await Visitor(http, "192.0.2.1", bearer(node)).enter()
+        assert [await owner.call(own) for _ in range(9)] == ["answered"] * 9

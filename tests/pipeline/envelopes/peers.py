@@ -34,6 +34,7 @@ class Caller:
         self.key = SigningKey.from_seed(name.encode().ljust(32))
         self.seq = 0
         self.tip = EMPTY_PREV_HASH
+        self.tips = [EMPTY_PREV_HASH]
         self.fixed = fixed
 
     def next(self, content: str = "hello", **changed: Any) -> VacantEnvelope:
@@ -50,6 +51,7 @@ class Caller:
             }
         )
         self.seq, self.tip = envelope.sequence_no, envelope.compute_hash()
+        self.tips.append(self.tip)
         return envelope
 
 

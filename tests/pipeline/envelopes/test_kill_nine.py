@@ -15,8 +15,14 @@ import httpx
 import pytest
 
 from comity.core.envelope.carrier import from_a2a_result, to_a2a_jsonrpc
+from comity.core.envelope.chain import PairKey
 from comity.core.envelope.replies import reply_is_bound
 from comity.core.identity.keys import VacantId
+from comity.core.wire import strict_json
+from comity.store.operations import CHAIN_BYTES, REPLIES
+from comity.store.replay import chain_of
+from comity.store.sqlite import SqliteStore
+from comity.system_clock import SystemClock
 from tests.pipeline.envelopes.peers import Caller
 
 CALLS = 50
@@ -87,6 +93,14 @@ async def test_fifty_calls_to_a_node_that_is_killed_at_random_are_all_answered_o
             replies.append(await call)
         again = [await ask(envelope) for envelope in requests]
     node.kill()
+    store = await SqliteStore.open_for_reading(tmp_path / "data" / "comity.db", SystemClock())
+    kept = await store.kept(chain_of(PairKey(caller.key.vacant_id, target)))
+    held = await store.held(REPLIES)
+    await store.close()
+    assert kept.bytes == sum(
+        len(strict_json.dumps(json.loads(reply)["result"]["message"])) for reply in replies
+    )
+    assert held == kept.bytes + 2 * CHAIN_BYTES, "what is held is not what is there"
     assert node.starts > 3, "the node was not killed often enough to show anything"
     assert again == replies, "a call was answered twice, and differently"
     envelopes = [from_a2a_result(json.loads(reply)) for reply in replies]

@@ -19,7 +19,18 @@ from comity.core.errors import (
 from comity.store import group_commit
 from comity.store.audit_log import verify_chain
 from comity.store.audit_trail import read_head_file
-from comity.store.operations import Advance, Append, ChainKey, Put, PutBlob, StoreConflict, Tip
+from comity.store.operations import (
+    CHAIN_BYTES,
+    REPLIES,
+    Advance,
+    Append,
+    ChainKey,
+    HeldItem,
+    Put,
+    PutBlob,
+    StoreConflict,
+    Tip,
+)
 from comity.store.sqlite import SqliteStore, schema, writes
 from comity.store.sqlite.connection import load_checksums
 from tests.store.chain_steps import answer
@@ -433,4 +444,25 @@ async def test_a_fault_in_the_writer_is_told_and_the_next_batch_is_written(path,
             await store.commit(Append(log="l", data=b"x"))
     await store.commit(Append(log="l", data=b"y"))
     assert "a fault of ours" in caplog.text
+    await store.close()
+
+
+async def test_what_an_earlier_release_stored_is_counted_when_it_is_opened(tmp_path, clock):
+    path = tmp_path / "comity.db"
+    connection = apsw.Connection(str(path))
+    schema.migrate(connection, path, schema.STEPS[:2])
+    connection.execute(
+        "INSERT INTO chain (id, book, sender, receiver, seq) VALUES (1, 'serve', 'ann', 'us', 2);"
+        "INSERT INTO reply (chain, seq, digest, reply, at) VALUES (1, 1, x'', zeroblob(100), 0.0);"
+        "INSERT INTO reply (chain, seq, digest, reply, at) VALUES (1, 2, x'', NULL, 0.0);"
+        "INSERT INTO document (collection, id, body, version) VALUES ('directory.found', 'ab', zeroblob(70), 1);"
+        "INSERT INTO document (collection, id, body, version) VALUES ('other', 'cd', zeroblob(999), 2);"
+        "INSERT INTO log (id, name) VALUES (1, 'directory.events/ab');"
+        "INSERT INTO record (log, position, data) VALUES (1, 1, zeroblob(8));"
+    )
+    connection.close()
+    store = await SqliteStore.open(path, clock)
+    assert await store.held(REPLIES) == CHAIN_BYTES + 100
+    assert await store.held_item("cards", "ab") == HeldItem("", 78)
+    assert await store.held("cards") == 78
     await store.close()

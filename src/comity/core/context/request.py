@@ -28,6 +28,7 @@ PREFERENCES: Final = ("depth", "formality", "directness", "technical_level")
 LONGEST_PRESET_ID: Final = 128
 MOST_IGNORED: Final = 64
 
+LONGEST_CONSTITUTION: Final = 262_144
 _LONGEST_NAME: Final = 128
 _SHOWN_PATTERNS: Final = 5
 
@@ -126,6 +127,12 @@ class _Reading:
             if "constitution" in self._taken:
                 raise ContextError("INVALID", "constitution must be a text", "constitution")
             return
+        if len(text) > LONGEST_CONSTITUTION:  # it is kept with the session
+            raise ContextError(
+                "INVALID",
+                f"constitution must be a text of at most {LONGEST_CONSTITUTION:,} characters",
+                "constitution",
+            )
         # only the findings are looked at, so the time of the scan is nobody's concern
         found = scan(text, 0.0)
         if refuses(found, threshold):

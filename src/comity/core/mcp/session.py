@@ -17,6 +17,8 @@ from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import Request
 
 MOST_SUBSCRIBED: Final = 1024
+LONGEST_URI: Final = 256
+LARGEST_INTRODUCTION: Final = 16_384
 _CAPABILITY_OF: Final = {
     "sampling/createMessage": "sampling",
     "elicitation/create": "elicitation",
@@ -58,6 +60,8 @@ class Session:
             case "logging/setLevel":
                 self.log_level = params["level"]
             case "resources/subscribe":
+                if len(params["uri"]) > LONGEST_URI:
+                    raise invalid_params(f"the uri of a subscription has at most {LONGEST_URI} characters")
                 if len(self.subscribed) >= MOST_SUBSCRIBED and params["uri"] not in self.subscribed:
                     raise invalid_params(f"a session holds at most {MOST_SUBSCRIBED} subscriptions")
                 self.subscribed[params["uri"]] = None
@@ -89,6 +93,13 @@ def introduced(params: Json, caller: Caller, negotiated: Negotiated | None) -> A
         info=info if isinstance(info, dict) else {},
     )
     return asker if negotiated is None else negotiated.agreed(asker)
+
+
+def check_introduction(params: Json) -> None:
+    """Refuse an `initialize` that would make us store more than a client can have to say of itself."""
+    said = {name: params.get(name) for name in ("capabilities", "clientInfo")}
+    if len(strict_json.dumps(said)) > LARGEST_INTRODUCTION:
+        raise invalid_params(f"capabilities and clientInfo exceed {LARGEST_INTRODUCTION:,} bytes; send less")
 
 
 def welcome(server: Server, asker: Asker, negotiated: Negotiated | None) -> bytes:

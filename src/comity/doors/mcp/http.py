@@ -27,7 +27,7 @@ from comity.core.mcp.methods import begin
 from comity.core.mcp.refusals import McpError, NotAcceptableError, invalid_params, invalid_request
 from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.revisions import BATCHES
-from comity.core.mcp.session import KEPT_METHODS, Session, introduced, welcome
+from comity.core.mcp.session import KEPT_METHODS, Session, check_introduction, introduced, welcome
 from comity.core.mcp.vcp_places import Negotiated
 from comity.core.mcp.work import Work
 from comity.core.wire import jsonrpc
@@ -216,6 +216,7 @@ class _Exchange:
         if not isinstance(params, dict):
             await self._respond.refuse(request.id, invalid_params("params must be an object").rpc, 200)
             return
+        check_introduction(params)
         hello = vcp_places.hello_in_initialize(params)
         negotiated: Negotiated | None = None
         if hello is not None:

@@ -87,8 +87,8 @@ def keep_record(record: CardRecord) -> tuple[Operation, ...]:
 
 
 def size_of(record: CardRecord) -> int:
-    """How many bytes it takes: the record, and what is searched, which is indexed as well."""
-    return len(msgspec.json.encode(record)) + 2 * len(_text(record).encode()) + _ROWS
+    """About how many bytes it takes: the record, and the index of what is searched."""
+    return len(msgspec.json.encode(record)) + len(_text(record).encode()) + _ROWS
 
 
 def _text(record: CardRecord) -> str:

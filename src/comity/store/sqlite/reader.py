@@ -30,7 +30,7 @@ from comity.store.operations import (
 )
 from comity.store.sqlite import reads
 from comity.store.sqlite.connection import check_integrity, open_reader, our_words
-from comity.store.sqlite.schema import steps_taken
+from comity.store.sqlite.schema import STEPS, steps_taken
 
 READERS = 2
 
@@ -61,6 +61,10 @@ class SqliteReader:
             await reader.close()
             raise
         return reader
+
+    async def is_current(self) -> bool:
+        """Whether the file has the tables of this release, and not of an earlier one."""
+        return await self._ask(_is_current, self.path)
 
     def submit(
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
@@ -148,6 +152,10 @@ class SqliteReader:
 
     async def lease(self, name: str) -> Lease | None:
         return await self._ask(reads.lease, name, self._clock.now())
+
+
+def _is_current(connection: apsw.Connection, path: Path) -> bool:
+    return steps_taken(connection, path) == len(STEPS)
 
 
 def _check(connection: apsw.Connection, path: Path) -> None:
