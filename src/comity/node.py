@@ -52,7 +52,7 @@ from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.envelopes.room import KEPT_SECONDS, EnvelopeRoom
 from comity.pipeline.housekeeping import keep_house
 from comity.pipeline.mcp.tally import CallTally
-from comity.pipeline.metrics import Metrics
+from comity.pipeline.metrics import CUT_SHORT, Metrics
 from comity.pipeline.ping import PingRoom
 from comity.pipeline.residence import StateRoom, move_in, nobody_home
 from comity.pipeline.storage import CARDS, Quota
@@ -188,6 +188,7 @@ class Node:
             vault=self._vault_now,
             budget=self.budget,
             count_refusal=self.walk.count_refusal,
+            hung_up=lambda: self._metrics.count("vcp", CUT_SHORT, 1),
             uptime=lambda: self._clock.monotonic() - self._started_at,
             opened=self._opened,
         )

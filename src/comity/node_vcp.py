@@ -36,6 +36,7 @@ def vcp_side(
     vault: Callable[[], Vault],
     budget: Budget,
     count_refusal: Callable[[str, str], None],
+    hung_up: Callable[[], None],
     uptime: Callable[[], float],
     opened: AsyncExitStack,
 ) -> tuple[VcpServer, VcpRooms]:
@@ -76,6 +77,7 @@ def vcp_side(
         vault=vault,
         budget=budget,
         count_refusal=count_refusal,
+        hung_up=hung_up,
         audit_level=settings.audit.level,
     )
     resources = VcpResources(

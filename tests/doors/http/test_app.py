@@ -1,9 +1,11 @@
 """The routes: which answer, how, and to whom."""
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from comity.core.errors import StoreUnavailableError
 from comity.doors.http.app import Readiness
+from comity.doors.http.asgi import Disconnected
 from comity.testing import EPOCH
 from tests.doors.http.house import JSON, TOKEN, House
 
@@ -147,9 +149,21 @@ async def test_a_body_that_is_no_json_of_ours_is_refused_clearly(kind, body, sta
     assert ("detail" in answer.json()) == (status != 200)
 
 
-async def test_who_goes_away_before_he_has_said_everything_is_not_answered():
-    answer = await House().ask("POST", "/v1/ping", TOKEN, JSON, parts=[b"{", None])
+async def test_who_goes_away_before_he_has_said_everything_is_counted_and_not_answered(caplog):
+    house = House()
+    answer = await house.ask("POST", "/v1/ping", TOKEN, JSON, parts=[b"{", None])
     assert answer.status == 0
+    figures = (await house.ask("GET", "/metrics", TOKEN)).body.decode()
+    assert 'comity_calls_total{outcome="hung_up",room="http"} 1.0' in figures
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("end", [Disconnected(), ClientDisconnect(), ConnectionResetError()])
+async def test_a_connection_that_breaks_anywhere_in_the_application_is_counted(end):
+    house = House(status=end)
+    await house.ask("GET", "/v1/status", TOKEN)
+    figures = (await house.ask("GET", "/metrics", TOKEN)).body.decode()
+    assert 'comity_calls_total{outcome="hung_up",room="http"} 1.0' in figures
 
 
 async def test_a_node_that_is_not_ready_says_why():

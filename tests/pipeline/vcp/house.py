@@ -90,6 +90,7 @@ class House:
         } | {name: named.pop(name) for name in tuple(named) if name in ServerPolicy.__struct_fields__}
         figures = {name: named.pop(name) for name in tuple(named) if name in Figures.__struct_fields__}
         self.budget = Budget(self.clock, Figures(**figures))
+        self.hung_up = 0
         self.service = VcpServer(
             self.store,
             self.clock,
@@ -100,8 +101,12 @@ class House:
             vault=lambda: self.vault,
             budget=self.budget,
             count_refusal=lambda room, code: self.counted.append((room, code)),
+            hung_up=self._hung_up,
             **named,
         )
+
+    def _hung_up(self):
+        self.hung_up += 1
 
     def connect(self, peer=STRANGER):
         link, client = Link.pair(peer)

@@ -16,6 +16,7 @@ from comity.doors.http.asgi import (
     answer_json,
     header,
     read_body,
+    tell_hang_up,
     when_to_retry,
 )
 from comity.doors.http.peer import peer_of
@@ -51,6 +52,7 @@ class MessageSend:
             arrival = Arrival(door="a2a", peer=peer_of(scope), body=request, size=len(body))
             message: bytes = await self._walk.take(self._room, arrival)
         except Disconnected:
+            tell_hang_up(scope)
             return
         except ComityError as refusal:
             await refuse(send, refusal)

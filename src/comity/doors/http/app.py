@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
-from comity.doors.http.asgi import App, Receive, Scope, Send
+from comity.doors.http.asgi import HUNG_UP, App, Disconnected, Receive, Scope, Send
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.entry import Entry
 from comity.doors.http.guard import Guard, Visitors
 from comity.doors.http.peer import peer_of
 from comity.doors.http.status_page import assets, page
 from comity.pipeline.budget import Budget
-from comity.pipeline.metrics import CONTENT_TYPE, Metrics
+from comity.pipeline.metrics import CONTENT_TYPE, CUT_SHORT, Metrics
 from comity.pipeline.room import Arrival, Room
 from comity.pipeline.walk import Walk
 
@@ -79,7 +79,7 @@ class HttpDoor:
             ],
             exception_handlers={HTTPException: _no_such_page, ComityError: _refusal},
         )
-        self.app: App = Guard(
+        guarded = Guard(
             _HotPaths(
                 {"/v1/ping": RoomRoute(ping, walk, body_limit), **(hot or {})}, sockets or {}, application
             ),
@@ -95,6 +95,7 @@ class HttpDoor:
             refused=lambda code: walk.count_refusal("http", code),
             visitors=visitors,
         )
+        self.app: App = _CountingHangUps(guarded, lambda: metrics.count("http", CUT_SHORT, 1))
 
     async def _readyz(self, _request: Request) -> Response:
         readiness = await self._readiness()
@@ -126,6 +127,21 @@ class HttpDoor:
         if cookie is None:
             raise HTTPException(403, "this link was used or has expired; restart the node for a new one")
         return RedirectResponse("/", 303, {"set-cookie": cookie, "referrer-policy": "no-referrer"})
+
+
+class _CountingHangUps:
+    """A client that goes away in the middle of a request is counted, wherever it is noticed."""
+
+    def __init__(self, app: App, hung_up: Callable[[], None]) -> None:
+        self._app = app
+        self._hung_up = hung_up
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[HUNG_UP] = self._hung_up
+        try:
+            await self._app(scope, receive, send)
+        except (Disconnected, ClientDisconnect, ConnectionError):
+            self._hung_up()
 
 
 class _HotPaths:

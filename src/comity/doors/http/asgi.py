@@ -26,8 +26,19 @@ SPEND_BYTES = "comity.spend_bytes"
 LENGTH_DIGITS = 18  # more are a number that no limit allows
 
 
+HUNG_UP = "comity.hung_up"
+"""Under this key of the scope stands whom to tell that the client went away in the middle of a request."""
+
+
 class Disconnected(Exception):  # noqa: N818 - an end, not a failure
     """The client went away before it had said everything."""
+
+
+def tell_hang_up(scope: Scope) -> None:
+    """It is counted, where somebody counts: no fault of ours, and nobody is left to answer."""
+    tell = scope.get(HUNG_UP)
+    if tell is not None:
+        tell()
 
 
 def header(scope: Scope, name: bytes) -> str | None:

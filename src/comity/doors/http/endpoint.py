@@ -16,6 +16,7 @@ from comity.doors.http.asgi import (
     answer_json,
     header,
     read_body,
+    tell_hang_up,
 )
 
 Take = Callable[[Scope, Receive], Awaitable[Any]]
@@ -37,7 +38,7 @@ class Endpoint:
         except ComityError as refused:
             await answer_error(send, refused)
         except Disconnected:
-            return
+            tell_hang_up(scope)
         else:
             await answer_json(send, reply)
 

@@ -40,6 +40,7 @@ from comity.doors.http.asgi import (
     Send,
     header,
     read_body,
+    tell_hang_up,
     when_to_retry,
 )
 from comity.doors.http.peer import peer_of
@@ -71,8 +72,8 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
         exchange = _Exchange(self, scope, receive, send)
         try:
             await exchange.serve()
-        except Disconnected:
-            return
+        except (Disconnected, ConnectionError):
+            tell_hang_up(scope)
         except McpError as refusal:
             await refuse(send, exchange.asked, refusal.rpc, refusal.status)
         except ComityError as refusal:

@@ -28,7 +28,7 @@ from comity.core.negotiation.questions import CheckIdentity, ExchangeContext, Ha
 from comity.core.negotiation.server import ServerMachine
 from comity.core.negotiation.session import Identity, Session
 from comity.core.revocation.decision import RevocationStatus
-from comity.links.protocol import PeerLink
+from comity.links.protocol import GONE, PeerLink
 from comity.pipeline.budget import Budget
 from comity.pipeline.conductor import Conductor
 from comity.pipeline.vcp import record
@@ -73,11 +73,12 @@ class VcpServer:
         limits: Limits | None = None,
         budget: Budget | None = None,
         count_refusal: Callable[[str, str], None] = lambda _room, _code: None,
+        hung_up: Callable[[], None] = lambda: None,
         audit_level: AuditLevel = "standard",
         new_id: Callable[[], str] = lambda: f"ses_{secrets.token_hex(16)}",
     ) -> None:
         """`policy` is asked for all but its features, which are those that run. `budget` is that of the whole
-        node, or else one of its own with the usual figures.
+        node, or else one of its own with the usual figures. `hung_up` is told of each connection that broke.
         """
         self.sessions = LiveSessions()
         self._store = store
@@ -90,6 +91,7 @@ class VcpServer:
         self._budget = budget or Budget(clock)
         self._crowd = Crowd(limits or Limits(), has_share=self._budget.limits)
         self._count_refusal = count_refusal
+        self._hung_up = hung_up
         self._level = audit_level
         self._new_id = new_id
 
@@ -125,10 +127,13 @@ class VcpServer:
             await link.close(_STOPS)  # it may not even have begun
             return _STOPS
         fault = running.exception()
-        if fault is not None:
+        if fault is not None and not isinstance(fault, ConnectionError):
             log.error("a VCP connection failed on our side", exc_info=fault)
             return "something failed on our side"
-        return running.result()
+        reason = GONE if fault is not None else running.result()
+        if reason == GONE:
+            self._hung_up()
+        return reason
 
     async def resume(self, session_id: str, identity: Identity | None) -> SessionContext:
         """What an earlier session knew, for its owner."""
