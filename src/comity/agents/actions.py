@@ -10,11 +10,10 @@ from typing import Any
 
 from comity.agents.behaviour import saying
 from comity.clients.pages import Pages
-from comity.core.errors import ActionError
 from comity.core.actions.envelope import INVALID_PAYLOAD, MALFORMED, invoke_issues, refusal
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage
-from comity.core.errors import ComityError, MalformedError
+from comity.core.errors import ActionError, ComityError, MalformedError
 from comity.core.wire import strict_json
 from comity.doors.dialects import sentence_for_strangers
 from comity.pipeline.actions.library import Library
