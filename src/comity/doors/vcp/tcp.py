@@ -118,6 +118,8 @@ class LineLink:
     async def send(self, message: bytes) -> None:
         if self._ended is not None:
             raise LinkClosed(self._ended)
+        if self._writer.is_closing():  # uvloop has no OSError for it
+            raise LinkClosed(GONE)
         try:
             self._writer.write(message + b"\n")
             await self._writer.drain()
