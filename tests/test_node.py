@@ -30,6 +30,7 @@ from comity.core.errors import (
     ConfigError,
     KeyRefusedError,
     StoreCorruptError,
+    StoreFullError,
     StoreUnavailableError,
 )
 from comity.doors.http.server import PortTakenError
@@ -37,7 +38,7 @@ from comity.node import Node
 from comity.pipeline.room import Identified, PlainRoom
 from comity.store.audit_log import tail, verify_chain
 from comity.store.claim import running_node as holder_of
-from comity.store.operations import CHAIN_BYTES, REPLIES, ChainKey, KeepReply
+from comity.store.operations import CHAIN_BYTES, REPLIES, ChainKey, KeepReply, PutBlob
 from comity.store.sqlite import SqliteStore
 from comity.system_clock import SystemClock
 from comity.testing import VirtualClock, bearer, running_node
@@ -265,6 +266,26 @@ async def test_a_node_whose_store_does_not_answer_is_not_ready_and_says_why(data
     with pytest.raises(StoreUnavailableError):  # the last entry cannot be written, and that is told
         await node.stop()
     assert holder_of(data) is None
+
+
+async def test_a_node_whose_last_commit_failed_is_not_ready_until_one_succeeds(data):
+    clock = VirtualClock()
+    async with running_node(data, clock=clock) as node, asking(node) as client:
+        pages = node.store._writer.pragma("page_count")
+        node.store._writer.pragma("max_page_count", pages)
+        with pytest.raises(StoreFullError):
+            await node.store.commit(PutBlob(id="b", data=bytes(1_000_000)))
+        answer = await client.get("/readyz", headers={"authorization": ""})
+        assert answer.status_code == 503
+        assert answer.json()["reason"].startswith("the disk is full; free some space")
+        assert str(data) not in answer.text
+        assert (await client.get("/v1/status")).json()["ready"] is False
+        node.store._writer.pragma("max_page_count", 1_000_000)
+        assert (await client.get("/readyz")).status_code == 503  # a look writes nothing
+        await clock.advance(6)  # and an idle node tries by itself
+        await node.store.commit()
+        assert (await client.get("/readyz")).status_code == 200
+    assert "STORE_WRITTEN_AGAIN" in [entry.verification_result for entry in await entries_at(data)]
 
 
 async def test_a_node_that_is_stopping_says_so(data):

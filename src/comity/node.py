@@ -275,6 +275,7 @@ class Node:
             door.app,
             shutdown_seconds=settings.http.shutdown_seconds,
             refused=lambda code: self.record.refuse("http", code),
+            hung_up=lambda: self.record.count("http", "hung_up"),
             websockets=[VCP_PATH],
         )
         if settings.vcp.tcp_port:

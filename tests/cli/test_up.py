@@ -15,6 +15,7 @@ import urllib.request
 import apsw
 import pytest
 
+from comity.cli.up import SWITCH_SECONDS
 from comity.config import DEFAULT_PORT
 from comity.keys.identity import create_identity
 from comity.keys.sealing import SealingCost
@@ -297,3 +298,22 @@ def test_a_passphrase_for_an_identity_that_is_not_sealed_is_refused(refused, ide
     code, words = refused("--port", "0", "--passphrase-file", secret)
     assert code == 1
     assert "is not sealed with a passphrase" in words
+
+
+def test_a_node_lets_its_threads_change_places_soon_and_the_library_does_not(comity, monkeypatch, tmp_path):
+    async def at_once(_node):
+        """It stops by itself."""
+
+    given = []
+    monkeypatch.setattr("comity.cli.up.write_logs", lambda *_, **__: None)
+    monkeypatch.setattr("comity.node.Node.wait_stopped", at_once)
+    monkeypatch.setattr(sys, "setswitchinterval", given.append)
+    assert comity("up", "--port", "0", "--data", str(tmp_path / "d")).code == 0
+    assert given == [SWITCH_SECONDS]
+    told = subprocess.run(
+        [sys.executable, "-c", "import sys, comity.node; print(sys.getswitchinterval())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert float(told.stdout) > SWITCH_SECONDS

@@ -4,7 +4,10 @@ It carries whole messages in both directions and says when it is gone. How it st
 its own affair; what the messages mean is nobody's affair here.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
+
+GONE: Final = "the peer is gone"
+"""The reason where a connection broke that nobody had closed."""
 
 
 class LinkClosed(Exception):  # noqa: N818 - an end, not a failure

@@ -147,9 +147,10 @@ async def test_a_body_that_is_no_json_of_ours_is_refused_clearly(kind, body, sta
     assert ("detail" in answer.json()) == (status != 200)
 
 
-async def test_who_goes_away_before_he_has_said_everything_is_not_answered():
+async def test_who_goes_away_before_he_has_said_everything_is_not_answered(caplog):
     answer = await House().ask("POST", "/v1/ping", TOKEN, JSON, parts=[b"{", None])
     assert answer.status == 0
+    assert caplog.text == ""
 
 
 async def test_a_node_that_is_not_ready_says_why():

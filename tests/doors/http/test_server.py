@@ -269,6 +269,9 @@ async def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_trouble(caplog
         for _ in range(20):
             await talk(port_of(node), head, read=False)
         assert await healthy(node.url)
+        async with httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as client:
+            figures = (await client.get("/metrics")).text
+        assert 'comity_calls_total{outcome="hung_up",room="http"} 20.0' in figures
     assert caplog.records == []
 
 

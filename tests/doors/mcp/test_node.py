@@ -130,10 +130,21 @@ async def test_an_idle_session_takes_what_it_negotiated_with_it():
 
 async def test_the_settings_limit_the_sessions():
     async with running_node(mcp=McpSettings(sessions=1)) as node, client(node) as http:
+        session = await http.begin()
+        async with http.streaming(None, **session) as standing:
+            await next_event(events(standing))
+            refused = await http.post(initialize(vcp=HELLO))
+            assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
+            assert len(node.vcp.sessions) == 0
+
+
+async def test_a_session_that_makes_room_takes_what_it_negotiated_with_it():
+    async with running_node(mcp=McpSettings(sessions=1)) as node, client(node) as http:
+        first = await http.begin(vcp=HELLO)
+        assert len(node.vcp.sessions) == 1
         await http.begin()
-        refused = await http.post(initialize(vcp=HELLO))
-        assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
         assert len(node.vcp.sessions) == 0
+        assert (await http.post(request(1, "ping"), **first)).status_code == 404
 
 
 async def test_a_node_that_stops_ends_its_streams_in_order_and_waits_for_none(tmp_path):

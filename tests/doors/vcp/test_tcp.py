@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import socket
+import struct
 
 import pytest
 
@@ -53,6 +55,35 @@ async def test_the_reason_is_not_taken_back_from_a_peer_that_was_still_sending()
         while doors.house.service.connections:  # noqa: ASYNC110 - nor when it is forgotten
             await asyncio.sleep(0.01)
         assert (await client.hear())["type"] == "vcp-error"
+
+
+async def reset_after(said):
+    async with open_doors() as doors:
+        async with doors.client("tcp") as client:
+            client.writer.write(said)
+            await client.writer.drain()
+            service = doors.house.service
+            while service.connections == 0:  # noqa: ASYNC110 - a peer is not told when it is noticed
+                await asyncio.sleep(0.01)
+            raw = client.writer.get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.writer.transport.abort()
+        while service.connections:  # noqa: ASYNC110 - nor when it is forgotten
+            await asyncio.sleep(0.01)
+        return (
+            doors.house.metrics.exposition()
+            .decode()
+            .count('comity_calls_total{outcome="hung_up",room="vcp"} 1.0')
+        )
+
+
+# the two loops tell of a broken connection in different ways
+@pytest.mark.parametrize("loop", [asyncio, pytest.importorskip("uvloop")])
+@pytest.mark.parametrize("said", [b"\n", HELLO[:20], HELLO + b"\n", HELLO + b"\n" + b"x\n" * 500])
+def test_a_connection_that_is_reset_is_counted_and_no_fault(said, loop, caplog):
+    with asyncio.Runner(loop_factory=loop.new_event_loop) as runner:
+        assert runner.run(reset_after(said)) == 1
+    assert "failed" not in caplog.text
 
 
 async def test_bytes_may_come_one_at_a_time():

@@ -16,6 +16,7 @@ from comity.core.negotiation.registry import STANDARD_EXTENSIONS, ExtensionRegis
 from comity.core.negotiation.session import Identity
 from comity.links.loopback import LoopbackLink, loopback_pair
 from comity.pipeline.budget import Budget, Figures
+from comity.pipeline.metrics import Metrics
 from comity.pipeline.record import Recorder
 from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.features import RunningFeatures
@@ -91,7 +92,8 @@ class House:
         } | {name: named.pop(name) for name in tuple(named) if name in ServerPolicy.__struct_fields__}
         figures = {name: named.pop(name) for name in tuple(named) if name in Figures.__struct_fields__}
         self.budget = Budget(self.clock, Figures(**figures))
-        self.record = Recorder(self.store, self.clock)
+        self.metrics = Metrics("1", lambda: 1.0)
+        self.record = Recorder(self.store, self.clock, metrics=self.metrics)
         refuse = self.record.refuse
 
         def count(room, code):

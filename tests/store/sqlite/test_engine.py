@@ -16,6 +16,7 @@ from comity.core.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
+from comity.core.guard.audit import decode
 from comity.store import group_commit
 from comity.store.audit_log import verify_chain
 from comity.store.audit_trail import read_head_file
@@ -152,6 +153,54 @@ async def test_a_full_disk_refuses_the_write_and_keeps_the_rest(path, clock, tmp
     await store.commit(PutBlob(id="big", data=bytes(1_000_000)), audit=[draft()])
     assert await store.end("audit:main") == 2
     await store.close()
+
+
+async def test_a_commit_that_failed_is_remembered_until_one_succeeds(path, clock, tmp_path, caplog):
+    store = await SqliteStore.open(path, clock, trail_at(tmp_path))
+    await store.commit(Append(log="l", data=b"x"), audit=[draft()])
+    assert store.failure is None
+    store._writer.pragma("max_page_count", store._writer.pragma("page_count") + 4)
+    for _ in range(5):
+        with pytest.raises(StoreFullError):
+            await store.commit(PutBlob(id="big", data=bytes(1_000_000)), audit=[draft()])
+        assert isinstance(store.failure, StoreFullError)
+    with pytest.raises(StoreConflict):
+        await store.commit(Put(space="s", key="k", value=b"", expect=7))
+    assert store.failure is None
+    assert caplog.text.count("the store cannot be written to") == 1
+    assert caplog.text.count("the store can be written to again") == 1
+    await store.close()
+
+
+async def test_a_fault_of_ours_in_a_commit_is_remembered_too(path, clock, monkeypatch):
+    store = await SqliteStore.open(path, clock)
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "_write_durably", lambda _batch: {}["a fault of ours"])
+        with pytest.raises(StoreError):
+            await store.commit(Append(log="l", data=b"x"))
+    assert store.failure is not None
+    await store.commit(Append(log="l", data=b"y"))
+    assert store.failure is None
+    await store.close()
+
+
+async def test_answers_and_audit_entries_of_others_are_one_statement(path, clock, tmp_path):
+    store = await SqliteStore.open(path, clock, trail_at(tmp_path))
+    await store.commit(answer(1), audit=[draft()])
+    statements = []
+    store._writer.exec_trace = lambda _cursor, sql, _values: statements.append(sql) or True
+    noted = store.submit((), [draft("REFUSED"), draft("REFUSED")])
+    answered = store.submit([answer(2)], [draft()])
+    more = store.submit((), [draft("REFUSED")])
+    assert [await noted, await answered, await more] == [(), (None,), ()]
+    store._writer.exec_trace = None
+    assert len(statements) == 1
+    assert await store.end("audit:main") == 5
+    entries = [decode(record.data).verification_result for record in await store.read("audit:main", 1)]
+    assert entries[:2] == ["REFUSED", "REFUSED"]
+    assert entries[3] == "REFUSED"
+    await store.close()
+    assert (await verified(path, clock)).ok
 
 
 async def test_one_transaction_the_disk_cannot_hold_spares_its_neighbours(path, clock):

@@ -105,7 +105,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, _fault: Exception | None) -> None:
         if self._answering and not self._deaf:
-            self._serving.refused("hung_up")
+            self._serving.hung_up()
         self._let_go()
 
     def get_buffer(self, _sizehint: int) -> memoryview:

@@ -56,12 +56,15 @@ class HttpServer:
         *,
         shutdown_seconds: float,
         refused: Callable[[str], None] = lambda _code: None,
+        hung_up: Callable[[], None] = lambda: None,
         websockets: Collection[str] = (),
     ) -> None:
-        """`refused` is told the code of what is refused before the application sees it; `websockets` are the
-        paths of WebSockets.
+        """`refused` is told the code of what is refused before the application sees it, `hung_up` of peers that go
+        away before they are answered; `websockets` are the paths of WebSockets.
         """
-        serving = self._serving = Serving(app, self._limits, refused=refused, websockets=websockets)
+        serving = self._serving = Serving(
+            app, self._limits, refused=refused, hung_up=hung_up, websockets=websockets
+        )
         self._shutdown_seconds = shutdown_seconds
         self._spell_date()
         tls = tls_context(self._cert, self._key)

@@ -54,14 +54,16 @@ class Serving:
         limits: Limits,
         *,
         refused: Callable[[str], None] = lambda _code: None,
+        hung_up: Callable[[], None] = lambda: None,
         websockets: Collection[str] = (),
     ) -> None:
-        """`refused` is told the code of each refusal, so that it can be counted; `websockets` are the paths on
-        which a peer may go on in that protocol.
+        """`refused` is told the code of each refusal, so that it can be counted, and `hung_up` of each peer that went
+        away before it was answered; `websockets` are the paths on which a peer may go on in that protocol.
         """
         self.app = app
         self.limits = limits
         self.refused = refused
+        self.hung_up = hung_up
         self.websockets = frozenset(websockets)
         self.heads = KnownHeads()
         self.connections: set[Open] = set()

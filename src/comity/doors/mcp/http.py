@@ -70,8 +70,7 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
         exchange = _Exchange(self, scope, receive, send)
         try:
             await exchange.serve()
-        except Disconnected:
-            return
+        except (Disconnected, ConnectionError):
         except McpError as refusal:
             await refuse(send, exchange.asked, refusal.rpc, refusal.status)
         except ComityError as refusal:

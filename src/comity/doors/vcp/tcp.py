@@ -18,7 +18,7 @@ from comity.config import is_loopback
 from comity.core.errors import ConfigError, OverloadedError
 from comity.core.negotiation.messages import HANDSHAKE_LIMIT, VcpError, encode
 from comity.doors.http.peer import peer_of
-from comity.links.protocol import LinkClosed
+from comity.links.protocol import GONE, LinkClosed
 from comity.pipeline.vcp.service import VcpServer
 
 LINGER_SECONDS: Final = 1.0
@@ -118,11 +118,13 @@ class LineLink:
     async def send(self, message: bytes) -> None:
         if self._ended is not None:
             raise LinkClosed(self._ended)
+        if self._writer.is_closing():  # uvloop has no OSError for it
+            raise LinkClosed(GONE)
         try:
             self._writer.write(message + b"\n")
             await self._writer.drain()
         except OSError:
-            raise LinkClosed("the peer is gone") from None
+            raise LinkClosed(GONE) from None
         self._owed -= 1
         if self._owed <= 0:
             self._paid.set()
@@ -186,7 +188,7 @@ class LineLink:
         try:
             data = await self._reader.read(_CHUNK)
         except OSError:
-            raise LinkClosed("the peer is gone") from None
+            raise LinkClosed(GONE) from None
         if data:
             self._held += data
         else:
@@ -203,7 +205,7 @@ class LineLink:
         discarded = 0
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
-                if self._writer.can_write_eof():
+                if self._writer.can_write_eof() and not self._writer.is_closing():
                     self._writer.write_eof()
                 while discarded < DISCARD_LIMIT:
                     data = await self._reader.read(_CHUNK)

@@ -13,7 +13,7 @@ from comity.doors.dialects import http_status
 from comity.doors.http.asgi import JSON, Receive, Scope, Send
 from comity.doors.http.peer import peer_of
 from comity.doors.http.websocket import set_limit
-from comity.links.protocol import LinkClosed
+from comity.links.protocol import GONE, LinkClosed
 from comity.pipeline.vcp.service import VcpServer
 
 VCP_PATH: Final = "/vcp"
@@ -110,7 +110,7 @@ class WebSocketLink:
         try:
             await self._send(event)
         except OSError:
-            self._ended = "the peer is gone"
+            self._ended = GONE
             raise LinkClosed(self._ended) from None
 
 

@@ -28,7 +28,7 @@ from comity.core.negotiation.server import ServerMachine
 from comity.core.negotiation.session import Identity, Session
 from comity.core.request import begin_request
 from comity.core.revocation.decision import RevocationStatus
-from comity.links.protocol import PeerLink
+from comity.links.protocol import GONE, PeerLink
 from comity.pipeline.budget import Budget
 from comity.pipeline.conductor import Conductor
 from comity.pipeline.record import REQUEST_IDS, Act, Recorder
@@ -121,10 +121,13 @@ class VcpServer:
             await link.close(_STOPS)  # it may not even have begun
             return _STOPS
         fault = running.exception()
-        if fault is not None:
+        if fault is not None and not isinstance(fault, ConnectionError):
             log.error("a VCP connection failed on our side", exc_info=fault)
             return "something failed on our side"
-        return running.result()
+        reason = GONE if fault is not None else running.result()
+        if reason == GONE:
+            self._record.count(record.ROOM, "hung_up")
+        return reason
 
     async def resume(self, session_id: str, identity: Identity | None) -> SessionContext:
         """What an earlier session knew, for its owner."""

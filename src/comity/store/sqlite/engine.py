@@ -149,7 +149,7 @@ class SqliteStore(SqliteReader):
             raise
         if self.failure is not None:
             self.failure = None
-            log.info("the store can be written to again")
+            log.warning("the store can be written to again")
         return outcomes
 
     def _fail(self, refusal: StoreError) -> None:
