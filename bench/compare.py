@@ -38,6 +38,7 @@ LEAST = 0.95
 NARROW = 0.05
 COVERAGE = 0.9
 STOP_SECONDS = 30.0
+FINE = "fine"
 
 
 class Interval(Struct, frozen=True):
@@ -52,9 +53,12 @@ class Interval(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
+        """A wide interval decides nothing, unless all of it lies on the good side."""
         if self.median < LEAST:
             return f"SLOWER than {LEAST:g}x"
-        return "fine" if self.narrow else f"UNDECIDED: not within {NARROW:.0%} after {self.pairs} pairs"
+        if self.narrow or self.low >= LEAST:
+            return FINE
+        return f"UNDECIDED: not within {NARROW:.0%} after {self.pairs} pairs"
 
 
 class Side(Protocol):
@@ -86,7 +90,7 @@ def main(other: Path, rows: Sequence[Row], *, seconds: float, data: Path) -> int
             f"{found.median:11.3f}x   {found.low:.3f} .. {found.high:.3f}  {found.pairs:6}   {found.verdict}"
         )
         print(f"{row.name:24} {told}", flush=True)
-        worst = max(worst, int(found.verdict != "fine"))
+        worst = max(worst, int(found.verdict != FINE))
     return worst
 
 

@@ -42,9 +42,15 @@ def test_a_ratio_says_how_fast_this_tree_is(less_is_better, ratio):
 
 
 def test_noise_is_met_with_more_pairs_up_to_a_bound():
-    found = compared(Side([1.0, 2.0, 3.0, 1.5]), Side([1.0, 1.0, 1.0]), less_is_better=False)
+    found = compared(Side([0.9, 1.0, 1.2, 0.8, 1.4]), Side([1.0]), less_is_better=False)
     assert found.pairs == MOST_PAIRS
     assert "UNDECIDED" in found.verdict
+
+
+def test_noise_that_lies_on_the_good_side_altogether_is_fine():
+    found = compared(Side([2.0, 3.0, 4.0, 2.5]), Side([1.0]), less_is_better=False)
+    assert not found.narrow
+    assert found.verdict == "fine"
 
 
 @pytest.mark.parametrize(("count", "cut"), [(9, 1), (15, 3), (21, 6), (45, 16), (4, 0)])
