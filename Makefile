@@ -10,7 +10,7 @@ SECONDS ?= 60
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench fuzz sim torture evals train conformance mcpb docs lock clean
+.PHONY: help run test lowest check format bench fuzz sim torture evals train conformance mcpb docs lock clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -21,6 +21,9 @@ run: $(VENV)/ready-run ## set up and start a node (ARGS="--port 8100")
 # Compiled tests are kept, whatever the environment says: without them each start would compile all of them again.
 test: $(VENV)/ready-dev ## set up and run all tests
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.runner.file_by_file -n auto $(ARGS)
+
+lowest: ## every door with the lowest versions that are allowed
+	@$(PYTHON) .ci/lowest.py
 
 check: $(VENV)/ready-dev ## lint, format, types, rings
 	@$(BIN)/ruff check .

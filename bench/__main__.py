@@ -1,4 +1,4 @@
-"""`python -m bench [ROW…]`: measure, print a table, write JSON.
+"""`python -m bench [ROW…]`: measure, print a table, write JSON. `--against TREE` compares with another tree instead.
 
 A bar that is not met is printed loudly; it fails the command only with `--strict`. A row that
 breaks always fails it.
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench import compare
 from bench.harness import machine, report
 from bench.harness.measure import Measured, Missed, Progress, measure
 from bench.harness.row import Row
@@ -30,13 +31,16 @@ def main(arguments: Sequence[str] | None = None, rows: Sequence[Row] = ROWS) -> 
             print(f"{row.name:24} {row.title}")
         return 0
     try:
-        chosen = _choose(asked.rows, rows)
+        chosen = _choose(asked.rows or (compare.SERVER_ROWS if asked.against else ()), rows)
         _prepare(asked.json)
     except (LookupError, OSError) as reason:
         print(f"bench: {reason}", file=sys.stderr)
         return 2
     rounds = asked.rounds or (QUICK_ROUNDS if asked.quick else ROUNDS)
     seconds = QUICK_SECONDS if asked.quick else SECONDS
+    if asked.against:
+        with _data_folder() as data:
+            return compare.main(asked.against, chosen, seconds=seconds, data=data)
     load_before = machine.load()
     try:
         with _data_folder() as data, _progress() as progress:
@@ -62,6 +66,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="short turns, few rounds: does it run at all?")
     parser.add_argument(
         "--json", type=Path, metavar="PATH", default=BUILD / "bench.json", help="default build/bench.json"
+    )
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="TREE",
+        help="compare with another tree, which has a .venv of its own: the rows of servers, or those named",
     )
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a bar is not met")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")

@@ -8,12 +8,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-import uvicorn
-from uvicorn.server import ServerState
-
 from comity.doors.http.asgi import App
-from comity.doors.http.connection import HttpConnection, Limits
-from comity.doors.http.websocket import WebSocketConnection
+from comity.doors.http.connection import HttpConnection
+from comity.doors.http.serving import Limits, Serving
 from comity.testing import run_simulated
 
 PATIENCE = 20.0
@@ -22,25 +19,9 @@ FOREVER = 1000.0
 
 def connection_to(app: App, websockets: Sequence[str]) -> tuple[asyncio.BaseProtocol, Callable[[], int]]:
     """A connection as the server makes it, and a way to ask how much is still under way."""
-    config = uvicorn.Config(
-        app,
-        interface="asgi3",
-        ws=WebSocketConnection if websockets else "none",
-        ws_per_message_deflate=False,
-        lifespan="off",
-        log_config=None,
-        timeout_keep_alive=75,
-    )
-    config.load()
-    state = ServerState()
-    connection = HttpConnection(
-        config,
-        state,
-        Limits(patience=PATIENCE, head_bytes=2048, headers=16),
-        lambda _code: None,
-        frozenset(path.encode() for path in websockets),
-    )
-    return connection, lambda: len(state.connections) + len(state.tasks)
+    limits = Limits(patience=PATIENCE, head_bytes=2048, headers=16)
+    serving = Serving(app, limits, websockets=websockets)
+    return HttpConnection(serving), lambda: len(serving.connections) + len(serving.tasks)
 
 
 class Wire(asyncio.Transport):

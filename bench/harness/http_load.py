@@ -70,6 +70,22 @@ def _not_looked_at(_body: bytes) -> None:
     pass
 
 
+def body_of(received: bytes) -> bytes | None:
+    """The body of one answer; None while some of it is still to come. Raises ConnectionError for any but 200."""
+    head = received.find(b"\r\n\r\n")
+    if head < 0:
+        return None
+    length = _LENGTH.search(received, 0, head)
+    chunked = length is None and _CHUNKED.search(received, 0, head) is not None
+    if not (length or chunked) or not received.startswith(b"HTTP/1.1 200 "):
+        raise ConnectionError(f"an answer of another kind came: {received[:_SHOWN_BYTES]!r}")
+    if length is not None and len(received) < head + 4 + int(length[1]):
+        return None
+    if chunked and not received.endswith(b"\r\n0\r\n\r\n"):
+        return None
+    return received[head + 4 :]
+
+
 class _Caller(asyncio.Protocol):
     def __init__(self, requests: Iterator[bytes], check: Check) -> None:
         self.answers = 0
@@ -96,21 +112,16 @@ class _Caller(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received = received = self._received + data if self._received else data
-        head = received.find(b"\r\n\r\n")
-        if head < 0:
+        try:
+            body = body_of(received)
+        except ConnectionError as refusal:
+            self._fail(str(refusal))
             return
-        length = _LENGTH.search(received, 0, head)
-        chunked = length is None and _CHUNKED.search(received, 0, head) is not None
-        if not (length or chunked) or not received.startswith(b"HTTP/1.1 200 "):
-            self._fail(f"an answer of another kind came: {received[:_SHOWN_BYTES]!r}")
-            return
-        if length is not None and len(received) < head + 4 + int(length[1]):
-            return
-        if chunked and not received.endswith(b"\r\n0\r\n\r\n"):
+        if body is None:
             return
         self._received = b""
         try:
-            self._check(received[head + 4 :])
+            self._check(body)
         except ValueError as refusal:
             self._fail(f"an answer was refused: {refusal}")
             return

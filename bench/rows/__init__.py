@@ -8,6 +8,7 @@ from bench.rows import (
     cold_start,
     envelopes,
     handshakes,
+    hostile,
     http,
     json_forms,
     mcp,
@@ -25,6 +26,7 @@ ROWS: tuple[Row, ...] = (
     *http.ROWS,
     *envelopes.ROWS,
     *handshakes.ROWS,
+    *hostile.ROWS,
     *mcp.ROWS,
     *actions.ROWS,
 )

@@ -43,7 +43,7 @@ STOCK = "a2a-sdk echo"
 BARE = "bare ASGI echo"
 
 
-class _Caller:
+class Caller:
     """Signs the next link of its chain to one server, each time it is asked."""
 
     def __init__(self, number: int, url: str, target: VacantId) -> None:
@@ -61,9 +61,13 @@ class _Caller:
 
     def signed_ahead(self) -> Iterator[bytes]:
         """All are signed now; what is not sent this time is sent first the next time."""
-        self._waiting += [self._next() for _ in range(AHEAD - len(self._waiting))]
+        self._waiting += self.sign_ahead(AHEAD - len(self._waiting))
         while self._waiting:
             yield self._waiting.pop(0)
+
+    def sign_ahead(self, count: int) -> list[bytes]:
+        """So many, to be sent in this order."""
+        return [self._next() for _ in range(count)]
 
     def _next(self) -> bytes:
         self._number += 1
@@ -107,11 +111,11 @@ class _Servers:
         return self._runner.run(streams_per_second(url, streams, self._seconds, checks=checks))[0]
 
     def round_trip(self, name: str, url: str, target: VacantId, check: Callable[[bytes], None]) -> Contender:
-        callers = [_Caller(number, url, target) for number in range(CALLERS)]
+        callers = [Caller(number, url, target) for number in range(CALLERS)]
         return Contender(name, lambda: self.run(url, [each.calls() for each in callers], [check] * CALLERS))
 
     def served(self, name: str, url: str, target: VacantId) -> Contender:
-        callers = [_Caller(number, url, target) for number in range(CALLERS)]
+        callers = [Caller(number, url, target) for number in range(CALLERS)]
 
         def turn() -> float:
             streams = [each.signed_ahead() for each in callers]

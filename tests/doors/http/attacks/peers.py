@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from comity.doors.http.connection import Limits
 from comity.doors.http.server import HttpServer
+from comity.doors.http.serving import Limits
 from tests.doors.http.house import House
 
 GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"

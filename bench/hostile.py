@@ -1,0 +1,227 @@
+"""Peers who mean no good, in a process of their own: `python -m bench.hostile KIND URL TARGET`.
+
+It runs until it is ended, at the lowest priority: what it takes of the processor is what server and honest callers
+leave over, so that on two cores the server is measured and not the lack of a third one. On Linux it comes from another
+address of this machine than the honest callers, as a stranger would: the node counts it on a budget of its own.
+What it is answered is read and thrown away. `TARGET` is the id of the node's agent.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+import uvloop
+
+from bench.harness.http_load import request_bytes
+from comity.core.envelope.carrier import to_a2a_jsonrpc
+from comity.core.envelope.envelope import EMPTY_PREV_HASH, signed_envelope
+from comity.core.envelope.message import A2AMessage, A2APart
+from comity.core.identity.keys import SigningKey, VacantId
+from comity.core.wire import strict_json
+
+ADDRESS = "127.0.0.2"
+CONNECTIONS = 64
+SOCKETS = 4
+HALF_OPEN = 3_000
+BODY_BYTES = 1_000_000
+ROUNDS_PER_SECOND = 2_000
+"""Connections or requests, all peers together; with bodies of 1 MB a tenth of it."""
+
+_MASKED_SEVEN = b"\x81\x81\0\0\0\0" + b"7"
+_GARBAGE = bytes((7 * n * n + 3 * n) % 251 for n in range(512)) + b"\r\n\r\n"
+
+Act = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Hostile:
+    def __init__(self, url: str, target: str) -> None:
+        self._url = url
+        self._target = VacantId.from_hex(target)
+        parts = urlsplit(url)
+        self._at = parts.hostname or "127.0.0.1", parts.port or 80
+
+    async def one_byte_websockets(self) -> None:
+        """One message of one byte after the other, as many as are taken."""
+        upgrade = request_bytes(
+            "GET",
+            f"{self._url}/vcp",
+            headers=[
+                ("Connection", "Upgrade"),
+                ("Upgrade", "websocket"),
+                ("Sec-WebSocket-Version", "13"),
+                ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
+            ],
+        )
+
+        async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(upgrade)
+            await reader.readuntil(b"\r\n\r\n")
+            reading = asyncio.create_task(_read_all(reader))
+            try:
+                while not reading.done():
+                    writer.write(_MASKED_SEVEN * 2000)
+                    await writer.drain()
+            finally:
+                reading.cancel()
+
+        await self._keep_on(SOCKETS, flood)
+
+    async def garbage(self) -> None:
+        """Something that is no HTTP, on a new connection each time."""
+
+        async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(_GARBAGE)
+            await _read_all(reader)
+
+        await self._keep_on(CONNECTIONS, once)
+
+    async def bad_signatures(self) -> None:
+        """Calls that are right but for their signature."""
+        requests = [self._call(f"stranger {number}") for number in range(CONNECTIONS)]
+        await self._keep_on(CONNECTIONS, _asking(requests, _Pace(ROUNDS_PER_SECOND)))
+
+    async def large_bodies(self) -> None:
+        """Calls of 1 MB, which is just within the limit, in JSON that has to be read to be refused."""
+        start = b'{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"parts":[{"text":"'
+        body = start + b"x" * (BODY_BYTES - len(start) - 6) + b'"}]}}}'
+        request = self._post(body)
+        await self._keep_on(CONNECTIONS, _asking([request], _Pace(ROUNDS_PER_SECOND / 10)))
+
+    async def half_open(self) -> None:
+        """Heads that never end; a connection that is closed is opened again."""
+
+        async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"GET /vcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+            await _read_all(reader)
+
+        await self._keep_on(HALF_OPEN, begin)
+
+    def _call(self, name: str) -> bytes:
+        key = SigningKey.from_seed(name.encode().ljust(32))
+        envelope = signed_envelope(
+            from_vid=key.vacant_id,
+            to_vid=self._target,
+            payload=A2AMessage(parts=(A2APart(text="hello"),)),
+            sequence_no=1,
+            prev_envelope_hash=EMPTY_PREV_HASH,
+            idempotency_key=name,
+            timestamp=datetime.now(UTC),
+            signing_key=SigningKey.from_seed(bytes(32)),
+        )
+        return self._post(strict_json.dumps(to_a2a_jsonrpc(envelope)))
+
+    def _post(self, body: bytes) -> bytes:
+        headers = [("Content-Type", "application/json")]
+        return request_bytes("POST", f"{self._url}/a2a/message/send", headers=headers, body=body)
+
+    async def _keep_on(self, connections: int, act: Act) -> None:
+        """So many peers, each of which begins again when its connection ends; tells when all have begun."""
+        pace = _Pace(ROUNDS_PER_SECOND)
+        begun = asyncio.Semaphore(0)
+
+        async def peer() -> None:
+            first = True
+            while True:
+                await pace.next()
+                with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                    reader, writer = await asyncio.open_connection(sock=await self._connected())
+                    if first:
+                        first = False
+                        begun.release()
+                    try:
+                        await act(reader, writer)
+                    finally:
+                        writer.transport.abort()
+
+        async with asyncio.TaskGroup() as peers:
+            for _ in range(connections):
+                peers.create_task(peer())
+            for _ in range(connections):
+                await begun.acquire()
+            print(json.dumps({"url": self._url, "connections": connections}), flush=True)
+
+    async def _connected(self) -> socket.socket:
+        connection = socket.socket()
+        connection.setblocking(False)
+        try:
+            if sys.platform == "linux" and self._at[0] == "127.0.0.1":
+                connection.bind((ADDRESS, 0))
+            await asyncio.get_running_loop().sock_connect(connection, self._at)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+
+class _Pace:
+    """So many a second, all together."""
+
+    def __init__(self, per_second: float) -> None:
+        self._each = 1 / per_second
+        self._due = asyncio.get_running_loop().time()
+
+    async def next(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._due = max(self._due + self._each, now - 0.1)
+        await asyncio.sleep(self._due - now)
+
+
+async def _read_all(reader: asyncio.StreamReader) -> None:
+    while await reader.read(65_536):
+        pass
+
+
+def _asking(requests: list[bytes], pace: _Pace) -> Act:
+    """One request after the other on a connection that stays, for as long as it is answered."""
+    turn = 0
+
+    async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await pace.next()
+            writer.write(requests[turn % len(requests)])
+            await writer.drain()
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]
+            await reader.readexactly(int(length))
+
+    return ask
+
+
+KINDS: dict[str, Callable[[Hostile], Awaitable[None]]] = {
+    "websockets": Hostile.one_byte_websockets,
+    "garbage": Hostile.garbage,
+    "bad-signatures": Hostile.bad_signatures,
+    "large-bodies": Hostile.large_bodies,
+    "half-open": Hostile.half_open,
+}
+
+
+def main(kind: str, url: str, target: str) -> None:
+    os.nice(19)
+    _allow_files(HALF_OPEN + 200)
+
+    async def attack() -> None:
+        await KINDS[kind](Hostile(url, target))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(attack())
+
+
+def _allow_files(wanted: int) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
