@@ -37,6 +37,7 @@ class Endpoint:
         except ComityError as refused:
             await answer_error(send, refused)
         except Disconnected:
+            return
         else:
             await answer_json(send, reply)
 

@@ -71,6 +71,7 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
         try:
             await exchange.serve()
         except (Disconnected, ConnectionError):
+            return
         except McpError as refusal:
             await refuse(send, exchange.asked, refusal.rpc, refusal.status)
         except ComityError as refusal:
