@@ -78,7 +78,9 @@ async def serving(port: int) -> AsyncIterator[str]:
     sealer = Sealer(os.urandom(KEY_BYTES), os.urandom)
     calls = Calls(server, clock, sealer=sealer, changes=changes, tasks=tasks)
     sessions = Sessions(store, house.record, clock, changes, idle=IDLE_SECONDS)
-    endpoint = McpEndpoint(calls=calls, sessions=sessions, negotiate=_no_vcp, body_limit=BODY_LIMIT)
+    endpoint = McpEndpoint(
+        calls=calls, sessions=sessions, negotiate=_no_vcp, body_limit=BODY_LIMIT, record=house.record
+    )
     http = HttpServer("127.0.0.1", port, cert=None, key=None)
     entry = Entry(lambda _token: False, clock, port=http.port, secure=False)
     guard = Guard(

@@ -55,6 +55,7 @@ def mcp_endpoint(
         sessions=sessions,
         negotiate=side.negotiate,
         body_limit=settings.http.body_limit,
+        record=node.record,
     )
 
 

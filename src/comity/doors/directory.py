@@ -5,6 +5,7 @@ and reads are open, except for what is hidden (see `comity.pipeline.directory.pr
 budget stands in front of everything. Every refusal is a status and `{"detail": sentence}`.
 """
 
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -45,12 +46,13 @@ def directory_routes(
     quota: Quota | None = None,
 ) -> list[BaseRoute]:
     reads = DirectoryReads(store, clock)
+    endpoint = partial(Endpoint, room="directory", record=walk.record)
     return [
-        Route(PUBLISH_PATH, Endpoint("POST", _publish(walk, PublishRoom(store, quota), body_limit))),
-        Route(QUERY_PATH, Endpoint("POST", _read(walk, reads.query))),
-        Route(CARD_PREFIX + "{vid}", Endpoint("GET", _read(walk, reads.card))),
-        Route(EVENT_LOG_PREFIX + "{vid}", Endpoint("GET", _read(walk, reads.event_log))),
-        Route(LINEAGE_PREFIX + "{vid}", Endpoint("GET", _read(walk, reads.lineage))),
+        Route(PUBLISH_PATH, endpoint("POST", _publish(walk, PublishRoom(store, quota), body_limit))),
+        Route(QUERY_PATH, endpoint("POST", _read(walk, reads.query))),
+        Route(CARD_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.card))),
+        Route(EVENT_LOG_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.event_log))),
+        Route(LINEAGE_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.lineage))),
     ]
 
 

@@ -5,6 +5,7 @@
 - Requests and bytes are one budget. A message costs one request, or as many as its bytes are worth where that
   is more, so that neither `requests` nor `bytes` of a period is ever exceeded. One that is larger than the
   whole budget takes all of it.
+- A proof that fails costs the address as much as many requests (`spend_failed_proof`).
 - This machine's own addresses are not charged, and neither are the identities that come from there, unless
   `limit_loopback` says so. The node's own user is never charged: whoever calls this has made sure of that.
 - VCP hellos, new pairs and audit entries of refused hellos have figures of their own, and are counted here too.
@@ -21,6 +22,7 @@ from comity.core.errors import RateLimitedError
 from comity.core.guard.rate import RateLimiter
 
 HANDSHAKE_PERIOD: Final = 60.0
+FAILED_PROOFS: Final = 100
 KINDS: Final = ("address", "identity", "new_pair")
 """What can be used up."""
 
@@ -105,6 +107,13 @@ class Budget:
         if not self.limits(address):
             return 0.0
         return self._take("identity", self._identities, identity, max(1.0, size * self._per_byte))
+
+    def spend_failed_proof(self, address: str) -> None:
+        """Charge a signature or a token that is not good, once it is known: it has cost us more than a request, and
+        nobody sends many of them in good faith. `FAILED_PROOFS` of them use up the budget of an address.
+        """
+        if self.limits(address):
+            self._addresses.take(address, self._clock.monotonic(), max(1.0, self._most / FAILED_PROOFS))
 
     def spend_new_pair(self, address: str) -> None:
         """Charge a caller never heard of before. Raises RateLimitedError."""

@@ -25,6 +25,7 @@ from comity.core.errors import (
     NotFoundError,
     RateLimitedError,
     StorageFullError,
+    UnauthenticatedError,
 )
 from comity.pipeline.budget import Budget
 from comity.pipeline.record import Act, Recorder, finish
@@ -82,6 +83,8 @@ class Walk:
             if self._budget is not None and caller.kind == "vacant" and not arrival.caller.is_local:
                 self._budget.spend_identity(caller.owner, arrival.caller.address, arrival.size)
         except ComityError as refusal:
+            if self._budget is not None and isinstance(refusal, UnauthenticatedError):
+                self._budget.spend_failed_proof(arrival.caller.address)
             self.record.refuse_once(room.name, refusal)
             raise
         except Exception as fault:

@@ -3,7 +3,16 @@ import pytest
 from comity.core.errors import NotFoundError
 from comity.core.wire import strict_json
 from comity.doors.http.endpoint import Endpoint, read_json_body
+from comity.pipeline.record import Recorder
+from comity.store.memory import MemoryStore
+from comity.testing import VirtualClock
 from tests.doors.http.asgi_calls import ask, scope_of
+
+
+def endpoint(method, take):
+    clock = VirtualClock()
+    return Endpoint(method, take, room="test", record=Recorder(MemoryStore(clock), clock))
+
 
 JSON = (("content-type", "application/json; charset=utf-8"),)
 
@@ -13,7 +22,7 @@ def echo(*, may_be_empty=False):
         body = await read_json_body(scope, receive, 20, "the question", may_be_empty=may_be_empty)
         return {"body": strict_json.loads(body) if body else None}
 
-    return Endpoint("POST", take)
+    return endpoint("POST", take)
 
 
 async def test_what_is_taken_is_answered_in_json():
@@ -30,7 +39,7 @@ async def test_a_refusal_is_its_status_and_sentence():
     async def take(_scope, _receive):
         raise NotFoundError("there is no such card")
 
-    answer = await ask(Endpoint("GET", take), scope_of("GET"))
+    answer = await ask(endpoint("GET", take), scope_of("GET"))
     assert (answer.status, answer.json()) == (404, {"detail": "there is no such card", "code": "not_found"})
 
 

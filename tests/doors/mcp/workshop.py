@@ -130,8 +130,11 @@ class Workshop:
 
     def endpoint(self, store, *, clock=None, idle=60.0, **settings):
         clock = clock or SystemClock()
-        sessions = Sessions(store, Recorder(store, clock), clock, self.changes, idle=idle, **settings)
-        endpoint = McpEndpoint(calls=self.calls, sessions=sessions, negotiate=negotiate, body_limit=LIMIT)
+        record = Recorder(store, clock)
+        sessions = Sessions(store, record, clock, self.changes, idle=idle, **settings)
+        endpoint = McpEndpoint(
+            calls=self.calls, sessions=sessions, negotiate=negotiate, body_limit=LIMIT, record=record
+        )
         return OfTheOwner(endpoint)
 
     def _tools(self):  # noqa: C901 - a list of tools is as long as it is

@@ -44,6 +44,7 @@ class MessageSend:
             given = header(scope, b"content-type")
             if given is None or given.partition(";")[0].strip().lower() not in _CONTENT_TYPES:
                 detail = f"unsupported content-type {given!r}; expected application/json"
+                self._walk.record.refuse(self._room.name, "unsupported")
                 await answer_json(send, {"detail": detail}, 415)
                 return
             body = await read_body(scope, receive, self._body_limit)
@@ -53,6 +54,7 @@ class MessageSend:
         except Disconnected:
             return
         except ComityError as refusal:
+            self._walk.record.refuse_once(self._room.name, refusal)
             await refuse(send, refusal)
             return
         reply = b'{"jsonrpc":"2.0","id":%b,"result":{"message":%b}}'

@@ -6,6 +6,7 @@ refusal is a status and `{"detail": sentence, "code": code}`.
 """
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from starlette.routing import BaseRoute, Route
@@ -40,8 +41,9 @@ def action_routes(runner: Runner, walk: Walk, *, body_limit: int, version: str) 
         asked = Invocation(scope["path_params"]["name"], given)
         return await walk.take(room, Arrival(door="http", caller=caller_of(scope), body=asked))
 
+    endpoint = partial(Endpoint, room=room.name, record=walk.record)
     return [
-        Route(ACTIONS_PATH, Endpoint("GET", listing)),
-        Route(OPENAPI_PATH, Endpoint("GET", document)),
-        Route(f"{ACTIONS_PATH}/{{name}}", Endpoint("POST", call)),
+        Route(ACTIONS_PATH, endpoint("GET", listing)),
+        Route(OPENAPI_PATH, endpoint("GET", document)),
+        Route(f"{ACTIONS_PATH}/{{name}}", endpoint("POST", call)),
     ]

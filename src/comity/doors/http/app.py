@@ -149,7 +149,7 @@ class RoomRoute(Endpoint):
             message = strict_json.loads(body) if body else {}
             return await walk.take(room, Arrival(door="http", caller=caller_of(scope), body=message))
 
-        super().__init__("POST", take)
+        super().__init__("POST", take, room=room.name, record=walk.record)
 
 
 async def _refusal(_request: Request, refusal: Exception) -> Response:

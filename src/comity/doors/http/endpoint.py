@@ -17,15 +17,19 @@ from comity.doors.http.asgi import (
     header,
     read_body,
 )
+from comity.pipeline.record import Recorder
 
 Take = Callable[[Scope, Receive], Awaitable[Any]]
 """From a request to what is answered. Raises the ComityError that is told instead."""
 
 
 class Endpoint:
-    def __init__(self, method: str, take: Take) -> None:
+    def __init__(self, method: str, take: Take, *, room: str, record: Recorder) -> None:
+        """A refusal is counted under the name of the room, unless it got as far as the walk, which does that."""
         self._method = method
         self._take = take
+        self._room = room
+        self._record = record
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != self._method:
@@ -35,6 +39,7 @@ class Endpoint:
         try:
             reply = await self._take(scope, receive)
         except ComityError as refused:
+            self._record.refuse_once(self._room, refused)
             await answer_error(send, refused)
         except Disconnected:
             return

@@ -153,6 +153,8 @@ class Guard:
         if token is not None and self._visitors is not None:
             visitor = self._visitors.identify(scope["path"], token, address)
         if visitor is None:
+            if self._entry.token_of(scope) is not None:
+                self._budget.spend_failed_proof(address)
             raise UnauthenticatedError(
                 "this needs the node's token (Authorization: Bearer …, see the file `token` in the data "
                 "folder) or the one-time link that `comity up` prints"

@@ -48,6 +48,7 @@ from comity.doors.mcp.stream import Negotiate
 from comity.pipeline.mcp.calls import Calls, Outcome
 from comity.pipeline.mcp.events import EventStream
 from comity.pipeline.mcp.sessions import STANDING, HttpSession, Sessions
+from comity.pipeline.record import Recorder
 
 log = logging.getLogger("comity.mcp")
 
@@ -64,6 +65,7 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
     sessions: Sessions
     negotiate: Negotiate
     body_limit: int
+    record: Recorder
     selection: Selection = Selection()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,8 +75,10 @@ class McpEndpoint(Struct, frozen=True, kw_only=True):
         except (Disconnected, ConnectionError):
             return
         except McpError as refusal:
+            self.record.refuse_once("mcp", refusal)
             await refuse(send, exchange.asked, refusal.rpc, refusal.status)
         except ComityError as refusal:
+            self.record.refuse_once("mcp", refusal)
             status = http_status(refusal)
             code = jsonrpc.INVALID_REQUEST if status < SERVER_ERROR else jsonrpc.INTERNAL_ERROR
             error = RpcError(code, sentence_for_strangers(refusal))
@@ -127,6 +131,7 @@ class _Exchange:
         if isinstance(message, Request):
             self.asked = message.id
         if isinstance(message, Invalid):
+            self._behind.record.refuse("mcp", "malformed")
             await self._respond.refuse(message.id, message.error, 400)
         elif headers.modern:
             await self._modern(headers, message)
