@@ -282,17 +282,20 @@ def _what_to_do(bad: list[AuditReport]) -> str:
 
 
 def _entry_line(chain: str, entry: AuditEntry, *, coloured: bool) -> str:
-    moment = entry.created_at[:19].replace("T", " ")
-    result = entry.verification_result.ljust(26)
+    """One entry in 80 columns: when, where, what, how long, who, and how many or why not."""
+    named = dict(check.partition(":")[::2] for check in entry.checks_passed)
+    caller = named.get("caller", "").removesuffix(":-")
     failed = entry.failed_step is not None
-    detail = f"failed at {entry.failed_step}" if failed else ", ".join(entry.checks_passed)
+    notes = [f"×{int(named['count']):,}"] if "count" in named else []
+    notes += [f"failed at {entry.failed_step}"] if failed else []
     return "  ".join(
         (
-            paint(moment, "dim", wanted=coloured),
+            paint(entry.created_at[5:19].replace("T", " "), "dim", wanted=coloured),
             f"{chain} {entry.chain_position:>6}",
-            paint(result, "red" if failed else "green", wanted=coloured),
-            f"{entry.duration_ms:>6.0f} ms",
-            detail,
+            paint(entry.verification_result.ljust(18), "red" if failed else "green", wanted=coloured),
+            f"{entry.duration_ms:>5.0f} ms",
+            caller.ljust(15),
+            ", ".join(notes),
         )
     ).rstrip()
 
