@@ -1,0 +1,84 @@
+"""Free text, ids and moments that strangers send (rulings 50b and 17).
+
+- Text is measured in bytes before anything else is done with it, and scanned for injected instructions. It is
+  refused or kept whole, never changed. A refusal names the patterns, never the text that matched.
+- An id is short, visible and on one line.
+- A moment without an offset is UTC. State holds seconds since 1970; messages hold RFC 3339.
+"""
+
+import math
+from datetime import UTC, datetime
+from typing import Final
+
+from comity.core.extensions.refusals import ExtensionError, invalid
+from comity.core.guard.audit import timestamp
+from comity.core.guard.injection import Severity, refuses, scan
+
+TEXT_BYTES: Final = 8 * 1024
+REASON_BYTES: Final = 1024
+ID_CHARACTERS: Final = 256
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST_MOMENT: Final = 64
+_SHOWN_PATTERNS: Final = 5
+
+
+def read_text(
+    text: str,
+    field: str,
+    *,
+    most_bytes: int = TEXT_BYTES,
+    threshold: Severity = "medium",
+    may_be_empty: bool = False,
+) -> str:
+    """The text itself, once nothing speaks against it."""
+    if utf8_length(text, field) > most_bytes:
+        raise ExtensionError(
+            "LIMIT_EXCEEDED", f"{field} has more than {most_bytes:,} bytes; shorten it", field
+        )
+    if not may_be_empty and not text.strip():
+        raise invalid(f"{field} must not be empty", field)
+    # only the findings are looked at, so the time of the scan is nobody's concern
+    found = scan(text, 0.0)
+    if refuses(found, threshold):
+        names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))
+        raise invalid(
+            f"{field} failed the safety scan ({', '.join(names[:_SHOWN_PATTERNS])}); remove that text", field
+        )
+    return text
+
+
+def utf8_length(text: str, field: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise invalid(f"{field} holds half a surrogate pair; send whole characters", field) from None
+
+
+def read_id(text: str, field: str) -> str:
+    if not 0 < len(text) <= ID_CHARACTERS or not text.isprintable() or text != text.strip():
+        raise invalid(
+            f"{field} must be 1 to {ID_CHARACTERS} visible characters without spaces around them", field
+        )
+    return text
+
+
+def read_moment(text: str, field: str) -> float:
+    """Seconds since 1970."""
+    try:
+        moment = datetime.fromisoformat(text) if len(text) <= _LONGEST_MOMENT else None
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise invalid(f"{field} must be a time such as 2026-02-28T21:30:00Z", field)
+    if moment.utcoffset() is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH).total_seconds()
+
+
+def write_moment(seconds: float) -> str:
+    return timestamp(seconds)
+
+
+def round_half_up(number: float) -> int:
+    return math.floor(number + 0.5)
