@@ -24,8 +24,7 @@ from comity.core.extensions.decay import (
     next_drop,
 )
 from comity.core.extensions.refusals import ExtensionError, invalid
-from comity.core.extensions.texts import read_moment, read_text, write_moment
-from comity.core.guard.injection import Severity
+from comity.core.extensions.texts import read_moment, write_moment
 
 
 class PersonalRules(Struct, frozen=True, kw_only=True):
@@ -81,8 +80,6 @@ def tell(
     signals: Mapping[str, Signal | None],
     rules: PersonalRules,
     now: float,
-    *,
-    threshold: Severity = "medium",
 ) -> PersonalState:
     """The state once these signals are declared. A dimension that was pinned stays pinned."""
     held = dict(state.signals)
@@ -96,8 +93,6 @@ def tell(
                 f"{field} must not be inferred without the person's consent; let them declare it",
                 f"{field}.source",
             )
-        if signal.extended is not None:
-            read_text(signal.extended, f"{field}.extended", threshold=threshold, may_be_empty=True)
         before = held.get(dimension)
         held[dimension] = HeldSignal(
             category=signal.category,

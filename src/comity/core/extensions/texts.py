@@ -1,14 +1,17 @@
 """Free text, ids and moments that strangers send (rulings 50b and 17).
 
-- Text is measured in bytes before anything else is done with it, and scanned for injected instructions. It is
-  refused or kept whole, never changed. A refusal names the patterns, never the text that matched.
+- Text is measured in bytes. It is refused or kept whole, never changed.
+- Whatever comes in is scanned for injected instructions once, all its strings, where it comes in. What was
+  accepted elsewhere and is only recounted is not: a reader's threshold must not change what was decided.
+  A refusal names the patterns, never the text that matched.
 - An id is short, visible and on one line.
 - A moment without an offset is UTC. State holds seconds since 1970; messages hold RFC 3339.
 """
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from comity.core.extensions.refusals import ExtensionError, invalid
 from comity.core.guard.audit import timestamp
@@ -21,30 +24,43 @@ ID_CHARACTERS: Final = 256
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_MOMENT: Final = 64
 _SHOWN_PATTERNS: Final = 5
+_LONGEST_PLACE: Final = 128
 
 
-def read_text(
-    text: str,
-    field: str,
-    *,
-    most_bytes: int = TEXT_BYTES,
-    threshold: Severity = "medium",
-    may_be_empty: bool = False,
-) -> str:
-    """The text itself, once nothing speaks against it."""
+def refuse_injection(value: Any, threshold: Severity, field: str = "") -> None:
+    """Scan every string in a value that is made of objects and lists. Keys are looked at as well."""
+    waiting = [(field, value)]
+    while waiting:
+        place, one = waiting.pop()
+        if isinstance(one, str):
+            _refuse_text(one, threshold, place)
+        elif isinstance(one, Mapping):
+            for key, member in one.items():
+                _refuse_text(str(key), threshold, place)
+                waiting.append((f"{place}.{key}".strip("."), member))
+        elif isinstance(one, list | tuple):
+            waiting.extend((f"{place}[{index}]", member) for index, member in enumerate(one))
+
+
+def _refuse_text(text: str, threshold: Severity, field: str) -> None:
+    # only the findings are looked at, so the time of the scan is nobody's concern
+    found = scan(text, 0.0)
+    if refuses(found, threshold):
+        names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))
+        place = field[:_LONGEST_PLACE] or "the object of arguments"
+        raise invalid(
+            f"{place} failed the safety scan ({', '.join(names[:_SHOWN_PATTERNS])}); remove that text", place
+        )
+
+
+def read_text(text: str, field: str, *, most_bytes: int = TEXT_BYTES, may_be_empty: bool = False) -> str:
+    """The text itself, once it has the right size."""
     if utf8_length(text, field) > most_bytes:
         raise ExtensionError(
             "LIMIT_EXCEEDED", f"{field} has more than {most_bytes:,} bytes; shorten it", field
         )
     if not may_be_empty and not text.strip():
         raise invalid(f"{field} must not be empty", field)
-    # only the findings are looked at, so the time of the scan is nobody's concern
-    found = scan(text, 0.0)
-    if refuses(found, threshold):
-        names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))
-        raise invalid(
-            f"{field} failed the safety scan ({', '.join(names[:_SHOWN_PATTERNS])}); remove that text", field
-        )
     return text
 
 
