@@ -64,7 +64,7 @@ def read_groups(
             raise invalid(
                 f"tied_groups overlap each other or the groups of {field}; tie a candidate once", field
             )
-        if places and places[-1] - places[0] + 1 != len(tied):
+        if places and not len(places) == len(tied) == places[-1] - places[0] + 1:
             raise invalid(f"the candidates of a tied group must stand side by side in {field}", field)
         first = places[0] if places else len(groups)
         groups[first : first + len(places)] = [tuple(tied)]
