@@ -16,6 +16,7 @@ from comity.core.extensions.consensus.record import (
     write_record,
 )
 from comity.core.extensions.refusals import ExtensionError
+from comity.core.extensions.signatures import signature_bytes, signature_of
 from comity.core.identity.keys import SigningKey
 from tests.core.extensions.consensus.parties import ALICE, BETA, BOB, GAMMA, ID, KEEPER, Table, ratified
 
@@ -39,12 +40,11 @@ class TestAnEntry:
         }
         message = b"comity-delib-v1\n" + rfc8785.dumps(signed)
         assert entry.signed_bytes() == message
-        assert BETA.sign(b"x") != KEEPER.sign(b"x")
-        assert log._signature_bytes(told["signature"]) == KEEPER.sign(message)
+        assert signature_bytes(told["signature"]) == KEEPER.sign(message)
         hashed = hashlib.sha256(message + KEEPER.sign(message)).hexdigest()
         assert entry.hash() == hashed == THREE_NODES.entries[2].prev
         kept = b"comity-keep-v1\n" + rfc8785.dumps({"delib_id": ID, "number": 2, "hash": hashed})
-        assert log._signature_bytes(told["keeper_signature"]) == KEEPER.sign(kept)
+        assert signature_bytes(told["keeper_signature"]) == KEEPER.sign(kept)
 
     def test_is_followed_by_everybody_to_the_same_state(self):
         head = None
@@ -61,7 +61,7 @@ class TestAnEntry:
             ),
             prev="0" * 64,
         )
-        entry = replace(entry, signature=log._written(KEEPER.sign(entry.signed_bytes())))
+        entry = replace(entry, signature=signature_of(entry.signed_bytes(), KEEPER))
         assert code(log.admit, table.head, entry, KEEPER, table.now) == "CONFLICT"
         assert code(log.follow, table.head, entry) == "CONFLICT"
         assert table.frozen() == before

@@ -44,7 +44,6 @@ from comity.core.extensions.consensus.deliberation import (
     acceptance,
     clause_of,
     is_decided,
-    is_key,
     participation_rate,
     read_threshold,
     self_referential,
@@ -53,6 +52,7 @@ from comity.core.extensions.consensus.deliberation import (
 from comity.core.extensions.consensus.schulze import read_groups
 from comity.core.extensions.refusals import ExtensionError, invalid, shaped
 from comity.core.extensions.relational import MOST_SESSIONS, Attestation
+from comity.core.extensions.signatures import is_key
 from comity.core.extensions.texts import REASON_BYTES, read_id, read_text
 
 MOST_WELFARE_SIGNALS: Final = 1000

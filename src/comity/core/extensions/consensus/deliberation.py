@@ -17,7 +17,6 @@ from msgspec import Struct
 from comity.core.extensions.consensus.schulze import ElectionResult, Groups, count
 from comity.core.extensions.refusals import ExtensionError, invalid
 from comity.core.extensions.relational import Attestation
-from comity.core.identity.keys import KEY_BYTES
 
 Phase = Literal["draft", "deliberation", "convergence", "ratification", "active"]
 Role = Literal["author", "participant", "observer", "ai_party", "ai_representative"]
@@ -189,10 +188,6 @@ def read_threshold(given: float | str, field: str, *, may_be_zero: bool) -> str:
 def self_referential(text: str) -> tuple[str, ...]:
     lowered = text.lower()
     return tuple(phrase for phrase in SELF_REFERENTIAL if phrase in lowered)
-
-
-def is_key(text: str) -> bool:
-    return len(text) == 2 * KEY_BYTES and all(digit in "0123456789abcdef" for digit in text)
 
 
 def stakeholder_of(deliberation: Deliberation, voice: Voice | None) -> Stakeholder:

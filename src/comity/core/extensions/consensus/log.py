@@ -10,7 +10,6 @@ r"""The log of a deliberation between nodes: entries, their two signatures, and 
   that it is given; a refusal leaves everything as it was.
 """
 
-import base64
 import hashlib
 from typing import Any, Final
 
@@ -20,10 +19,11 @@ from msgspec.structs import replace
 
 from comity.core.errors import MalformedError
 from comity.core.extensions.consensus.acts import OpenArguments, after_act, opened
-from comity.core.extensions.consensus.deliberation import MOST_ENTRIES, Deliberation, Voice, is_key
+from comity.core.extensions.consensus.deliberation import MOST_ENTRIES, Deliberation, Voice
 from comity.core.extensions.refusals import ExtensionError, invalid, shaped
+from comity.core.extensions.signatures import is_key, signature_bytes, signature_holds, signature_of
 from comity.core.extensions.texts import read_moment, write_moment
-from comity.core.identity.keys import SIGNATURE_BYTES, SigningKey, VacantId, verify
+from comity.core.identity.keys import SigningKey
 from comity.core.wire.canonical import jcs
 
 OPEN: Final = "consensus.open"
@@ -73,7 +73,10 @@ class DeliberationEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise invalid(fault.message, "action") from None
 
     def hash(self) -> str:
-        return hashlib.sha256(self.signed_bytes() + _signature_bytes(self.signature)).hexdigest()
+        signature = signature_bytes(self.signature)
+        if signature is None:
+            raise ExtensionError("BAD_SIGNATURE", "a signature is 86 characters of base64url", "signature")
+        return hashlib.sha256(self.signed_bytes() + signature).hexdigest()
 
 
 class KeptTip(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +92,7 @@ class KeptTip(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def is_signed_by(self, keeper: str) -> bool:
         try:
-            return _holds(keeper, self.signed_bytes(), self.keeper_signature)
+            return signature_holds(keeper, self.signed_bytes(), self.keeper_signature)
         except MalformedError:
             return False
 
@@ -129,7 +132,7 @@ def propose(
         action=LoggedAct(op=op, args=args),
         time=write_moment(now),
     )
-    return replace(entry, signature=_written(key.sign(entry.signed_bytes())))
+    return replace(entry, signature=signature_of(entry.signed_bytes(), key))
 
 
 def admit(
@@ -142,7 +145,7 @@ def admit(
     if state.keeper != keeper.vacant_id.hex():
         raise ExtensionError("FORBIDDEN", "another node keeps this deliberation; send the act to that one")
     unsigned = KeptTip(delib_id=entry.delib_id, number=entry.number, hash=entry.hash(), keeper_signature="")
-    tip = replace(unsigned, keeper_signature=_written(keeper.sign(unsigned.signed_bytes())))
+    tip = replace(unsigned, keeper_signature=signature_of(unsigned.signed_bytes(), keeper))
     return LogHead(deliberation=state, tip=tip), replace(entry, keeper_signature=tip.keeper_signature)
 
 
@@ -230,27 +233,5 @@ def _refuse_signature(entry: DeliberationEntry) -> None:
     signed = entry.signed_bytes()
     if len(signed) > MOST_ENTRY_BYTES:
         raise ExtensionError("LIMIT_EXCEEDED", f"an entry has at most {MOST_ENTRY_BYTES:,} bytes", "action")
-    if not _holds(entry.actor, signed, entry.signature):
+    if not signature_holds(entry.actor, signed, entry.signature):
         raise ExtensionError("BAD_SIGNATURE", "the actor's signature does not hold", "signature")
-
-
-def _holds(signer: str, message: bytes, signature: str) -> bool:
-    try:
-        return verify(VacantId.from_hex(signer).public, message, _signature_bytes(signature))
-    except (MalformedError, ExtensionError):
-        return False
-
-
-def _written(signature: bytes) -> str:
-    return base64.urlsafe_b64encode(signature).rstrip(b"=").decode()
-
-
-def _signature_bytes(text: str) -> bytes:
-    """Only the one way to write a signature is read: otherwise one entry would have several forms."""
-    try:
-        raw = base64.urlsafe_b64decode(text + "==") if text.isascii() else b""
-    except ValueError:
-        raw = b""
-    if len(raw) != SIGNATURE_BYTES or _written(raw) != text:
-        raise ExtensionError("BAD_SIGNATURE", "a signature is 86 characters of base64url", "signature")
-    return raw
