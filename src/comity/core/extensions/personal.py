@@ -80,6 +80,7 @@ def tell(
     signals: Mapping[str, Signal | None],
     rules: PersonalRules,
     now: float,
+    field: str = "signals",
 ) -> PersonalState:
     """The state once these signals are declared. A dimension that was pinned stays pinned."""
     held = dict(state.signals)
@@ -87,11 +88,11 @@ def tell(
         if signal is None:
             held.pop(dimension, None)
             continue
-        field = f"signals.{dimension}"
+        place = f"{field}.{dimension}"
         if dimension == "body_signals" and signal.source in INFERRED and not rules.infer_body_signals:
             raise invalid(
-                f"{field} must not be inferred without the person's consent; let them declare it",
-                f"{field}.source",
+                f"{place} must not be inferred without the person's consent; let them declare it",
+                f"{place}.source",
             )
         before = held.get(dimension)
         held[dimension] = HeldSignal(
@@ -99,7 +100,7 @@ def tell(
             intensity=signal.intensity,
             source=signal.source,
             confidence=signal.confidence,
-            declared_at=_declared_at(signal, f"{field}.declared_at", now),
+            declared_at=_declared_at(signal, f"{place}.declared_at", now),
             extended=signal.extended,
             pinned=before is not None and before.pinned,
         )

@@ -207,7 +207,7 @@ def set_standing(state: RelationalState, standing: Standing) -> RelationalState:
 
 
 def read_norm(value: Any, field: str = "norm") -> Norm:
-    norm = shaped(value, Norm, field)
+    norm = value if isinstance(value, Norm) else shaped(value, Norm, field)
     read_id(norm.norm_id, f"{field}.norm_id")
     read_text(norm.description, f"{field}.description")
     read_moment(norm.established_date, f"{field}.established_date")
@@ -235,7 +235,7 @@ def keep_norm(state: RelationalState, norm: Norm) -> RelationalState:
 
 def read_self_model(value: Any, field: str = "model") -> SelfModel:
     """Well formed; whether it may be stored is a second question."""
-    model = shaped(value, SelfModel, field)
+    model = value if isinstance(value, SelfModel) else shaped(value, SelfModel, field)
     if len(model.custom_dimensions) > MOST_CUSTOM_DIMENSIONS:
         raise ExtensionError(
             "LIMIT_EXCEEDED",
