@@ -90,7 +90,9 @@ def _signal(value: Any, dimension: str, field: str) -> Signal:
         )
     if source in INFERRED and confidence >= 1:
         raise ContextError(
-            "INVALID", f"{field}.confidence must be below 1 where the source is {source}", f"{field}.confidence"
+            "INVALID",
+            f"{field}.confidence must be below 1 where the source is {source}",
+            f"{field}.confidence",
         )
     extended = value.get("extended")
     if extended is not None and (type(extended) is not str or len(extended) > LONGEST_EXTENDED):

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import ValidationError
 
-from comity.core.errors import ComityError
+from comity.core.errors import InvalidError
 
 Code = Literal[
     "EXTENSION_INACTIVE",
@@ -32,7 +32,9 @@ _UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `(.*)`", re.D
 _LONGEST_PLACE: Final = 128
 
 
-class ExtensionError(ComityError):
+class ExtensionError(InvalidError):
+    """An extension refuses a call; its own code and the argument at fault go to the caller."""
+
     code = "extension"
 
     def __init__(self, wire_code: Code, message: str, field: str | None = None) -> None:

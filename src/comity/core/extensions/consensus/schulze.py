@@ -20,11 +20,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from comity.core.extensions.refusals import invalid
+from comity.core.extensions.refusals import ExtensionError, invalid
 
 Groups = tuple[tuple[str, ...], ...]
 
 _LANES: Final = ((16, "H"), (32, "I"), (64, "Q"))
+_RANK_LANES: Final = (("B", 8), ("H", 16), ("I", 32))
 
 
 class Ranking(Struct, frozen=True):
@@ -75,7 +76,11 @@ def read_groups(
 def _refuse_repeats(groups: Iterable[Iterable[str]], field: str) -> None:
     named = list(itertools.chain.from_iterable(groups))
     if len(named) != len(set(named)):
-        raise invalid(f"{field} names a candidate twice; rank each once", field)
+        raise _named_twice(field)
+
+
+def _named_twice(field: str) -> ExtensionError:
+    return invalid(f"{field} names a candidate twice; rank each once", field)
 
 
 def count(
@@ -104,19 +109,15 @@ def _add_preferences(
     matrix: list[list[int]], names: Sequence[str], ballots: Sequence[Groups], times: int
 ) -> None:
     """Count, for all ballots of one weight at once, who stands above whom."""
-    place = {name: index for index, name in enumerate(names)}
-    size, last = len(names), len(names)
-    ranks = array("B" if last < 1 << 7 else "H")
+    size, last = len(names), max(map(len, ballots), default=0)
+    ranks = array(next(code for code, bits in _RANK_LANES if last < 1 << (bits - 1)))
     for ballot in ballots:
-        _refuse_repeats(ballot, "ranking")
-        given = [last] * size
-        rank = 0
-        for group in ballot:
-            standing = [place[name] for name in group if name in place]
-            for index in standing:
-                given[index] = rank
-            rank += bool(standing)
-        ranks.extend(given)
+        order = list(itertools.chain.from_iterable(ballot))
+        places = itertools.chain.from_iterable(map(itertools.repeat, range(last), map(len, ballot)))
+        rank_of = dict(zip(order, places, strict=True))
+        if len(rank_of) != len(order):
+            raise _named_twice("ranking")
+        ranks.extend(map(rank_of.get, names, itertools.repeat(last)))
     width = 8 * ranks.itemsize
     tops = sum(1 << (width * index + width - 1) for index in range(len(ballots)))
     columns = [int.from_bytes(ranks[index::size].tobytes(), sys.byteorder) for index in range(size)]
