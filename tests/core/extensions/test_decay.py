@@ -116,6 +116,11 @@ class TestACurve:
             1,
         ]
 
+    def test_does_not_lose_a_level_to_the_last_bits_of_a_clock(self):
+        config = DecayConfig(half_life_seconds=720)
+        moment = 1_772_314_200.0
+        assert effective_intensity(5, config, moment + 720.0000002 - moment) == 3
+
     def test_that_is_linear_ends_at_the_baseline(self):
         config = DecayConfig(curve="linear", full_decay_seconds=400, fresh_window_seconds=0)
         assert [effective_intensity(5, config, seconds) for seconds in (0, 100, 101, 400, 9000)] == [

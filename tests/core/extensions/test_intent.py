@@ -62,6 +62,14 @@ class TestARule:
     def test_gives_its_category_and_confidence(self, situation, told, category, confidence):
         assert best(situation, **told) == {"category": category, "confidence": confidence}
 
+    def test_of_learning_is_silent_beside_anything_as_certain_as_0_7(self):
+        signals = {
+            "emotional_tone": Signal(category="tense", intensity=4),
+            "cognitive_state": Signal(category="focused", intensity=5),
+        }
+        primary, alternatives = intent.infer(signals, [])
+        assert (primary.category, alternatives) == ("emotional_processing", ())
+
     @given(personal, situations)
     def test_never_gives_more_than_three_alternatives_nor_a_category_twice(self, told, situation):
         primary, alternatives = intent.infer(told, situation)

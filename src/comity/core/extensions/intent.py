@@ -115,7 +115,7 @@ def infer(
     for rule in _rules(_Told(personal), frozenset(situation)):
         if rule.category not in found or found[rule.category].confidence < rule.confidence:
             found[rule.category] = rule
-    for rule in _rules_if_little_is_known(_Told(personal), frozenset(situation), found):
+    for rule in _rules_if_little_is_known(_Told(personal), found):
         found[rule.category] = rule
     if not found:
         found["routine_check"] = _Rule("routine_check", 0.3, "nothing points to anything in particular", ())
@@ -209,12 +209,11 @@ def _rules(told: _Told, situation: frozenset[str]) -> Iterator[_Rule]:
         yield _Rule("creative_work", 0.55, "an uplifted mood", (_TONE,))
 
 
-def _rules_if_little_is_known(
-    told: _Told, situation: frozenset[str], found: Mapping[str, _Rule]
-) -> Iterator[_Rule]:
+def _rules_if_little_is_known(told: _Told, found: Mapping[str, _Rule]) -> Iterator[_Rule]:
     best = max((rule.confidence for rule in found.values()), default=0.0)
     if told.says(_MIND, "focused") and best < 0.7:
         yield _Rule("learning", 0.5, "focused, and nothing stronger is known", (_MIND,))
     unhurried = told.category(_URGENCY) in {None, "unhurried"}
-    if unhurried and WORKPLACE not in situation and best < 0.6:
+    # a workplace needs no mention here: its own rule is stronger than that
+    if unhurried and best < 0.6:
         yield _Rule("casual_conversation", 0.4, "no hurry, and nothing stronger is known", (_URGENCY,))
