@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,11 +50,10 @@ def test_vector_vcp_personal_state_fades_as_recorded(case):
             for name, value in config.items():
                 assert getattr(DECAY_CONFIGS[dimension], name) == value
         return
-    known_keys(given_, *INPUT_OF_STATE)
-    settings = given_.get("config") or {
-        name: given_[name] for name in ("half_life_seconds", "baseline", "pinned") if name in given_
-    }
-    config = DecayConfig(**settings)
+    fields = DecayConfig.__struct_fields__
+    known_keys(given_, "dimension", "declared_intensity", "elapsed_seconds", "config", *fields)
+    settings = given_.get("config") or {name: given_[name] for name in fields if name in given_}
+    config = msgspec.convert(settings, DecayConfig)
     declared, elapsed = given_["declared_intensity"], given_["elapsed_seconds"]
     if "dimension" in given_:
         assert DECAY_CONFIGS[given_["dimension"]].half_life_seconds == config.half_life_seconds
@@ -76,15 +76,6 @@ EXPECTED_OF_STATE = (
     "effective_intensity",
     "effective_intensity_prose",
     "effective_intensity_upstream",
-)
-INPUT_OF_STATE = (
-    "dimension",
-    "declared_intensity",
-    "half_life_seconds",
-    "baseline",
-    "elapsed_seconds",
-    "pinned",
-    "config",
 )
 
 

@@ -36,13 +36,15 @@ def model_of(dimensions):
 def test_vector_vcp_torch_is_handed_over_as_recorded(case):
     known_keys(case, "id", "description", "input", "expected")
     given_, expected = case["input"], case["expected"]
-    known_keys(given_, "session_id", "relational_context", "lineage", "self_model_cases")
+    known_keys(given_, "session_id", "relational_context", "lineage", "self_model_cases", "torch")
     if "relational_context" in given_:
         known_keys(expected, "torch")
         context = msgspec.convert(given_["relational_context"], RelationalContext)
         told = torch.describe(context, () if context.ai_self_model is None else (context.ai_self_model,))
         for key, value in expected["torch"].items():
             assert told[key] == value, key
+    elif "torch" in given_:
+        judge_receiving(given_["torch"], expected.get("relational_context", expected))
     elif "lineage" in given_:
         known_keys(expected, *EXPECTED_OF_LINEAGE)
         judge_lineage(given_["lineage"], expected)
@@ -56,6 +58,15 @@ def test_vector_vcp_torch_is_handed_over_as_recorded(case):
         required = {field.name for field in msgspec.structs.fields(torch.Torch) if field.required}
         assert required == set(expected["required_fields"])
         assert set(expected["optional_fields"]) <= set(torch.Torch.__struct_fields__) - required
+
+
+def judge_receiving(value, expected):
+    """As if we had handed it over ourselves, two hours ago."""
+    known_keys(expected, "trust_level", "standing", "continuity_depth")
+    value = value | {"handed_at": "2026-02-28T21:30:00Z"}
+    context = relational.context_of(taken(signed(OURS, **value), now=NOW + 2 * HOUR)[1])
+    for key in ("trust_level", "standing", "continuity_depth"):
+        assert getattr(context, key) == expected.get(key, getattr(context, key)), key
 
 
 EXPECTED_OF_LINEAGE = (

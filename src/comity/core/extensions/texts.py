@@ -4,7 +4,8 @@
 - Whatever comes in is scanned for injected instructions once, all its strings, where it comes in. What was
   accepted elsewhere and is only recounted is not: a reader's threshold must not change what was decided.
   A refusal names the patterns, never the text that matched.
-- An id is short, visible and on one line.
+- An id is short, visible and without white space, so that it cannot hold a sentence. Ids may look like `ai:seven`;
+  a scan would take that for a change of speaker, so they are left out of it.
 - A moment without an offset is UTC. State holds seconds since 1970; messages hold RFC 3339.
 """
 
@@ -21,6 +22,7 @@ TEXT_BYTES: Final = 8 * 1024
 REASON_BYTES: Final = 1024
 ID_CHARACTERS: Final = 256
 
+_IDS: Final = frozenset(("id", "delib_id", "clause_id", "norm_id", "principal_id"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_MOMENT: Final = 64
 _SHOWN_PATTERNS: Final = 5
@@ -37,9 +39,14 @@ def refuse_injection(value: Any, threshold: Severity, field: str = "") -> None:
         elif isinstance(one, Mapping):
             for key, member in one.items():
                 _refuse_text(str(key), threshold, place)
-                waiting.append((f"{place}.{key}".strip("."), member))
+                if not (key in _IDS and _is_unbroken(member)):
+                    waiting.append((f"{place}.{key}".strip("."), member))
         elif isinstance(one, list | tuple):
             waiting.extend((f"{place}[{index}]", member) for index, member in enumerate(one))
+
+
+def _is_unbroken(text: Any) -> bool:
+    return isinstance(text, str) and text.isprintable() and " " not in text
 
 
 def _refuse_text(text: str, threshold: Severity, field: str) -> None:
@@ -72,10 +79,8 @@ def utf8_length(text: str, field: str) -> int:
 
 
 def read_id(text: str, field: str) -> str:
-    if not 0 < len(text) <= ID_CHARACTERS or not text.isprintable() or text != text.strip():
-        raise invalid(
-            f"{field} must be 1 to {ID_CHARACTERS} visible characters without spaces around them", field
-        )
+    if not 0 < len(text) <= ID_CHARACTERS or not _is_unbroken(text):
+        raise invalid(f"{field} must be 1 to {ID_CHARACTERS} visible characters without white space", field)
     return text
 
 

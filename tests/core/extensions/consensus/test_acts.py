@@ -3,6 +3,7 @@ from fractions import Fraction
 import pytest
 
 from comity.core.extensions.consensus.deliberation import (
+    MOST_TEXT_BYTES,
     SELF_REFERENTIAL,
     Stakeholder,
     acceptance,
@@ -192,6 +193,17 @@ class TestAnAct:
             table.act(BETA, "amend", text=f"Within {number} hours.")
         refused = refusal(table, lambda: table.act(BETA, "amend", text="Never."))
         assert refused.wire_code == "LIMIT_EXCEEDED"
+
+    def test_is_refused_once_all_texts_are_too_long(self):
+        table = in_deliberation(clauses=[f"Clause {number}" for number in range(12)])
+        for number in range(12):
+            for _ in range(86):
+                table.act(BETA, "amend", f"c{number + 1}", text="x" * 8192)
+                if table.state.text_bytes + 8192 > MOST_TEXT_BYTES:
+                    break
+        refused = refusal(table, lambda: table.act(BETA, "amend", "c12", text="x" * 8192))
+        assert refused.wire_code == "LIMIT_EXCEEDED"
+        table.act(BETA, "amend", "c12", text="x")
 
     def test_belongs_into_the_deliberation(self):
         table = Table()

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from comity.core.extensions.consensus.deliberation import (
     MOST_CLAUSES,
     MOST_STAKEHOLDERS,
+    MOST_TEXT_BYTES,
     MOST_VARIANTS,
     PHASES,
     Act,
@@ -250,6 +251,8 @@ def _act(turn: _Turn, args: ActArguments) -> Deliberation:
         if len(clause.variants) >= MOST_VARIANTS:
             raise _too_many("variants of a clause", MOST_VARIANTS)
         text = read_text(args.text, "text")
+        if deliberation.text_bytes + len(text.encode()) > MOST_TEXT_BYTES:
+            raise _too_many("bytes of text in a deliberation", MOST_TEXT_BYTES)
         variant_id = f"v{len(clause.variants)}"
         variant = Variant(id=variant_id, text=text, author=who.id, self_referential=self_referential(text))
         clause = replace(clause, variants=(*clause.variants, variant))

@@ -29,6 +29,7 @@ MOST_STAKEHOLDERS: Final = 100
 MOST_CLAUSES: Final = 100
 MOST_VARIANTS: Final = 100
 MOST_ENTRIES: Final = 100_000
+MOST_TEXT_BYTES: Final = 8 * 1024 * 1024
 COPIES: Final = 10
 
 SELF_REFERENTIAL: Final = (
@@ -158,6 +159,13 @@ class Deliberation(Struct, frozen=True, kw_only=True):
     votes: dict[str, CastVote] = {}
     welfare: tuple[WelfareSignal, ...] = ()
     phase_history: tuple[PhaseChange, ...] = ()
+
+    @property
+    def text_bytes(self) -> int:
+        """What all variants of all clauses come to."""
+        return sum(
+            len(variant.text.encode()) for clause in self.clauses.values() for variant in clause.variants
+        )
 
 
 class Dissent(Struct, frozen=True, kw_only=True):
