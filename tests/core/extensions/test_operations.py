@@ -334,17 +334,16 @@ class TestConsensus:
         bob = alice.as_(BOB)
         report = bob.call("consensus.act", delib_id=delib_id, action="amend", text="Within a day.")
         assert [variant.id for variant in report.clause.variants] == ["v0", "v1"]
-        assert report.result is None
+        assert (report.phase, report.winner, report.ranking) == ("deliberation", None, ())
         carol = bob.as_(Voice(NODE, "carol"))
         carol.call("consensus.welfare", delib_id=delib_id, signal="Nights are hard.")
         carol.call("consensus.act", delib_id=delib_id, clause_id="c1", action="endorse")
         alice.state = carol.state
         alice.call("consensus.advance", delib_id=delib_id, to="convergence")
         report = alice.call("consensus.ballot", delib_id=delib_id, ranking=["v1", "v0"])
-        assert (report.result.winner, report.result.ballot_count) == ("v1", 30)
-        [told] = alice.call("consensus.result", delib_id=delib_id).clauses
-        assert told == report
-        assert alice.call("consensus.result", delib_id=delib_id, clause_id="c1").clauses == (report,)
+        assert (report.winner, report.ballot_count) == ("v1", 30)
+        assert alice.call("consensus.result", delib_id=delib_id) == report
+        assert alice.call("consensus.result", delib_id=delib_id, clause_id="c1") == report
         alice.call("consensus.advance", delib_id=delib_id, to="ratification")
         assert alice.refused("consensus.record", {"delib_id": delib_id}).wire_code == "PRECONDITION_FAILED"
         alice.call("consensus.vote", delib_id=delib_id, vote="accept")
@@ -352,6 +351,17 @@ class TestConsensus:
         record = alice.call("consensus.record", delib_id=delib_id)
         assert [clause.text for clause in record.clause_records] == ["Within a day."]
         assert record.ai_standing_exercised
+
+    def test_gives_all_clauses_when_there_are_several(self):
+        talk = Conversation()
+        talk.call("consensus.open", **OPENING | {"clauses": ["One.", "Two."]})
+        told = talk.call("consensus.result", delib_id="fresh_1")
+        assert [one.clause.original.text for one in told.clauses] == ["One.", "Two."]
+        assert talk.call("consensus.result", delib_id="fresh_1", clause_id="c2") == told.clauses[1]
+        assert (
+            talk.refused("consensus.result", {"delib_id": "fresh_1", "clause_id": "c3"}).wire_code
+            == "NOT_FOUND"
+        )
 
     def test_lists_and_joins_for_who_takes_part_alone(self):
         alice = everything()

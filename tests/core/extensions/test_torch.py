@@ -450,8 +450,9 @@ class TestWithoutRelational:
         assert len(state.chain) == 1
 
 
-def test_a_torch_survives_json():
+def test_a_torch_survives_json_and_padding():
     _, value = given_by(OURS)
+    assert taken(value | {"signature": value["signature"] + "=="})[2].signed
     assert taken(json.loads(json.dumps(value)))[2].signed
 
 

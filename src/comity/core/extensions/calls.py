@@ -8,7 +8,7 @@ when, and what the operator has set are facts of the call. A model that calls se
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from comity.core.context.categorical import Categorical
 from comity.core.context.opacity import ModelSafeContext, model_safe
@@ -27,6 +27,7 @@ from comity.core.extensions.consensus.acts import (
 from comity.core.extensions.consensus.deliberation import (
     Clause,
     Deliberation,
+    Phase,
     Voice,
     ballots_of,
     clause_of,
@@ -34,7 +35,7 @@ from comity.core.extensions.consensus.deliberation import (
     stakeholder_of,
 )
 from comity.core.extensions.consensus.record import Provenance, provenance_of
-from comity.core.extensions.consensus.schulze import ElectionResult, Groups
+from comity.core.extensions.consensus.schulze import Groups, Ranking
 from comity.core.extensions.personal import PersonalRules, PersonalState, SignalReport
 from comity.core.extensions.refusals import ExtensionError, invalid
 from comity.core.extensions.relational import PerformanceBias, RelationalContext, RelationalState
@@ -99,16 +100,29 @@ class RelationalReport(RelationalContext, frozen=True, kw_only=True):
 
 
 class ClauseReport(Struct, frozen=True, kw_only=True):
-    """`result` is None before convergence; `ballots` are those that are counted, cast or derived."""
+    """A clause, who said what of it, and how its variants rank.
 
+    The members of an election's result stand beside the clause. They are empty before convergence. `ballots` are
+    those that are counted, cast or derived.
+    """
+
+    delib_id: str
+    phase: Phase
     clause: Clause
     ballots: dict[str, Groups]
-    result: ElectionResult | None
+    candidates: tuple[str, ...]
+    winner: str | None = None
+    ranking: tuple[Ranking, ...] = ()
+    pairwise_matrix: tuple[tuple[int, ...], ...] = ()
+    strongest_paths: tuple[tuple[int, ...], ...] = ()
+    ballot_count: int = 0
+    has_condorcet_winner: bool = False
+    ties: tuple[tuple[str, str], ...] = ()
 
 
 class ResultReport(Struct, frozen=True, kw_only=True):
     delib_id: str
-    phase: str
+    phase: Phase
     clauses: tuple[ClauseReport, ...]
 
 
@@ -273,13 +287,13 @@ def consensus_welfare(call: Call, args: WelfareArguments) -> Outcome:
     return _acted(call, "consensus.welfare", args)
 
 
-def consensus_result(call: Call, args: ResultArguments) -> Outcome:
+def consensus_result(call: Call, args: ResultArguments) -> tuple[ExtensionState, ClauseReport | ResultReport]:
+    """One clause by itself when it is named or the only one; else all of them."""
     found = _read_deliberation(call, args.delib_id)
-    named = args.clause_id is not None
-    clauses = (clause_of(found, args.clause_id),) if named else tuple(found.clauses.values())
-    return call.state, ResultReport(
-        delib_id=found.id, phase=found.phase, clauses=tuple(_clause_report(found, one) for one in clauses)
-    )
+    if args.clause_id is not None or len(found.clauses) == 1:
+        return call.state, _clause_report(found, clause_of(found, args.clause_id))
+    clauses = tuple(_clause_report(found, clause) for clause in found.clauses.values())
+    return call.state, ResultReport(delib_id=found.id, phase=found.phase, clauses=clauses)
 
 
 def consensus_record(call: Call, args: DeliberationArguments) -> tuple[ExtensionState, Provenance]:
@@ -428,8 +442,12 @@ def _acted_on_clause(call: Call, op: str, args: ActArguments | BallotArguments) 
 
 
 def _clause_report(deliberation: Deliberation, clause: Clause) -> ClauseReport:
-    return ClauseReport(
+    result = result_of(deliberation, clause)
+    told = ClauseReport(
+        delib_id=deliberation.id,
+        phase=deliberation.phase,
         clause=clause,
         ballots=ballots_of(clause, deliberation.stakeholders),
-        result=result_of(deliberation, clause),
+        candidates=tuple(variant.id for variant in clause.variants),
     )
+    return told if result is None else replace(told, **asdict(result))

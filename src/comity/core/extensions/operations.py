@@ -261,10 +261,10 @@ _ROWS: Final = (
     ),
     _consensus(
         "result",
-        "The ranking of each clause, with how it came about",
+        "Each clause, who said what of it, and how its variants rank",
         calls.ResultArguments,
         calls.consensus_result,
-        result=calls.ResultReport,
+        result=calls.ClauseReport | calls.ResultReport,
         tool="vcp_get_election_result",
         codes=_PARTIES,
     ),
