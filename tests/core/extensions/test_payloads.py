@@ -3,7 +3,7 @@ import pytest
 from msgspec.structs import replace
 
 from comity.core.context.request import read_request
-from comity.core.extensions.calls import Call, CallFacts
+from comity.core.extensions.calls import CallFacts, OperationCall
 from comity.core.extensions.payloads import answers, apply_payload
 from comity.core.extensions.refusals import ExtensionError
 from comity.core.extensions.state import ExtensionState, encode_state
@@ -15,7 +15,7 @@ SESSION = Session(id="ses_1", version="3.1", extensions=tuple(sorted(ALL)))
 
 
 def call(state=None, facts: CallFacts = FACTS):
-    return Call(state=state or ExtensionState(), facts=facts, rules=RULES, now=NOW)
+    return OperationCall(state=state or ExtensionState(), facts=facts, rules=RULES, now=NOW)
 
 
 def applied(value, state=None):

@@ -77,14 +77,14 @@ class CallFacts(Struct, frozen=True, kw_only=True):
         return f"session:{self.session_id}" if self.owner is None else self.owner
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class OperationCall(Struct, frozen=True, kw_only=True):
     state: ExtensionState
     facts: CallFacts
     rules: ExtensionRules
     now: float
 
 
-Outcome = tuple[ExtensionState, Any]
+OperationOutcome = tuple[ExtensionState, Any]
 
 
 class PersonalReport(Struct, frozen=True, kw_only=True):
@@ -189,51 +189,51 @@ class CorrectArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     category: str | None
 
 
-def personal_set(call: Call, args: SetArguments) -> Outcome:
+def personal_set(call: OperationCall, args: SetArguments) -> OperationOutcome:
     told = personal.read_signals(args.signals)
     return _personal(call, personal.tell(call.state.session.personal, told, call.rules.personal, call.now))
 
 
-def personal_get(call: Call, _: Empty) -> Outcome:
+def personal_get(call: OperationCall, _: Empty) -> OperationOutcome:
     return call.state, personal_view(call)
 
 
-def personal_preset(call: Call, args: PresetArguments) -> Outcome:
+def personal_preset(call: OperationCall, args: PresetArguments) -> OperationOutcome:
     state = call.state.session.personal
     return _personal(call, personal.apply_preset(state, args.id, call.rules.personal, call.now))
 
 
-def personal_pin(call: Call, args: PinArguments) -> Outcome:
+def personal_pin(call: OperationCall, args: PinArguments) -> OperationOutcome:
     return _personal(call, personal.pin(call.state.session.personal, args.dimension, args.pinned))
 
 
-def personal_engage(call: Call, _: Empty) -> Outcome:
+def personal_engage(call: OperationCall, _: Empty) -> OperationOutcome:
     return _personal(call, personal.engage(call.state.session.personal, call.rules.personal, call.now))
 
 
-def personal_purge(call: Call, _: Empty) -> Outcome:
+def personal_purge(call: OperationCall, _: Empty) -> OperationOutcome:
     return _personal(call, PersonalState())
 
 
-def relational_get(call: Call, _: Empty) -> Outcome:
+def relational_get(call: OperationCall, _: Empty) -> OperationOutcome:
     return call.state, relational_view(call)
 
 
-def relational_norm(call: Call, args: NormArguments) -> Outcome:
+def relational_norm(call: OperationCall, args: NormArguments) -> OperationOutcome:
     norm = relational.read_norm(args.norm)
     return _relational(call, relational.keep_norm(call.state.owner.relational, norm))
 
 
-def relational_selfmodel(call: Call, args: SelfModelArguments) -> Outcome:
+def relational_selfmodel(call: OperationCall, args: SelfModelArguments) -> OperationOutcome:
     model = relational.read_self_model(args.model)
     return _relational(call, relational.keep_self_model(call.state.owner.relational, model))
 
 
-def relational_attest(call: Call, _: Empty) -> Outcome:
+def relational_attest(call: OperationCall, _: Empty) -> OperationOutcome:
     return call.state, relational.attest(call.state.owner.relational)
 
 
-def consensus_open(call: Call, args: OpenArguments) -> Outcome:
+def consensus_open(call: OperationCall, args: OpenArguments) -> OperationOutcome:
     own = call.facts.key.vacant_id.hex()
     if args.keeper not in {None, own}:
         raise invalid("keeper is the node that opens; leave it out", "keeper")
@@ -241,12 +241,12 @@ def consensus_open(call: Call, args: OpenArguments) -> Outcome:
     return replace(call.state, deliberation=made), made
 
 
-def consensus_join(call: Call, args: JoinArguments) -> Outcome:
+def consensus_join(call: OperationCall, args: JoinArguments) -> OperationOutcome:
     """Its log was fetched and recounted before; what is left to say is whether the caller takes part."""
     return call.state, _read_deliberation(call, args.delib_id)
 
 
-def consensus_list(call: Call, _: Empty) -> Outcome:
+def consensus_list(call: OperationCall, _: Empty) -> OperationOutcome:
     id_ = _voice(call).stakeholder_id
     return call.state, DeliberationList(
         deliberations=tuple(
@@ -263,31 +263,33 @@ def consensus_list(call: Call, _: Empty) -> Outcome:
     )
 
 
-def consensus_add(call: Call, args: AddArguments) -> Outcome:
+def consensus_add(call: OperationCall, args: AddArguments) -> OperationOutcome:
     return _acted(call, "consensus.add", args)
 
 
-def consensus_act(call: Call, args: ActArguments) -> Outcome:
+def consensus_act(call: OperationCall, args: ActArguments) -> OperationOutcome:
     return _acted_on_clause(call, "consensus.act", args)
 
 
-def consensus_ballot(call: Call, args: BallotArguments) -> Outcome:
+def consensus_ballot(call: OperationCall, args: BallotArguments) -> OperationOutcome:
     return _acted_on_clause(call, "consensus.ballot", args)
 
 
-def consensus_advance(call: Call, args: AdvanceArguments) -> Outcome:
+def consensus_advance(call: OperationCall, args: AdvanceArguments) -> OperationOutcome:
     return _acted(call, "consensus.advance", args)
 
 
-def consensus_vote(call: Call, args: VoteArguments) -> Outcome:
+def consensus_vote(call: OperationCall, args: VoteArguments) -> OperationOutcome:
     return _acted(call, "consensus.vote", args)
 
 
-def consensus_welfare(call: Call, args: WelfareArguments) -> Outcome:
+def consensus_welfare(call: OperationCall, args: WelfareArguments) -> OperationOutcome:
     return _acted(call, "consensus.welfare", args)
 
 
-def consensus_result(call: Call, args: ResultArguments) -> tuple[ExtensionState, ClauseReport | ResultReport]:
+def consensus_result(
+    call: OperationCall, args: ResultArguments
+) -> tuple[ExtensionState, ClauseReport | ResultReport]:
     """One clause by itself when it is named or the only one; else all of them."""
     found = _read_deliberation(call, args.delib_id)
     if args.clause_id is not None or len(found.clauses) == 1:
@@ -296,11 +298,11 @@ def consensus_result(call: Call, args: ResultArguments) -> tuple[ExtensionState,
     return call.state, ResultReport(delib_id=found.id, phase=found.phase, clauses=clauses)
 
 
-def consensus_record(call: Call, args: DeliberationArguments) -> tuple[ExtensionState, Provenance]:
+def consensus_record(call: OperationCall, args: DeliberationArguments) -> tuple[ExtensionState, Provenance]:
     return call.state, provenance_of(_read_deliberation(call, args.delib_id))
 
 
-def torch_generate(call: Call, args: GenerateArguments) -> Outcome:
+def torch_generate(call: OperationCall, args: GenerateArguments) -> OperationOutcome:
     facts, owner = call.facts, call.state.owner
     after, given = torch.hand_over(
         owner.torch,
@@ -316,7 +318,7 @@ def torch_generate(call: Call, args: GenerateArguments) -> Outcome:
     return replace(call.state, owner=replace(owner, torch=after)), given
 
 
-def torch_receive(call: Call, args: ReceiveArguments) -> tuple[ExtensionState, TorchReceipt]:
+def torch_receive(call: OperationCall, args: ReceiveArguments) -> tuple[ExtensionState, TorchReceipt]:
     facts, owner = call.facts, call.state.owner
     after, relation, receipt = torch.receive(
         owner.torch,
@@ -337,21 +339,21 @@ def torch_receive(call: Call, args: ReceiveArguments) -> tuple[ExtensionState, T
     return replace(call.state, owner=owner, session=session), receipt
 
 
-def torch_lineage(call: Call, _: Empty) -> tuple[ExtensionState, TorchLineage]:
+def torch_lineage(call: OperationCall, _: Empty) -> tuple[ExtensionState, TorchLineage]:
     return call.state, torch.lineage_of(call.state.owner.torch, _relation(call))
 
 
-def intent_infer(call: Call, _: Empty) -> Outcome:
+def intent_infer(call: OperationCall, _: Empty) -> OperationOutcome:
     return call.state, intent_view(call)
 
 
-def intent_correct(call: Call, args: CorrectArguments) -> Outcome:
+def intent_correct(call: OperationCall, args: CorrectArguments) -> OperationOutcome:
     session = replace(call.state.session, intent=intent.correct(args.category))
     after = replace(call, state=replace(call.state, session=session))
     return after.state, intent_view(after)
 
 
-def personal_view(call: Call) -> PersonalReport | ModelSafeContext:
+def personal_view(call: OperationCall) -> PersonalReport | ModelSafeContext:
     state, rules = call.state.session.personal, call.rules.personal
     safe = model_safe(
         personal.effective_signals(state, rules, call.now), call.facts.categorical, session_active=True
@@ -365,7 +367,7 @@ def personal_view(call: Call) -> PersonalReport | ModelSafeContext:
     )
 
 
-def relational_view(call: Call) -> RelationalReport:
+def relational_view(call: OperationCall) -> RelationalReport:
     state = call.state.owner.relational
     context = relational.context_of(state)
     return RelationalReport(
@@ -379,7 +381,7 @@ def relational_view(call: Call) -> RelationalReport:
     )
 
 
-def intent_view(call: Call) -> intent.IntentReport | intent.IntentForModel:
+def intent_view(call: OperationCall) -> intent.IntentReport | intent.IntentForModel:
     # vcp 1.5: the dependency has to be active in this session
     signals = (
         personal.effective_signals(call.state.session.personal, call.rules.personal, call.now)
@@ -390,24 +392,24 @@ def intent_view(call: Call) -> intent.IntentReport | intent.IntentForModel:
     return intent.for_model(told) if call.facts.audience == "model" else told
 
 
-def _personal(call: Call, after: PersonalState) -> Outcome:
+def _personal(call: OperationCall, after: PersonalState) -> OperationOutcome:
     session = replace(call.state.session, personal=after)
     told = replace(call, state=replace(call.state, session=session))
     return told.state, personal_view(told)
 
 
-def _relational(call: Call, after: RelationalState) -> Outcome:
+def _relational(call: OperationCall, after: RelationalState) -> OperationOutcome:
     owner = replace(call.state.owner, relational=after)
     told = replace(call, state=replace(call.state, owner=owner))
     return told.state, relational_view(told)
 
 
-def _relation(call: Call) -> RelationalState | None:
+def _relation(call: OperationCall) -> RelationalState | None:
     """None is the degraded mode of a torch: Relational is not active in this session."""
     return call.state.owner.relational if RELATIONAL in call.facts.active else None
 
 
-def _voice(call: Call) -> Voice:
+def _voice(call: OperationCall) -> Voice:
     if call.facts.voice is None:
         raise ExtensionError("FORBIDDEN", "deliberations need an identity; send a hello with one")
     return call.facts.voice
@@ -421,7 +423,7 @@ def _takes_part(deliberation: Deliberation, voice: Voice | None) -> bool:
     return True
 
 
-def _read_deliberation(call: Call, delib_id: str) -> Deliberation:
+def _read_deliberation(call: OperationCall, delib_id: str) -> Deliberation:
     voice = _voice(call)
     found = call.state.deliberation
     if found is None or found.id != delib_id:
@@ -430,13 +432,13 @@ def _read_deliberation(call: Call, delib_id: str) -> Deliberation:
     return found
 
 
-def _acted(call: Call, op: str, args: Any) -> tuple[ExtensionState, Deliberation]:
+def _acted(call: OperationCall, op: str, args: Any) -> tuple[ExtensionState, Deliberation]:
     before = _read_deliberation(call, args.delib_id)
     after = after_act(before, call.facts.voice, op, args, call.now)
     return replace(call.state, deliberation=after), after
 
 
-def _acted_on_clause(call: Call, op: str, args: ActArguments | BallotArguments) -> Outcome:
+def _acted_on_clause(call: OperationCall, op: str, args: ActArguments | BallotArguments) -> OperationOutcome:
     state, after = _acted(call, op, args)
     return state, _clause_report(after, clause_of(after, args.clause_id))
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from comity.core.context.opacity import ModelSafeContext
 from comity.core.context.signals import CATEGORIES
 from comity.core.extensions import calls
-from comity.core.extensions.calls import Call, CallFacts, ExtensionRules
+from comity.core.extensions.calls import CallFacts, ExtensionRules, OperationCall
 from comity.core.extensions.consensus.acts import (
     ActArguments,
     AddArguments,
@@ -57,7 +57,7 @@ class ExtensionOperation(Struct, frozen=True, kw_only=True):
     summary: str
     arguments: type[Any]
     result: Any
-    run: Callable[[Call, Any], calls.Outcome]
+    run: Callable[[OperationCall, Any], calls.OperationOutcome]
     tool: str
     model_result: Any = None
     tool_members: tuple[str, ...] = ()
@@ -344,7 +344,7 @@ TOOLS: Final[Mapping[str, ExtensionOperation]] = {row.tool: row for row in OPERA
 
 def perform(
     name: str, state: ExtensionState, args: Any, facts: CallFacts, rules: ExtensionRules, now: float
-) -> calls.Outcome:
+) -> calls.OperationOutcome:
     """Run one operation: the state after it and its result. Raises ExtensionError."""
     row = OPERATIONS.get(name)
     if row is None:
@@ -354,7 +354,7 @@ def perform(
         raise invalid("args must be an object", "args")
     refuse_injection(args, rules.scan_threshold)
     given = shaped(args, row.arguments)
-    return row.run(Call(state=state, facts=facts, rules=rules, now=now), given)
+    return row.run(OperationCall(state=state, facts=facts, rules=rules, now=now), given)
 
 
 def refuse_inactive(row: ExtensionOperation, active: frozenset[str]) -> None:

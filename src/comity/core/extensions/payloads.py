@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from comity.core.context.request import ContextRequest, Ignored
 from comity.core.extensions import calls, personal, relational
-from comity.core.extensions.calls import Call
+from comity.core.extensions.calls import OperationCall
 from comity.core.extensions.refusals import ExtensionError, invalid
 from comity.core.extensions.relational import RelationalState
 from comity.core.extensions.state import ExtensionState
@@ -42,7 +42,7 @@ class AppliedPayload(Struct, frozen=True, kw_only=True):
     request: ContextRequest
 
 
-def apply_payload(call: Call, request: ContextRequest) -> AppliedPayload:
+def apply_payload(call: OperationCall, request: ContextRequest) -> AppliedPayload:
     """The state after a context request. Raises ExtensionError."""
     applied = _Applying(call, request)
     applied.personal()
@@ -53,7 +53,7 @@ def apply_payload(call: Call, request: ContextRequest) -> AppliedPayload:
     return applied.outcome()
 
 
-def answers(call: Call) -> dict[str, Any]:
+def answers(call: OperationCall) -> dict[str, Any]:
     """What the active extensions say in a context response; the audience decides how much."""
     views: dict[str, Any] = {
         PERSONAL: calls.personal_view,
@@ -65,7 +65,7 @@ def answers(call: Call) -> dict[str, Any]:
 
 
 class _Applying:
-    def __init__(self, call: Call, request: ContextRequest) -> None:
+    def __init__(self, call: OperationCall, request: ContextRequest) -> None:
         self._call = call
         self._request = request
         self._state = call.state

@@ -18,7 +18,7 @@ from comity.core.extensions.refusals import ExtensionError, invalid, shaped
 from comity.core.extensions.texts import read_id, read_moment, read_text
 
 TrustLevel = Literal["initial", "developing", "established", "deep"]
-Standing = Literal["none", "advisory", "collaborative", "bilateral"]
+StandingLevel = Literal["none", "advisory", "collaborative", "bilateral"]
 NormOrigin = Literal["human", "ai", "co_authored", "inherited"]
 Trend = Literal["rising", "stable", "falling", "unknown"]
 Scaffold = Literal["minimal", "standard", "interiora", "custom"]
@@ -26,7 +26,7 @@ Privacy = Literal["private", "attestable", "public"]
 BiasRisk = Literal["none", "low", "moderate", "high"]
 
 TRUST_LEVELS: Final[tuple[TrustLevel, ...]] = ("initial", "developing", "established", "deep")
-STANDINGS: Final[tuple[Standing, ...]] = ("none", "advisory", "collaborative", "bilateral")
+STANDINGS: Final[tuple[StandingLevel, ...]] = ("none", "advisory", "collaborative", "bilateral")
 MOST_NORMS: Final = 200
 MOST_SELF_MODELS: Final = 50
 MOST_CUSTOM_DIMENSIONS: Final = 50
@@ -133,7 +133,7 @@ class RelationalState(Struct, frozen=True, kw_only=True):
     sessions: int = 0
     counted_at: float | None = None
     continuity_depth: int = 0
-    standing: Standing = "none"
+    standing: StandingLevel = "none"
     norms: tuple[Norm, ...] = ()
     self_models: tuple[SelfModel, ...] = ()
     torch: dict[str, Any] | None = None
@@ -141,7 +141,7 @@ class RelationalState(Struct, frozen=True, kw_only=True):
 
 class RelationalContext(Struct, frozen=True, kw_only=True):
     trust_level: TrustLevel = "initial"
-    standing: Standing = "none"
+    standing: StandingLevel = "none"
     continuity_depth: int = 0
     established_norms: tuple[Norm, ...] = ()
     ai_self_model: SelfModel | None = None
@@ -160,7 +160,7 @@ class PerformanceBias(Struct, frozen=True, kw_only=True):
 class Attestation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     has_relational_context: bool = False
     bilateral_alignment: bool = False
-    standing_level: Standing = "none"
+    standing_level: StandingLevel = "none"
     standing_exercised: bool = False
     continuity_depth: int = 0
     self_model_scaffold: Scaffold | None = None
@@ -201,7 +201,7 @@ def count_session(state: RelationalState, now: float) -> RelationalState:
     )
 
 
-def set_standing(state: RelationalState, standing: Standing) -> RelationalState:
+def set_standing(state: RelationalState, standing: StandingLevel) -> RelationalState:
     """By the owner's own setting, and by nothing that a message says."""
     return replace(state, standing=standing)
 

@@ -36,8 +36,8 @@ from comity.core.extensions.consensus.deliberation import (
     Phase,
     PhaseChange,
     Position,
-    Role,
     Stakeholder,
+    StakeholderRole,
     Variant,
     Voice,
     Vote,
@@ -76,7 +76,7 @@ class NewStakeholder(_Arguments, frozen=True, kw_only=True):
     """`node` is the node that signs for a party without a key; left out, it is the keeper."""
 
     id: str
-    role: Role = "participant"
+    role: StakeholderRole = "participant"
     node: str | None = None
     principal_id: str | None = None
     fidelity: float | None = None

@@ -19,7 +19,7 @@ from comity.core.extensions.refusals import ExtensionError, invalid
 from comity.core.extensions.relational import Attestation
 
 Phase = Literal["draft", "deliberation", "convergence", "ratification", "active"]
-Role = Literal["author", "participant", "observer", "ai_party", "ai_representative"]
+StakeholderRole = Literal["author", "participant", "observer", "ai_party", "ai_representative"]
 Act = Literal["endorse", "amend", "object", "abstain", "withdraw"]
 Vote = Literal["accept", "reject"]
 
@@ -72,7 +72,7 @@ class Stakeholder(Struct, frozen=True, kw_only=True):
     """`node` signs for a party that has no key of its own; None where the id is the key."""
 
     id: str
-    role: Role
+    role: StakeholderRole
     node: str | None = None
     principal_id: str | None = None
     fidelity: float | None = None
