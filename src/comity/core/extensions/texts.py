@@ -30,7 +30,10 @@ _LONGEST_PLACE: Final = 128
 
 
 def refuse_injection(value: Any, threshold: Severity, field: str = "") -> None:
-    """Scan every string in a value that is made of objects and lists. Keys are looked at as well."""
+    """Scan every string in a value that is made of objects and lists. Keys are looked at as well.
+
+    The place of a string is cut short while it is put together: keys may be long, and many strings may share them.
+    """
     waiting = [(field, value)]
     while waiting:
         place, one = waiting.pop()
@@ -40,9 +43,9 @@ def refuse_injection(value: Any, threshold: Severity, field: str = "") -> None:
             for key, member in one.items():
                 _refuse_text(str(key), threshold, place)
                 if not (key in _IDS and _is_unbroken(member)):
-                    waiting.append((f"{place}.{key}".strip("."), member))
+                    waiting.append((f"{place}.{key}".strip(".")[:_LONGEST_PLACE], member))
         elif isinstance(one, list | tuple):
-            waiting.extend((f"{place}[{index}]", member) for index, member in enumerate(one))
+            waiting.extend((f"{place}[{index}]"[:_LONGEST_PLACE], member) for index, member in enumerate(one))
 
 
 def _is_unbroken(text: Any) -> bool:
@@ -54,7 +57,7 @@ def _refuse_text(text: str, threshold: Severity, field: str) -> None:
     found = scan(text, 0.0)
     if refuses(found, threshold):
         names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))
-        place = field[:_LONGEST_PLACE] or "the object of arguments"
+        place = field or "the object of arguments"
         raise invalid(
             f"{place} failed the safety scan ({', '.join(names[:_SHOWN_PATTERNS])}); remove that text", place
         )

@@ -96,6 +96,11 @@ class TestOpening:
             ({"quorum": 1.5}, "INVALID_ARGUMENT", "quorum"),
             ({"ratification": 0}, "INVALID_ARGUMENT", "ratification"),
             ({"ratification": "1/0"}, "INVALID_ARGUMENT", "ratification"),
+            ({"ratification": "1e-99999999"}, "INVALID_ARGUMENT", "ratification"),
+            ({"ratification": "two thirds"}, "INVALID_ARGUMENT", "ratification"),
+            ({"quorum": float("nan")}, "INVALID_ARGUMENT", "action"),
+            ({"quorum": -0.5}, "INVALID_ARGUMENT", "quorum"),
+            ({"quorum": 1e300}, "INVALID_ARGUMENT", "quorum"),
             ({"keeper": None}, "INVALID_ARGUMENT", "keeper"),
             ({"colour": "red"}, "INVALID_ARGUMENT", "colour"),
         ],
@@ -279,6 +284,8 @@ class TestConvergence:
             {"ranking": []},
             {"ranking": ["v0"], "tied_groups": [["v1", "v1"]]},
             {"ranking": "v0"},
+            {"ranking": [[]]},
+            {"ranking": [["v0"], []], "tied_groups": [[], ["v0", "v1"]]},
         ],
     )
     def test_refuses_a_wrong_ballot(self, ballot):
@@ -286,6 +293,20 @@ class TestConvergence:
         args = {"delib_id": ID, "clause_id": "c1"} | ballot
         refused = refusal(table, lambda: table.say(BETA, "consensus.ballot", args))
         assert refused.wire_code == "INVALID_ARGUMENT"
+
+    @pytest.mark.parametrize(
+        "ballot",
+        [
+            {"ranking": ["v0"], "tied_groups": [[]] * 201},
+            {"ranking": [[]] * 201},
+            {"ranking": [f"x{number}" for number in range(201)]},
+        ],
+    )
+    def test_refuses_a_ballot_that_is_too_long(self, ballot):
+        table = converged()
+        args = {"delib_id": ID, "clause_id": "c1"} | ballot
+        refused = refusal(table, lambda: table.say(BETA, "consensus.ballot", args))
+        assert refused.wire_code == "LIMIT_EXCEEDED"
 
     def test_refuses_a_ballot_of_an_observer_and_one_outside_of_it(self):
         table = converged(stakeholders=[{"id": BOB}, {"id": CAROL}, {"id": "o", "role": "observer"}])

@@ -285,11 +285,9 @@ def _ballot(turn: _Turn, args: BallotArguments) -> Deliberation:
     _need_part(who)
     _need_phase(deliberation, "convergence")
     clause = clause_of(deliberation, args.clause_id)
-    ranked = sum(1 if isinstance(one, str) else len(one) for one in args.ranking) + sum(
-        map(len, args.tied_groups)
-    )
-    if ranked > 2 * MOST_VARIANTS:
-        raise _too_many("ranked candidates", 2 * MOST_VARIANTS)
+    named = sum(1 if isinstance(one, str) else len(one) for one in (*args.ranking, *args.tied_groups))
+    if max(named, len(args.ranking), len(args.tied_groups)) > 2 * MOST_VARIANTS:
+        raise _too_many("candidates and groups in a ballot", 2 * MOST_VARIANTS)
     known = {variant.id for variant in clause.variants}
     groups = tuple(
         left

@@ -8,6 +8,7 @@
 - Results are computed from the ballots when somebody asks, so they are never out of date.
 """
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final, Literal
@@ -24,6 +25,7 @@ Act = Literal["endorse", "amend", "object", "abstain", "withdraw"]
 Vote = Literal["accept", "reject"]
 
 PHASES: Final[tuple[Phase, ...]] = ("draft", "deliberation", "convergence", "ratification", "active")
+_RANKING_ACTS: Final = frozenset(("amend", "endorse", "object"))
 AI_ROLES: Final = frozenset(("ai_party", "ai_representative"))
 MOST_STAKEHOLDERS: Final = 100
 MOST_CLAUSES: Final = 100
@@ -53,6 +55,7 @@ SELF_REFERENTIAL: Final = (
     "ai party",
 )
 
+_FRACTION: Final = re.compile(r"[0-9]{1,9}(?:/[0-9]{1,9}|\.[0-9]{1,18})?")
 _THIRDS: Final = (Fraction(1, 3), Fraction(2, 3))
 _HALF_A_TEN_THOUSANDTH: Final = Fraction(1, 20_000)
 
@@ -182,8 +185,10 @@ def exact(number: float) -> Fraction:
 
 def read_threshold(given: float | str, field: str, *, may_be_zero: bool) -> str:
     """A number from 0 to 1, or a fraction such as "2/3", as a fraction."""
+    text = given if isinstance(given, str) else str(given)
     try:
-        value = Fraction(given) if isinstance(given, str) and len(given) <= 16 else exact(float(given))
+        # a string may not spell an exponent: its power of ten would take for ever
+        value = Fraction(text) if not isinstance(given, str) or _FRACTION.fullmatch(text) else Fraction(-1)
     except (ValueError, ZeroDivisionError):
         value = Fraction(-1)
     value = next((third for third in _THIRDS if abs(value - third) < _HALF_A_TEN_THOUSANDTH), value)
@@ -236,18 +241,13 @@ def ballots_of(clause: Clause, stakeholders: Mapping[str, Stakeholder]) -> dict[
 
 
 def _derived(clause: Clause, id_: str, position: Position) -> Groups | None:
+    if position.action not in _RANKING_ACTS:
+        return None
+    # the original was submitted first, so endorsing and objecting both give the order of submission
     order = [variant.id for variant in clause.variants]
-    match position.action:
-        case "amend":
-            own = [
-                variant.id for variant in clause.variants if variant.author == id_ and not variant.is_original
-            ]
-            order = own + [one for one in order if one not in own]
-        case "endorse" | "object":
-            # the original was submitted first, so both give the order of submission
-            pass
-        case "abstain" | "withdraw":
-            return None
+    if position.action == "amend":
+        own = [variant.id for variant in clause.variants if variant.author == id_ and not variant.is_original]
+        order = own + [one for one in order if one not in own]
     return tuple((one,) for one in order)
 
 
@@ -264,9 +264,11 @@ def result_of(deliberation: Deliberation, clause: Clause) -> ElectionResult | No
 
 def is_decided(deliberation: Deliberation, clause: Clause) -> bool:
     """Whether the clause has a winner: there is one as soon as a ballot counts."""
-    return len(clause.variants) == 1 or any(
-        deliberation.stakeholders[id_].copies for id_ in ballots_of(clause, deliberation.stakeholders)
-    )
+    ranked = [
+        *clause.ballots,
+        *(id_ for id_, said in clause.positions.items() if said.action in _RANKING_ACTS),
+    ]
+    return len(clause.variants) == 1 or any(deliberation.stakeholders[id_].copies for id_ in ranked)
 
 
 def participation_rate(deliberation: Deliberation) -> Fraction:
