@@ -6,6 +6,7 @@ from bench.rows import (
     audit,
     chain,
     cold_start,
+    consensus,
     envelopes,
     handshakes,
     hostile,
@@ -29,4 +30,5 @@ ROWS: tuple[Row, ...] = (
     *hostile.ROWS,
     *mcp.ROWS,
     *actions.ROWS,
+    *consensus.ROWS,
 )

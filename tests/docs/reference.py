@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 import comity
 from comity.cli.app import COMMANDS, load_command, run
 from comity.cli.options import settings_of
 from comity.config import Settings, load_settings, values_of
 from comity.core.errors import ComityError, ConfigError
+from comity.core.extensions.operations import OPERATIONS
 from comity.doors.dialects import http_status, rpc_code, sentence_for_strangers
 from comity.store import operations
 from tests.docs.markdown import DOCS
@@ -130,6 +133,23 @@ def store_operations() -> Table:
     }
 
 
+def extension_operations() -> Table:
+    return {
+        f"`{row.name}`": (
+            ", ".join(
+                f"`{member.name}`" + ("" if member.required else "?")
+                for member in structs.fields(row.arguments)
+            )
+            or "none",
+            f"`{row.tool}`",
+            ", ".join(code for code in row.codes if code not in {"EXTENSION_INACTIVE", "INVALID_ARGUMENT"})
+            or "nothing else",
+            row.summary,
+        )
+        for row in OPERATIONS.values()
+    }
+
+
 def _docstring(kind: type) -> str:
     text = vars(kind).get("__doc__")
     return " ".join(text.split()) if text else NOT_WRITTEN
@@ -193,6 +213,11 @@ TABLES = {
         DOCS / "reference" / "store.md",
         store_operations,
         ("operation", "fields", "what it does, what it answers"),
+    ),
+    "extensions": (
+        DOCS / "reference" / "extensions.md",
+        extension_operations,
+        ("operation", "arguments", "MCP tool", "refuses also with", "what it does"),
     ),
 }
 COMMANDS_PAGE = DOCS / "reference" / "cli.md"

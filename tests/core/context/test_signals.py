@@ -45,13 +45,18 @@ class TestASignal:
         assert told({"category": "PAIN", "source": "Inferred_Local"}).source == "inferred_local"
         assert told({"category": "body_signals", "value": "Pain"}).category == "pain"
 
+    @pytest.mark.parametrize("source", ["inferred", "inferred_local"])
+    def test_that_was_inferred_is_never_certain(self, source):
+        assert told(SIGNAL | {"source": source}).confidence == 0.5
+        assert told(SIGNAL | {"source": source, "confidence": 0.99}).confidence == 0.99
+
     @given(dimensions, st.data())
     def test_is_the_same_in_both_shapes(self, dimension, data):
         category = data.draw(st.sampled_from(CATEGORIES[dimension]))
         rest = {
             "intensity": data.draw(st.integers(1, 5)),
             "source": data.draw(st.sampled_from(SOURCES)),
-            "confidence": data.draw(st.floats(0, 1)),
+            "confidence": data.draw(st.floats(0, 1, exclude_max=True)),
         }
         first = {"signals": {dimension: {"category": dimension, "value": category} | rest}}
         second = {dimension: {"category": category} | rest}
@@ -77,6 +82,9 @@ class TestASignal:
             (SIGNAL | {"source": "guessed"}, "source"),
             (SIGNAL | {"source": None}, "source"),
             (SIGNAL | {"confidence": 1.01}, "confidence"),
+            (SIGNAL | {"confidence": float("nan")}, "confidence"),
+            (SIGNAL | {"source": "inferred", "confidence": 1.0}, "confidence"),
+            (SIGNAL | {"source": "INFERRED_LOCAL", "confidence": 1}, "confidence"),
             (SIGNAL | {"confidence": -0.1}, "confidence"),
             (SIGNAL | {"confidence": True}, "confidence"),
             (SIGNAL | {"declared_at": "yesterday"}, "declared_at"),

@@ -5,6 +5,7 @@
   sources.
 - A dimension that is null has no signal. One that we do not know is reported and left out; a known one with
   a wrong member is an error.
+- What was inferred is never certain: a confidence of 1 is an error there, and none given means `UNSURE`.
 - VCP 3.0 had floats from 0 to 1 instead; they become signals by fixed tables.
 - How signals fade with time belongs to the extension, not to this file.
 """
@@ -26,6 +27,8 @@ CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "body_signals": ("neutral", "discomfort", "pain", "unwell", "recovering"),
 }
 SOURCES: Final = ("declared", "inferred", "inferred_local", "preset", "decayed", "elicitation", "measured")
+INFERRED: Final = frozenset(("inferred", "inferred_local"))
+UNSURE: Final = 0.5
 INTENSITIES: Final = range(1, 6)
 LONGEST_EXTENDED: Final = 256
 
@@ -79,10 +82,17 @@ def _signal(value: Any, dimension: str, field: str) -> Signal:
         raise ContextError(
             "INVALID", f"{field}.intensity must be a whole number from 1 to 5", f"{field}.intensity"
         )
-    confidence = value.get("confidence", 1.0)
+    source = _one_of(SOURCES, value.get("source", "declared"), f"{field}.source")
+    confidence = value.get("confidence", UNSURE if source in INFERRED else 1.0)
     if type(confidence) not in {int, float} or not 0 <= confidence <= 1:
         raise ContextError(
             "INVALID", f"{field}.confidence must be a number from 0 to 1", f"{field}.confidence"
+        )
+    if source in INFERRED and confidence >= 1:
+        raise ContextError(
+            "INVALID",
+            f"{field}.confidence must be below 1 where the source is {source}",
+            f"{field}.confidence",
         )
     extended = value.get("extended")
     if extended is not None and (type(extended) is not str or len(extended) > LONGEST_EXTENDED):
@@ -94,7 +104,7 @@ def _signal(value: Any, dimension: str, field: str) -> Signal:
     return Signal(
         category=_one_of(CATEGORIES[dimension], category, place),
         intensity=intensity,
-        source=_one_of(SOURCES, value.get("source", "declared"), f"{field}.source"),
+        source=source,
         confidence=float(confidence),
         declared_at=_moment(value.get("declared_at"), f"{field}.declared_at"),
         extended=extended,

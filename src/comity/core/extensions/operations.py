@@ -1,0 +1,393 @@
+"""The one table of operations (ruling 47): VCP messages, MCP tools and the command line all read it.
+
+- A row says what an operation is called, what it takes and gives, which codes it may refuse with, which state it
+  reads and writes, and the name of its MCP tool. `perform` runs a row.
+- `perform` is pure. It gives the state after the call and a result, or raises ExtensionError; then nothing has
+  changed. Inactive extensions are refused before anything else is looked at, and all strings of the arguments
+  are scanned before the operation sees them.
+- A row that is `logged` becomes an entry of the deliberation's log; whoever runs it has the entry signed. The row
+  `consensus.join` expects the log to be fetched and recounted before.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.core.context.opacity import ModelSafeContext
+from comity.core.context.signals import CATEGORIES
+from comity.core.extensions import calls
+from comity.core.extensions.calls import CallFacts, ExtensionRules, OperationCall
+from comity.core.extensions.consensus.acts import (
+    ActArguments,
+    AddArguments,
+    AdvanceArguments,
+    BallotArguments,
+    OpenArguments,
+    VoteArguments,
+    WelfareArguments,
+)
+from comity.core.extensions.consensus.deliberation import Deliberation
+from comity.core.extensions.consensus.record import Provenance
+from comity.core.extensions.intent import CATEGORIES as INTENTS
+from comity.core.extensions.intent import IntentForModel, IntentReport
+from comity.core.extensions.refusals import Code, ExtensionError, invalid, shaped
+from comity.core.extensions.relational import Attestation
+from comity.core.extensions.state import ExtensionState, StateScope
+from comity.core.extensions.texts import refuse_injection
+from comity.core.extensions.torch import TorchLineage, TorchReceipt
+from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
+from comity.core.negotiation.registry import STANDARD_EXTENSIONS, Extension
+
+REMEDY: Final = "Extension {name} is not active. Re-initialize with the extension in your VCP-Hello"
+
+_ALWAYS: Final[tuple[Code, ...]] = ("EXTENSION_INACTIVE", "INVALID_ARGUMENT")
+
+
+class ExtensionOperation(Struct, frozen=True, kw_only=True):
+    """`model_result` is what a model gets where that differs. `tool_members` are members of the tool's arguments
+    that only say who calls; they may be left out, and have to be right where they are there. `described` are
+    schemas of arguments that say more than their type does.
+    """
+
+    name: str
+    extension: str
+    summary: str
+    arguments: type[Any]
+    result: Any
+    run: Callable[[OperationCall, Any], calls.OperationOutcome]
+    tool: str
+    model_result: Any = None
+    tool_members: tuple[str, ...] = ()
+    reads: frozenset[StateScope] = frozenset()
+    writes: frozenset[StateScope] = frozenset()
+    codes: tuple[Code, ...] = ()
+    logged: bool = False
+    described: Mapping[str, Any] = {}
+
+
+_SIGNALS_SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        dimension: {
+            "type": ["object", "null"],
+            "properties": {
+                "category": {"type": "string", "description": f"one of {', '.join(categories)}"},
+                "intensity": {"type": "integer", "minimum": 1, "maximum": 5},
+            },
+        }
+        for dimension, categories in CATEGORIES.items()
+    },
+}
+
+
+def _personal(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
+    changes = name != "get"
+    filled: dict[str, Any] = {"tool": f"vcp_personal_{name}"} | more
+    return ExtensionOperation(
+        name=f"personal.{name}",
+        extension=PERSONAL,
+        summary=summary,
+        arguments=arguments,
+        result=calls.PersonalReport,
+        model_result=ModelSafeContext,
+        run=run,
+        reads=frozenset(("session",)),
+        writes=frozenset(("session",)) if changes else frozenset(),
+        **filled,
+    )
+
+
+def _relational(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
+    changes = name in {"norm", "selfmodel"}
+    filled: dict[str, Any] = {"tool": f"vcp_relational_{name}", "result": calls.RelationalReport} | more
+    return ExtensionOperation(
+        name=f"relational.{name}",
+        extension=RELATIONAL,
+        summary=summary,
+        arguments=arguments,
+        run=run,
+        reads=frozenset(("owner",)),
+        writes=frozenset(("owner",)) if changes else frozenset(),
+        **filled,
+    )
+
+
+def _consensus(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
+    filled: dict[str, Any] = {"tool": f"vcp_consensus_{name}", "result": Deliberation} | more
+    logged = name in {"open", "add", "act", "ballot", "advance", "vote", "welfare"}
+    return ExtensionOperation(
+        name=f"consensus.{name}",
+        extension=CONSENSUS,
+        summary=summary,
+        arguments=arguments,
+        run=run,
+        reads=frozenset(("deliberation",)),
+        writes=frozenset(("deliberation",)) if logged else frozenset(),
+        logged=logged,
+        **filled,
+    )
+
+
+_PARTIES: Final[tuple[Code, ...]] = ("NOT_FOUND", "FORBIDDEN")
+_TEXTS: Final[tuple[Code, ...]] = ("LIMIT_EXCEEDED",)
+
+_ROWS: Final = (
+    _personal(
+        "set",
+        "Declare signals; null takes one back",
+        calls.SetArguments,
+        calls.personal_set,
+        tool="vcp_set_personal_state",
+        described={"signals": _SIGNALS_SCHEMA},
+        tool_members=("session_id",),
+    ),
+    _personal(
+        "get",
+        "What was declared, and what is left of it now",
+        calls.Empty,
+        calls.personal_get,
+        tool="vcp_get_personal_state",
+        tool_members=("session_id",),
+    ),
+    _personal(
+        "preset",
+        "Declare the signals of a preset",
+        calls.PresetArguments,
+        calls.personal_preset,
+        codes=("NOT_FOUND",),
+    ),
+    _personal(
+        "pin",
+        "Keep a signal from fading, or let it fade again",
+        calls.PinArguments,
+        calls.personal_pin,
+        described={"dimension": {"type": "string", "enum": list(CATEGORIES)}},
+        codes=("PRECONDITION_FAILED",),
+    ),
+    _personal("engage", "Say that the person is here again", calls.Empty, calls.personal_engage),
+    _personal("purge", "Forget all signals at once", calls.Empty, calls.personal_purge),
+    _relational(
+        "get",
+        "Trust, standing, norms and self-model",
+        calls.Empty,
+        calls.relational_get,
+        tool="vcp_get_relational_context",
+    ),
+    _relational("norm", "Keep or change a norm", calls.NormArguments, calls.relational_norm, codes=_TEXTS),
+    _relational(
+        "selfmodel",
+        "Report how the model sees itself, with what is uncertain",
+        calls.SelfModelArguments,
+        calls.relational_selfmodel,
+        codes=_TEXTS,
+    ),
+    _relational(
+        "attest",
+        "What may be said to others: levels, never content",
+        calls.Empty,
+        calls.relational_attest,
+        result=Attestation,
+    ),
+    _consensus(
+        "open",
+        "Open a deliberation on clauses with its stakeholders",
+        OpenArguments,
+        calls.consensus_open,
+        codes=("FORBIDDEN", *_TEXTS),
+    ),
+    _consensus(
+        "join",
+        "Fetch a deliberation that another node keeps",
+        calls.JoinArguments,
+        calls.consensus_join,
+        codes=(*_PARTIES, "CONFLICT", "BAD_SIGNATURE"),
+    ),
+    _consensus(
+        "list",
+        "Deliberations in which the caller takes part",
+        calls.Empty,
+        calls.consensus_list,
+        result=calls.DeliberationList,
+        codes=("FORBIDDEN",),
+    ),
+    _consensus(
+        "add",
+        "Add a stakeholder; for the author",
+        AddArguments,
+        calls.consensus_add,
+        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+    ),
+    _consensus(
+        "act",
+        "Endorse, amend, object to, abstain from or withdraw from a clause",
+        ActArguments,
+        calls.consensus_act,
+        result=calls.ClauseReport,
+        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+    ),
+    _consensus(
+        "ballot",
+        "Rank the variants of a clause",
+        BallotArguments,
+        calls.consensus_ballot,
+        result=calls.ClauseReport,
+        tool="vcp_submit_ballot",
+        tool_members=("voter_id",),
+        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+    ),
+    _consensus(
+        "advance",
+        "Move on to the next phase, or back to deliberation",
+        AdvanceArguments,
+        calls.consensus_advance,
+        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+    ),
+    _consensus(
+        "vote",
+        "Accept or reject the whole text",
+        VoteArguments,
+        calls.consensus_vote,
+        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+    ),
+    _consensus(
+        "welfare",
+        "Say what weighs on an AI stakeholder",
+        WelfareArguments,
+        calls.consensus_welfare,
+        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+    ),
+    _consensus(
+        "result",
+        "Each clause, who said what of it, and how its variants rank",
+        calls.ResultArguments,
+        calls.consensus_result,
+        result=calls.ClauseReport | calls.ResultReport,
+        tool="vcp_get_election_result",
+        codes=_PARTIES,
+    ),
+    _consensus(
+        "record",
+        "The provenance of rules that are active",
+        calls.DeliberationArguments,
+        calls.consensus_record,
+        result=Provenance,
+        codes=(*_PARTIES, "PRECONDITION_FAILED"),
+    ),
+    ExtensionOperation(
+        name="torch.generate",
+        extension=TORCH,
+        summary="Hand a signed torch to the next session",
+        arguments=calls.GenerateArguments,
+        result=dict[str, Any],
+        run=calls.torch_generate,
+        tool="vcp_generate_torch",
+        tool_members=("session_id",),
+        reads=frozenset(("owner",)),
+        writes=frozenset(("owner",)),
+    ),
+    ExtensionOperation(
+        name="torch.receive",
+        extension=TORCH,
+        summary="Take a torch that an earlier session handed over",
+        arguments=calls.ReceiveArguments,
+        result=TorchReceipt,
+        run=calls.torch_receive,
+        tool="vcp_receive_torch",
+        reads=frozenset(("session", "owner")),
+        writes=frozenset(("session", "owner")),
+        codes=("FORBIDDEN", "LIMIT_EXCEEDED", "STALE", "BAD_SIGNATURE", "ALREADY_USED"),
+    ),
+    ExtensionOperation(
+        name="torch.lineage",
+        extension=TORCH,
+        summary="The torches before this session, oldest first",
+        arguments=calls.Empty,
+        result=TorchLineage,
+        run=calls.torch_lineage,
+        tool="vcp_torch_lineage",
+        reads=frozenset(("owner",)),
+    ),
+    ExtensionOperation(
+        name="intent.infer",
+        extension=INTENT,
+        summary="What the person probably wants",
+        arguments=calls.Empty,
+        result=IntentReport,
+        model_result=IntentForModel,
+        run=calls.intent_infer,
+        tool="vcp_infer_intent",
+        reads=frozenset(("session",)),
+    ),
+    ExtensionOperation(
+        name="intent.correct",
+        extension=INTENT,
+        summary="Say what it really is; null takes that back",
+        arguments=calls.CorrectArguments,
+        result=IntentReport,
+        model_result=IntentForModel,
+        run=calls.intent_correct,
+        tool="vcp_correct_intent",
+        described={"category": {"enum": [*INTENTS, None]}},
+        reads=frozenset(("session",)),
+        writes=frozenset(("session",)),
+    ),
+)
+
+OPERATIONS: Final[Mapping[str, ExtensionOperation]] = {
+    row.name: replace(row, codes=(*_ALWAYS, *row.codes)) for row in _ROWS
+}
+TOOLS: Final[Mapping[str, ExtensionOperation]] = {row.tool: row for row in OPERATIONS.values()}
+
+
+def perform(
+    name: str, state: ExtensionState, args: Any, facts: CallFacts, rules: ExtensionRules, now: float
+) -> calls.OperationOutcome:
+    """Run one operation: the state after it and its result. Raises ExtensionError."""
+    row = OPERATIONS.get(name)
+    if row is None:
+        raise ExtensionError("NOT_FOUND", f"op must be one of {', '.join(OPERATIONS)}", "op")
+    refuse_inactive(row, facts.active)
+    if type(args) is not dict:
+        raise invalid("args must be an object", "args")
+    refuse_injection(args, rules.scan_threshold)
+    given = shaped(args, row.arguments)
+    return row.run(OperationCall(state=state, facts=facts, rules=rules, now=now), given)
+
+
+def refuse_inactive(row: ExtensionOperation, active: frozenset[str]) -> None:
+    if row.extension not in active:
+        raise ExtensionError("EXTENSION_INACTIVE", REMEDY.format(name=row.extension))
+
+
+def tool_arguments(row: ExtensionOperation, args: Mapping[str, Any], facts: CallFacts) -> dict[str, Any]:
+    """The operation's own arguments out of a tool's. Members that say who calls have to name the caller."""
+    caller = {
+        "session_id": facts.session_id,
+        "voter_id": None if facts.voice is None else facts.voice.stakeholder_id,
+    }
+    for member in row.tool_members:
+        if args.get(member) is not None and args[member] != caller[member]:
+            raise ExtensionError("FORBIDDEN", f"{member} must be the caller's own; leave it out", member)
+    return {name: value for name, value in args.items() if name not in row.tool_members}
+
+
+def input_schema(row: ExtensionOperation) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments: one closed object."""
+    [top], parts = msgspec.json.schema_components([row.arguments], ref_template="#/$defs/{name}")
+    schema = parts.pop(top["$ref"].removeprefix("#/$defs/"))
+    schema.pop("title", None)
+    members = {member: {"type": "string"} for member in row.tool_members}
+    properties = {**members, **schema["properties"], **row.described}
+    schema = {**schema, "properties": properties, "additionalProperties": False}
+    return {**schema, "$defs": parts} if parts else schema
+
+
+def registrations(*, relational: bool = True) -> tuple[Extension, ...]:
+    """The five, ready for a node's registry. An operator may switch Relational off (vcp 6.2)."""
+    return tuple(
+        replace(extension, supported=relational) if extension.id == RELATIONAL else extension
+        for extension in STANDARD_EXTENSIONS.values()
+    )

@@ -1,0 +1,205 @@
+"""VCP-X-Personal: what a person said of their state, and what is left of it now (vcp 6.1; rulings 48, 49).
+
+- State holds what was declared and when; effective values are computed on reading, so no timer writes.
+- One wrong signal refuses all of them. Null takes a signal back. A declaration in the future counts as now.
+- Body signals are never inferred unless the person has opted in.
+- An expired signal says nothing any more: it is shown to its owner until it is purged, and used for nothing.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.core.context.errors import ContextError
+from comity.core.context.signals import INFERRED, Signal, read_personal
+from comity.core.extensions.decay import (
+    DECAY_CONFIGS,
+    DecayConfig,
+    LifecycleState,
+    effective_intensity,
+    lifecycle_state,
+    next_drop,
+)
+from comity.core.extensions.refusals import ExtensionError, invalid
+from comity.core.extensions.texts import read_moment, write_moment
+
+
+class PersonalRules(Struct, frozen=True, kw_only=True):
+    """What the operator and the person have set."""
+
+    decay: Mapping[str, DecayConfig] = MappingProxyType(DECAY_CONFIGS)
+    presets: Mapping[str, Mapping[str, Signal]] = {}
+    infer_body_signals: bool = False
+
+
+class HeldSignal(Struct, frozen=True, kw_only=True):
+    category: str
+    intensity: int
+    source: str
+    confidence: float
+    declared_at: float
+    extended: str | None = None
+    pinned: bool = False
+
+
+class PersonalState(Struct, frozen=True):
+    signals: dict[str, HeldSignal] = {}
+
+
+class SignalReport(Struct, frozen=True, kw_only=True):
+    """One dimension for its owner. `source` is `decayed` once the effective intensity is not the declared one."""
+
+    category: str
+    intensity: int
+    effective_intensity: int
+    lifecycle_state: LifecycleState
+    source: str
+    confidence: float
+    declared_at: str
+    extended: str | None
+    pinned: bool
+
+
+def read_signals(value: Any, field: str = "signals") -> dict[str, Signal | None]:
+    """Raises ExtensionError, also for a dimension that does not exist."""
+    try:
+        told = read_personal(value, field)
+    except ContextError as fault:
+        raise invalid(fault.message, fault.field) from None
+    if told.unknown:
+        place = told.unknown[0][:128]
+        raise invalid(f"{place} is no dimension; use {', '.join(DECAY_CONFIGS)}", place)
+    return told.of
+
+
+def tell(
+    state: PersonalState,
+    signals: Mapping[str, Signal | None],
+    rules: PersonalRules,
+    now: float,
+    field: str = "signals",
+) -> PersonalState:
+    """The state once these signals are declared. A dimension that was pinned stays pinned."""
+    held = dict(state.signals)
+    for dimension, signal in signals.items():
+        if signal is None:
+            held.pop(dimension, None)
+            continue
+        place = f"{field}.{dimension}"
+        if dimension == "body_signals" and signal.source in INFERRED and not rules.infer_body_signals:
+            raise invalid(
+                f"{place} must not be inferred without the person's consent; let them declare it",
+                f"{place}.source",
+            )
+        before = held.get(dimension)
+        held[dimension] = HeldSignal(
+            category=signal.category,
+            intensity=signal.intensity,
+            source=signal.source,
+            confidence=signal.confidence,
+            declared_at=_declared_at(signal, f"{place}.declared_at", now),
+            extended=signal.extended,
+            pinned=before is not None and before.pinned,
+        )
+    return PersonalState(held)
+
+
+def apply_preset(state: PersonalState, preset_id: str, rules: PersonalRules, now: float) -> PersonalState:
+    preset = rules.presets.get(preset_id)
+    if preset is None:
+        known = ", ".join(sorted(rules.presets)) or "none is configured"
+        raise ExtensionError("NOT_FOUND", f"there is no such preset; known are: {known}", "id")
+    signals = {
+        dimension: replace(signal, source="preset", declared_at=None) for dimension, signal in preset.items()
+    }
+    return tell(state, signals, rules, now)
+
+
+def pin(state: PersonalState, dimension: str, pinned: bool) -> PersonalState:
+    if dimension not in DECAY_CONFIGS:
+        raise invalid(f"dimension must be one of {', '.join(DECAY_CONFIGS)}", "dimension")
+    signal = state.signals.get(dimension)
+    if signal is None:
+        raise ExtensionError(
+            "PRECONDITION_FAILED", f"{dimension} has no signal to pin; declare one first", "dimension"
+        )
+    return PersonalState({**state.signals, dimension: replace(signal, pinned=pinned)})
+
+
+def engage(state: PersonalState, rules: PersonalRules, now: float) -> PersonalState:
+    """The person is here again: what resets on engagement starts anew, pinned signals excepted."""
+    return PersonalState(
+        {
+            dimension: replace(signal, declared_at=now)
+            if rules.decay[dimension].reset_on_engagement and not signal.pinned
+            else signal
+            for dimension, signal in state.signals.items()
+        }
+    )
+
+
+def purge_expired(state: PersonalState, rules: PersonalRules, now: float) -> PersonalState:
+    """For the chore that keeps the promise: gone within a day after expiry."""
+    kept = {
+        dimension: signal
+        for dimension, signal in state.signals.items()
+        if _report(signal, rules.decay[dimension], now).lifecycle_state != "expired"
+    }
+    return state if len(kept) == len(state.signals) else PersonalState(kept)
+
+
+def report(state: PersonalState, rules: PersonalRules, now: float) -> dict[str, SignalReport]:
+    return {
+        dimension: _report(signal, rules.decay[dimension], now) for dimension, signal in state.signals.items()
+    }
+
+
+def effective_signals(state: PersonalState, rules: PersonalRules, now: float) -> dict[str, Signal]:
+    """What opacity and intent are computed from: effective intensities of signals that have not expired."""
+    return {
+        dimension: Signal(
+            category=told.category,
+            intensity=told.effective_intensity,
+            source=told.source,
+            confidence=told.confidence,
+            declared_at=told.declared_at,
+        )
+        for dimension, told in report(state, rules, now).items()
+        if told.lifecycle_state != "expired"
+    }
+
+
+def unchanged_for(state: PersonalState, rules: PersonalRules, now: float) -> float | None:
+    """For how many seconds every effective value stays as it is; None when nothing fades."""
+    drops = [
+        next_drop(signal.intensity, _config(signal, rules.decay[dimension]), now - signal.declared_at)
+        for dimension, signal in state.signals.items()
+    ]
+    return min((drop for drop in drops if drop is not None), default=None)
+
+
+def _config(signal: HeldSignal, config: DecayConfig) -> DecayConfig:
+    return replace(config, pinned=True) if signal.pinned else config
+
+
+def _report(signal: HeldSignal, config: DecayConfig, now: float) -> SignalReport:
+    config, elapsed = _config(signal, config), now - signal.declared_at
+    effective = effective_intensity(signal.intensity, config, elapsed)
+    return SignalReport(
+        category=signal.category,
+        intensity=signal.intensity,
+        effective_intensity=effective,
+        lifecycle_state=lifecycle_state(signal.intensity, config, elapsed),
+        source=signal.source if effective == signal.intensity else "decayed",
+        confidence=signal.confidence,
+        declared_at=write_moment(signal.declared_at),
+        extended=signal.extended,
+        pinned=config.pinned,
+    )
+
+
+def _declared_at(signal: Signal, field: str, now: float) -> float:
+    return now if signal.declared_at is None else min(now, read_moment(signal.declared_at, field))

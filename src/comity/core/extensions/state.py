@@ -1,0 +1,109 @@
+"""The state of the extensions: what is kept, for whom, for how long, and in which bytes (ruling 48).
+
+- Personal and Intent belong to a session, Relational and Torch to an owner. Who has no verified identity is no
+  owner: then both are held with the session and end with it.
+- A deliberation belongs to its parties and stays until its author removes it.
+- The encoded form is JSON. It holds what people said of themselves: whoever stores it encrypts it.
+- States are frozen. An operation gives new ones; what it does not touch is the same object as before, so that
+  whoever stores them can tell what has to be written.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.core.errors import StoreCorruptError
+from comity.core.extensions.consensus.deliberation import Deliberation
+from comity.core.extensions.consensus.log import LogHead
+from comity.core.extensions.intent import IntentState
+from comity.core.extensions.personal import PersonalState
+from comity.core.extensions.relational import RelationalState, count_session
+from comity.core.extensions.torch import TorchState
+from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
+
+StateScope = Literal["session", "owner", "deliberation"]
+
+PURGED_WITHIN_SECONDS: Final = 86_400.0
+
+_State = TypeVar("_State")
+
+
+class Lifetime(Struct, frozen=True, kw_only=True):
+    """`seconds` after the last use; None: until it is removed. Both are defaults of settings."""
+
+    scope: StateScope
+    seconds: float | None
+
+
+LIFETIMES: Final[Mapping[str, Lifetime]] = {
+    PERSONAL: Lifetime(scope="session", seconds=900.0),
+    INTENT: Lifetime(scope="session", seconds=900.0),
+    RELATIONAL: Lifetime(scope="owner", seconds=90 * 86_400.0),
+    TORCH: Lifetime(scope="owner", seconds=90 * 86_400.0),
+    CONSENSUS: Lifetime(scope="deliberation", seconds=None),
+}
+
+
+class SessionExtensions(Struct, frozen=True, kw_only=True):
+    """`counted` is whether this session has counted towards trust already."""
+
+    personal: PersonalState = PersonalState()
+    intent: IntentState = IntentState()
+    counted: bool = False
+
+
+class OwnerExtensions(Struct, frozen=True, kw_only=True):
+    relational: RelationalState = RelationalState()
+    torch: TorchState = TorchState()
+
+
+class ExtensionState(Struct, frozen=True, kw_only=True):
+    """All that an operation may look at. Only what its scopes name has to be loaded."""
+
+    session: SessionExtensions = SessionExtensions()
+    owner: OwnerExtensions = OwnerExtensions()
+    deliberation: Deliberation | None = None
+    deliberations: tuple[Deliberation, ...] = ()
+
+
+def count_exchange(state: ExtensionState, now: float) -> ExtensionState:
+    """After an accepted exchange: the session counts towards trust once, if an hour has passed (ruling 49)."""
+    relational = state.owner.relational
+    after = relational if state.session.counted else count_session(relational, now)
+    if after is relational:
+        return state
+    return replace(
+        state,
+        session=replace(state.session, counted=True),
+        owner=replace(state.owner, relational=after),
+    )
+
+
+encode_state = msgspec.json.Encoder().encode
+
+
+def decode_session(data: bytes) -> SessionExtensions:
+    return _decoded(_session_decoder, data)
+
+
+def decode_owner(data: bytes) -> OwnerExtensions:
+    return _decoded(_owner_decoder, data)
+
+
+def decode_head(data: bytes) -> LogHead:
+    return _decoded(_head_decoder, data)
+
+
+_session_decoder: Final = msgspec.json.Decoder(SessionExtensions)
+_owner_decoder: Final = msgspec.json.Decoder(OwnerExtensions)
+_head_decoder: Final = msgspec.json.Decoder(LogHead)
+
+
+def _decoded(decoder: msgspec.json.Decoder[_State], data: bytes) -> _State:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise StoreCorruptError("the stored state of an extension cannot be read; it is not used") from None
