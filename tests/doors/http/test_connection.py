@@ -515,6 +515,22 @@ async def test_one_connection_too_many_is_told_so_and_the_next_one_after_one_lef
     assert wire.answers == [(200, b"/hello ")]
 
 
+@simulated
+async def test_who_holds_most_places_gives_one_up_for_a_newcomer_and_what_is_answered_is_finished():
+    house = House(lambda _scope: asyncio.sleep(1), connections=3)
+    (busy, answered), (_, oldest), (_, other) = [house.connect("198.51.100.1") for _ in range(3)]
+    busy.data_received(GET)
+    await settle()
+    newcomer, wire = house.connect("203.0.113.5")
+    newcomer.data_received(GET)
+    await asyncio.sleep(2)
+    assert wire.answers == answered.answers == [(200, b"/hello ")]
+    assert oldest.gone
+    assert not other.gone
+    assert house.refused == []
+    assert house.connect("198.51.100.1")[1].answers[0][0] == 503  # two of three are its own already
+
+
 @pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
 @simulated
 async def test_a_wish_for_another_protocol_is_answered_in_this_one_and_then_the_connection_ends(protocol):

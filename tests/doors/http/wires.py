@@ -15,8 +15,8 @@ POST = b"POST / HTTP/1.1\r\nhost: localhost\r\n"
 class Wire(asyncio.Transport):
     """The peer's end: what it was sent, and whether the connection is still there."""
 
-    def __init__(self, connection):
-        super().__init__({"peername": ("192.0.2.7", 4000), "sockname": ("127.0.0.1", 80)})
+    def __init__(self, connection, peer="192.0.2.7"):
+        super().__init__({"peername": (peer, 4000), "sockname": ("127.0.0.1", 80)})
         self.connection = connection
         self.got = b""
         self.pieces = []
@@ -89,9 +89,9 @@ class House:
         self.work = work
         self.heard = []
 
-    def connect(self):
+    def connect(self, peer="192.0.2.7"):
         connection = HttpConnection(self.state)
-        wire = Wire(connection)
+        wire = Wire(connection, peer)
         connection.connection_made(wire)
         return connection, wire
 

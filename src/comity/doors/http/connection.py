@@ -11,7 +11,8 @@
   look that is taken now and then sees to it.
 - Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed.
 - A peer that was told to come later (429) is not read for `HOLD_SECONDS`.
-- One connection too many is told so and closed.
+- One connection too many is told so and closed; where another address holds more of them than this one, it gives
+  up an idle one instead.
 - On the paths named for it a peer may go on as a WebSocket (`websocket`); elsewhere it is answered as ever.
 
 A refusal is JSON like every other one. While the answer to an earlier request is under way there is no place for it:
@@ -34,6 +35,7 @@ from comity.doors.http.serving import (
     Address,
     Limits,
     Serving,
+    address_name,
     address_of,
 )
 from comity.doors.http.websocket import WebSocketConnection
@@ -98,9 +100,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
         self._address = address_of(transport)
-        self._serving.connections.add(self)
         self._look_later()
-        if len(self._serving.connections) > self._limits.connections:
+        if not self._serving.join(self, address_name(self._address)):
             self._refuse(_CROWDED)
 
     def connection_lost(self, _fault: Exception | None) -> None:
@@ -181,6 +182,10 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         self._transport.abort()
+
+    @property
+    def idle(self) -> bool:
+        return not self._answering
 
     @property
     def _answering(self) -> bool:
@@ -290,7 +295,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         for timer in (self._look_timer, self._hold_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
-        self._serving.connections.discard(self)
+        self._serving.leave(self)
         self._unread = b""
         self._reader = self._chunks = None
         if self._exchange is not None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from comity.doors.http.asgi import App
 from comity.doors.http.heads import KnownHeads
+from comity.doors.http.peer import counted_as
 
 LINGER_SECONDS: Final = 2.0
 """To close on a peer that is still sending would take back the answer that it has not read yet (the system resets such
@@ -42,6 +43,11 @@ class Address(NamedTuple):
 class Open(Protocol):
     """A connection that the server can end."""
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for an answer on it."""
+        ...
+
     def shutdown(self) -> None: ...
 
     def abort(self) -> None: ...
@@ -66,11 +72,39 @@ class Serving:
         self.hung_up = hung_up
         self.websockets = frozenset(websockets)
         self.heads = KnownHeads()
-        self.connections: set[Open] = set()
+        self.connections: dict[Open, str] = {}
+        self._by_address: dict[str, dict[Open, None]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.date = b""
         self.buffer = memoryview(bytearray(READ_BYTES))
         """The system reads into it, one connection at a time, and it is emptied before the next one is read."""
+
+    def join(self, connection: Open, address: str) -> bool:
+        """Count a connection in. False: there is no place for it. When all places are taken, the address that holds
+        the most of them gives up its oldest idle one, so nobody keeps others out by holding many.
+        """
+        own = self._by_address.setdefault(address, {})
+        free = len(self.connections) < self.limits.connections or self._make_place(len(own))
+        own[connection] = None
+        self.connections[connection] = address
+        return free
+
+    def leave(self, connection: Open) -> None:
+        address = self.connections.pop(connection, None)
+        if address is not None:
+            del self._by_address[address][connection]
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+    def _make_place(self, held: int) -> bool:
+        """For an address that holds so many."""
+        most = max(self._by_address.values(), key=len)
+        oldest = next((one for one in most if one.idle), None)
+        if len(most) <= held or oldest is None:
+            return False
+        self.leave(oldest)
+        oldest.abort()
+        return True
 
 
 def address_of(transport: asyncio.Transport) -> Address:
@@ -80,3 +114,8 @@ def address_of(transport: asyncio.Transport) -> Address:
         (str(server[0]), int(server[1])) if isinstance(server, tuple) else None,
         transport.get_extra_info("sslcontext") is not None,
     )
+
+
+def address_name(address: Address) -> str:
+    """What connections are counted by; a whole network of IPv6 counts as one."""
+    return counted_as(address.client[0]) if address.client is not None else ""

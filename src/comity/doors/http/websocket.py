@@ -29,7 +29,7 @@ from websockets.server import ServerProtocol
 
 from comity.doors.http.asgi import Message, Scope
 from comity.doors.http.heads import Head
-from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, Address, Serving
+from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, Address, Serving, address_name
 
 FIRST_LIMIT: Final = 65_536
 PING_SECONDS: Final = 20.0
@@ -60,6 +60,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     def __init__(self, serving: Serving, transport: asyncio.Transport, address: Address, head: Head) -> None:
         self._serving = serving
         self._transport = transport
+        self._address = address_name(address)
         self._loop = asyncio.get_running_loop()
         self._scope = _scope_of(head, address, self._set_limit)
         self._response = _handshake(head)
@@ -86,7 +87,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
 
     def begin(self, unread: bytes) -> None:
         """`unread` is what came behind the head."""
-        self._serving.connections.add(self)
+        self._serving.join(self, self._address)
         self._unread = unread
         self._look_timer = self._loop.call_later(PING_SECONDS, self._look)
         self._serving.tasks.add(self._loop.create_task(self._run()))
@@ -103,7 +104,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, _fault: Exception | None) -> None:
         self._gone = True
-        self._serving.connections.discard(self)
+        self._serving.leave(self)
         for timer in (self._refill, self._giving_up, self._look_timer):
             if timer is not None:
                 timer.cancel()
@@ -127,6 +128,10 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             self._giving_up.cancel()
             self._giving_up = None
         self._proceed()
+
+    @property
+    def idle(self) -> bool:
+        return False
 
     def shutdown(self) -> None:
         if not self._accepted:
