@@ -4,6 +4,7 @@ import pytest
 
 from comity.links.loopback import loopback_pair
 from comity.testing.links import Faults, simulated_pair
+from tests.links.carriers import CARRIERS as LANED
 
 LIMIT = 1000
 ROOM = 4
@@ -30,3 +31,21 @@ async def pair(request, virtual_clock, randomness):
     yield left, right
     await left.close()
     await right.close()
+
+
+@pytest.fixture
+def only_loopback(monkeypatch):
+    """Both WebRTC libraries leave 127.0.0.1 out unless told otherwise; here it is all there is to be used."""
+    import aioice.ice
+
+    monkeypatch.setenv("WRTC_ALLOW_LOOPBACK", "1")
+    monkeypatch.setattr(aioice.ice, "get_host_addresses", lambda **_kinds: ["127.0.0.1"])
+
+
+@pytest.fixture(params=LANED)
+async def joined(request, only_loopback, tmp_path):
+    """Two ends of a link with lanes."""
+    async with LANED[request.param](tmp_path) as (left, right):
+        yield left, right
+        await left.close()
+        await right.close()

@@ -1,15 +1,27 @@
-"""A PeerLink inside one process.
+"""Links inside one process.
 
-Each direction holds at most `capacity` messages; a sender waits for room. A message that was taken
+`loopback_pair` makes PeerLinks. Each direction holds at most `capacity` messages; a sender waits for room. A message that was taken
 before the other side closed can still be read; then both directions are at their end. The side that
 closes reads nothing more.
+
+`laned_loopback_pair` makes LanedLinks, with the limits that a real one has. What the reader has not taken counts
+as buffered, lane by lane.
 """
 
 import asyncio
 from collections import deque
 
 from comity.core.errors import InvalidError, TooLargeError
-from comity.links.protocol import LinkClosed
+from comity.links.lanes import LaneCore, LinkCore
+from comity.links.protocol import (
+    CONTROL,
+    MAX_MESSAGE_BYTES,
+    SEND_MARK,
+    LinkClosed,
+    LinkEnd,
+    LinkStats,
+    Message,
+)
 
 
 class _Direction:
@@ -95,3 +107,93 @@ def loopback_pair(
         LoopbackLink(f"loopback:{right}", max_message_bytes, outgoing=forth, incoming=back),
         LoopbackLink(f"loopback:{left}", max_message_bytes, outgoing=back, incoming=forth),
     )
+
+
+class LoopbackLane(LaneCore):
+    """What is sent lies in the inbox of its twin at once."""
+
+    twin: "LoopbackLane"
+
+    def __init__(self, label: str, link: "LanedLoopback") -> None:
+        super().__init__(label, link)
+        self._link: LanedLoopback = link
+        self._fallen = asyncio.Event()
+
+    @property
+    def buffered(self) -> int:
+        return self.twin.inbox.unread
+
+    async def send(self, message: Message) -> None:
+        self.check_open()
+        size = self.count_sent(message)
+        await self.wait_buffered(self._link.send_mark)
+        self._link.bytes_sent += size
+        self.twin.arrived(message)
+
+    async def wait_buffered(self, at_most: int) -> None:
+        self.check_open()
+        while self.buffered > at_most:
+            self._fallen.clear()
+            await self._fallen.wait()
+            self.check_open()
+
+    async def receive(self) -> Message:
+        message = await super().receive()
+        self.twin._fallen.set()  # noqa: SLF001 - the other half of the same lane
+        return message
+
+    def finish(self, reason: str, *, readable: bool) -> None:
+        super().finish(reason, readable=readable)
+        self._fallen.set()
+
+
+class LanedLoopback(LinkCore[LoopbackLane]):
+    twin: "LanedLoopback"
+
+    def __init__(self, names: tuple[str, str], limits: tuple[int, int], *, is_offerer: bool) -> None:
+        super().__init__(f"loopback:{names[1]}", limits[0], is_offerer=is_offerer)
+        self.send_mark = limits[1]
+        self.binding = names
+        self.control = LoopbackLane(CONTROL, self)
+        self.add(self.control)
+
+    async def open_lane(self, label: str) -> LoopbackLane:
+        self.check_new_lane(label)
+        mine, theirs = LoopbackLane(label, self), LoopbackLane(label, self.twin)
+        mine.twin, theirs.twin = theirs, mine
+        self.add(mine)
+        self.twin.add(theirs, offered=True)
+        return mine
+
+    async def stats(self) -> LinkStats:
+        return LinkStats(
+            path="loopback",
+            round_trip=0.0,
+            bytes_sent=self.bytes_sent,
+            bytes_received=self.bytes_received,
+            max_message_bytes=self.max_message_bytes,
+        )
+
+    async def close(self, reason: str = "") -> None:
+        if self.finish(LinkEnd(reason, "us")):
+            self.twin.finish(LinkEnd(reason, "peer"))
+
+    def break_off(self, reason: str) -> None:
+        """Both ends lose each other, as when a network goes away."""
+        for end in (self, self.twin):
+            end.finish(LinkEnd(reason, "fault"))
+
+
+def laned_loopback_pair(
+    *,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+    send_mark: int = SEND_MARK,
+    names: tuple[str, str] = ("left", "right"),
+) -> tuple[LanedLoopback, LanedLoopback]:
+    """Two ends; the left one counts as the one that made the offer."""
+    limits = (max_message_bytes, send_mark)
+    left = LanedLoopback(names, limits, is_offerer=True)
+    right = LanedLoopback((names[1], names[0]), limits, is_offerer=False)
+    left.twin, right.twin = right, left
+    left.control.twin, right.control.twin = right.control, left.control
+    return left, right

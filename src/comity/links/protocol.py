@@ -1,10 +1,31 @@
-"""A PeerLink: how two peers are joined.
+"""How two peers are joined.
 
-It carries whole messages in both directions and says when it is gone. How it stays connected is
-its own affair; what the messages mean is nobody's affair here.
+- A `PeerLink` carries whole messages of bytes in both directions and says when it is gone. That is all that a
+  protocol with one stream needs (VCP).
+- A `LanedLink` joins two peers of a room. It has lanes: ordered streams of text and bytes, each with a label.
+  The first one, `CONTROL`, is there from the start. Further ones are opened by either side and reach the other
+  through `accept_lane`.
+
+How a link stays connected is its own affair; what the messages mean is nobody's affair here.
 """
 
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
+
+from msgspec import Struct
+
+Message = str | bytes
+
+CONTROL: Final = "sendChannel"
+"""The lane that a data channel of the reference has too (peers 7)."""
+
+MAX_MESSAGE_BYTES: Final = 262_144
+"""What both WebRTC libraries announce (peers 4); the loopback link has the same limit."""
+
+SEND_MARK: Final = 4 * 1024 * 1024
+"""A sender waits while more than this is buffered (ruling 56)."""
+
+UNREAD_BYTES: Final = 32 * 1024 * 1024
+"""What a lane holds for a reader that does not come: twice the largest window of a file."""
 
 GONE: Final = "the peer is gone"
 """The reason where a connection broke that nobody had closed."""
@@ -36,3 +57,90 @@ class PeerLink(Protocol):
         ...
 
     async def close(self, reason: str = "") -> None: ...
+
+
+class LinkEnd(Struct, frozen=True):
+    """Why a link is over. `us` and `peer` closed it on purpose; `fault` is a loss or a broken rule."""
+
+    reason: str
+    by: Literal["us", "peer", "fault"]
+
+
+class LinkStats(Struct, frozen=True, kw_only=True):
+    """`path` is loopback, websocket, direct (peer to peer) or relayed (by a TURN server). Bytes are those of the
+    messages; the round trip is in seconds and None while it is not known.
+    """
+
+    path: Literal["loopback", "websocket", "direct", "relayed", "unknown"]
+    round_trip: float | None
+    bytes_sent: int
+    bytes_received: int
+    max_message_bytes: int
+
+
+class Lane(Protocol):
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that were taken from the sender and have not left yet."""
+        ...
+
+    async def send(self, message: Message) -> None:
+        """Wait while too much is buffered, then hand over. Raises TooLargeError, and LinkClosed at the end."""
+        ...
+
+    async def wait_buffered(self, at_most: int) -> None:
+        """Wait until no more than this is buffered. Raises LinkClosed."""
+        ...
+
+    async def receive(self) -> Message:
+        """The next message; text is str. What came before the end can still be read. Raises LinkClosed."""
+        ...
+
+
+class LanedLink(Protocol):
+    @property
+    def peer(self) -> str:
+        """An address for limits and logs; never an identity."""
+        ...
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The largest message either side takes, with whatever header is put into it."""
+        ...
+
+    @property
+    def is_offerer(self) -> bool:
+        """Exactly one of the two sides is: for whatever only one of them should do."""
+        ...
+
+    @property
+    def binding(self) -> tuple[str, str]:
+        """What names this one connection, ours first: the certificates' fingerprints as in SDP, or each side's
+        nonce where there is no certificate (ruling 57).
+        """
+        ...
+
+    @property
+    def control(self) -> Lane: ...
+
+    @property
+    def end(self) -> LinkEnd | None: ...
+
+    async def open_lane(self, label: str) -> Lane:
+        """Raises InvalidError for a label that cannot be used or a lane too many, LinkClosed at the end."""
+        ...
+
+    async def accept_lane(self) -> Lane:
+        """The next lane that the other side opened. Raises LinkClosed."""
+        ...
+
+    async def stats(self) -> LinkStats: ...
+
+    async def wait_closed(self) -> LinkEnd: ...
+
+    async def close(self, reason: str = "") -> None:
+        """Whatever is still buffered may be lost: wait for it first if it matters."""
+        ...

@@ -1,0 +1,379 @@
+"""A link over a WebRTC data channel: peer to peer, or through a TURN server.
+
+- The libraries are two, `wrtc` (fast) and `aiortc` (where the first has no wheel); each is imported when the
+  first connection is made. What they have in common is `Connection` and `Channel` below.
+- ICE servers are only those that are named; the list that a library would use by itself never is.
+- The peer cannot be told to send less. A lane that nobody reads holds `UNREAD_BYTES`; then the link ends.
+- No message leaves that is larger than what both sides announced in their SDP: a library may close the channel for
+  good over one (peers 4).
+- The two libraries tell that a peer is gone after 5 to 35 seconds without an answer (RFC 7675). A connection that
+  is only disturbed gets `GRACE_SECONDS` to recover.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, Protocol
+
+from msgspec import Struct
+
+from comity.core.errors import ConfigError, InvalidError, MalformedError
+from comity.links.lanes import MOST_LANES, LaneCore, LinkCore, check_label
+from comity.links.protocol import (
+    CONTROL,
+    MAX_MESSAGE_BYTES,
+    SEND_MARK,
+    UNREAD_BYTES,
+    LinkClosed,
+    LinkEnd,
+    LinkStats,
+    Message,
+)
+
+GRACE_SECONDS: Final = 12.0
+
+Library = Literal["wrtc", "aiortc"]
+LIBRARIES: Final[tuple[Library, ...]] = ("wrtc", "aiortc")
+_MODULES: Final = {"wrtc": "webrtc", "aiortc": "aiortc"}
+
+_FINGERPRINT: Final = re.compile(r"^a=fingerprint:(\S+ [0-9A-Fa-f:]+)\s*$", re.MULTILINE)
+_MAX_SIZE: Final = re.compile(r"^a=max-message-size:(\d{1,12})\s*$", re.MULTILINE)
+_SIZE_WHEN_SILENT: Final = 65_536
+_GONE: Final = "the peer cannot be reached any more"
+_CLOSED_BY_PEER: Final = "the peer closed the connection"
+
+
+class IceServer(Struct, frozen=True):
+    """`urls` are stun:, turn: or turns: addresses."""
+
+    urls: tuple[str, ...]
+    username: str = ""
+    credential: str = ""
+
+
+class IceSettings(Struct, frozen=True):
+    """No servers: only addresses of these two machines are tried. `force_turn`: only relayed ones."""
+
+    servers: tuple[IceServer, ...] = ()
+    force_turn: bool = False
+
+    def __post_init__(self) -> None:
+        urls = [url for server in self.servers for url in server.urls]
+        for url in urls:
+            if url.partition(":")[0] not in ("stun", "turn", "turns"):
+                raise ConfigError("an ICE server's address starts with stun:, turn: or turns:")
+        if self.force_turn and not any(url.startswith("turn") for url in urls):
+            raise ConfigError(
+                "force_turn needs a TURN server; name one in the ICE servers (turn:… or turns:…)"
+            )
+
+
+class Candidate(Struct, frozen=True):
+    candidate: str
+    mid: str | None = "0"
+    line: int | None = 0
+
+
+class Channel(Protocol):
+    """A data channel of either library. `attach` says whom to tell; only then may it tell anything."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def buffered(self) -> int: ...
+
+    def attach(
+        self,
+        *,
+        opened: Callable[[], None],
+        message: Callable[[Message], None],
+        low: Callable[[], None],
+        closed: Callable[[], None],
+    ) -> None: ...
+
+    def tell_below(self, mark: int) -> None:
+        """Call `low` when no more than this is buffered."""
+        ...
+
+    def send(self, message: Message) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Connection(Protocol):
+    """An RTCPeerConnection of either library."""
+
+    def attach(
+        self,
+        *,
+        candidate: Callable[[Candidate], None],
+        channel: Callable[[Channel], None],
+        state: Callable[[str], None],
+    ) -> None: ...
+
+    def create_channel(self, label: str) -> Channel: ...
+
+    async def offer(self) -> str: ...
+
+    async def answer(self, offer: str) -> str: ...
+
+    async def accept(self, answer: str) -> None: ...
+
+    async def add_candidate(self, candidate: Candidate) -> None: ...
+
+    async def path(self) -> tuple[Literal["direct", "relayed", "unknown"], float | None]:
+        """The kind of path in use, and its round trip in seconds where the library tells it."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def available_libraries() -> tuple[Library, ...]:
+    """Those that are installed, the faster first. Nothing is imported."""
+    return tuple(name for name in LIBRARIES if importlib.util.find_spec(_MODULES[name]) is not None)
+
+
+def new_connection(ice: IceSettings, library: Library | None = None) -> Connection:
+    """`library` None: the fastest that is installed."""
+    installed = available_libraries()
+    chosen = library or next(iter(installed), None)
+    if chosen is None or chosen not in installed:
+        raise ConfigError(
+            f"WebRTC needs {chosen or 'the library wrtc or aiortc'}, which is not installed; "
+            "run: pip install 'comity[p2p]'"
+        )
+    if chosen == "wrtc":
+        from comity.links.webrtc_wrtc import WrtcConnection
+
+        return WrtcConnection(ice)
+    from comity.links.webrtc_aiortc import AiortcConnection
+
+    return AiortcConnection(ice)
+
+
+def fingerprint_of(sdp: str) -> str:
+    found = _FINGERPRINT.search(sdp)
+    if found is None:
+        raise MalformedError("the session description has no certificate fingerprint")
+    return found[1]
+
+
+def message_limit_of(sdp: str) -> int:
+    """What the sender of this SDP takes in one message; 0 in it means any size (RFC 8841)."""
+    found = _MAX_SIZE.search(sdp)
+    limit = int(found[1]) if found else _SIZE_WHEN_SILENT
+    return min(limit, MAX_MESSAGE_BYTES) if limit else MAX_MESSAGE_BYTES
+
+
+class WebRtcLane(LaneCore):
+    def __init__(self, label: str, link: "WebRtcLink", channel: Channel) -> None:
+        super().__init__(label, link)
+        self._link: WebRtcLink = link
+        self._channel = channel
+        self._marks: list[int] = []
+        self._fallen = asyncio.Event()
+        self.opened = asyncio.Event()
+        channel.attach(
+            opened=self.opened.set,
+            message=self._message,
+            low=self._fallen.set,
+            closed=lambda: link.lane_closed(self),
+        )
+
+    @property
+    def buffered(self) -> int:
+        return self._channel.buffered
+
+    async def send(self, message: Message) -> None:
+        self.check_open()
+        size = self.count_sent(message)
+        if self._channel.buffered + size > SEND_MARK:
+            await self.wait_buffered(SEND_MARK - size)
+        try:
+            self._channel.send(message)
+        except LinkClosed:
+            self.check_open()
+            raise
+        self._link.bytes_sent += size
+
+    async def wait_buffered(self, at_most: int) -> None:
+        self.check_open()
+        self._marks.append(at_most)
+        try:
+            while self._channel.buffered > at_most:
+                # the event may have fired already: it is cleared first, then the amount is looked at again
+                self._fallen.clear()
+                self._channel.tell_below(max(self._marks))
+                if self._channel.buffered <= at_most:
+                    break
+                await self._fallen.wait()
+                self.check_open()
+        finally:
+            self._marks.remove(at_most)
+
+    async def wait_opened(self) -> None:
+        await self.opened.wait()
+        self.check_open()
+
+    def finish(self, reason: str, *, readable: bool) -> None:
+        super().finish(reason, readable=readable)
+        self._fallen.set()
+        self.opened.set()
+
+    def _message(self, message: Message) -> None:
+        self.arrived(message)
+        if self.inbox.unread > UNREAD_BYTES:
+            self._link.fail(
+                f"nobody read {UNREAD_BYTES:,} bytes on the lane {self.label}; the link was ended"
+            )
+
+    def close_channel(self) -> None:
+        with contextlib.suppress(Exception):  # it may be closed already, each library has its own word for it
+            self._channel.close()
+
+
+class WebRtcLink(LinkCore[WebRtcLane]):
+    """First the two descriptions are exchanged, then it is a LanedLink: `wait_open` says when."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        is_offerer: bool,
+        peer: str = "webrtc",
+        candidate: Callable[[Candidate], None] = lambda _candidate: None,
+    ) -> None:
+        """`candidate` is told of each address of ours that is found after the description was made."""
+        super().__init__(peer, MAX_MESSAGE_BYTES, is_offerer=is_offerer)
+        self._connection = connection
+        self._ours = self._theirs = ""
+        self._control: WebRtcLane | None = None
+        self._control_there = asyncio.Event()
+        self._grace: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+        connection.attach(candidate=candidate, channel=self._channel_arrived, state=self._state_changed)
+
+    @property
+    def binding(self) -> tuple[str, str]:
+        return self._ours, self._theirs
+
+    @property
+    def control(self) -> WebRtcLane:
+        if self._control is None:
+            raise InvalidError("the link is not open yet")
+        return self._control
+
+    async def offer(self) -> str:
+        self._control = WebRtcLane(CONTROL, self, self._connection.create_channel(CONTROL))
+        self.add(self._control)
+        self._control_there.set()
+        sdp = await self._connection.offer()
+        self._ours = fingerprint_of(sdp)
+        return sdp
+
+    async def answer(self, offer: str) -> str:
+        self._learn(offer)
+        sdp = await self._apply(self._connection.answer(offer))
+        self._ours = fingerprint_of(sdp)
+        return sdp
+
+    async def accept(self, answer: str) -> None:
+        self._learn(answer)
+        await self._apply(self._connection.accept(answer))
+
+    async def add_candidates(self, candidates: Sequence[Candidate]) -> None:
+        """One that cannot be used is left out: there are others."""
+        for candidate in candidates:
+            if self.end is None:
+                with contextlib.suppress(Exception):  # each library refuses in words of its own
+                    await self._connection.add_candidate(candidate)
+
+    async def wait_open(self) -> None:
+        """Until messages can be sent. Raises LinkClosed."""
+        await self._control_there.wait()
+        self.check_open()
+        await self.control.wait_opened()
+
+    async def open_lane(self, label: str) -> WebRtcLane:
+        self.check_new_lane(label)
+        lane = WebRtcLane(label, self, self._connection.create_channel(label))
+        self.add(lane)
+        await lane.wait_opened()
+        return lane
+
+    async def stats(self) -> LinkStats:
+        path, round_trip = ("unknown", None) if self.end is not None else await self._connection.path()
+        return LinkStats(
+            path=path,
+            round_trip=round_trip,
+            bytes_sent=self.bytes_sent,
+            bytes_received=self.bytes_received,
+            max_message_bytes=self.max_message_bytes,
+        )
+
+    async def close(self, reason: str = "") -> None:
+        self._end(LinkEnd(reason, "us"))
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+
+    def fail(self, reason: str) -> None:
+        self._end(LinkEnd(reason, "fault"))
+
+    def lane_closed(self, lane: WebRtcLane) -> None:
+        if lane is self._control:
+            self._end(LinkEnd(_CLOSED_BY_PEER, "peer"))
+        else:
+            lane.finish("the peer closed this lane", readable=True)
+            self.remove(lane)
+
+    def _learn(self, sdp: str) -> None:
+        self._theirs = fingerprint_of(sdp)
+        self.max_message_bytes = message_limit_of(sdp)
+
+    async def _apply(self, applying: Any) -> Any:
+        try:
+            return await applying
+        except (LinkClosed, asyncio.CancelledError):
+            raise
+        except Exception as fault:  # noqa: BLE001 - a stranger's SDP breaks each library in its own way
+            raise MalformedError(f"the session description cannot be used ({type(fault).__name__})") from None
+
+    def _channel_arrived(self, channel: Channel) -> None:
+        try:
+            check_label(channel.label)
+        except InvalidError:
+            channel.close()
+            return
+        if len(self._lanes) >= MOST_LANES or self.end is not None:
+            channel.close()
+            return
+        first = self._control is None and channel.label == CONTROL
+        lane = WebRtcLane(channel.label, self, channel)
+        self.add(lane, offered=not first)
+        if first:
+            self._control = lane
+            self._control_there.set()
+
+    def _state_changed(self, state: str) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+        if state == "disconnected":
+            self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self.fail, _GONE)
+        elif state == "failed":
+            self.fail(_GONE)
+        elif state == "closed":
+            self._end(LinkEnd(_CLOSED_BY_PEER, "peer"))
+
+    def _end(self, end: LinkEnd) -> None:
+        if not self.finish(end):
+            return
+        self._control_there.set()
+        if self._grace is not None:
+            self._grace.cancel()
+        for lane in self._lanes:
+            lane.close_channel()
+        self._closing = asyncio.get_running_loop().create_task(self._connection.close())

@@ -1,0 +1,145 @@
+"""Data channels by `wrtc` (libwebrtc). It is imported with this file: on first use."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import webrtc
+
+from comity.links.protocol import LinkClosed, Message
+from comity.links.webrtc import Candidate, Channel, IceSettings
+
+
+class WrtcChannel:
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+        self.label: str = channel.label
+
+    @property
+    def buffered(self) -> int:
+        return int(self._channel.buffered_amount)
+
+    def attach(
+        self,
+        *,
+        opened: Callable[[], None],
+        message: Callable[[Message], None],
+        low: Callable[[], None],
+        closed: Callable[[], None],
+    ) -> None:
+        channel = self._channel
+        channel.on("open", lambda _event: opened())
+        channel.on("message", lambda event: message(event.data))
+        channel.on("bufferedamountlow", lambda _event: low())
+        channel.on("close", lambda _event: closed())
+        if channel.ready_state == "open":  # it may be open already, and fire all the same
+            opened()
+
+    def tell_below(self, mark: int) -> None:
+        self._channel.buffered_amount_low_threshold = max(0, mark)
+
+    def send(self, message: Message) -> None:
+        try:
+            self._channel.send(message)
+        except webrtc.InvalidStateError:
+            raise LinkClosed("the channel is closed") from None
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+@contextlib.contextmanager
+def _until_closed() -> Iterator[None]:
+    """An operation on a connection that is closed meanwhile ends as if its task had been cancelled; it was not."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise LinkClosed("the connection is closed") from None
+    except webrtc.InvalidStateError:
+        raise LinkClosed("the connection is closed") from None
+
+
+class WrtcConnection:
+    def __init__(self, ice: IceSettings) -> None:
+        servers = [
+            webrtc.RTCIceServer(
+                urls=list(server.urls),
+                username=server.username or None,
+                credential=server.credential or None,
+            )
+            for server in ice.servers
+        ]
+        policy = webrtc.RTCIceTransportPolicy.relay if ice.force_turn else webrtc.RTCIceTransportPolicy.all
+        self._connection = webrtc.RTCPeerConnection(
+            webrtc.RTCConfiguration(ice_servers=servers, ice_transport_policy=policy)
+        )
+
+    def attach(
+        self,
+        *,
+        candidate: Callable[[Candidate], None],
+        channel: Callable[[Channel], None],
+        state: Callable[[str], None],
+    ) -> None:
+        def found(event: Any) -> None:
+            told = event.candidate
+            if told is not None and told.candidate:
+                candidate(Candidate(told.candidate, told.sdp_mid, told.sdp_m_line_index))
+
+        connection = self._connection
+        connection.on("icecandidate", found)
+        connection.on("datachannel", lambda event: channel(WrtcChannel(event.channel)))
+        connection.on("connectionstatechange", lambda _event: state(connection.connection_state.value))
+
+    def create_channel(self, label: str) -> WrtcChannel:
+        try:
+            return WrtcChannel(self._connection.create_data_channel(label))
+        except webrtc.InvalidStateError:
+            raise LinkClosed("the connection is closed") from None
+
+    async def offer(self) -> str:
+        with _until_closed():
+            offer = await self._connection.create_offer()
+            await self._connection.set_local_description(offer)
+        return str(offer.sdp)
+
+    async def answer(self, offer: str) -> str:
+        with _until_closed():
+            await self._connection.set_remote_description(
+                webrtc.RTCSessionDescriptionInit(type="offer", sdp=offer)
+            )
+            answer = await self._connection.create_answer()
+            await self._connection.set_local_description(answer)
+        return str(answer.sdp)
+
+    async def accept(self, answer: str) -> None:
+        with _until_closed():
+            await self._connection.set_remote_description(
+                webrtc.RTCSessionDescriptionInit(type="answer", sdp=answer)
+            )
+
+    async def add_candidate(self, candidate: Candidate) -> None:
+        with _until_closed():
+            await self._connection.add_ice_candidate(
+                webrtc.RTCIceCandidateInit(candidate.candidate, candidate.mid, candidate.line)
+            )
+
+    async def path(self) -> tuple[Literal["direct", "relayed", "unknown"], float | None]:
+        with contextlib.suppress(LinkClosed, webrtc.PythonWebRTCExceptionBase), _until_closed():
+            report = await self._connection.get_stats()
+            stats = dict(report.items())
+            for entry in stats.values():
+                if getattr(entry, "nominated", False) and entry.state.value == "succeeded":
+                    ends = (stats.get(entry.local_candidate_id), stats.get(entry.remote_candidate_id))
+                    relayed = any(end is not None and end.candidate_type.value == "relay" for end in ends)
+                    answered = entry.responses_received or 0
+                    mean = (entry.total_round_trip_time or 0.0) / answered if answered else None
+                    return "relayed" if relayed else "direct", mean
+        return "unknown", None
+
+    async def close(self) -> None:
+        self._connection.close()
