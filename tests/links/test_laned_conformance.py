@@ -247,7 +247,7 @@ async def test_what_arrived_before_the_end_can_still_be_read(joined):
     await left.control.send("mark")
     lane = await right.open_lane("x-answer")
     other = await left.accept_lane()
-    while right.control.inbox.unread < 3 * 64:  # until all three have arrived
+    while right.control.inbox.unread < 3 * 64:  # noqa: ASYNC110 - until all three have arrived
         await asyncio.sleep(0.005)
     await lane.send("they are there")
     await other.receive()

@@ -276,7 +276,7 @@ class WebRtcLink(LinkCore[WebRtcLane]):
 
     async def answer(self, offer: str) -> str:
         self._learn(offer)
-        sdp = await self._apply(self._connection.answer(offer))
+        sdp: str = await self._apply(self._connection.answer(offer))
         self._ours = fingerprint_of(sdp)
         return sdp
 

@@ -3,7 +3,6 @@
 It gathers all candidates before it gives its description, so it never has one to tell later.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -104,7 +103,7 @@ class AiortcConnection:
             await self._connection.addIceCandidate(found)
 
     async def path(self) -> tuple[Literal["direct", "relayed", "unknown"], float | None]:
-        """aiortc has both figures and no public way to them; a release that moves them costs us only these."""
+        """Both figures are there without a public way to them; a release that moves them costs us only these."""
         sctp: Any = self._connection.sctp
         round_trip = getattr(sctp, "_srtt", None)
         try:

@@ -131,7 +131,7 @@ class WrtcConnection:
     async def path(self) -> tuple[Literal["direct", "relayed", "unknown"], float | None]:
         with contextlib.suppress(LinkClosed, webrtc.PythonWebRTCExceptionBase), _until_closed():
             report = await self._connection.get_stats()
-            stats = dict(report.items())
+            stats: dict[str, Any] = dict(report.items())
             for entry in stats.values():
                 if getattr(entry, "nominated", False) and entry.state.value == "succeeded":
                     ends = (stats.get(entry.local_candidate_id), stats.get(entry.remote_candidate_id))
