@@ -1,0 +1,105 @@
+"""Hashes and encryption of signalling: the recorded answers, and what is refused."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from comity.core.errors import MalformedError
+from comity.core.peering.signalling_crypto import (
+    RoomCipher,
+    effective_password,
+    signalling_room,
+    signalling_stream,
+)
+from comity.testing.vectors import vector_file
+
+
+def recorded():
+    for case in vector_file("peers", "crypto_vectors")["sdk"]:
+        password = None if case["password"] == "<undefined>" else case["password"]
+        yield case, RoomCipher(effective_password(password))
+
+
+@pytest.mark.vector
+def test_vector_peers_names_are_hashed_as_recorded():
+    for case, cipher in recorded():
+        assert cipher.password == case["effective_password"]
+        assert signalling_room(case["room_in"]) == case["room_sanitized"]
+        assert signalling_stream(case["stream_in"]) == case["stream_sanitized"]
+        assert cipher.room_id(case["room_in"]) == case.get("hashed_room", case["room_sanitized"])
+        assert cipher.stream_id(case["stream_in"]) == case.get("hashed_stream", case["stream_sanitized"])
+
+
+@pytest.mark.vector
+def test_vector_peers_texts_are_encrypted_as_recorded():
+    with_password = [(case["aes"], cipher) for case, cipher in recorded() if "aes" in case]
+    assert len(with_password) == 5
+    for aes, cipher in with_password:
+        sealed = (aes["ciphertext"], aes["vector"])
+        assert cipher.encrypt(aes["plaintext"], bytes.fromhex(aes["vector"])) == sealed
+        assert cipher.decrypt(*sealed) == aes["plaintext"]
+
+
+@pytest.mark.vector
+def test_vector_peers_recorded_descriptions_and_candidates_can_be_read():
+    cipher = RoomCipher(effective_password(None))
+    seen = set()
+    for line in vector_file("peers", "sig_relay"):
+        message = line.get("msg", {})
+        for name in ("description", "candidates"):
+            if name in message:
+                told = json.loads(cipher.decrypt(message[name], message["vector"]))
+                seen.add(told["type"] if name == "description" else name)
+    assert seen == {"offer", "answer", "candidates"}
+
+
+@given(st.text(), st.text(min_size=1), st.binary(min_size=16, max_size=16))
+def test_what_was_encrypted_is_decrypted(text, password, iv):
+    if password.isspace():
+        return
+    cipher = RoomCipher(effective_password(password))
+    assert cipher.decrypt(*cipher.encrypt(text, iv)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "vector"),
+    [
+        ("", "00" * 16),
+        ("zz" * 16, "00" * 16),
+        ("00" * 15, "00" * 16),
+        ("00" * 16, "00" * 15),
+        ("00" * 16, "0" * 31),
+        ("00" * 16, ""),
+        ("ab\n" * 16, "00" * 16),
+        ("é" * 32, "00" * 16),
+    ],
+)
+def test_damaged_messages_are_refused(text, vector):
+    with pytest.raises(MalformedError):
+        RoomCipher("secret").decrypt(text, vector)
+
+
+def test_another_password_is_noticed():
+    text, vector = RoomCipher("one").encrypt('{"type":"offer"}', bytes(16))
+    with pytest.raises(MalformedError, match="passwords differ"):
+        RoomCipher("two").decrypt(text, vector)
+
+
+def test_a_stream_of_another_password_is_not_ours():
+    assert RoomCipher("one").clear_stream(RoomCipher("one").stream_id("agent")) == "agent"
+    assert RoomCipher("one").clear_stream(RoomCipher("two").stream_id("agent")) is None
+    assert RoomCipher(None).clear_stream("agent") == "agent"
+
+
+def test_only_spaces_are_no_password():
+    with pytest.raises(Exception, match="only spaces"):
+        effective_password(" \ufeff ")
+    with pytest.raises(Exception, match="half a character"):
+        effective_password("a\ud800")
+
+
+def test_names_are_cut_to_what_the_reference_keeps():
+    assert signalling_room("r" * 40) == "r" * 30
+    assert signalling_stream("s" * 80) == "s" * 64
