@@ -33,6 +33,7 @@ COMMANDS = (
     ),
     Announced("doctor", "comity.cli.doctor", "Check this machine and say what to do", "Run a node"),
     Announced("mcp", "comity.cli.mcp", "Serve an MCP client on standard input and output", "Run a node"),
+    Announced("relay", "comity.cli.relay", "Let peers find each other: signalling for rooms", "Run a node"),
     Announced("call", "comity.cli.call", "Call an agent and print its signed reply", "Meet others"),
     Announced("search", "comity.cli.search", "Find agents by what they offer", "Meet others"),
     Announced("hello", "comity.cli.hello", "Negotiate with a VCP server and show its answer", "Meet others"),

@@ -341,7 +341,9 @@ class RelayWorld(RuleBasedStateMachine):
             if self.rooms[who] != room:
                 self.streams = {key: owner for key, owner in self.streams.items() if owner != who}
             self.rooms[who] = room
-            told = [heard for to, heard in self.say(who, {"request": "joinroom", "roomid": room}) if to == who]
+            told = [
+                heard for to, heard in self.say(who, {"request": "joinroom", "roomid": room}) if to == who
+            ]
             others = {other for other in self.rooms if other != who and self.rooms[other] == room}
             assert {entry["UUID"] for entry in told[0]["list"]} == others
 
@@ -350,7 +352,11 @@ class RelayWorld(RuleBasedStateMachine):
         if who in self.rooms:
             key = (self.rooms[who], stream)
             taken = self.streams.setdefault(key, who) != who
-            told = [heard["request"] for to, heard in self.say(who, {"request": "seed", "streamID": stream}) if to == who]
+            told = [
+                heard["request"]
+                for to, heard in self.say(who, {"request": "seed", "streamID": stream})
+                if to == who
+            ]
             assert ("alert" in told) is taken
 
     @rule(who=PEERS, stream=STREAMS)

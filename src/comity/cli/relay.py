@@ -1,0 +1,166 @@
+"""`comity relay`: the signalling relay alone, for peers that have no node in common.
+
+Every node has one at /signal. This is the same, with nothing else beside it.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.logs import write_logs
+from comity.cli.options import Json
+from comity.cli.screen import print_fields, print_json, print_line
+from comity.config import is_loopback
+from comity.core.errors import ConfigError
+from comity.core.guard.rate import RateLimiter
+from comity.core.peering.signalling_relay import SignallingRelay
+from comity.doors.http.asgi import App, Receive, Scope, Send, answer_json
+from comity.doors.http.entry import Entry
+from comity.doors.http.guard import Guard
+from comity.doors.http.server import HttpServer
+from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
+from comity.keys.tokens import load_or_create_token, same_token
+from comity.system_clock import SystemClock
+
+app = new_app()
+
+DEFAULT_PORT = 8421
+BODY_LIMIT = 4096
+SHUTDOWN_SECONDS = 2.0
+REQUESTS, PER_SECONDS = 600, 60.0
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity relay  for programs on this machine
+    comity relay --host 0.0.0.0 --name relay.example.org --tls-cert cert.pem --tls-key key.pem --token-file token  for everybody who has the token
+    """,
+)
+def relay(
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host",
+            metavar="HOST",
+            help="The address to listen on; 127.0.0.1 if not set. Others need TLS and a token.",
+        ),
+    ] = None,
+    port: Annotated[
+        str | None,
+        typer.Option("--port", metavar="PORT", help="The port; 8421 if not set, 0 for any free one."),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--name", metavar="HOST", help="A host name it is reached by; may be given again."),
+    ] = None,
+    tls_cert: Annotated[
+        str | None,
+        typer.Option("--tls-cert", metavar="FILE", help="The certificate for TLS, with its chain."),
+    ] = None,
+    tls_key: Annotated[
+        str | None, typer.Option("--tls-key", metavar="FILE", help="The key of that certificate.")
+    ] = None,
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="A file with the token that everybody needs; it is made if it is missing.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Pass the handshakes of peers on, so that they find each other in a room. What they then say to each other does
+    not come by here.
+    """
+    host = host or "127.0.0.1"
+    if (tls_cert is None) != (tls_key is None):
+        raise ConfigError("--tls-cert and --tls-key belong together; give both or neither")
+    if not is_loopback(host) and (tls_cert is None or token_file is None):
+        raise ConfigError(
+            f"host {host} can be reached from other machines; give --tls-cert, --tls-key and --token-file, "
+            "or use 127.0.0.1"
+        )
+    write_logs("info", as_json=as_json)
+    token = None if token_file is None else load_or_create_token(Path(token_file))
+    server = HttpServer(
+        host,
+        _port(port),
+        cert=None if tls_cert is None else Path(tls_cert),
+        key=None if tls_key is None else Path(tls_key),
+    )
+    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+        runner.run(_serve(server, (host, *(name or ())), token, as_json=as_json))
+
+
+async def _serve(server: HttpServer, hosts: tuple[str, ...], token: str | None, *, as_json: bool) -> None:
+    clock = SystemClock()
+    knows = (lambda _given: False) if token is None else (lambda given: same_token(given, token))
+    door = SignallingDoor(SignallingRelay(), clock, knows_token=knows, needs_token=token is not None)
+    requests = RateLimiter(REQUESTS, PER_SECONDS)
+    guard = Guard(
+        _paths(door),
+        Entry(knows, clock, port=server.port, secure=False),
+        is_public=lambda _path: True,
+        body_limit=BODY_LIMIT,
+        hosts=hosts,
+        wait_of=lambda peer: 0.0 if is_loopback(peer) else requests.take(peer, clock.monotonic()),
+    )
+    stopping = asyncio.Event()
+    for asked in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows has Ctrl-C only
+            asyncio.get_running_loop().add_signal_handler(asked, stopping.set)
+    await server.start(guard, shutdown_seconds=SHUTDOWN_SECONDS, websockets=(SIGNAL_PATH,))
+    try:
+        address = server.url.replace("http", "ws", 1) + SIGNAL_PATH
+        if as_json:
+            print_json({"ready": True, "url": address})
+        else:
+            print_line("The relay is running.")
+            print_fields((("address", address), ("stop", "Ctrl-C")), indent="  ")
+        await stopping.wait()
+    finally:
+        await server.stop()
+
+
+def _paths(door: App) -> App:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if scope["type"] == "websocket" and path == SIGNAL_PATH:
+            await door(scope, receive, send)
+        elif scope["type"] == "http" and path == "/healthz":
+            await answer_json(send, {"ok": True})
+        elif scope["type"] == "http":
+            missing = {
+                "detail": f"there is nothing at this path; connect to {SIGNAL_PATH}",
+                "code": "not_found",
+            }
+            await answer_json(send, missing, 404)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    return app
+
+
+def _port(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_PORT
+    if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
+        raise ConfigError(f"--port must be a whole number from 0 to 65535, not {text[:20]!r}")
+    return int(text)
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        return None
+    return factory

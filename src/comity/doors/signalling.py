@@ -1,0 +1,201 @@
+"""The signalling relay at a WebSocket (`/signal`): one text frame is one message (peers 7).
+
+- The guard in front has looked at Host and Origin. A caller may bring the node's token, as a bearer token or,
+  where a program can only be given an address, as `?token=`; a wrong one is refused, a right one makes the caller
+  trusted. Where every caller needs one, those without are refused before the upgrade.
+- What the relay says to a peer waits in that peer's own queue. A peer that does not read is let go when the queue
+  is full: it holds up nobody else, and its stream ids are free again at once.
+- The server below pings idle connections, so a peer that vanished is noticed.
+"""
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import parse_qs
+
+from comity.config import is_loopback
+from comity.core.clock import Clock
+from comity.core.errors import ComityError, ForbiddenError, OverloadedError, UnauthenticatedError
+from comity.core.peering.signalling_relay import (
+    MESSAGE_LIMIT,
+    TRY_LATER,
+    LetGo,
+    RelayEffect,
+    Say,
+    SignallingRelay,
+)
+from comity.core.wire import strict_json
+from comity.doors.dialects import http_status
+from comity.doors.http.asgi import JSON, Receive, Scope, Send, header
+from comity.doors.http.guard import peer_of
+from comity.doors.http.websocket import set_limit
+
+SIGNAL_PATH: Final = "/signal"
+QUEUE_BYTES: Final = 2 * 1024 * 1024
+QUEUE_MESSAGES: Final = 1000
+FAREWELL_SECONDS: Final = 2.0
+
+_TOO_BIG: Final = LetGo("", 1009, f"a message has at most {MESSAGE_LIMIT:,} bytes")
+_BINARY: Final = LetGo("", 1003, "binary frames are not used here; send text")
+_UNREAD: Final = LetGo("", TRY_LATER, "too much is waiting that this peer does not read")
+
+
+class SignallingDoor:
+    """Raw ASGI."""
+
+    def __init__(
+        self,
+        relay: SignallingRelay,
+        clock: Clock,
+        *,
+        knows_token: Callable[[str], bool] = lambda _token: False,
+        needs_token: bool = False,
+    ) -> None:
+        self._relay = relay
+        self._clock = clock
+        self._knows_token = knows_token
+        self._needs_token = needs_token
+        self._outboxes: dict[str, _Outbox] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        event = await receive()
+        if event["type"] != "websocket.connect":
+            return
+        who = str(uuid.uuid4())
+        try:
+            trusted = self._check_token(scope)
+            address = peer_of(scope)
+            refusal = self._relay.connect(who, None if is_loopback(address) else address, trusted=trusted)
+            if refusal is not None:
+                raise OverloadedError(refusal.reason)
+        except ComityError as refused:
+            await _refuse(send, refused)
+            return
+        outbox = self._outboxes[who] = _Outbox()
+        try:
+            await self._serve(scope, who, receive, send, outbox)
+        finally:
+            self._outboxes.pop(who, None)
+            self._relay.disconnect(who)
+
+    def _check_token(self, scope: Scope) -> bool:
+        kind, _, token = (header(scope, b"authorization") or "").partition(" ")
+        given = token.strip() if kind.lower() == "bearer" else ""
+        if not given:
+            given = _token_in(scope.get("query_string", b"").decode("latin-1"))
+        if given:
+            if not self._knows_token(given):
+                raise ForbiddenError("the token is not this relay's; ask its owner for the right one")
+            return True
+        if self._needs_token:
+            raise UnauthenticatedError("this relay needs a token; ask its owner")
+        return False
+
+    async def _serve(self, scope: Scope, who: str, receive: Receive, send: Send, outbox: "_Outbox") -> None:
+        try:
+            await send({"type": "websocket.accept"})
+        except OSError:
+            return
+        set_limit(scope, MESSAGE_LIMIT)
+        reading = asyncio.create_task(self._read(who, receive, outbox))
+        writing = asyncio.create_task(outbox.write_to(send))
+        try:
+            await asyncio.wait((reading, writing, outbox.over), return_when=asyncio.FIRST_COMPLETED)
+            self._relay.disconnect(who)  # its streams are free before its last words are said
+            if not reading.done():
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    await writing
+        except TimeoutError:
+            return
+        finally:
+            for task in (reading, writing):
+                task.cancel()
+            await asyncio.gather(reading, writing, return_exceptions=True)
+
+    async def _read(self, who: str, receive: Receive, outbox: "_Outbox") -> None:
+        while not outbox.over.done():
+            event = await receive()
+            if event["type"] == "websocket.disconnect":
+                return
+            text: str | None = event.get("text")
+            if text is None:
+                outbox.let_go(_TOO_BIG if event.get("oversize") else _BINARY)
+                await asyncio.Event().wait()  # the writer says it and ends this
+                return
+            for effect in self._relay.receive(who, text.encode(), self._clock.monotonic()):
+                self._perform(effect)
+
+    def _perform(self, effect: RelayEffect) -> None:
+        whose = effect.to if isinstance(effect, Say) else effect.who
+        outbox = self._outboxes.get(whose)
+        if outbox is None:
+            return
+        if isinstance(effect, LetGo):
+            outbox.let_go(effect)
+        elif not outbox.put(effect.message):
+            outbox.let_go(_UNREAD)
+            self._relay.disconnect(whose)
+
+
+class _Outbox:
+    """What one peer has to be told, until it reads it."""
+
+    def __init__(self) -> None:
+        self.over: asyncio.Future[LetGo] = asyncio.get_running_loop().create_future()
+        self._messages: deque[bytes] = deque()
+        self._bytes = 0
+        self._changed = asyncio.Event()
+
+    def put(self, message: bytes) -> bool:
+        """False when it is full."""
+        if len(self._messages) >= QUEUE_MESSAGES or self._bytes + len(message) > QUEUE_BYTES:
+            return False
+        self._messages.append(message)
+        self._bytes += len(message)
+        self._changed.set()
+        return True
+
+    def let_go(self, why: LetGo) -> None:
+        if not self.over.done():
+            self.over.set_result(why)
+            self._changed.set()
+
+    async def write_to(self, send: Send) -> None:
+        try:
+            while not self.over.done():
+                while self._messages and not self.over.done():
+                    message = self._messages.popleft()
+                    self._bytes -= len(message)
+                    await send({"type": "websocket.send", "text": message.decode()})
+                if not self.over.done():
+                    self._changed.clear()
+                    await self._changed.wait()
+            why = self.over.result()
+            await send({"type": "websocket.close", "code": why.code, "reason": why.reason})
+        except OSError:
+            return
+
+
+def _token_in(query: str) -> str:
+    try:
+        return parse_qs(query, max_num_fields=16).get("token", [""])[0]
+    except ValueError:  # more fields than anybody needs
+        return ""
+
+
+async def _refuse(send: Send, refusal: ComityError) -> None:
+    body = strict_json.dumps({"detail": refusal.message, "code": refusal.code})
+    headers = [(b"content-type", JSON)]
+    if isinstance(refusal, OverloadedError):
+        headers.append((b"retry-after", b"%d" % refusal.retry_after))
+    if isinstance(refusal, UnauthenticatedError):
+        headers.append((b"www-authenticate", b'Bearer realm="comity"'))
+    try:
+        await send(
+            {"type": "websocket.http.response.start", "status": http_status(refusal), "headers": headers}
+        )
+        await send({"type": "websocket.http.response.body", "body": body})
+    except OSError:
+        return

@@ -1,0 +1,212 @@
+"""The signalling door, against real clients, silent ones and garbage."""
+
+import asyncio
+import contextlib
+import json
+import struct
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from comity.core.peering.signalling_relay import MESSAGE_LIMIT, RelayCounts, RelayLimits, SignallingRelay
+from comity.doors.http.entry import Entry
+from comity.doors.http.guard import Guard
+from comity.doors.http.server import HttpServer
+from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
+from comity.system_clock import SystemClock
+
+pytestmark = pytest.mark.usefixtures("patience")
+
+
+class House:
+    def __init__(self, server, relay):
+        self.relay = relay
+        self.port = server.port
+        self.url = f"ws://127.0.0.1:{server.port}{SIGNAL_PATH}"
+
+    def come(self, query="", **options):
+        return connect(self.url + query, proxy=None, max_size=None, compression=None, **options)
+
+
+@contextlib.asynccontextmanager
+async def open_door(relay=None, **options):
+    relay = relay or SignallingRelay()
+    clock = SystemClock()
+    server = HttpServer("127.0.0.1", 0, cert=None, key=None)
+    door = SignallingDoor(relay, clock, **options)
+    entry = Entry(lambda _token: False, clock, port=server.port, secure=False)
+    guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000)
+    await server.start(guard, shutdown_seconds=1, websockets=(SIGNAL_PATH,))
+    try:
+        yield House(server, relay)
+    finally:
+        await server.stop()
+
+
+async def say(socket, **message):
+    await socket.send(json.dumps(message))
+
+
+async def hear(socket):
+    return json.loads(await socket.recv())
+
+
+async def join(socket, room="room"):
+    await say(socket, request="joinroom", roomid=room)
+    return await hear(socket)
+
+
+async def until(condition):
+    while not condition():  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.005)
+
+
+async def test_two_peers_find_each_other_and_exchange_a_handshake():
+    async with open_door() as house, house.come() as a, house.come() as b:
+        assert await join(a) == {"request": "listing", "list": []}
+        await say(a, request="seed", streamID="sa")
+        listing = await join(b)
+        (entry,) = listing["list"]
+        assert entry["streamID"] == "sa"
+        joined = await hear(a)
+        assert joined["request"] == "someonejoined"
+        await say(b, request="play", streamID="sa")
+        wanted = await hear(a)
+        assert wanted == {"request": "offerSDP", "UUID": joined["UUID"], "streamID": "sa"}
+        await say(a, UUID=wanted["UUID"], description="é" * 1000, session="s")
+        assert await hear(b) == {"UUID": entry["UUID"], "description": "é" * 1000, "session": "s"}
+
+
+async def test_who_closes_leaves_its_room_and_its_stream():
+    async with open_door() as house:
+        async with house.come() as a:
+            await join(a)
+            await say(a, request="seed", streamID="s")
+            await until(lambda: house.relay.counts.streams == 1)
+        await until(lambda: house.relay.counts == RelayCounts(0, 0, 0))
+
+
+async def test_who_is_cut_off_leaves_too():
+    async with open_door() as house:
+        a = await house.come()
+        await join(a)
+        a.transport.abort()
+        await until(lambda: house.relay.counts.peers == 0)
+
+
+async def test_garbage_is_answered_and_the_connection_lives_on():
+    async with open_door() as house, house.come() as a:
+        for garbage in ("", "{", "[]", "nonsense", '{"request":"dance"}', "[" * 100_000, '{"UUID":"nobody"}'):
+            await a.send(garbage)
+            assert (await hear(a))["request"] == "error"
+        assert (await join(a))["request"] == "listing"
+
+
+async def test_binary_frames_and_messages_too_long_end_the_connection():
+    async with open_door() as house:
+        for message, code in ((b"\0", 1003), ("x" * (MESSAGE_LIMIT + 5000), 1009)):
+            async with house.come() as a:
+                with contextlib.suppress(ConnectionClosed):
+                    await a.send(message)
+                with pytest.raises(ConnectionClosed) as closed:
+                    await a.recv()
+                assert closed.value.rcvd.code == code
+        async with house.come() as a:
+            await join(a)
+        await until(lambda: house.relay.counts.peers == 0)
+
+
+async def test_who_sends_too_much_is_let_go_with_a_reason():
+    relay = SignallingRelay(RelayLimits(messages=10))
+    async with open_door(relay) as house, house.come() as a, house.come() as b:
+        await join(b)
+        for _ in range(10):
+            await join(a)
+        with pytest.raises(ConnectionClosed) as closed:
+            await join(a)
+        assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "too many messages; send fewer")
+        assert (await hear(b))["request"] == "someonejoined"
+        assert (await join(b))["request"] == "listing"
+
+
+async def test_a_relay_that_is_full_says_so_before_the_upgrade():
+    relay = SignallingRelay(RelayLimits(peers=1))
+    async with open_door(relay) as house, house.come():
+        with pytest.raises(InvalidStatus) as refused:
+            await house.come()
+        assert refused.value.response.status_code == 503
+        assert json.loads(refused.value.response.body)["code"] == "overloaded"
+
+
+async def test_a_token_is_taken_as_bearer_or_in_the_address_and_a_wrong_one_never():
+    options = {"knows_token": "right".__eq__, "needs_token": True}
+    async with open_door(**options) as house:
+        for query, headers, status in (
+            ("", {}, 401),
+            ("?token=wrong", {}, 403),
+            ("", {"Authorization": "Bearer wrong"}, 403),
+            ("", {"Authorization": "Basic right"}, 401),
+            ("?" + "&".join(f"a{number}=b" for number in range(100)), {}, 401),
+        ):
+            with pytest.raises(InvalidStatus) as refused:
+                await house.come(query, additional_headers=headers)
+            assert refused.value.response.status_code == status
+        assert house.relay.counts.peers == 0
+        async with (
+            house.come("?token=right") as a,
+            house.come(additional_headers={"Authorization": "Bearer right"}) as b,
+        ):
+            await join(a)
+            assert len((await join(b))["list"]) == 1
+
+
+async def test_a_caller_with_the_token_may_join_what_strangers_may_not():
+    relay = SignallingRelay(serves=lambda _room: False)
+    async with (
+        open_door(relay, knows_token="right".__eq__) as house,
+        house.come() as stranger,
+        house.come("?token=right") as owner,
+    ):
+        assert (await join(stranger))["code"] == "ROOM_REFUSED"
+        assert (await join(owner))["request"] == "listing"
+
+
+async def test_a_peer_that_never_reads_is_let_go_and_holds_up_nobody():
+    async with open_door(SignallingRelay(RelayLimits(messages=100_000, bytes=1 << 30))) as house:
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.port, limit=1024)
+        key = "dGhlIHNhbXBsZSBub25jZQ=="
+        writer.write(
+            f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+            f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n\r\n".encode()
+        )
+        await reader.readuntil(b"\r\n\r\n")
+        text = b'{"request":"joinroom","roomid":"room"}'
+        writer.write(bytes([0x81, 0x80 | len(text)]) + bytes(4) + text)
+        async with house.come() as a, house.come() as b:
+            (deaf,) = (await join(a))["list"]
+            await join(b)
+            talker = (await hear(a))["UUID"]
+            sent = 0
+            while house.relay.counts.peers == 3:
+                await say(a, UUID=deaf["UUID"], filler="x" * 200_000)
+                sent += 1
+                await say(a, UUID=talker, number=sent)
+                while (heard := await hear(b)).get("number") != sent:
+                    assert heard["request"] == "someonejoined"
+            assert sent < 100
+        writer.close()
+
+
+async def test_a_stream_of_ticking_bytes_costs_nothing_to_others():
+    """A peer that announces a long frame and sends a byte now and then is a peer like any other."""
+    async with open_door() as house, house.come() as a:
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+        writer.write(
+            f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+            "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"\x81\xfe" + struct.pack("!H", 60_000) + bytes(4) + b"x")
+        assert (await join(a))["request"] == "listing"
+        writer.close()
