@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, Protocol
 from msgspec import Struct
 
 from comity.core.errors import ConfigError, InvalidError, MalformedError
+from comity.core.peering.signalling import IceCandidate
 from comity.links.lanes import MOST_LANES, LaneCore, LinkCore, check_label
 from comity.links.protocol import (
     CONTROL,
@@ -70,12 +71,6 @@ class IceSettings(Struct, frozen=True):
             )
 
 
-class Candidate(Struct, frozen=True):
-    candidate: str
-    mid: str | None = "0"
-    line: int | None = 0
-
-
 class Channel(Protocol):
     """A data channel of either library. `attach` says whom to tell; only then may it tell anything."""
 
@@ -109,7 +104,7 @@ class Connection(Protocol):
     def attach(
         self,
         *,
-        candidate: Callable[[Candidate], None],
+        candidate: Callable[[IceCandidate], None],
         channel: Callable[[Channel], None],
         state: Callable[[str], None],
     ) -> None: ...
@@ -122,7 +117,7 @@ class Connection(Protocol):
 
     async def accept(self, answer: str) -> None: ...
 
-    async def add_candidate(self, candidate: Candidate) -> None: ...
+    async def add_candidate(self, candidate: IceCandidate) -> None: ...
 
     async def path(self) -> tuple[Literal["direct", "relayed", "unknown"], float | None]:
         """The kind of path in use, and its round trip in seconds where the library tells it."""
@@ -244,7 +239,7 @@ class WebRtcLink(LinkCore[WebRtcLane]):
         *,
         is_offerer: bool,
         peer: str = "webrtc",
-        candidate: Callable[[Candidate], None] = lambda _candidate: None,
+        candidate: Callable[[IceCandidate], None] = lambda _candidate: None,
     ) -> None:
         """`candidate` is told of each address of ours that is found after the description was made."""
         super().__init__(peer, MAX_MESSAGE_BYTES, is_offerer=is_offerer)
@@ -284,7 +279,7 @@ class WebRtcLink(LinkCore[WebRtcLane]):
         self._learn(answer)
         await self._apply(self._connection.accept(answer))
 
-    async def add_candidates(self, candidates: Sequence[Candidate]) -> None:
+    async def add_candidates(self, candidates: Sequence[IceCandidate]) -> None:
         """One that cannot be used is left out: there are others."""
         for candidate in candidates:
             if self.end is None:

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import aiortc
 from aiortc.sdp import candidate_from_sdp
 
+from comity.core.peering.signalling import IceCandidate
 from comity.links.protocol import LinkClosed, Message
-from comity.links.webrtc import Candidate, Channel, IceSettings
+from comity.links.webrtc import Channel, IceSettings
 
 
 class AiortcChannel:
@@ -70,7 +71,7 @@ class AiortcConnection:
     def attach(
         self,
         *,
-        candidate: Callable[[Candidate], None],
+        candidate: Callable[[IceCandidate], None],
         channel: Callable[[Channel], None],
         state: Callable[[str], None],
     ) -> None:
@@ -96,7 +97,7 @@ class AiortcConnection:
     async def accept(self, answer: str) -> None:
         await self._connection.setRemoteDescription(aiortc.RTCSessionDescription(answer, "answer"))
 
-    async def add_candidate(self, candidate: Candidate) -> None:
+    async def add_candidate(self, candidate: IceCandidate) -> None:
         found = candidate_from_sdp(candidate.candidate.removeprefix("candidate:"))
         if found.protocol.lower() == "udp":
             found.sdpMid, found.sdpMLineIndex = candidate.mid, candidate.line

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import webrtc
 
+from comity.core.peering.signalling import IceCandidate
 from comity.links.protocol import LinkClosed, Message
-from comity.links.webrtc import Candidate, Channel, IceSettings
+from comity.links.webrtc import Channel, IceSettings
 
 
 class WrtcChannel:
@@ -81,14 +82,14 @@ class WrtcConnection:
     def attach(
         self,
         *,
-        candidate: Callable[[Candidate], None],
+        candidate: Callable[[IceCandidate], None],
         channel: Callable[[Channel], None],
         state: Callable[[str], None],
     ) -> None:
         def found(event: Any) -> None:
             told = event.candidate
             if told is not None and told.candidate:
-                candidate(Candidate(told.candidate, told.sdp_mid, told.sdp_m_line_index))
+                candidate(IceCandidate(told.candidate, told.sdp_mid, told.sdp_m_line_index))
 
         connection = self._connection
         connection.on("icecandidate", found)
@@ -122,7 +123,7 @@ class WrtcConnection:
                 webrtc.RTCSessionDescriptionInit(type="answer", sdp=answer)
             )
 
-    async def add_candidate(self, candidate: Candidate) -> None:
+    async def add_candidate(self, candidate: IceCandidate) -> None:
         with _until_closed():
             await self._connection.add_ice_candidate(
                 webrtc.RTCIceCandidateInit(candidate.candidate, candidate.mid, candidate.line)

@@ -255,28 +255,16 @@ class WebSocketListener:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._server: Server | None = None
+        self._starting = asyncio.Lock()
         self._waiting: dict[bytes, asyncio.Future[WebSocketLink]] = {}
         self._links: set[WebSocketLink] = set()
 
     async def lay_ticket(self) -> "LaidTicket":
-        if self._server is None:
-            ensure_private_folder(self._folder)
-            self._server = await serve(
-                self._serve,
-                _HOST,
-                0,
-                process_request=self._check,
-                process_response=self._greet,
-                subprotocols=[_SUBPROTOCOL],  # type: ignore[list-item]
-                compression=None,
-                max_size=MAX_MESSAGE_BYTES + _HEAD.size,
-                ping_interval=None,
-                server_header=None,
-            )
-        port: int = next(iter(self._server.sockets)).getsockname()[1]
+        server = await self._started()
+        port: int = next(iter(server.sockets)).getsockname()[1]
         name, secret = secrets.token_hex(16), secrets.token_urlsafe(32)
         path = self._folder / name
-        create_private(path, msgspec.json.encode(Ticket(port=port, secret=secret)))
+        await asyncio.to_thread(create_private, path, msgspec.json.encode(Ticket(port=port, secret=secret)))
         came: asyncio.Future[WebSocketLink] = asyncio.get_running_loop().create_future()
         key = _digest(secret)
         self._waiting[key] = came
@@ -294,6 +282,24 @@ class WebSocketListener:
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
+
+    async def _started(self) -> Server:
+        async with self._starting:
+            if self._server is None:
+                await asyncio.to_thread(ensure_private_folder, self._folder)
+                self._server = await serve(
+                    self._serve,
+                    _HOST,
+                    0,
+                    process_request=self._check,
+                    process_response=self._greet,
+                    subprotocols=[_SUBPROTOCOL],  # type: ignore[list-item]
+                    compression=None,
+                    max_size=MAX_MESSAGE_BYTES + _HEAD.size,
+                    ping_interval=None,
+                    server_header=None,
+                )
+            return self._server
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
         """A page in a browser cannot send the secret, and says that it is one."""
@@ -339,11 +345,16 @@ class LaidTicket:
         self._came = came
 
     async def wait_link(self, seconds: float = TICKET_SECONDS) -> WebSocketLink:
+        """Raises PeerError when nobody comes, LinkClosed when the ticket is withdrawn."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._came
+                await asyncio.wait((self._came,))
         except TimeoutError:
             raise PeerError(f"nobody came with the ticket within {seconds:g} seconds") from None
+        else:
+            if self._came.cancelled():
+                raise LinkClosed("the ticket was withdrawn")
+            return self._came.result()
         finally:
             self.withdraw()
 
@@ -353,10 +364,8 @@ async def use_ticket(folder: Path, name: str) -> WebSocketLink | None:
     if len(name) != 32 or not all(digit in "0123456789abcdef" for digit in name):
         return None
     path = folder / name
-    if not path.exists():
-        return None
     try:
-        ticket = msgspec.json.decode(read_private(path), type=Ticket)
+        ticket = msgspec.json.decode(await asyncio.to_thread(read_private, path), type=Ticket)
     except (KeyRefusedError, msgspec.DecodeError):
         return None
     if not 0 < ticket.port < 65_536:

@@ -1,0 +1,301 @@
+"""In a room of a relay, with the links to its peers: the `Meeting` machine under asyncio.
+
+Whoever uses it reads `next_news`: what happens at the relay, and every link that opens (`LinkOpened`). A link is the
+reader's from then on; the room only watches for its end, to ask for another one. `close` leaves the room and ends
+every link that was made here.
+"""
+
+import asyncio
+import secrets
+import ssl
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from comity.clients.signalling import RelaySocket, RelayTarget, dial_relay
+from comity.core.clock import Clock
+from comity.core.errors import ComityError
+from comity.core.peering.meeting import Attending, Meeting
+from comity.core.peering.meeting_effects import (
+    AddCandidates,
+    Dial,
+    Effect,
+    GiveUp,
+    HangUp,
+    MakeAnswer,
+    MakeOffer,
+    News,
+    PeerSeen,
+    SignallingFault,
+    Speak,
+    TakeAnswer,
+    Tell,
+)
+from comity.core.peering.signalling import IceCandidate, Listed
+from comity.links.joining import Joining, LinkMaker
+from comity.links.protocol import LanedLink, LinkClosed
+
+MOST_NEWS: Final = 500
+UNSENT_MESSAGES: Final = 500
+
+
+class LinkOpened(Struct, frozen=True, kw_only=True):
+    """`uuid` is the peer's at the relay, and `stream` what the relay says of it; neither proves who it is.
+    `attempt` numbers the links of this room.
+    """
+
+    attempt: int
+    uuid: str
+    stream: str | None
+    link: LanedLink
+
+
+class RoomMeeting:
+    def __init__(
+        self,
+        attending: Attending,
+        relay: RelayTarget,
+        links: LinkMaker,
+        clock: Clock,
+        *,
+        tls: ssl.SSLContext | None = None,
+        draw: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        """`links` may serve many rooms, and is closed by whoever made it."""
+        self._machine = Meeting(attending, draw)
+        self._relay = relay
+        self._links = links
+        self._clock = clock
+        self._tls = tls
+        self._news: deque[News | LinkOpened] = deque()
+        self._some_news = asyncio.Event()
+        self._joinings: dict[int, Joining] = {}
+        self._work: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._socket: RelaySocket | None = None
+        self._unsent: deque[bytes] = deque()
+        self._to_send = asyncio.Event()
+        self._hung_up = ""
+        self._closed = False
+
+    @property
+    def joined(self) -> bool:
+        """Whether the relay is there and the room is joined. Links do not depend on it."""
+        return self._machine.joined
+
+    @property
+    def peers(self) -> tuple[Listed, ...]:
+        return self._machine.peers
+
+    def start(self) -> None:
+        self._begin(self._watch_time())
+        self._perform(self._machine.start())
+
+    def view(self, stream: str) -> None:
+        """Have a link to the peer with this stream, now or when it comes, and again when it was lost."""
+        self._perform(self._machine.view(stream, self._clock.monotonic()))
+
+    def unview(self, stream: str) -> None:
+        self._perform(self._machine.unview(stream))
+
+    def take_on_channel(self, attempt: int, message: dict[str, Any]) -> None:
+        """What a peer says about the connection itself on its open channel."""
+        self._perform(self._machine.receive_on_channel(attempt, message))
+
+    async def next_news(self) -> News | LinkOpened:
+        """Raises LinkClosed after `close`."""
+        while not self._news:
+            if self._closed:
+                raise LinkClosed("the room was left")
+            self._some_news.clear()
+            await self._some_news.wait()
+        return self._news.popleft()
+
+    async def close(self, reason: str = "this side left the room") -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._some_news.set()
+        farewell = [effect.text for effect in self._machine.stop(reason) if isinstance(effect, Speak)]
+        work = [task for task in self._work if task is not asyncio.current_task()]
+        for task in work:
+            task.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+        for joining in self._joinings.values():
+            await joining.close(reason)
+        if self._socket is not None:
+            try:
+                for text in farewell:
+                    await self._socket.send(text)
+            except LinkClosed:
+                pass
+            await self._socket.close()
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            self._do(effect)
+        self._changed.set()
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Dial():
+                self._begin(self._attend())
+            case Speak(text):
+                if len(self._unsent) < UNSENT_MESSAGES:
+                    self._unsent.append(text)
+                    self._to_send.set()
+            case HangUp(reason):
+                self._hung_up = reason
+                self._to_send.set()
+            case MakeOffer(number):
+                self._begin(self._offer(number, self._new_joining(number, is_offerer=True)))
+            case MakeAnswer(number, sdp, ticket):
+                self._begin(self._answer(number, self._new_joining(number, is_offerer=False), sdp, ticket))
+            case TakeAnswer(number, sdp):
+                self._begin(self._accept(number, sdp))
+            case AddCandidates(number, candidates):
+                self._begin(self._add(number, candidates))
+            case GiveUp(number, reason):
+                joining = self._joinings.pop(number, None)
+                if joining is not None:
+                    self._begin(joining.close(reason))
+            case Tell(news):
+                self._tell(news)
+
+    def _tell(self, news: News | LinkOpened) -> None:
+        if len(self._news) < MOST_NEWS or not isinstance(news, SignallingFault | PeerSeen):
+            self._news.append(news)
+            self._some_news.set()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _watch_time(self) -> None:
+        """Let the machine act when its time comes, which may change with all that happens."""
+        while True:
+            self._changed.clear()
+            at = self._machine.next_at
+            changed = asyncio.ensure_future(self._changed.wait())
+            waits: set[asyncio.Future[Any]] = {changed}
+            if at is not None:
+                pause = max(0.0, at - self._clock.monotonic())
+                waits.add(asyncio.ensure_future(self._clock.sleep(pause)))
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+            now = self._clock.monotonic()
+            if at is not None and at <= now:
+                self._perform(self._machine.tick(now))
+
+    async def _attend(self) -> None:
+        """One connection to the relay, from dialling to its end."""
+        reason = ""
+        try:
+            socket = await dial_relay(self._relay, self._tls)
+            self._socket = socket
+            self._unsent.clear()
+            self._hung_up = ""
+            self._perform(self._machine.connected(self._clock.monotonic()))
+            reading = asyncio.create_task(self._read(socket))
+            try:
+                reason = await self._write(socket, reading)
+            finally:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+                await socket.close()
+        except ComityError as fault:
+            reason = fault.message
+        self._socket = None
+        self._perform(self._machine.disconnected(reason, self._clock.monotonic()))
+
+    async def _read(self, socket: RelaySocket) -> None:
+        try:
+            while True:
+                text = await socket.receive()
+                self._perform(self._machine.receive(text, self._clock.monotonic()))
+        except LinkClosed as closed:
+            self._hung_up = self._hung_up or closed.reason
+            self._to_send.set()
+
+    async def _write(self, socket: RelaySocket, reading: asyncio.Task[None]) -> str:
+        """Say what is to be said until the connection ends; the reason for it."""
+        try:
+            while not self._hung_up:
+                while self._unsent:
+                    await socket.send(self._unsent.popleft())
+                self._to_send.clear()
+                if not self._hung_up:
+                    await self._to_send.wait()
+        except LinkClosed as closed:
+            await reading  # it has seen the same end, and knows more of it
+            return self._hung_up or closed.reason
+        return self._hung_up
+
+    def _new_joining(self, number: int, *, is_offerer: bool) -> Joining:
+        def found(candidate: IceCandidate) -> None:
+            self._machine.found(number, candidate, self._clock.monotonic())
+            self._changed.set()
+
+        joining = self._joinings[number] = self._links.join(is_offerer=is_offerer, candidate=found)
+        return joining
+
+    async def _offer(self, number: int, joining: Joining) -> None:
+        try:
+            sdp, ticket = await joining.offer()
+        except (ComityError, LinkClosed) as fault:
+            await self._fail(number, str(fault))
+            return
+        self._perform(self._machine.described(number, sdp, ticket, self._clock.monotonic()))
+        await self._wait_link(number, joining)
+
+    async def _answer(self, number: int, joining: Joining, sdp: str, ticket: str | None) -> None:
+        try:
+            answer = await joining.answer(sdp, ticket)
+        except (ComityError, LinkClosed) as fault:
+            await self._fail(number, str(fault))
+            return
+        if answer is not None:
+            self._perform(self._machine.described(number, answer, None, self._clock.monotonic()))
+        await self._wait_link(number, joining)
+
+    async def _accept(self, number: int, sdp: str) -> None:
+        joining = self._joinings.get(number)
+        if joining is None:
+            return
+        try:
+            await joining.accept(sdp)
+        except (ComityError, LinkClosed) as fault:
+            await self._fail(number, str(fault))
+
+    async def _add(self, number: int, candidates: Sequence[IceCandidate]) -> None:
+        joining = self._joinings.get(number)
+        if joining is not None:
+            await joining.add_candidates(candidates)
+
+    async def _wait_link(self, number: int, joining: Joining) -> None:
+        try:
+            link = await joining.wait_link()
+        except (ComityError, LinkClosed) as fault:
+            await self._fail(number, str(fault))
+            return
+        attempt = self._machine.attempt(number)
+        if attempt is None:  # given up meanwhile
+            await joining.close("no longer wanted")
+            return
+        self._perform(self._machine.opened(number, self._clock.monotonic()))
+        stream = self._machine.stream_of(attempt.uuid) if attempt.offering else attempt.stream
+        self._tell(LinkOpened(attempt=number, uuid=attempt.uuid, stream=stream, link=link))
+        end = await link.wait_closed()
+        await self._fail(number, end.reason)
+
+    async def _fail(self, number: int, reason: str) -> None:
+        joining = self._joinings.pop(number, None)
+        if joining is not None:
+            await joining.close(reason)
+        self._perform(self._machine.failed(number, reason, self._clock.monotonic()))

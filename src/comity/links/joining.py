@@ -1,0 +1,140 @@
+"""One attempt to join a peer: by WebRTC, or by a ticket if both are on one host (ruling 63).
+
+The side that is viewed makes the offer, and lays a ticket beside it if it may. The other side uses the ticket if it
+finds it, and answers the offer if it does not. So both always take the same way, and no third time is needed.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from comity.core.errors import ComityError, ConfigError, PeerError
+from comity.core.peering.signalling import IceCandidate
+from comity.links.protocol import LanedLink
+from comity.links.webrtc import IceSettings, Library, WebRtcLink, available_libraries, new_connection
+from comity.links.websocket import LaidTicket, WebSocketListener, use_ticket
+
+
+class LinkSettings(Struct, frozen=True, kw_only=True):
+    """`library` None: the fastest that is there. `tickets`: the folder of tickets; None: none are laid or used."""
+
+    ice: IceSettings = IceSettings()
+    library: Library | None = None
+    tickets: Path | None = None
+
+
+class LinkMaker:
+    """Makes the links of one program."""
+
+    def __init__(self, settings: LinkSettings) -> None:
+        self._settings = settings
+        self._listener = None if settings.tickets is None else WebSocketListener(settings.tickets)
+
+    def join(self, *, is_offerer: bool, candidate: Callable[[IceCandidate], None]) -> "Joining":
+        return Joining(self._settings, self._listener, is_offerer=is_offerer, candidate=candidate)
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            await self._listener.close()
+
+
+class Joining:
+    def __init__(
+        self,
+        settings: LinkSettings,
+        listener: WebSocketListener | None,
+        *,
+        is_offerer: bool,
+        candidate: Callable[[IceCandidate], None],
+    ) -> None:
+        """`candidate` is told each address of ours that is found."""
+        self._settings = settings
+        self._listener = listener
+        self._is_offerer = is_offerer
+        self._candidate = candidate
+        self._webrtc: WebRtcLink | None = None
+        self._ticket: LaidTicket | None = None
+        self._link: LanedLink | None = None
+
+    async def offer(self) -> tuple[str, str | None]:
+        """The SDP, and the name of a ticket. Without a WebRTC library there may still be a ticket."""
+        if self._listener is not None:
+            self._ticket = await self._listener.lay_ticket()
+        name = None if self._ticket is None else self._ticket.name
+        if name is not None and not available_libraries():
+            return "", name
+        return await self._by_webrtc().offer(), name
+
+    async def answer(self, sdp: str, ticket: str | None) -> str | None:
+        """Our SDP; None if the ticket was used, and there is nothing to answer."""
+        folder = self._settings.tickets
+        if folder is not None and ticket is not None:
+            with contextlib.suppress(
+                ComityError
+            ):  # used up, or its owner is gone: the offer is there as well
+                self._link = await use_ticket(folder, ticket)
+        if self._link is not None:
+            return None
+        if not sdp:
+            raise PeerError("the peer has no WebRTC library, and it is not on this host")
+        return await self._by_webrtc().answer(sdp)
+
+    async def accept(self, sdp: str) -> None:
+        await self._by_webrtc().accept(sdp)
+
+    async def add_candidates(self, candidates: Sequence[IceCandidate]) -> None:
+        if self._webrtc is not None:
+            await self._webrtc.add_candidates(candidates)
+
+    async def wait_link(self) -> LanedLink:
+        """The link, by whichever way it opens. Raises LinkClosed. How long to wait is the caller's affair."""
+        if self._link is not None:
+            return self._link
+        ways = []
+        if self._webrtc is not None:
+            ways.append(asyncio.create_task(self._webrtc_open(self._webrtc)))
+        if self._ticket is not None:
+            ways.append(asyncio.create_task(self._ticket.wait_link()))
+        try:
+            while ways:
+                done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                for way in done:
+                    if len(ways) == 1 or way.exception() is None:
+                        self._link = await way
+                        return self._link
+                    ways.remove(way)
+            raise ConfigError("there is no way to join the peer: no WebRTC library, no ticket")
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            await self._drop_the_others()
+
+    async def close(self, reason: str) -> None:
+        """Whatever is under way or open."""
+        if self._ticket is not None:
+            self._ticket.withdraw()
+        for link in (self._webrtc, self._link):
+            if link is not None:
+                await link.close(reason)
+
+    def _by_webrtc(self) -> WebRtcLink:
+        if self._webrtc is None:
+            connection = new_connection(self._settings.ice, self._settings.library)
+            self._webrtc = WebRtcLink(connection, is_offerer=self._is_offerer, candidate=self._candidate)
+        return self._webrtc
+
+    async def _webrtc_open(self, link: WebRtcLink) -> LanedLink:
+        await link.wait_open()
+        return link
+
+    async def _drop_the_others(self) -> None:
+        if self._link is None:
+            return
+        if self._ticket is not None:
+            self._ticket.withdraw()
+        if self._webrtc is not None and self._webrtc is not self._link:
+            await self._webrtc.close("joined another way")
