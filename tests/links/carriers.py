@@ -31,10 +31,10 @@ def webrtc(left_library, right_library):
             return lambda candidate: telling.append(asyncio.ensure_future(whom().add_candidates([candidate])))
 
         left = WebRtcLink(
-            new_connection(IceSettings(), left_library), is_offerer=True, candidate=tell(lambda: right)
+            await new_connection(IceSettings(), left_library), is_offerer=True, candidate=tell(lambda: right)
         )
         right = WebRtcLink(
-            new_connection(IceSettings(), right_library), is_offerer=False, candidate=tell(lambda: left)
+            await new_connection(IceSettings(), right_library), is_offerer=False, candidate=tell(lambda: left)
         )
         await left.accept(await right.answer(await left.offer()))
         await asyncio.gather(left.wait_open(), right.wait_open())

@@ -149,6 +149,13 @@ class RoomMeeting:
             case HangUp(reason):
                 self._hung_up = reason
                 self._to_send.set()
+            case Tell(news):
+                self._tell(news)
+            case _:
+                self._do_with_link(effect)
+
+    def _do_with_link(self, effect: MakeOffer | MakeAnswer | TakeAnswer | AddCandidates | GiveUp) -> None:
+        match effect:
             case MakeOffer(number):
                 self._begin(self._offer(number, self._new_joining(number, is_offerer=True)))
             case MakeAnswer(number, sdp, ticket):
@@ -161,8 +168,6 @@ class RoomMeeting:
                 joining = self._joinings.pop(number, None)
                 if joining is not None:
                     self._begin(joining.close(reason))
-            case Tell(news):
-                self._tell(news)
 
     def _tell(self, news: News | LinkOpened) -> None:
         if len(self._news) < MOST_NEWS or not isinstance(news, SignallingFault | PeerSeen):

@@ -58,6 +58,7 @@ class Joining:
         self._webrtc: WebRtcLink | None = None
         self._ticket: LaidTicket | None = None
         self._link: LanedLink | None = None
+        self._described = asyncio.Event()
 
     async def offer(self) -> tuple[str, str | None]:
         """The SDP, and the name of a ticket. Without a WebRTC library there may still be a ticket."""
@@ -66,7 +67,7 @@ class Joining:
         name = None if self._ticket is None else self._ticket.name
         if name is not None and not available_libraries():
             return "", name
-        return await self._by_webrtc().offer(), name
+        return await (await self._by_webrtc()).offer(), name
 
     async def answer(self, sdp: str, ticket: str | None) -> str | None:
         """Our SDP; None if the ticket was used, and there is nothing to answer."""
@@ -80,12 +81,19 @@ class Joining:
             return None
         if not sdp:
             raise PeerError("the peer has no WebRTC library, and it is not on this host")
-        return await self._by_webrtc().answer(sdp)
+        answer = await (await self._by_webrtc()).answer(sdp)
+        self._described.set()
+        return answer
 
     async def accept(self, sdp: str) -> None:
-        await self._by_webrtc().accept(sdp)
+        if self._webrtc is None:
+            raise PeerError("the peer answered an offer that was not made")
+        await self._webrtc.accept(sdp)
+        self._described.set()
 
     async def add_candidates(self, candidates: Sequence[IceCandidate]) -> None:
+        """They wait until the peer's description is known: a library refuses them before."""
+        await self._described.wait()
         if self._webrtc is not None:
             await self._webrtc.add_candidates(candidates)
 
@@ -115,16 +123,16 @@ class Joining:
 
     async def close(self, reason: str) -> None:
         """Whatever is under way or open."""
+        self._described.set()
         if self._ticket is not None:
             self._ticket.withdraw()
         for link in (self._webrtc, self._link):
             if link is not None:
                 await link.close(reason)
 
-    def _by_webrtc(self) -> WebRtcLink:
-        if self._webrtc is None:
-            connection = new_connection(self._settings.ice, self._settings.library)
-            self._webrtc = WebRtcLink(connection, is_offerer=self._is_offerer, candidate=self._candidate)
+    async def _by_webrtc(self) -> WebRtcLink:
+        connection = await new_connection(self._settings.ice, self._settings.library)
+        self._webrtc = WebRtcLink(connection, is_offerer=self._is_offerer, candidate=self._candidate)
         return self._webrtc
 
     async def _webrtc_open(self, link: WebRtcLink) -> LanedLink:

@@ -12,6 +12,7 @@
 
 import asyncio
 import contextlib
+import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Sequence
@@ -131,8 +132,8 @@ def available_libraries() -> tuple[Library, ...]:
     return tuple(name for name in LIBRARIES if importlib.util.find_spec(_MODULES[name]) is not None)
 
 
-def new_connection(ice: IceSettings, library: Library | None = None) -> Connection:
-    """`library` None: the fastest that is installed."""
+async def new_connection(ice: IceSettings, library: Library | None = None) -> Connection:
+    """`library` None: the fastest that is installed. The first time takes half a second, in another thread."""
     installed = available_libraries()
     chosen = library or next(iter(installed), None)
     if chosen is None or chosen not in installed:
@@ -140,13 +141,9 @@ def new_connection(ice: IceSettings, library: Library | None = None) -> Connecti
             f"WebRTC needs {chosen or 'the library wrtc or aiortc'}, which is not installed; "
             "run: pip install 'comity[p2p]'"
         )
-    if chosen == "wrtc":
-        from comity.links.webrtc_wrtc import WrtcConnection
-
-        return WrtcConnection(ice)
-    from comity.links.webrtc_aiortc import AiortcConnection
-
-    return AiortcConnection(ice)
+    module = await asyncio.to_thread(importlib.import_module, f"comity.links.webrtc_{chosen}")
+    connection: Connection = module.new_connection(ice)
+    return connection
 
 
 def fingerprint_of(sdp: str) -> str:

@@ -116,3 +116,7 @@ class AiortcConnection:
 
     async def close(self) -> None:
         await self._connection.close()
+
+
+def new_connection(ice: IceSettings) -> AiortcConnection:
+    return AiortcConnection(ice)

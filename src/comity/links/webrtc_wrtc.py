@@ -144,3 +144,7 @@ class WrtcConnection:
 
     async def close(self) -> None:
         self._connection.close()
+
+
+def new_connection(ice: IceSettings) -> WrtcConnection:
+    return WrtcConnection(ice)

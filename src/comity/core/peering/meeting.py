@@ -182,7 +182,7 @@ class Meeting:
         if stream == self._attending.stream or stream in self._views or self._stopped:
             return []
         view = self._views[stream] = _View()
-        return self._play(stream, view, now)
+        return self._play_if_there(stream, view, now)
 
     def unview(self, stream: str) -> list[Effect]:
         view = self._views.pop(stream, None)
@@ -356,8 +356,7 @@ class Meeting:
             self._seed_delay = VIEW_SECONDS[0]
         effects.append(self._seed())
         for stream, view in self._views.items():
-            if view.attempt is None:
-                effects += self._play(stream, view, now)
+            effects += self._play_if_there(stream, view, now)
         return effects
 
     def _seed(self) -> Speak:
@@ -375,6 +374,13 @@ class Meeting:
         if view is not None and view.attempt is None:
             view.play_at = now + PLAY_AFTER_ADDED
         return [Tell(PeerSeen(peer))]
+
+    def _play_if_there(self, stream: str, view: _View, now: float) -> list[Effect]:
+        """What is not in the room yet is asked for when it comes; to be sure, after a while in any case."""
+        if any(peer.stream == stream for peer in self._peers.values()):
+            return self._play(stream, view, now)
+        view.play_at = now + CONNECT_SECONDS
+        return []
 
     def _play(self, stream: str, view: _View, now: float) -> list[Effect]:
         """Ask for it, and ask again later if nothing comes of it."""
