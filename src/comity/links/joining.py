@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from comity.core.errors import ComityError, ConfigError, PeerError
 from comity.core.peering.signalling import IceCandidate
-from comity.links.protocol import LanedLink
+from comity.links.protocol import LanedLink, LinkClosed
 from comity.links.webrtc import IceSettings, Library, WebRtcLink, available_libraries, new_connection
 from comity.links.websocket import LaidTicket, WebSocketListener, use_ticket
 
@@ -59,11 +59,15 @@ class Joining:
         self._ticket: LaidTicket | None = None
         self._link: LanedLink | None = None
         self._described = asyncio.Event()
+        self._closed: str | None = None
 
     async def offer(self) -> tuple[str, str | None]:
         """The SDP, and the name of a ticket. Without a WebRTC library there may still be a ticket."""
         if self._listener is not None:
             self._ticket = await self._listener.lay_ticket()
+            if self._closed is not None:
+                self._ticket.withdraw()
+                raise LinkClosed(self._closed)
         name = None if self._ticket is None else self._ticket.name
         if name is not None and not available_libraries():
             return "", name
@@ -78,6 +82,8 @@ class Joining:
             ):  # used up, or its owner is gone: the offer is there as well
                 self._link = await use_ticket(folder, ticket)
         if self._link is not None:
+            if self._closed is not None:
+                await self._link.close(self._closed)
             return None
         if not sdp:
             raise PeerError("the peer has no WebRTC library, and it is not on this host")
@@ -123,6 +129,7 @@ class Joining:
 
     async def close(self, reason: str) -> None:
         """Whatever is under way or open."""
+        self._closed = reason
         self._described.set()
         if self._ticket is not None:
             self._ticket.withdraw()
@@ -132,6 +139,9 @@ class Joining:
 
     async def _by_webrtc(self) -> WebRtcLink:
         connection = await new_connection(self._settings.ice, self._settings.library)
+        if self._closed is not None:
+            await connection.close()
+            raise LinkClosed(self._closed)
         self._webrtc = WebRtcLink(connection, is_offerer=self._is_offerer, candidate=self._candidate)
         return self._webrtc
 
