@@ -87,8 +87,10 @@ class Channel(Protocol):
         opened: Callable[[], None],
         message: Callable[[Message], None],
         low: Callable[[], None],
-        closed: Callable[[], None],
-    ) -> None: ...
+        closed: Callable[[bool], None],
+    ) -> None:
+        """`closed` is told whether it is the connection that is gone, and not the channel that was closed."""
+        ...
 
     def tell_below(self, mark: int) -> None:
         """Call `low` when no more than this is buffered."""
@@ -172,7 +174,7 @@ class WebRtcLane(LaneCore):
             opened=self.opened.set,
             message=self._message,
             low=self._fallen.set,
-            closed=lambda: link.lane_closed(self),
+            closed=lambda lost: link.lane_closed(self, lost=lost),
         )
 
     @property
@@ -314,8 +316,10 @@ class WebRtcLink(LinkCore[WebRtcLane]):
     def fail(self, reason: str) -> None:
         self._end(LinkEnd(reason, "fault"))
 
-    def lane_closed(self, lane: WebRtcLane) -> None:
-        if lane is self._control:
+    def lane_closed(self, lane: WebRtcLane, *, lost: bool) -> None:
+        if lost:
+            self.fail(_GONE)
+        elif lane is self._control:
             self._end(LinkEnd(_CLOSED_BY_PEER, "peer"))
         else:
             lane.finish("the peer closed this lane", readable=True)

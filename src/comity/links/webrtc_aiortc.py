@@ -29,13 +29,14 @@ class AiortcChannel:
         opened: Callable[[], None],
         message: Callable[[Message], None],
         low: Callable[[], None],
-        closed: Callable[[], None],
+        closed: Callable[[bool], None],
     ) -> None:
         channel = self._channel
         channel.on("open", opened)
         channel.on("message", message)
         channel.on("bufferedamountlow", low)
-        channel.on("close", closed)
+        # after a loss the transport below is closed first, after a farewell the channel
+        channel.on("close", lambda: closed(channel.transport.transport.state != "connected"))
         if channel.readyState == "open":
             opened()
 

@@ -27,13 +27,13 @@ class WrtcChannel:
         opened: Callable[[], None],
         message: Callable[[Message], None],
         low: Callable[[], None],
-        closed: Callable[[], None],
+        closed: Callable[[bool], None],
     ) -> None:
         channel = self._channel
         channel.on("open", lambda _event: opened())
         channel.on("message", lambda event: message(event.data))
         channel.on("bufferedamountlow", lambda _event: low())
-        channel.on("close", lambda _event: closed())
+        channel.on("close", lambda _event: closed(False))
         if channel.ready_state == "open":  # it may be open already, and fire all the same
             opened()
 

@@ -41,6 +41,7 @@ MAX_MESSAGE_BYTES: Final = 1_048_576
 TICKET_SECONDS: Final = 30.0
 SILENCE_SECONDS: Final = 20.0
 PING_SECONDS: Final = 5.0
+CLOSE_SECONDS: Final = 2.0
 
 _HOST: Final = "127.0.0.1"
 _HEAD: Final = struct.Struct(">BH")
@@ -49,7 +50,6 @@ _OPEN, _TEXT, _BYTES, _GRANT, _PING, _PONG = range(6)
 _SUBPROTOCOL: Final = "comity.link.1"
 _NONCE: Final = "x-comity-nonce"
 _REASON_BYTES: Final = 123
-_PROTOCOL_ERROR: Final = 1002
 
 
 class Ticket(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -202,7 +202,7 @@ class WebSocketLink(LinkCore[WebSocketLane]):
             self._lost(closed)
         except InvalidError as broken:
             self.finish(LinkEnd(broken.message, "fault"))
-            await self._connection.close(_PROTOCOL_ERROR, "a rule of the link was broken")
+            self._connection.transport.abort()  # a farewell would wait behind all that it still sends
 
     def _take(self, message: bytes) -> None:
         if len(message) < _HEAD.size:
@@ -297,6 +297,7 @@ class WebSocketListener:
                     compression=None,
                     max_size=MAX_MESSAGE_BYTES + _HEAD.size,
                     ping_interval=None,
+                    close_timeout=CLOSE_SECONDS,
                     server_header=None,
                 )
             return self._server
@@ -381,7 +382,7 @@ async def use_ticket(folder: Path, name: str) -> WebSocketLink | None:
             max_size=MAX_MESSAGE_BYTES + _HEAD.size,
             ping_interval=None,
             open_timeout=TICKET_SECONDS,
-            close_timeout=2.0,
+            close_timeout=CLOSE_SECONDS,
         )
     except (OSError, TimeoutError, WebSocketException):
         raise ForbiddenError("the ticket was used or has expired; a new one is needed") from None
