@@ -133,13 +133,14 @@ class WrtcConnection:
         with contextlib.suppress(LinkClosed, webrtc.PythonWebRTCExceptionBase), _until_closed():
             report = await self._connection.get_stats()
             stats: dict[str, Any] = dict(report.items())
-            for entry in stats.values():
-                if getattr(entry, "nominated", False) and entry.state.value == "succeeded":
-                    ends = (stats.get(entry.local_candidate_id), stats.get(entry.remote_candidate_id))
-                    relayed = any(end is not None and end.candidate_type.value == "relay" for end in ends)
-                    answered = entry.responses_received or 0
-                    mean = (entry.total_round_trip_time or 0.0) / answered if answered else None
-                    return "relayed" if relayed else "direct", mean
+            chosen = (getattr(entry, "selected_candidate_pair_id", None) for entry in stats.values())
+            pair = next((stats[found] for found in chosen if found in stats), None)
+            if pair is not None:
+                ends = (stats.get(pair.local_candidate_id), stats.get(pair.remote_candidate_id))
+                relayed = any(end is not None and end.candidate_type.value == "relay" for end in ends)
+                answered = pair.responses_received or 0
+                mean = (pair.total_round_trip_time or 0.0) / answered if answered else None
+                return "relayed" if relayed else "direct", mean
         return "unknown", None
 
     async def close(self) -> None:
