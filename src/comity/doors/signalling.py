@@ -158,14 +158,15 @@ class _Outbox:
         return True
 
     def let_go(self, why: LetGo) -> None:
+        """After what is waiting to be said, if the peer takes it."""
         if not self.over.done():
             self.over.set_result(why)
             self._changed.set()
 
     async def write_to(self, send: Send) -> None:
         try:
-            while not self.over.done():
-                while self._messages and not self.over.done():
+            while self._messages or not self.over.done():
+                while self._messages:
                     message = self._messages.popleft()
                     self._bytes -= len(message)
                     await send({"type": "websocket.send", "text": message.decode()})

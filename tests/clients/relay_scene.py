@@ -1,0 +1,74 @@
+"""A relay of ours on a free port, with or without TLS and a token."""
+
+import contextlib
+import datetime as dt
+import ipaddress
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from comity.core.peering.signalling_relay import SignallingRelay
+from comity.doors.http.entry import Entry
+from comity.doors.http.guard import Guard
+from comity.doors.http.server import HttpServer
+from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
+from comity.system_clock import SystemClock
+
+
+class Scene:
+    def __init__(self, server, relay):
+        self.relay = relay
+        self.port = server.port
+        self.url = server.url.replace("http", "ws", 1) + SIGNAL_PATH
+
+
+@contextlib.asynccontextmanager
+async def running_relay(*, tls=(None, None), port=0, token=None, relay=None):
+    relay = relay or SignallingRelay()
+    clock = SystemClock()
+    server = HttpServer("127.0.0.1", port, cert=tls[0], key=tls[1])
+    knows = (lambda _given: False) if token is None else token.__eq__
+    door = SignallingDoor(relay, clock, knows_token=knows, needs_token=token is not None)
+    entry = Entry(lambda _token: False, clock, port=server.port, secure=False)
+    guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000)
+    await server.start(guard, shutdown_seconds=0.2, websockets=(SIGNAL_PATH,))
+    try:
+        yield Scene(server, relay)
+    finally:
+        await server.stop()
+
+
+class Certificate(NamedTuple):
+    cert: object
+    key: object
+    sha256: str
+
+
+def certificate(folder):
+    """One that nobody signed but itself, for 127.0.0.1."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "relay")])
+    now = dt.datetime.now(dt.UTC)
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
+    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return Certificate(cert_file, key_file, made.fingerprint(hashes.SHA256()).hex())
