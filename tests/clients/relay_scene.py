@@ -21,6 +21,7 @@ from comity.system_clock import SystemClock
 class Scene:
     def __init__(self, server, relay):
         self.relay = relay
+        self.stop = server.stop
         self.port = server.port
         self.url = server.url.replace("http", "ws", 1) + SIGNAL_PATH
 

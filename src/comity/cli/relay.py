@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import importlib
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -126,6 +127,7 @@ async def _serve(server: HttpServer, hosts: tuple[str, ...], token: str | None, 
         else:
             print_line("The relay is running.")
             print_fields((("address", address), ("stop", "Ctrl-C")), indent="  ")
+            sys.stdout.flush()
         await stopping.wait()
     finally:
         await server.stop()
