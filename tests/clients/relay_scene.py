@@ -15,6 +15,7 @@ from comity.doors.http.entry import Entry
 from comity.doors.http.guard import Guard
 from comity.doors.http.server import HttpServer
 from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
+from comity.pipeline.budget import Budget
 from comity.system_clock import SystemClock
 
 
@@ -31,10 +32,11 @@ async def running_relay(*, tls=(None, None), port=0, token=None, relay=None):
     relay = relay or SignallingRelay()
     clock = SystemClock()
     server = HttpServer("127.0.0.1", port, cert=tls[0], key=tls[1])
+    budget = Budget(clock)
     knows = (lambda _given: False) if token is None else token.__eq__
-    door = SignallingDoor(relay, clock, knows_token=knows, needs_token=token is not None)
+    door = SignallingDoor(relay, clock, budget, knows_token=knows, needs_token=token is not None)
     entry = Entry(lambda _token: False, clock, port=server.port, secure=False)
-    guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000)
+    guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000, budget=budget)
     await server.start(guard, shutdown_seconds=0.2, websockets=(SIGNAL_PATH,))
     try:
         yield Scene(server, relay)

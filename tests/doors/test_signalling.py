@@ -14,6 +14,7 @@ from comity.doors.http.entry import Entry
 from comity.doors.http.guard import Guard
 from comity.doors.http.server import HttpServer
 from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
+from comity.pipeline.budget import Budget, Figures
 from comity.system_clock import SystemClock
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -30,13 +31,14 @@ class House:
 
 
 @contextlib.asynccontextmanager
-async def open_door(relay=None, **options):
+async def open_door(relay=None, budget=None, **options):
     relay = relay or SignallingRelay()
     clock = SystemClock()
     server = HttpServer("127.0.0.1", 0, cert=None, key=None)
-    door = SignallingDoor(relay, clock, **options)
+    budget = budget or Budget(clock)
+    door = SignallingDoor(relay, clock, budget, **options)
     entry = Entry(lambda _token: False, clock, port=server.port, secure=False)
-    guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000)
+    guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000, budget=budget)
     await server.start(guard, shutdown_seconds=1, websockets=(SIGNAL_PATH,))
     try:
         yield House(server, relay)
@@ -210,3 +212,13 @@ async def test_a_stream_of_ticking_bytes_costs_nothing_to_others():
         writer.write(b"\x81\xfe" + struct.pack("!H", 60_000) + bytes(4) + b"x")
         assert (await join(a))["request"] == "listing"
         writer.close()
+
+
+async def test_an_address_that_has_used_up_its_budget_waits_and_loses_nothing():
+    clock = SystemClock()
+    budget = Budget(clock, Figures(requests=20, per_seconds=1.0, limit_loopback=True))
+    async with open_door(budget=budget) as house, house.come() as a:
+        for _ in range(30):
+            await say(a, request="joinroom", roomid="room")
+        assert [(await hear(a))["request"] for _ in range(30)] == ["listing"] * 30
+        assert budget.refused["address"] > 0

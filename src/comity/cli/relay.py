@@ -20,7 +20,6 @@ from comity.cli.options import Json
 from comity.cli.screen import print_fields, print_json, print_line
 from comity.config import is_loopback
 from comity.core.errors import ConfigError
-from comity.core.guard.rate import RateLimiter
 from comity.core.peering.signalling_relay import SignallingRelay
 from comity.doors.http.asgi import App, Receive, Scope, Send, answer_json
 from comity.doors.http.entry import Entry
@@ -28,6 +27,7 @@ from comity.doors.http.guard import Guard
 from comity.doors.http.server import HttpServer
 from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
 from comity.keys.tokens import load_or_create_token, same_token
+from comity.pipeline.budget import Budget
 from comity.system_clock import SystemClock
 
 app = new_app()
@@ -35,7 +35,6 @@ app = new_app()
 DEFAULT_PORT = 8421
 BODY_LIMIT = 4096
 SHUTDOWN_SECONDS = 2.0
-REQUESTS, PER_SECONDS = 600, 60.0
 
 
 @app.command(
@@ -105,15 +104,15 @@ def relay(
 async def _serve(server: HttpServer, hosts: tuple[str, ...], token: str | None, *, as_json: bool) -> None:
     clock = SystemClock()
     knows = (lambda _given: False) if token is None else (lambda given: same_token(given, token))
-    door = SignallingDoor(SignallingRelay(), clock, knows_token=knows, needs_token=token is not None)
-    requests = RateLimiter(REQUESTS, PER_SECONDS)
+    budget = Budget(clock)
+    door = SignallingDoor(SignallingRelay(), clock, budget, knows_token=knows, needs_token=token is not None)
     guard = Guard(
         _paths(door),
         Entry(knows, clock, port=server.port, secure=False),
         is_public=lambda _path: True,
         body_limit=BODY_LIMIT,
         hosts=hosts,
-        wait_of=lambda peer: 0.0 if is_loopback(peer) else requests.take(peer, clock.monotonic()),
+        budget=budget,
     )
     stopping = asyncio.Event()
     for asked in (signal.SIGTERM, signal.SIGINT):

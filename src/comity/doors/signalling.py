@@ -3,6 +3,8 @@
 - The guard in front has looked at Host and Origin. A caller may bring the node's token, as a bearer token or,
   where a program can only be given an address, as `?token=`; a wrong one is refused, a right one makes the caller
   trusted. Where every caller needs one, those without are refused before the upgrade.
+- Each message is charged to the budget of its address, unless the caller is trusted. Who has nothing left is not read
+  until there is some again; the relay's own limits are stricter, and for each peer.
 - What the relay says to a peer waits in that peer's own queue. A peer that does not read is let go when the queue
   is full: it holds up nobody else, and its stream ids are free again at once.
 - The server below pings idle connections, so a peer that vanished is noticed.
@@ -29,8 +31,9 @@ from comity.core.peering.signalling_relay import (
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status
 from comity.doors.http.asgi import JSON, Receive, Scope, Send, header
-from comity.doors.http.guard import peer_of
+from comity.doors.http.peer import peer_of
 from comity.doors.http.websocket import set_limit
+from comity.pipeline.budget import Budget
 
 SIGNAL_PATH: Final = "/signal"
 QUEUE_BYTES: Final = 2 * 1024 * 1024
@@ -49,12 +52,14 @@ class SignallingDoor:
         self,
         relay: SignallingRelay,
         clock: Clock,
+        budget: Budget,
         *,
         knows_token: Callable[[str], bool] = lambda _token: False,
         needs_token: bool = False,
     ) -> None:
         self._relay = relay
         self._clock = clock
+        self._budget = budget
         self._knows_token = knows_token
         self._needs_token = needs_token
         self._outboxes: dict[str, _Outbox] = {}
@@ -74,8 +79,9 @@ class SignallingDoor:
             await _refuse(send, refused)
             return
         outbox = self._outboxes[who] = _Outbox()
+        charged = None if trusted else address
         try:
-            await self._serve(scope, who, receive, send, outbox)
+            await self._serve(scope, who, charged, receive, send, outbox)
         finally:
             self._outboxes.pop(who, None)
             self._relay.disconnect(who)
@@ -93,13 +99,21 @@ class SignallingDoor:
             raise UnauthenticatedError("this relay needs a token; ask its owner")
         return False
 
-    async def _serve(self, scope: Scope, who: str, receive: Receive, send: Send, outbox: "_Outbox") -> None:
+    async def _serve(
+        self,
+        scope: Scope,
+        who: str,
+        charged: str | None,
+        receive: Receive,
+        send: Send,
+        outbox: "_Outbox",
+    ) -> None:
         try:
             await send({"type": "websocket.accept"})
         except OSError:
             return
         set_limit(scope, MESSAGE_LIMIT)
-        reading = asyncio.create_task(self._read(who, receive, outbox))
+        reading = asyncio.create_task(self._read(who, charged, receive, outbox))
         writing = asyncio.create_task(outbox.write_to(send))
         try:
             await asyncio.wait((reading, writing, outbox.over), return_when=asyncio.FIRST_COMPLETED)
@@ -114,7 +128,7 @@ class SignallingDoor:
                 task.cancel()
             await asyncio.gather(reading, writing, return_exceptions=True)
 
-    async def _read(self, who: str, receive: Receive, outbox: "_Outbox") -> None:
+    async def _read(self, who: str, charged: str | None, receive: Receive, outbox: "_Outbox") -> None:
         while not outbox.over.done():
             event = await receive()
             if event["type"] == "websocket.disconnect":
@@ -124,7 +138,10 @@ class SignallingDoor:
                 outbox.let_go(_TOO_BIG if event.get("oversize") else _BINARY)
                 await asyncio.Event().wait()  # the writer says it and ends this
                 return
-            for effect in self._relay.receive(who, text.encode(), self._clock.monotonic()):
+            message = text.encode()
+            while charged is not None and (wait := self._budget.take(charged, len(message))):
+                await self._clock.sleep(wait)  # the next message is not read meanwhile
+            for effect in self._relay.receive(who, message, self._clock.monotonic()):
                 self._perform(effect)
 
     def _perform(self, effect: RelayEffect) -> None:
