@@ -14,8 +14,14 @@ from websockets.exceptions import InvalidStatus
 
 from comity.core.errors import ForbiddenError, PeerError
 from comity.links import websocket
-from comity.links.protocol import SEND_MARK, LinkClosed
-from comity.links.websocket import MAX_MESSAGE_BYTES, WebSocketListener, ticket_folder, use_ticket
+from comity.links.protocol import LinkClosed
+from comity.links.websocket import (
+    MAX_MESSAGE_BYTES,
+    WINDOW_BYTES,
+    WebSocketListener,
+    ticket_folder,
+    use_ticket,
+)
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -184,8 +190,8 @@ async def test_without_a_ticket_or_from_a_page_nobody_comes_in(listener, folder)
         ([frame(GRANT, 0, struct.pack(">I", 1))], "granted more"),
         ([frame(GRANT, 0, b"\0")], "does not know"),
         ([frame(PING, 0, b"x" * 500)], "does not know"),
-        ([frame(BYTES, 0, bytes(MAX_MESSAGE_BYTES))] * 5, "more than it may"),
-        ([frame(BYTES, 0)] * (SEND_MARK // 64 + 10), "more than it may"),
+        ([frame(BYTES, 0, bytes(MAX_MESSAGE_BYTES))] * 9, "more than it may"),
+        ([frame(BYTES, 0)] * (WINDOW_BYTES // 64 + 10), "more than it may"),
     ],
 )
 async def test_a_peer_that_breaks_a_rule_is_cut_off_with_the_reason(listener, folder, messages, reason):

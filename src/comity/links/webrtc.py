@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import importlib
 import importlib.util
+import logging
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, Protocol
@@ -33,6 +34,8 @@ from comity.links.protocol import (
     LinkStats,
     Message,
 )
+
+log = logging.getLogger("comity.links")
 
 GRACE_SECONDS: Final = 12.0
 
@@ -185,7 +188,7 @@ class WebRtcLane(LaneCore):
         self.check_open()
         size = self.count_sent(message)
         if self._channel.buffered + size > SEND_MARK:
-            await self.wait_buffered(SEND_MARK - size)
+            await self.wait_buffered(SEND_MARK // 2)  # not to be woken for each message that leaves
         try:
             self._channel.send(message)
         except LinkClosed:
@@ -318,7 +321,7 @@ class WebRtcLink(LinkCore[WebRtcLane]):
 
     def lane_closed(self, lane: WebRtcLane, *, lost: bool) -> None:
         if lost:
-            self.fail(_GONE)
+            self._end(LinkEnd(_GONE, "fault"), say_so=False)
         elif lane is self._control:
             self._end(LinkEnd(_CLOSED_BY_PEER, "peer"))
         else:
@@ -360,16 +363,26 @@ class WebRtcLink(LinkCore[WebRtcLane]):
         if state == "disconnected":
             self._grace = asyncio.get_running_loop().call_later(GRACE_SECONDS, self.fail, _GONE)
         elif state == "failed":
-            self.fail(_GONE)
+            self._end(LinkEnd(_GONE, "fault"), say_so=False)
         elif state == "closed":
-            self._end(LinkEnd(_CLOSED_BY_PEER, "peer"))
+            self._end(LinkEnd(_CLOSED_BY_PEER, "peer"), say_so=False)
 
-    def _end(self, end: LinkEnd) -> None:
+    def _end(self, end: LinkEnd, *, say_so: bool = True) -> None:
+        """`say_so`: close the channels, which the peer hears. Where the connection is gone, a library that is just
+        taking its own channels away is not to be disturbed.
+        """
         if not self.finish(end):
             return
         self._control_there.set()
         if self._grace is not None:
             self._grace.cancel()
-        for lane in self._lanes:
-            lane.close_channel()
-        self._closing = asyncio.get_running_loop().create_task(self._connection.close())
+        if say_so:
+            for lane in self._lanes:
+                lane.close_channel()
+        self._closing = asyncio.get_running_loop().create_task(self._close_connection())
+
+    async def _close_connection(self) -> None:
+        try:
+            await self._connection.close()
+        except Exception:  # a link that is over harms nobody by how it ended
+            log.warning("a WebRTC connection did not close as it should", exc_info=True)

@@ -35,9 +35,10 @@ from websockets.http11 import Request, Response
 from comity.core.errors import ForbiddenError, InvalidError, KeyRefusedError, PeerError
 from comity.keys.private import create_private, ensure_private_folder, read_private
 from comity.links.lanes import MOST_LANES, LaneCore, LinkCore, check_label, cost_of
-from comity.links.protocol import CONTROL, SEND_MARK, LinkClosed, LinkEnd, LinkStats, Message
+from comity.links.protocol import CONTROL, LinkClosed, LinkEnd, LinkStats, Message
 
 MAX_MESSAGE_BYTES: Final = 1_048_576
+WINDOW_BYTES: Final = 8 * 1024 * 1024
 TICKET_SECONDS: Final = 30.0
 SILENCE_SECONDS: Final = 20.0
 PING_SECONDS: Final = 5.0
@@ -74,7 +75,7 @@ class WebSocketLane(LaneCore):
         self.number = number
         self.buffered = 0
         self._link: WebSocketLink = link
-        self._credit = SEND_MARK
+        self._credit = WINDOW_BYTES
         self._taken = 0
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -110,20 +111,20 @@ class WebSocketLane(LaneCore):
     async def receive(self) -> Message:
         message = await super().receive()
         self._taken += cost_of(message)
-        if self._taken >= SEND_MARK // 4 and self._link.end is None:
+        if self._taken >= WINDOW_BYTES // 2 and self._link.end is None:
             granted, self._taken = self._taken, 0
             self._link.write_soon(_GRANT, self.number, _CREDIT.pack(granted))
         return message
 
     def grant(self, credit: int) -> None:
         self._credit += credit
-        if self._credit > SEND_MARK:
+        if self._credit > WINDOW_BYTES:
             raise InvalidError("the peer granted more than was sent")
         self._changed.set()
 
     def arrived(self, message: Message) -> None:
         super().arrived(message)
-        if self.inbox.unread + self._taken > SEND_MARK:
+        if self.inbox.unread + self._taken > WINDOW_BYTES:
             raise InvalidError("the peer sent more than it may")
 
     def finish(self, reason: str, *, readable: bool) -> None:
