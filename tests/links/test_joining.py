@@ -128,3 +128,21 @@ async def test_an_answer_to_an_offer_that_was_not_made_is_refused():
     with pytest.raises(PeerError, match="was not made"):
         await left.accept("v=0")
     await one.close()
+
+
+async def test_candidates_that_come_before_the_description_are_used():
+    """Those of the offerer are all that the two have of each other's addresses."""
+    found = []
+    one, two = maker(library="wrtc"), maker(library="wrtc")
+    left = one.join(is_offerer=True, candidate=found.append)
+    right = two.join(is_offerer=False, candidate=lambda _found: None)
+    sdp, _ = await left.offer()
+    assert "a=candidate" not in sdp
+    while not found:  # noqa: ASYNC110 - the library tells none when it is done
+        await asyncio.sleep(0.01)
+    early = asyncio.create_task(right.add_candidates(found))
+    await asyncio.sleep(0)
+    await left.accept(await right.answer(sdp, None))
+    await use(await asyncio.gather(left.wait_link(), right.wait_link()))
+    await early
+    await close(left, right, one, two)
