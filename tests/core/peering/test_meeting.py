@@ -39,9 +39,10 @@ from comity.core.peering.signalling import (
     read_heard,
     tell_candidates,
 )
-from comity.core.peering.signalling_crypto import RoomCipher
+from comity.core.peering.signalling_crypto import RoomCipher, effective_password
 from comity.core.peering.signalling_relay import LetGo, RelayLimits, Say, SignallingRelay
 from comity.testing.randomness import Randomness
+from comity.testing.vectors import format_runner
 
 CIPHER = RoomCipher("secret")
 ADDRESS = IceCandidate("candidate:1 1 udp 1 192.0.2.1 1 typ host", "0", 0)
@@ -381,6 +382,36 @@ def test_candidates_on_the_channel_are_taken_too():
     assert hand.machine.receive_on_channel(1, told) == [AddCandidates(1, (ADDRESS,))]
     assert hand.machine.receive_on_channel(1, {"ping": 1}) == []
     assert hand.machine.receive_on_channel(9, told) == []
+
+
+def recorded_signalling(content):
+    yield "WebSocket", {"lines": [line for line in content if line["via"] == "WebSocket"]}
+
+
+@format_runner("peers", "tap_a", "tap_b", cases=recorded_signalling)
+def test_vector_peers_a_recorded_peer_says_the_same_to_the_relay(case):
+    """What came in is fed in; what went out has the same members in the same order, and the same ids (ruling 64)."""
+    out = [line["msg"] for line in case["lines"] if line["dir"] == "OUT"]
+    cipher = RoomCipher(effective_password(None))
+    stream = cipher.clear_stream(out[1]["streamID"])
+    machine = Meeting(Attending(room="lab_1", stream=stream, cipher=cipher), Randomness(1).bytes)
+    if len(out) == 5:  # the one that views the other
+        machine.view("agent_a", 0.0)
+    machine.start()
+    said = spoken(machine.connected(0.0))
+    for line in case["lines"]:
+        if line["dir"] == "IN":
+            effects = machine.receive(json.dumps(line["msg"]).encode(), 0.0)
+            said += spoken(effects)
+            for effect in effects:
+                if isinstance(effect, MakeOffer | MakeAnswer):
+                    said += spoken(machine.described(effect.attempt, "v=0", None, 0.0))
+                    machine.found(effect.attempt, ADDRESS, 0.0)
+    said += spoken(machine.tick(1.0))
+    assert [list(message) for message in said] == [list(message) for message in out]
+    fixed = ("request", "roomid", "streamID", "UUID", "type")
+    for mine, theirs in zip(said, out, strict=True):
+        assert [mine.get(name) for name in fixed] == [theirs.get(name) for name in fixed]
 
 
 class World:

@@ -8,38 +8,51 @@ from hypothesis import strategies as st
 
 from comity.core.errors import MalformedError
 from comity.core.peering.signalling_crypto import (
+    SALT,
     RoomCipher,
     effective_password,
     signalling_room,
     signalling_stream,
 )
-from comity.testing.vectors import vector_file
+from comity.testing.vectors import format_runner, known_keys, vector_file
 
 
-def recorded():
-    for case in vector_file("peers", "crypto_vectors")["sdk"]:
-        password = None if case["password"] == "<undefined>" else case["password"]
-        yield case, RoomCipher(effective_password(password))
+def sdk_cases(content):
+    for at, case in enumerate(content["sdk"]):
+        yield f"sdk-{at}", case
 
 
-@pytest.mark.vector
-def test_vector_peers_names_are_hashed_as_recorded():
-    for case, cipher in recorded():
-        assert cipher.password == case["effective_password"]
-        assert signalling_room(case["room_in"]) == case["room_sanitized"]
-        assert signalling_stream(case["stream_in"]) == case["stream_sanitized"]
-        assert cipher.room_id(case["room_in"]) == case.get("hashed_room", case["room_sanitized"])
-        assert cipher.stream_id(case["stream_in"]) == case.get("hashed_stream", case["stream_sanitized"])
-
-
-@pytest.mark.vector
-def test_vector_peers_texts_are_encrypted_as_recorded():
-    with_password = [(case["aes"], cipher) for case, cipher in recorded() if "aes" in case]
-    assert len(with_password) == 5
-    for aes, cipher in with_password:
-        sealed = (aes["ciphertext"], aes["vector"])
-        assert cipher.encrypt(aes["plaintext"], bytes.fromhex(aes["vector"])) == sealed
-        assert cipher.decrypt(*sealed) == aes["plaintext"]
+@format_runner("peers", "crypto_vectors", cases=sdk_cases)
+def test_vector_peers_names_are_hashed_and_texts_encrypted_as_recorded(case):
+    known_keys(
+        case,
+        "password",
+        "effective_password",
+        "salt",
+        "room_in",
+        "room_sanitized",
+        "stream_in",
+        "stream_sanitized",
+        "hashed_room",
+        "hashed_stream",
+        "aes",
+    )
+    password = None if case["password"] == "<undefined>" else case["password"]
+    cipher = RoomCipher(effective_password(password))
+    assert cipher.password == case["effective_password"]
+    assert case["salt"] == SALT
+    assert signalling_room(case["room_in"]) == case["room_sanitized"]
+    assert signalling_stream(case["stream_in"]) == case["stream_sanitized"]
+    assert cipher.room_id(case["room_in"]) == case.get("hashed_room", case["room_sanitized"])
+    assert cipher.stream_id(case["stream_in"]) == case.get("hashed_stream", case["stream_sanitized"])
+    if cipher.password is not None:
+        aes = case["aes"]
+        known_keys(aes, "plaintext", "key_phrase", "vector", "ciphertext", "roundtrip")
+        assert cipher.encrypt(aes["plaintext"], bytes.fromhex(aes["vector"])) == (
+            aes["ciphertext"],
+            aes["vector"],
+        )
+        assert cipher.decrypt(aes["ciphertext"], aes["vector"]) == aes["plaintext"]
 
 
 @pytest.mark.vector

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from comity.core.peering.signalling_relay import MESSAGE_LIMIT, LetGo, RelayLimits, Say, SignallingRelay
-from comity.testing.vectors import vector_file
+from comity.testing.vectors import format_runner
 
 
 class Relay:
@@ -53,11 +53,11 @@ def codes(messages):
     return [message.get("code") for message in messages]
 
 
-@pytest.mark.vector
-def test_vector_peers_the_recorded_relay_is_answered_alike():
+@format_runner("peers", "sig_relay", cases=lambda lines: [("all", {"lines": lines})])
+def test_vector_peers_the_recorded_relay_is_answered_alike(case):
     relay = Relay()
     answers = {}
-    for line in vector_file("peers", "sig_relay"):
+    for line in case["lines"]:
         if line.get("ev") == "open":
             relay.come(line["from"])
         elif line.get("ev") == "close":
