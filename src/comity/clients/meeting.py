@@ -91,7 +91,11 @@ class RoomMeeting:
 
     def start(self) -> None:
         self._begin(self._watch_time())
-        self._perform(self._machine.start())
+        self.dial()
+
+    def dial(self) -> None:
+        """Go to the relay now, if we are not there: for whoever decides by itself when to try again."""
+        self._perform(self._machine.dial())
 
     def view(self, stream: str) -> None:
         """Have a link to the peer with this stream, now or when it comes, and again when it was lost."""
@@ -294,7 +298,7 @@ class RoomMeeting:
             await joining.close("no longer wanted")
             return
         self._perform(self._machine.opened(number, self._clock.monotonic()))
-        stream = self._machine.stream_of(attempt.uuid) if attempt.offering else attempt.stream
+        stream = self._machine.stream_behind(attempt)
         self._tell(LinkOpened(attempt=number, uuid=attempt.uuid, stream=stream, link=link))
         end = await link.wait_closed()
         await self._fail(number, end.reason)

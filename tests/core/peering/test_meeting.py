@@ -15,6 +15,7 @@ from comity.core.peering.meeting import (
 )
 from comity.core.peering.meeting_effects import (
     AddCandidates,
+    AttemptBegun,
     AttemptFailed,
     Dial,
     GiveUp,
@@ -23,6 +24,7 @@ from comity.core.peering.meeting_effects import (
     MakeOffer,
     OwnStreamTaken,
     Refused,
+    RelayReached,
     SignallingDown,
     SignallingFault,
     SignallingUp,
@@ -60,7 +62,7 @@ class Hand:
         return self.machine.receive(json.dumps(message).encode(), self.now)
 
     def joins(self, *peers):
-        self.machine.start()
+        self.machine.dial()
         self.machine.connected(self.now)
         listing = [{"UUID": uuid, "streamID": CIPHER.stream_id(stream)} for uuid, stream in peers]
         return self.hears(request="listing", list=listing)
@@ -90,9 +92,14 @@ def news(effects):
     return [effect.news for effect in effects if isinstance(effect, Tell)]
 
 
+def work(effects):
+    """What is to be done, without what is told."""
+    return [effect for effect in effects if not isinstance(effect, Tell)]
+
+
 def test_it_joins_seeds_and_plays_what_is_there():
     hand = Hand()
-    assert hand.machine.start() == [Dial()]
+    assert hand.machine.dial() == [Dial()]
     assert spoken(hand.machine.connected(hand.now)) == [
         {"request": "joinroom", "roomid": CIPHER.room_id("room")}
     ]
@@ -122,7 +129,8 @@ def test_its_own_stream_is_never_viewed():
 def test_who_plays_our_stream_gets_an_offer_and_its_answer_is_taken():
     hand = Hand()
     hand.joins()
-    (made,) = hand.hears(request="offerSDP", UUID="u")
+    begun, made = hand.hears(request="offerSDP", UUID="u")
+    assert begun == Tell(AttemptBegun(1, "u", None, offering=True))
     assert isinstance(made, MakeOffer)
     (offer,) = spoken(hand.machine.described(made.attempt, "our sdp", "ticket", hand.now))
     assert list(offer) == ["UUID", "session", "streamID", "description", "vector"]
@@ -151,6 +159,7 @@ def test_an_offer_that_was_asked_for_is_answered_with_its_early_candidates():
     hand.joins(("u", "other"))
     assert hand.hears_candidates("s", 2) == []
     assert hand.hears_offer(ticket="t") == [
+        Tell(AttemptBegun(1, "u", "other", offering=False)),
         MakeAnswer(1, "offer", "t"),
         AddCandidates(1, (ADDRESS, ADDRESS)),
     ]
@@ -166,7 +175,7 @@ def test_an_offer_that_nobody_asked_for_is_a_fault():
     hand.machine.view("other", hand.now)
     hand.hears_offer()
     assert isinstance(news(hand.hears_offer(session="second"))[0], SignallingFault)
-    assert hand.hears_offer(stream="third", session="x")[0] == Tell(fault)
+    assert hand.hears_offer(stream="third", session="x") == [Tell(fault)]
 
 
 def test_early_candidates_are_forgotten_after_a_while():
@@ -175,7 +184,7 @@ def test_early_candidates_are_forgotten_after_a_while():
     hand.joins(("u", "other"))
     hand.hears_candidates("s")
     hand.later(EARLY_SECONDS)
-    assert hand.hears_offer() == [MakeAnswer(1, "offer", None)]
+    assert work(hand.hears_offer()) == [MakeAnswer(1, "offer", None)]
 
 
 def test_candidates_leave_in_bundles_after_the_description():
@@ -250,6 +259,7 @@ def test_losing_the_relay_gives_no_link_up_and_plays_nothing_that_is_linked():
     (down,) = news(effects)
     assert isinstance(down, SignallingDown)
     assert len(effects) == 1
+    assert down.was_joined
     assert 2.4 <= down.retry_in <= 3.0
     assert hand.later(down.retry_in) == [Dial()]
     again = hand.joins(("new", "other"))
@@ -259,12 +269,31 @@ def test_losing_the_relay_gives_no_link_up_and_plays_nothing_that_is_linked():
 
 def test_the_relay_is_tried_less_and_less_often():
     hand = Hand(first_delay=1.0, longest_delay=5.0)
-    hand.machine.start()
+    hand.machine.dial()
     waits = [news(hand.machine.disconnected("no", hand.now))[0].retry_in for _ in range(5)]
     for wait, step in zip(waits, [1, 2, 4, 5, 5], strict=True):
         assert 0.8 * step <= wait <= step
     hand.joins()
     assert news(hand.machine.disconnected("no", hand.now))[0].retry_in <= 1.0
+
+
+def test_whoever_decides_itself_when_to_come_back_is_not_forestalled():
+    hand = Hand(redials=False)
+    assert hand.machine.dial() == [Dial()]
+    assert hand.machine.dial() == []
+    assert news(hand.machine.connected(hand.now)) == [RelayReached()]
+    assert hand.machine.dial() == []
+    assert news(hand.machine.disconnected("lost", hand.now)) == [SignallingDown("lost", False, None)]
+    assert hand.later(1000) == []
+    assert hand.machine.dial() == [Dial()]
+
+
+def test_it_can_be_told_to_come_back_before_its_time():
+    hand = Hand()
+    hand.joins()
+    hand.machine.disconnected("lost", hand.now)
+    assert hand.machine.dial() == [Dial()]
+    assert hand.later(100) == []
 
 
 def test_a_relay_that_does_not_answer_is_hung_up_on():
@@ -305,10 +334,10 @@ def test_a_peer_that_asks_again_replaces_what_is_under_way_and_not_what_is_open_
     hand = Hand()
     hand.joins()
     hand.hears(request="offerSDP", UUID="u")
-    effects = hand.hears(request="offerSDP", UUID="u")
+    effects = work(hand.hears(request="offerSDP", UUID="u"))
     assert effects == [GiveUp(1, "the peer asked again"), MakeOffer(2)]
     assert hand.machine.opened(2, hand.now) == []
-    assert hand.hears(request="offerSDP", UUID="u") == [MakeOffer(3)]
+    assert work(hand.hears(request="offerSDP", UUID="u")) == [MakeOffer(3)]
     assert hand.machine.opened(3, hand.now) == [GiveUp(2, "the peer has a newer link")]
 
 
@@ -397,7 +426,7 @@ def test_vector_peers_a_recorded_peer_says_the_same_to_the_relay(case):
     machine = Meeting(Attending(room="lab_1", stream=stream, cipher=cipher), Randomness(1).bytes)
     if len(out) == 5:  # the one that views the other
         machine.view("agent_a", 0.0)
-    machine.start()
+    machine.dial()
     said = spoken(machine.connected(0.0))
     for line in case["lines"]:
         if line["dir"] == "IN":
@@ -434,7 +463,7 @@ class World:
             attending = Attending(room="room", stream=name, cipher=CIPHER, first_delay=1.0)
             self.machines[name] = Meeting(attending, self.draw.branch(name).bytes)
         for name in peers:
-            self.do(name, self.machines[name].start())
+            self.do(name, self.machines[name].dial())
             for stream in views.get(name, ()):
                 self.do(name, self.machines[name].view(stream, self.now))
 

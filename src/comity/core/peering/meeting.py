@@ -22,6 +22,7 @@ from comity.core.guard.rate import RateLimiter
 from comity.core.peering import signalling
 from comity.core.peering.meeting_effects import (
     AddCandidates,
+    AttemptBegun,
     AttemptFailed,
     Dial,
     Effect,
@@ -32,6 +33,7 @@ from comity.core.peering.meeting_effects import (
     OwnStreamTaken,
     PeerSeen,
     Refused,
+    RelayReached,
     SignallingDown,
     SignallingFault,
     SignallingUp,
@@ -72,11 +74,14 @@ _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Attending(Struct, frozen=True, kw_only=True):
-    """Where we are and as whom, in clear; delays in seconds (`reconnect_ms`, `max_reconnect_ms`)."""
+    """Where we are and as whom, in clear. A lost relay is dialled again after `first_delay` seconds, later after
+    twice as long each time; without `redials` only when `dial` says so.
+    """
 
     room: str
     stream: str
     cipher: RoomCipher
+    redials: bool = True
     first_delay: float = 3.0
     longest_delay: float = 30.0
     most_links: int = 80
@@ -127,6 +132,7 @@ class Meeting:
         self._early: dict[tuple[str, str], tuple[float, list[IceCandidate]]] = {}
         self._offers = RateLimiter(OFFERS, OFFERS_PER_SECONDS, MOST_PEERS)
         self._joined = False
+        self._dialling = False
         self._connected = False
         self._stopped = False
         self._delay = attending.first_delay
@@ -146,9 +152,11 @@ class Meeting:
     def attempt(self, number: int) -> Attempt | None:
         return self._attempts.get(number)
 
-    def stream_of(self, uuid: str) -> str | None:
-        """What the relay says of a peer; a claim, no proof."""
-        peer = self._peers.get(uuid)
+    def stream_behind(self, attempt: Attempt) -> str | None:
+        """The other peer's stream: the one that we view, or what the relay says of it; a claim, no proof."""
+        if not attempt.offering:
+            return attempt.stream
+        peer = self._peers.get(attempt.uuid)
         return None if peer is None else peer.stream
 
     @property
@@ -163,7 +171,12 @@ class Meeting:
         moments += [since + EARLY_SECONDS for since, _ in self._early.values()]
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def start(self) -> list[Effect]:
+    def dial(self) -> list[Effect]:
+        """Go to the relay, now: at the start, or again before the time for it has come."""
+        if self._dialling or self._connected or self._stopped:
+            return []
+        self._dialling = True
+        self._dial_at = None
         return [Dial()]
 
     def stop(self, reason: str) -> list[Effect]:
@@ -193,13 +206,15 @@ class Meeting:
 
     def connected(self, now: float) -> list[Effect]:
         """The relay is reached."""
+        self._dialling = False
         self._connected = True
         self._listing_by = now + LISTING_SECONDS
-        return [Speak(signalling.join_room(self._cipher.room_id(self._attending.room)))]
+        return [Tell(RelayReached()), Speak(signalling.join_room(self._cipher.room_id(self._attending.room)))]
 
     def disconnected(self, reason: str, now: float) -> list[Effect]:
         """The relay is lost, or could not be reached. What was agreed through it goes on."""
-        self._connected = self._joined = False
+        was_joined = self._joined
+        self._dialling = self._connected = self._joined = False
         self._listing_by = self._seed_at = None
         self._peers.clear()
         self._early.clear()
@@ -208,11 +223,13 @@ class Meeting:
             view.play_at = None
         if self._stopped:
             return []
+        if not self._attending.redials:
+            return [Tell(SignallingDown(reason, was_joined, None))]
         spread = 0.8 + 0.2 * self._draw(1)[0] / 255  # so that not all come back at once
         wait = self._delay * spread
         self._delay = min(2 * self._delay, self._attending.longest_delay)
         self._dial_at = now + wait
-        return [Tell(SignallingDown(reason, wait))]
+        return [Tell(SignallingDown(reason, was_joined, wait))]
 
     def receive(self, text: bytes, now: float) -> list[Effect]:
         """A message from the relay."""
@@ -308,13 +325,12 @@ class Meeting:
         self._view_again(number, attempt, now)
         if attempt.opened_at is not None:
             return []
-        return [Tell(AttemptFailed(attempt.uuid, self._shown_stream(attempt), reason))]
+        return [Tell(AttemptFailed(number, attempt.uuid, self.stream_behind(attempt), reason))]
 
     def tick(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         if self._dial_at is not None and self._dial_at <= now:
-            self._dial_at = None
-            effects.append(Dial())
+            effects += self.dial()
         if self._listing_by is not None and self._listing_by <= now:
             self._listing_by = None
             effects.append(HangUp(f"the relay did not answer within {LISTING_SECONDS:g} seconds"))
@@ -405,8 +421,13 @@ class Meeting:
         for number in stale:
             del self._attempts[number]
         session = self._new_session()
-        number = self._begin(Attempt(uuid, session, self._attending.stream, now, offering=True))
-        return [*(GiveUp(old, "the peer asked again") for old in stale), MakeOffer(number)]
+        attempt = Attempt(uuid, session, self._attending.stream, now, offering=True)
+        number = self._begin(attempt)
+        return [
+            *(GiveUp(old, "the peer asked again") for old in stale),
+            self._begun(number, attempt),
+            MakeOffer(number),
+        ]
 
     def _offered(self, offer: Described, now: float) -> list[Effect]:
         view = self._views.get(offer.stream or "")
@@ -422,7 +443,7 @@ class Meeting:
             effects.append(GiveUp(view.attempt, "the peer made a new offer"))
         attempt = Attempt(offer.uuid, offer.session, offer.stream, now, offering=False)
         view.attempt = number = self._begin(attempt)
-        effects.append(MakeAnswer(number, offer.sdp, offer.ticket))
+        effects += [self._begun(number, attempt), MakeAnswer(number, offer.sdp, offer.ticket)]
         _, early = self._early.pop((offer.uuid, offer.session), (0.0, []))
         return effects + self._take_candidates(number, attempt, tuple(early)) if early else effects
 
@@ -492,6 +513,9 @@ class Meeting:
         self._attempts[self._last_attempt] = attempt
         return self._last_attempt
 
+    def _begun(self, number: int, attempt: Attempt) -> Tell:
+        return Tell(AttemptBegun(number, attempt.uuid, self.stream_behind(attempt), attempt.offering))
+
     def _view_again(self, number: int, attempt: Attempt, now: float) -> None:
         view = self._views.get(attempt.stream)
         if view is None or view.attempt != number:
@@ -501,9 +525,6 @@ class Meeting:
         view.failures = 0 if steady else view.failures + 1
         shortest, longest = VIEW_SECONDS
         view.play_at = now + min(shortest * 2 ** min(view.failures, 8), longest)
-
-    def _shown_stream(self, attempt: Attempt) -> str | None:
-        return self.stream_of(attempt.uuid) if attempt.offering else attempt.stream
 
     def _new_session(self) -> str:
         number = int.from_bytes(self._draw(8), "big")

@@ -42,6 +42,10 @@ class GiveUp(Struct, frozen=True):
     reason: str
 
 
+class RelayReached(Struct, frozen=True):
+    """The relay took the connection; the room is not joined yet."""
+
+
 class SignallingUp(Struct, frozen=True):
     """The room is joined; `peers` are the others in it."""
 
@@ -49,10 +53,13 @@ class SignallingUp(Struct, frozen=True):
 
 
 class SignallingDown(Struct, frozen=True):
-    """`retry_in` seconds from now it is tried again. Links stay as they are."""
+    """The room is left, or (`was_joined` false) was never joined. `retry_in` seconds from now it is tried again; None:
+    not before `dial`. Links stay as they are.
+    """
 
     reason: str
-    retry_in: float
+    was_joined: bool
+    retry_in: float | None
 
 
 class PeerSeen(Struct, frozen=True):
@@ -74,7 +81,17 @@ class Refused(Struct, frozen=True):
     message: str
 
 
+class AttemptBegun(Struct, frozen=True):
+    """A link is being made; `offering`: this side is the one that is viewed."""
+
+    attempt: int
+    uuid: str
+    stream: str | None
+    offering: bool
+
+
 class AttemptFailed(Struct, frozen=True):
+    attempt: int
     uuid: str
     stream: str | None
     reason: str
@@ -86,7 +103,17 @@ class SignallingFault(Struct, frozen=True):
     reason: str
 
 
-News = SignallingUp | SignallingDown | PeerSeen | OwnStreamTaken | Refused | AttemptFailed | SignallingFault
+News = (
+    RelayReached
+    | SignallingUp
+    | SignallingDown
+    | PeerSeen
+    | OwnStreamTaken
+    | Refused
+    | AttemptBegun
+    | AttemptFailed
+    | SignallingFault
+)
 
 
 class Tell(Struct, frozen=True):
