@@ -211,6 +211,23 @@ async def rude_relay(say):
         yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/"
 
 
+async def test_who_leaves_says_so(tmp_path):
+    said = []
+
+    async def listen(socket):
+        await socket.send(json.dumps({"request": "listing", "list": []}))
+        async for text in socket:
+            said.append(json.loads(text))  # noqa: PERF401 - each as it comes
+
+    async with rude_relay(listen) as url, people(url, tmp_path) as crowd:
+        anna = crowd.come("anna")
+        await news(anna, SignallingUp)
+        await anna.close()
+        while {"leave": True} not in said:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.005)
+    assert said[-1] == {"leave": True}
+
+
 async def test_garbage_of_a_relay_is_a_fault_and_no_crash(tmp_path):
     async def say(socket):
         await socket.recv()

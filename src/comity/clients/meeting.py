@@ -6,6 +6,7 @@ every link that was made here.
 """
 
 import asyncio
+import contextlib
 import secrets
 import ssl
 from collections import deque
@@ -39,6 +40,7 @@ from comity.links.protocol import LanedLink, LinkClosed
 
 MOST_NEWS: Final = 500
 UNSENT_MESSAGES: Final = 500
+FAREWELL_SECONDS: Final = 1.0
 
 
 class LinkOpened(Struct, frozen=True, kw_only=True):
@@ -123,19 +125,17 @@ class RoomMeeting:
         self._closed = True
         self._some_news.set()
         farewell = [effect.text for effect in self._machine.stop(reason) if isinstance(effect, Speak)]
+        if self._socket is not None:
+            with contextlib.suppress(LinkClosed, TimeoutError):
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    for text in farewell:
+                        await self._socket.send(text)
         work = [task for task in self._work if task is not asyncio.current_task()]
         for task in work:
             task.cancel()
         await asyncio.gather(*work, return_exceptions=True)
         for joining in self._joinings.values():
             await joining.close(reason)
-        if self._socket is not None:
-            try:
-                for text in farewell:
-                    await self._socket.send(text)
-            except LinkClosed:
-                pass
-            await self._socket.close()
 
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
