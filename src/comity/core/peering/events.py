@@ -102,7 +102,7 @@ def iso_moment(seconds: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def session_event(kind: str, seconds: float, **members: Any) -> dict[str, Any]:
+def session_event(kind: str, seconds: float, /, **members: Any) -> dict[str, Any]:
     """An event with exactly the members of its type; `seconds` is wall time."""
     event: dict[str, Any] = {"type": kind, "ts": iso_moment(seconds)}
     for name in EVENT_MEMBERS[kind]:

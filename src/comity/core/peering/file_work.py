@@ -117,10 +117,11 @@ class ForgetTransfer(Effect, frozen=True):
 
 
 class Report(Effect, frozen=True):
-    """Tell the owner of the session: an event of this type with these members."""
+    """Tell the owner of the session: an event of this type with these members; `size` is what its data weighs."""
 
     kind: str
     members: dict[str, Any]
+    size: int = 0
 
 
 class FileAnswer(Event, frozen=True):

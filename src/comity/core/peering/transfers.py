@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from comity.core.errors import InvalidError
 from comity.core.machine import Effect, SetTimer
@@ -244,6 +245,12 @@ class Transfers:
             if incoming.peer.owner == peer.owner:
                 incoming.peer = peer
         return effects
+
+    def rename_owner(self, old: str, new: str) -> None:
+        """A peer that began before its hello is known better now."""
+        for _, one in self._unfinished():
+            if one.peer.owner == old:
+                one.peer = replace(one.peer, owner=new)
 
     def link_full(self, uuid: str) -> None:
         for outgoing in self._outgoing.values():

@@ -1,0 +1,698 @@
+"""One session in a room: it wires the machines of this package and speaks to the links through effects.
+
+    session = RoomSession(options, session_id=..., keys=..., node_key=..., wall=..., draw=...)
+    effects = session.receive(event, now)            # what happened on links, disks and timers
+    result, effects = session.send(data, target, now)  # what the owner wants
+
+- Every envelope for a peer is sealed for that peer alone; a broadcast is one message for each (peers 3.3).
+- Nothing is sent that the link cannot carry: a message above its maximum would close it for good (peers 4).
+- Events for the owner are in `events`; each reader has its own cursor.
+"""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from comity.core.errors import InvalidError, MalformedError
+from comity.core.identity.keys import SigningKey
+from comity.core.machine import CancelTimer, Effect, Event, SetTimer, TimerFired
+from comity.core.peering.admission import RoomPeer
+from comity.core.peering.events import EventLog, iso_moment, session_event
+from comity.core.peering.file_work import (
+    FileAnswer,
+    FilePeer,
+    FileSource,
+    FrameToPeer,
+    Report,
+    ToPeer,
+)
+from comity.core.peering.lifecycle import RECONNECT_TIMER, Lifecycle
+from comity.core.peering.message_exchange import MessageExchange
+from comity.core.peering.messages import OUTBOX_TIMER, MessageKept, MessageNotKept
+from comity.core.peering.outgoing_file import OutgoingFile
+from comity.core.peering.session_key import SessionKeys
+from comity.core.peering.session_peers import HELLO_TIMER, RoomPeers
+from comity.core.peering.session_work import (
+    BytesArrived,
+    ChannelClosed,
+    ChannelOpened,
+    CloseLink,
+    KeepClock,
+    LinkDrained,
+    LinkFailed,
+    LinkFull,
+    PeerAppeared,
+    SendBytes,
+    SendFailed,
+    SendText,
+    SessionOptions,
+    SignallingFailed,
+    SignallingLost,
+    SignallingOpened,
+    SignallingProblem,
+    SignallingReady,
+    SignalLink,
+    TextArrived,
+    Told,
+)
+from comity.core.peering.state import LAST_CLOCK, SharedState, StateEntry
+from comity.core.peering.state_exchange import StateExchange
+from comity.core.peering.transfers import OUT_TIMER, SWEEP_TIMER, SendOptions, Transfers
+from comity.core.peering.wire import (
+    FILE_LANE,
+    MESSAGE_LIMIT,
+    RAW_LANE,
+    AppData,
+    BridgeEnvelope,
+    Control,
+    read_file_frame,
+    read_text_message,
+    write_control,
+    write_data,
+    write_envelope,
+    write_file_frame,
+)
+
+HEARTBEAT_TIMER: Final = "heartbeat"
+HELLO_EVERY: Final = 4
+_CLOCKS_AHEAD: Final = 1024
+_KEEPALIVE: Final = {"type", "ts", "streamID"}
+_FOR_THE_LINK: Final = ("description", "candidate", "candidates", "iceRestartRequest")
+
+_Handler = Callable[["RoomSession", Any, float], list[Effect]]
+
+
+class RoomSession:
+    """`draw` gives so many random bytes, `wall` wall time in seconds. `clock_floor` is what `KeepClock` kept."""
+
+    def __init__(
+        self,
+        options: SessionOptions,
+        *,
+        session_id: str,
+        keys: SessionKeys,
+        node_key: SigningKey | None,
+        wall: Callable[[], float],
+        draw: Callable[[int], bytes],
+        clock_floor: int = 0,
+    ) -> None:
+        options.demands.check()
+        self.options = options
+        self.session_id = session_id
+        self.events = EventLog()
+        self._wall = wall
+        self._draw = draw
+        self._life = Lifecycle(
+            reconnect_ms=options.reconnect_ms, max_reconnect_ms=options.max_reconnect_ms, wall=wall
+        )
+        self._peers = RoomPeers(options, keys=keys, node_key=node_key, wall=wall, draw=draw)
+        self.state = SharedState(options.stream_id, max_keys=options.state_max_keys, clock_floor=clock_floor)
+        self.files = Transfers(
+            options.files, wall=wall, token=lambda: draw(4).hex(), envelope_bytes=_envelope_bytes(options)
+        )
+        self.messages = MessageExchange(
+            self._peers,
+            None if node_key is None else node_key.vacant_id,
+            wall,
+            _envelope_bytes(options),
+        )
+        self._exchange = StateExchange(self.state, self._peers, options, wall)
+        self._clock_kept = clock_floor
+        self._ticks = 0
+        self._last_heartbeat_at: float | None = None
+
+    def receive(self, event: Event, now: float) -> Sequence[Effect]:
+        if self._life.state == "stopped":
+            return ()
+        kind = FileAnswer if isinstance(event, FileAnswer) else type(event)
+        handler = self._TABLE.get(kind)
+        return () if handler is None else self._carry(handler(self, event, now))
+
+    # What the owner wants.
+
+    def start(self, now: float) -> Sequence[Effect]:
+        beat = SetTimer(HEARTBEAT_TIMER, now + self.options.heartbeat_ms / 1000)
+        return self._carry([*self._life.start(), beat])
+
+    def stop(self, now: float) -> Sequence[Effect]:
+        effects: list[Effect] = [CancelTimer(HEARTBEAT_TIMER)]
+        for peer in self._peers:
+            if peer.is_open:
+                effects += [
+                    SendText(peer.uuid, write_control({"bye": True})),
+                    CloseLink(peer.uuid, "the session ends"),
+                ]
+                effects += self._closed(ChannelClosed(peer.uuid), now)
+        return self._carry([*effects, *self._life.stop()])
+
+    def send(
+        self, data: Any, target: Any, now: float, *, re: str | None = None
+    ) -> tuple[dict[str, Any], Sequence[Effect]]:
+        """`ok` is False when nobody could be sent to. Messages to our own nodes have ids and get receipts."""
+        body = {"data": data}
+        peers = self._targets(target)
+        effects: list[Effect] = []
+        ids: list[str] = []
+        text = write_data(data)
+        for peer in peers:
+            if peer.layer is not None:
+                message_id = f"msg_{self._draw(8).hex()}"
+                effects += self.messages.post(peer.layer.vacant_id.hex(), message_id, body, re, now)
+                ids.append(message_id)
+            else:
+                self._check_fits(peer, len(text))
+                effects.append(SendText(peer.uuid, text))
+        absent = None if peers else self.messages.absent_node(target)
+        if absent is not None:
+            message_id = f"msg_{self._draw(8).hex()}"
+            effects += self.messages.post(absent, message_id, body, re, now)
+            ids.append(message_id)
+        reached = bool(peers) or absent is not None
+        if not reached:
+            effects.append(self._rejected(target))
+        result: dict[str, Any] = {"ok": reached, "used_target": target}
+        if ids:
+            result["message_ids"] = ids
+        return result, self._carry(effects)
+
+    def send_signed(
+        self, envelope: dict[str, Any], message_id: str, node: str, now: float, *, re: str | None = None
+    ) -> Sequence[Effect]:
+        """A signed message for one node; the shell has made the envelope and its place in the chain."""
+        return self._carry(self.messages.post(node, message_id, {"envelope": envelope}, re, now))
+
+    def signed_targets(self, target: Any) -> list[str]:
+        """The nodes that a signed message goes to. Raises InvalidError for a peer without a proven node."""
+        peers = self._targets(target)
+        for peer in peers:
+            if peer.layer is None:
+                name = peer.stream_id or peer.uuid
+                raise InvalidError(f"invalid target: {name} has no VacantId, so nothing can be signed for it")
+        nodes = [peer.layer.vacant_id.hex() for peer in peers if peer.layer is not None]
+        absent = None if nodes else self.messages.absent_node(target)
+        return nodes if absent is None else [absent]
+
+    def reply(self, message_id: str, data: Any, now: float) -> tuple[dict[str, Any], Sequence[Effect]]:
+        node = self.messages.sender_of(message_id)
+        own = f"msg_{self._draw(8).hex()}"
+        return {"ok": True, "message_id": own}, self._carry(
+            self.messages.post(node, own, {"data": data}, message_id, now)
+        )
+
+    def announce(self, target: Any, now: float) -> tuple[dict[str, Any], Sequence[Effect]]:
+        peers = [peer for peer in self._wanted(target) if peer.is_open]
+        effects = [effect for peer in peers for effect in self._peers.greet(peer)]
+        if not peers:
+            effects.append(self._rejected(target))
+        return {"ok": bool(peers), "used_target": target}, self._carry(effects)
+
+    def put_state(
+        self, key: str, value: Any, target: Any, now: float, *, broadcast: bool = True
+    ) -> tuple[StateEntry, Sequence[Effect]]:
+        """UNSET deletes. With `broadcast` False and no target nobody is told now; snapshots will."""
+        entry = self.state.put(key, value, iso_moment(self._wall()))
+        peers = self._targets(target) if broadcast or target is not None else []
+        return entry, self._carry(self._exchange.written(entry, peers))
+
+    def swap_state(
+        self, key: str, value: Any, expected_clock: int, now: float
+    ) -> tuple[StateEntry, Sequence[Effect]]:
+        entry = self.state.swap(key, value, expected_clock, iso_moment(self._wall()))
+        return entry, self._carry(self._exchange.written(entry, self._peers.reachable()))
+
+    def sync_state(self, mode: str, target: Any, now: float) -> tuple[dict[str, Any], Sequence[Effect]]:
+        peers = self._targets(target)
+        effects: list[Effect] = []
+        for peer in peers:
+            if mode == "request":
+                effects.append(self._exchange.request(peer))
+            else:
+                effects += self._exchange.snapshot(peer)
+        if not peers:
+            effects.append(self._rejected(target))
+        return {"ok": bool(peers), "mode": mode, "used_target": target}, self._carry(effects)
+
+    def send_file(
+        self, source: FileSource, target: Any, options: SendOptions, now: float
+    ) -> tuple[OutgoingFile, Sequence[Effect]]:
+        outgoing, effects = self.files.send(source, self.file_target(target), options, now)
+        return outgoing, self._carry(effects)
+
+    def resume_file(
+        self,
+        transfer_id: str,
+        target: Any,
+        now: float,
+        *,
+        ack_timeout: float | None = None,
+        max_retries: int | None = None,
+    ) -> tuple[OutgoingFile, Sequence[Effect]]:
+        known = self.files.outgoing.get(transfer_id)
+        if known is None:
+            raise InvalidError(f"unknown transfer_id: {transfer_id}")
+        peer = None
+        if known.status not in {"completed", "cancelled"}:
+            found = None if target is not None else self._owner_of(known)
+            peer = found or self.file_target(target)
+        outgoing, effects = self.files.resume(
+            transfer_id, peer, now, ack_timeout=ack_timeout, max_retries=max_retries
+        )
+        return outgoing, self._carry(effects)
+
+    def cancel_file(self, transfer_id: str) -> Sequence[Effect]:
+        return self._carry(self.files.cancel(transfer_id))
+
+    def file_target(self, target: Any) -> FilePeer:
+        """The one peer a file goes to (peers 1.6)."""
+        peers = self._targets(target)
+        if not peers:
+            raise InvalidError("no connected peers" if target is None else "not connected")
+        if len(peers) > 1:
+            raise InvalidError("ambiguous target: multiple peers connected")
+        return self._peers.file_peer(peers[0])
+
+    def read_events(self, reader: str, most: int) -> tuple[list[dict[str, Any]], Sequence[Effect]]:
+        """Messages that this gives out were read: they need not survive a restart any more."""
+        events = self.events.read(reader, most, self._wall())
+        effects: list[Effect] = []
+        for event in events:
+            effects += self.messages.mark_read(event)
+        return events, effects
+
+    def restore(
+        self,
+        *,
+        outgoing: Sequence[dict[str, Any]] = (),
+        incoming: Sequence[tuple[dict[str, Any], Mapping[int, bytes]]] = (),
+        outbox: Sequence[dict[str, Any]] = (),
+        inbox: Sequence[dict[str, Any]] = (),
+        had: Sequence[tuple[str, str]] = (),
+        nodes: Mapping[str, str] | None = None,
+        now: float,
+    ) -> Sequence[Effect]:
+        """What an earlier process kept: transfers, messages, and which node has which stream id."""
+        effects: list[Effect] = []
+        for record in outgoing:
+            effects += self.files.restore_outgoing(record, now)
+        for record, chunks in incoming:
+            effects += self.files.restore_incoming(record, chunks, now)
+        effects += self.messages.restore(outbox, inbox, had, nodes or {})
+        return self._carry(effects)
+
+    # What others see of it.
+
+    @property
+    def connection_state(self) -> str:
+        return self._life.state
+
+    def status(self) -> dict[str, Any]:
+        options, life = self.options, self._life.members()
+        connected = [peer.uuid for peer in self._peers if peer.is_open]
+        beat = self._last_heartbeat_at
+        return {
+            "session_id": self.session_id,
+            "state": self._life.state,
+            "connected": self._life.state == "connected",
+            "room": options.room,
+            "stream_id": options.stream_id,
+            "target_stream_id": options.target_stream_id,
+            "host": options.host,
+            "force_turn": options.force_turn,
+            "peers": connected,
+            "peer_count": len(connected),
+            "sync_peer_count": sum(1 for _ in self._peers),
+            **life,
+            "last_heartbeat_at": None if beat is None else iso_moment(beat),
+            "last_error": self._life.last_error,
+            "state_keys": len(self.state),
+            "outgoing_transfers": len(self.files.outgoing),
+            "incoming_transfers": len(self.files.incoming),
+        }
+
+    def sync_peers(self, now: float) -> list[dict[str, Any]]:
+        return [self._peers.summary(peer, now) for peer in self._peers]
+
+    # What happened.
+
+    def _opened_signalling(self, _event: SignallingOpened, _now: float) -> list[Effect]:
+        return self._life.opened()
+
+    def _ready(self, _event: SignallingReady, _now: float) -> list[Effect]:
+        options = self.options
+        members = {
+            "room": options.room,
+            "streamID": options.stream_id,
+            "targetStreamID": options.target_stream_id,
+            "host": options.host,
+            "forceTURN": options.force_turn,
+        }
+        return self._life.ready(members)
+
+    def _lost_signalling(self, _event: SignallingLost, now: float) -> list[Effect]:
+        return self._life.lost(now)
+
+    def _failed_signalling(self, event: SignallingFailed, now: float) -> list[Effect]:
+        return self._life.failed(event.message, now)
+
+    def _problem(self, event: SignallingProblem, _now: float) -> list[Effect]:
+        self._life.last_error = event.error
+        detail = {"error": event.error, "details": None}
+        return [
+            Report("sdk_error", {"detail": detail if event.code is None else {**detail, "code": event.code}})
+        ]
+
+    def _appeared(self, event: PeerAppeared, now: float) -> list[Effect]:
+        known = self._peers.get(event.uuid)
+        if known is not None and known.gone_at is None:
+            return []
+        return self._peers.appeared(event, now)
+
+    def _opened(self, event: ChannelOpened, now: float) -> list[Effect]:
+        return self._peers.opened(event, now)
+
+    def _closed(self, event: ChannelClosed, now: float) -> list[Effect]:
+        peer = self._peers.get(event.uuid)
+        effects = [*self._peers.closed(event.uuid, now), *self.files.peer_gone(event.uuid)]
+        self._exchange.peer_gone(event.uuid)
+        if peer is not None:
+            for waiting, envelope, hello in self._peers.waiting_for(peer.stream_id):
+                passed, more = self._peers.judge_again(waiting, envelope, hello)
+                effects += more
+                if passed:
+                    effects += self._greeted(waiting, f"link:{waiting.uuid}", now)
+        return effects
+
+    def _link_failed(self, event: LinkFailed, now: float) -> list[Effect]:
+        peer = self._peers.get(event.uuid)
+        detail = {
+            "uuid": event.uuid,
+            "type": None if peer is None else peer.role,
+            "streamID": None if peer is None else peer.stream_id,
+            "reason": event.reason,
+        }
+        told = Report("connection_failed", {"detail": detail})
+        return [told, *self._closed(ChannelClosed(event.uuid, event.reason), now)]
+
+    def _send_failed(self, event: SendFailed, _now: float) -> list[Effect]:
+        return [Report("send_error", {"message": event.message})]
+
+    def _full(self, event: LinkFull, _now: float) -> list[Effect]:
+        self.files.link_full(event.uuid)
+        return []
+
+    def _drained(self, event: LinkDrained, now: float) -> list[Effect]:
+        return self.files.link_drained(event.uuid, now)
+
+    def _answered(self, event: FileAnswer, now: float) -> list[Effect]:
+        return self.files.answer(event, now)
+
+    def _timer(self, event: TimerFired, now: float) -> list[Effect]:
+        name = event.name
+        if name == HEARTBEAT_TIMER:
+            return self._beat(now)
+        if name == RECONNECT_TIMER:
+            return self._life.time_is_up()
+        if name == OUTBOX_TIMER:
+            return self.messages.time_is_up(now)
+        if name.startswith(HELLO_TIMER):
+            return self._peers.no_hello(name.removeprefix(HELLO_TIMER))
+        if name == SWEEP_TIMER or name.startswith(OUT_TIMER):
+            return self.files.time_is_up(name, now)
+        return []
+
+    def _beat(self, now: float) -> list[Effect]:
+        self._ticks += 1
+        wall = self._wall()
+        effects: list[Effect] = [SetTimer(HEARTBEAT_TIMER, now + self.options.heartbeat_ms / 1000)]
+        payload = {"room": self.options.room, "stream_id": self.options.stream_id}
+        reached = self._peers.reachable()
+        for peer in reached:
+            effects.append(ToPeer(peer.uuid, "sync.heartbeat", payload))
+            effects.append(SendText(peer.uuid, write_control({"ping": int(wall * 1000)})))
+        if reached:
+            self._last_heartbeat_at = wall
+            effects.append(Report("heartbeat_sent", {"ok": True}))
+        if self._ticks % HELLO_EVERY == 0:
+            for peer in self._peers:
+                if peer.is_open:
+                    effects += self._peers.greet(peer)
+        return [*effects, *self._peers.end_stale(now)]
+
+    # What comes from a peer.
+
+    def _text(self, event: TextArrived, now: float) -> list[Effect]:
+        peer = self._peers.get(event.uuid)
+        if peer is None or not peer.is_open:
+            return []
+        peer.heard_at = now
+        peer.last_seen_at = self._wall()
+        if len(event.data) > MESSAGE_LIMIT:
+            return self._peers.fault(peer, now, "protocol_error", reason="message_too_large")
+        try:
+            message = read_text_message(event.data)
+        except MalformedError as why:
+            return self._peers.fault(peer, now, "protocol_error", reason=f"malformed: {why.message}"[:200])
+        if isinstance(message, Control):
+            return self._control(peer, message.message, now)
+        if isinstance(message, BridgeEnvelope) and message.kind in {
+            "sync.hello",
+            "sync.hello_ack",
+            "sync.reject",
+        }:
+            return self._handshake(peer, message, now)
+        return self._when_admitted(peer, message, len(event.data), now)
+
+    def _bytes(self, event: BytesArrived, now: float) -> list[Effect]:
+        peer = self._peers.get(event.uuid)
+        if peer is None or not peer.is_open:
+            return []
+        peer.heard_at = now
+        if event.lane not in {FILE_LANE, RAW_LANE}:
+            return self._peers.fault(peer, now, "protocol_error", reason="binary_on_control_channel")
+        if len(event.data) > MESSAGE_LIMIT:
+            return self._peers.fault(peer, now, "protocol_error", reason="message_too_large")
+        return self._when_admitted(peer, event, len(event.data), now)
+
+    def _when_admitted(self, peer: RoomPeer, message: Any, size: int, now: float) -> list[Effect]:
+        """Ruling 58: now, when the hello has passed, or never."""
+        if peer.is_admitted:
+            return self._admitted(peer, message, size, now)
+        if peer.handshake_state == "rejected":
+            return []
+        if peer.hold(message, size):
+            return []
+        return self._peers.fault(peer, now, "protocol_error", reason="too_much_before_hello")
+
+    def _admitted(self, peer: RoomPeer, message: Any, size: int, now: float) -> list[Effect]:
+        if isinstance(message, BytesArrived):
+            return self._lane(peer, message, now)
+        if isinstance(message, AppData):
+            return self._data(peer, message.value, size, now)
+        assert isinstance(message, BridgeEnvelope)
+        refused = self._peers.check(peer, message, now)
+        if refused is not None:
+            return refused
+        kind = message.kind
+        family = kind.partition(".")[0]
+        if family == "file":
+            effects = self.files.hear(self._peers.file_peer(peer), kind, message.payload, now)
+            return self._tamed(peer, effects, now)
+        if family == "state":
+            return self._exchange.hear(peer, message, now)
+        if kind == "sync.heartbeat":
+            peer.last_heartbeat_at = self._wall()
+        if family == "sync":
+            return []
+        if peer.layer is not None and kind in {"msg.data", "msg.receipt"}:
+            return self.messages.hear(peer, kind, message.payload, size, now)
+        return self._peers.fault(peer, now, "protocol_unknown", kind=kind[:64])
+
+    def _tamed(self, peer: RoomPeer, effects: list[Effect], now: float) -> list[Effect]:
+        """A peer that does wrong over and over is told of only so often."""
+        return [
+            effect
+            for effect in effects
+            if not (isinstance(effect, Report) and effect.kind in _FAULTS)
+            or self._peers.count_fault(peer, now)
+        ]
+
+    def _handshake(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect]:
+        before = peer.owner
+        was_admitted = peer.is_admitted
+        if envelope.kind == "sync.reject":
+            passed, effects = False, self._peers.hear_reject(peer, envelope)
+        else:
+            passed, effects = self._peers.hear_hello(peer, envelope, now)
+        if passed:
+            return [*effects, *self._greeted(peer, before, now)]
+        if was_admitted and not peer.is_admitted:
+            effects += self.files.peer_gone(peer.uuid)
+        return effects
+
+    def _greeted(self, peer: RoomPeer, before: str, now: float) -> list[Effect]:
+        """The first hello of this link has passed: what waited on either side goes on."""
+        if peer.was_greeted:
+            return []
+        peer.was_greeted = True
+        self.files.rename_owner(before, peer.owner)
+        effects = self.files.peer_back(self._peers.file_peer(peer), now)
+        effects += self.messages.greeted(peer, now)
+        for message, size in peer.release_held():
+            effects += self._admitted(peer, message, size, now)
+        return effects
+
+    def _control(self, peer: RoomPeer, message: dict[str, Any], now: float) -> list[Effect]:
+        if any(name in message for name in _FOR_THE_LINK):
+            return [SignalLink(peer.uuid, message)]
+        if "ping" in message:
+            return [SendText(peer.uuid, write_control({"pong": message["ping"]}))]
+        if message.get("bye"):
+            closing = CloseLink(peer.uuid, "the peer said good-bye")
+            return [closing, *self._closed(ChannelClosed(peer.uuid), now)]
+        return []
+
+    def _data(self, peer: RoomPeer, value: Any, size: int, now: float) -> list[Effect]:
+        if isinstance(value, dict) and value.get("type") == "bridge.keepalive" and set(value) == _KEEPALIVE:
+            peer.last_heartbeat_at = self._wall()
+            return []
+        refused = self._peers.check_data(peer, "pipe", now)
+        return self._received(peer, value, None, size) if refused is None else refused
+
+    def _lane(self, peer: RoomPeer, event: BytesArrived, now: float) -> list[Effect]:
+        if event.lane == RAW_LANE:
+            refused = self._peers.check_data(peer, RAW_LANE, now)
+            if refused is not None:
+                return refused
+            return self._received(peer, None, base64.b64encode(event.data).decode(), len(event.data))
+        try:
+            frame = read_file_frame(event.data)
+        except MalformedError:
+            return self._peers.fault(peer, now, "protocol_error", reason="malformed_file_frame")
+        if peer.layer is None or peer.key is None or not frame.is_sealed_by(peer.key):
+            reason = "no_key" if peer.key is None else "mac"
+            return self._peers.fault(peer, now, "protocol_auth_failed", kind="file.frame", reason=reason)
+        return self._tamed(peer, self.files.frame(self._peers.file_peer(peer), frame), now)
+
+    def _received(self, peer: RoomPeer, data: Any, binary: str | None, size: int) -> list[Effect]:
+        members = {
+            "uuid": peer.uuid,
+            "streamID": peer.stream_id,
+            "fallback": False,
+            "data": data,
+            "binaryBase64": binary,
+        }
+        return [Report("data_received", members, size)]
+
+    # Who is meant, and how it leaves.
+
+    def _wanted(self, target: Any) -> list[RoomPeer]:
+        if target is None:
+            return list(self._peers)
+        name = target
+        if isinstance(target, dict):
+            name = target.get("uuid") or target.get("UUID") or target.get("streamID")
+            if name is None:
+                return list(self._peers)
+        found = self._peers.resolve(name) if isinstance(name, str) else None
+        return [] if found is None else [found]
+
+    def _targets(self, target: Any) -> list[RoomPeer]:
+        return [peer for peer in self._wanted(target) if peer.is_open and peer.is_admitted]
+
+    def _owner_of(self, outgoing: OutgoingFile) -> FilePeer | None:
+        for peer in self._peers.reachable():
+            if peer.owner == outgoing.peer.owner:
+                return self._peers.file_peer(peer)
+        return None
+
+    def _check_fits(self, peer: RoomPeer, size: int) -> None:
+        if size > peer.max_message:
+            raise InvalidError(
+                f"data of {size} bytes exceeds the {peer.max_message} bytes of a message: send it as a file"
+            )
+
+    def _rejected(self, target: Any) -> Effect:
+        reason = "no_open_data_channel" if self._life.state != "idle" else "not_connected"
+        return Report("send_rejected", {"reason": reason, "target": target})
+
+    def _carry(self, effects: Sequence[Effect]) -> list[Effect]:
+        """Seal what goes to peers, and log what the owner is told."""
+        carried: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, ToPeer):
+                carried += self._sealed(effect)
+            elif isinstance(effect, FrameToPeer):
+                peer = self._peers.get(effect.uuid)
+                if peer is not None and peer.is_open and peer.key is not None:
+                    frame = write_file_frame(
+                        effect.mark, effect.sequence, effect.digest, effect.data, peer.key
+                    )
+                    carried.append(SendBytes(effect.uuid, FILE_LANE, frame))
+            elif isinstance(effect, Report):
+                carried.append(self._tell(effect))
+            else:
+                carried.append(effect)
+        if self.state.highest_clock + _CLOCKS_AHEAD // 2 > self._clock_kept < LAST_CLOCK:
+            self._clock_kept = min(self.state.highest_clock + _CLOCKS_AHEAD, LAST_CLOCK)
+            carried.insert(0, KeepClock(self._clock_kept))
+        return carried
+
+    def _sealed(self, effect: ToPeer) -> list[Effect]:
+        peer = self._peers.get(effect.uuid)
+        if peer is None or not peer.is_open or not peer.is_admitted:
+            return []
+        text = self._peers.seal(peer, effect.kind, effect.payload)
+        if len(text) <= peer.max_message:
+            return [SendText(peer.uuid, text)]
+        message = f"{effect.kind} of {len(text)} bytes exceeds the {peer.max_message} bytes of a message"
+        return [self._tell(Report("send_error", {"message": message}))]
+
+    def _tell(self, report: Report) -> Effect:
+        event = session_event(report.kind, self._wall(), **report.members)
+        self.events.append(event, report.size)
+        return Told(event)
+
+    _TABLE: ClassVar[Mapping[type[Event], _Handler]] = {
+        SignallingOpened: _opened_signalling,
+        SignallingReady: _ready,
+        SignallingLost: _lost_signalling,
+        SignallingFailed: _failed_signalling,
+        SignallingProblem: _problem,
+        PeerAppeared: _appeared,
+        ChannelOpened: _opened,
+        ChannelClosed: _closed,
+        LinkFailed: _link_failed,
+        SendFailed: _send_failed,
+        LinkFull: _full,
+        LinkDrained: _drained,
+        TextArrived: _text,
+        BytesArrived: _bytes,
+        TimerFired: _timer,
+        FileAnswer: _answered,
+        MessageKept: lambda self, event, _now: self.messages.kept(event),
+        MessageNotKept: lambda self, event, _now: self.messages.not_kept(event),
+    }
+
+
+_FAULTS: Final = frozenset(
+    (
+        "file_offer_rejected",
+        "file_chunk_rejected",
+        "file_ack_rejected",
+        "file_protocol_error",
+        "file_protocol_unhandled",
+    )
+)
+
+
+def _envelope_bytes(options: SessionOptions) -> int:
+    """What a sealed envelope takes beside its payload."""
+    empty = BridgeEnvelope(
+        kind="file.complete_ack",
+        ts=10**13,
+        nonce="p_00000000",
+        room=options.room,
+        from_stream_id=options.stream_id,
+        payload={},
+    )
+    return len(write_envelope(empty, bytes(32)))
