@@ -165,7 +165,8 @@ class Host:
                     self.chains.get(PairKey.of(read), ReplayState()), read
                 )
             except ComityError as why:
-                self.world.later(0, self, MessageNotKept(effect.node, effect.message_id, why.message))
+                final = "non-monotonic" not in why.message
+                self.world.later(0, self, MessageNotKept(effect.node, effect.message_id, why.message, final))
                 return
         self.kept[key] = effect.record
         if effect.box == "in":

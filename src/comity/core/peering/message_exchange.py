@@ -106,7 +106,8 @@ class MessageExchange:
             "stream_id": None if peer is None else peer.stream_id,
             "reason": event.reason,
         }
-        return [*self._inbox.not_kept(event), Report("message_rejected", members)]
+        told = [Report("message_rejected", members)] if event.final else []
+        return [*self._inbox.not_kept(event), *told]
 
     def time_is_up(self, now: float) -> list[Effect]:
         return self._outbox.time_is_up(self._uuid_of, now)

@@ -72,9 +72,12 @@ class MessageKept(Event, frozen=True):
 
 
 class MessageNotKept(Event, frozen=True):
+    """`final` False: it may be taken when it comes again, as with an envelope whose predecessor is missing."""
+
     node: str
     message_id: str
     reason: str
+    final: bool = True
 
 
 class Waiting(Struct):
@@ -241,7 +244,9 @@ class Inbox:
 
     def not_kept(self, event: MessageNotKept) -> list[Effect]:
         found = self._keeping.pop((event.node, event.message_id), None)
-        return [] if found is None else [_receipt(found[1], event.message_id, "refused", event.reason)]
+        if found is None or not event.final:
+            return []
+        return [_receipt(found[1], event.message_id, "refused", event.reason)]
 
     def mark_read(self, node: str, message_id: str) -> list[Effect]:
         mail = self._unread.pop((node, message_id), None)

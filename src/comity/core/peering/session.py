@@ -155,9 +155,10 @@ class RoomSession:
         ids: list[str] = []
         text = write_data(data)
         for peer in peers:
-            if peer.layer is not None:
+            node = self._node_of(peer)
+            if node is not None:
                 message_id = f"msg_{self._draw(8).hex()}"
-                effects += self.messages.post(peer.layer.vacant_id.hex(), message_id, body, re, now)
+                effects += self.messages.post(node, message_id, body, re, now)
                 ids.append(message_id)
             else:
                 self._check_fits(peer, len(text))
@@ -183,12 +184,13 @@ class RoomSession:
 
     def signed_targets(self, target: Any) -> list[str]:
         """The nodes that a signed message goes to. Raises InvalidError for a peer without a proven node."""
-        peers = self._targets(target)
-        for peer in peers:
-            if peer.layer is None:
+        nodes = []
+        for peer in self._targets(target):
+            node = self._node_of(peer)
+            if node is None:
                 name = peer.stream_id or peer.uuid
                 raise InvalidError(f"invalid target: {name} has no VacantId, so nothing can be signed for it")
-        nodes = [peer.layer.vacant_id.hex() for peer in peers if peer.layer is not None]
+            nodes.append(node)
         absent = None if nodes else self.messages.absent_node(target)
         return nodes if absent is None else [absent]
 
@@ -598,6 +600,12 @@ class RoomSession:
 
     def _targets(self, target: Any) -> list[RoomPeer]:
         return [peer for peer in self._wanted(target) if peer.is_open and peer.is_admitted]
+
+    def _node_of(self, peer: RoomPeer) -> str | None:
+        """Of a peer that has not said hello on this link yet: the node that had its stream id before."""
+        if peer.layer is not None:
+            return peer.layer.vacant_id.hex()
+        return None if peer.was_greeted else self.messages.absent_node(peer.stream_id)
 
     def _owner_of(self, outgoing: OutgoingFile) -> FilePeer | None:
         for peer in self._peers.reachable():

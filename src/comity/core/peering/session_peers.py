@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from comity.core.errors import InvalidError
 from comity.core.identity.keys import SigningKey
 from comity.core.machine import CancelTimer, Effect, SetTimer
@@ -287,6 +289,8 @@ class RoomPeers:
     def _judge(
         self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload
     ) -> tuple[bool, list[Effect]]:
+        if self._node_key is None or peer.fingerprints is None:
+            hello = replace(hello, layer=None)  # we announce none ourselves, so there is nothing to share
         verdict = judge_hello(
             envelope,
             hello,
