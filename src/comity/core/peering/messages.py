@@ -110,14 +110,17 @@ class Outbox:
             return ("sent" if waiting.tries else "waiting"), None
         return self._statuses.get(message_id)
 
-    def queue(self, node: str, message_id: str, body: dict[str, Any], re: str | None) -> list[Effect]:
-        """`body` is `{"data": ...}` or `{"envelope": ...}`. Raises OverloadedError when too much waits."""
-        payload = {"id": message_id, **body, **({} if re is None else {"re": re})}
-        size = len(js_stringify(payload))
-        if len(self._waiting) >= MOST_WAITING or self._bytes + size > MOST_WAITING_BYTES:
+    def check_room(self, count: int, size: int) -> None:
+        """Raises OverloadedError when so many more messages of this size are too many."""
+        if len(self._waiting) + count > MOST_WAITING or self._bytes + count * size > MOST_WAITING_BYTES:
             raise OverloadedError(
                 f"more than {MOST_WAITING} messages or {MOST_WAITING_BYTES:,} bytes wait for their receipts"
             )
+
+    def queue(self, node: str, message_id: str, body: dict[str, Any], re: str | None) -> list[Effect]:
+        """`body` is `{"data": ...}` or `{"envelope": ...}`; ask `check_room` before."""
+        payload = {"id": message_id, **body, **({} if re is None else {"re": re})}
+        size = len(js_stringify(payload))
         waiting = Waiting(node, message_id, payload, size, self._wall())
         self._waiting[message_id] = waiting
         self._bytes += size
@@ -138,10 +141,10 @@ class Outbox:
     def flush(self, node: str, uuid: str, now: float) -> list[Effect]:
         """The node is there: everything that waits for it goes out, in order."""
         mine = [waiting for waiting in self._waiting.values() if waiting.node == node]
-        return [*(self._send(waiting, uuid, now) for waiting in mine), *self._tick(now)]
+        return [*(self._send(waiting, uuid, now) for waiting in mine), *self.watch(now)]
 
     def send_one(self, message_id: str, uuid: str, now: float) -> list[Effect]:
-        return [self._send(self._waiting[message_id], uuid, now), *self._tick(now)]
+        return [self._send(self._waiting[message_id], uuid, now), *self.watch(now)]
 
     def receipt(self, node: str, payload: dict[str, Any]) -> list[Effect]:
         """Only the node that a message was for can end it."""
@@ -163,14 +166,15 @@ class Outbox:
             uuid = uuid_of(waiting.node)
             if uuid is not None and waiting.due <= now:
                 effects.append(self._send(waiting, uuid, now))
-        return [*effects, *self._tick(now)]
+        return [*effects, *self.watch(now)]
 
     def _send(self, waiting: Waiting, uuid: str, now: float) -> Effect:
         waiting.due = now + AGAIN_SECONDS * 2 ** min(waiting.tries, 4)
         waiting.tries += 1
         return ToPeer(uuid, "msg.data", waiting.payload)
 
-    def _tick(self, now: float) -> list[Effect]:
+    def watch(self, now: float) -> list[Effect]:
+        """Look again after a while, as long as something waits."""
         if self._ticking or not self._waiting:
             return []
         self._ticking = True

@@ -9,11 +9,10 @@
 - Events for the owner are in `events`; each reader has its own cursor.
 """
 
-import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from comity.core.errors import InvalidError, MalformedError
+from comity.core.errors import InvalidError
 from comity.core.identity.keys import SigningKey
 from comity.core.machine import CancelTimer, Effect, Event, SetTimer, TimerFired
 from comity.core.peering.admission import RoomPeer
@@ -26,6 +25,7 @@ from comity.core.peering.file_work import (
     Report,
     ToPeer,
 )
+from comity.core.peering.hearing import Hearing
 from comity.core.peering.lifecycle import RECONNECT_TIMER, Lifecycle
 from comity.core.peering.message_exchange import MessageExchange
 from comity.core.peering.messages import OUTBOX_TIMER, MessageKept, MessageNotKept
@@ -51,7 +51,6 @@ from comity.core.peering.session_work import (
     SignallingOpened,
     SignallingProblem,
     SignallingReady,
-    SignalLink,
     TextArrived,
     Told,
 )
@@ -60,13 +59,7 @@ from comity.core.peering.state_exchange import StateExchange
 from comity.core.peering.transfers import OUT_TIMER, SWEEP_TIMER, SendOptions, Transfers
 from comity.core.peering.wire import (
     FILE_LANE,
-    MESSAGE_LIMIT,
-    RAW_LANE,
-    AppData,
     BridgeEnvelope,
-    Control,
-    read_file_frame,
-    read_text_message,
     write_control,
     write_data,
     write_envelope,
@@ -76,8 +69,6 @@ from comity.core.peering.wire import (
 HEARTBEAT_TIMER: Final = "heartbeat"
 HELLO_EVERY: Final = 4
 _CLOCKS_AHEAD: Final = 1024
-_KEEPALIVE: Final = {"type", "ts", "streamID"}
-_FOR_THE_LINK: Final = ("description", "candidate", "candidates", "iceRestartRequest")
 
 _Handler = Callable[["RoomSession", Any, float], list[Effect]]
 
@@ -117,6 +108,7 @@ class RoomSession:
             _envelope_bytes(options),
         )
         self._exchange = StateExchange(self.state, self._peers, options, wall)
+        self._hearing = Hearing(self._peers, self.files, self._exchange, self.messages, wall)
         self._clock_kept = clock_floor
         self._ticks = 0
         self._last_heartbeat_at: float | None = None
@@ -142,7 +134,7 @@ class RoomSession:
                     SendText(peer.uuid, write_control({"bye": True})),
                     CloseLink(peer.uuid, "the session ends"),
                 ]
-                effects += self._closed(ChannelClosed(peer.uuid), now)
+                effects += self._hearing.closed(peer.uuid, now)
         return self._carry([*effects, *self._life.stop()])
 
     def send(
@@ -151,23 +143,20 @@ class RoomSession:
         """`ok` is False when nobody could be sent to. Messages to our own nodes have ids and get receipts."""
         body = {"data": data}
         peers = self._targets(target)
-        effects: list[Effect] = []
-        ids: list[str] = []
         text = write_data(data)
-        for peer in peers:
-            node = self._node_of(peer)
-            if node is not None:
-                message_id = f"msg_{self._draw(8).hex()}"
-                effects += self.messages.post(node, message_id, body, re, now)
-                ids.append(message_id)
-            else:
-                self._check_fits(peer, len(text))
-                effects.append(SendText(peer.uuid, text))
+        plain = [peer for peer in peers if self._node_of(peer) is None]
+        nodes = [node for node in map(self._node_of, peers) if node is not None]
         absent = None if peers else self.messages.absent_node(target)
         if absent is not None:
-            message_id = f"msg_{self._draw(8).hex()}"
-            effects += self.messages.post(absent, message_id, body, re, now)
-            ids.append(message_id)
+            nodes = [absent]
+        for peer in plain:
+            self._check_fits(peer, len(text))
+        self.messages.check(nodes, body)
+        effects: list[Effect] = [SendText(peer.uuid, text) for peer in plain]
+        ids: list[str] = []
+        for node in nodes:
+            ids.append(f"msg_{self._draw(8).hex()}")
+            effects += self.messages.post(node, ids[-1], body, re, now)
         reached = bool(peers) or absent is not None
         if not reached:
             effects.append(self._rejected(target))
@@ -298,7 +287,7 @@ class RoomSession:
             effects += self.files.restore_outgoing(record, now)
         for record, chunks in incoming:
             effects += self.files.restore_incoming(record, chunks, now)
-        effects += self.messages.restore(outbox, inbox, had, nodes or {})
+        effects += self.messages.restore(outbox, inbox, had, nodes or {}, now)
         return self._carry(effects)
 
     # What others see of it.
@@ -372,18 +361,6 @@ class RoomSession:
     def _opened(self, event: ChannelOpened, now: float) -> list[Effect]:
         return self._peers.opened(event, now)
 
-    def _closed(self, event: ChannelClosed, now: float) -> list[Effect]:
-        peer = self._peers.get(event.uuid)
-        effects = [*self._peers.closed(event.uuid, now), *self.files.peer_gone(event.uuid)]
-        self._exchange.peer_gone(event.uuid)
-        if peer is not None:
-            for waiting, envelope, hello in self._peers.waiting_for(peer.stream_id):
-                passed, more = self._peers.judge_again(waiting, envelope, hello)
-                effects += more
-                if passed:
-                    effects += self._greeted(waiting, f"link:{waiting.uuid}", now)
-        return effects
-
     def _link_failed(self, event: LinkFailed, now: float) -> list[Effect]:
         peer = self._peers.get(event.uuid)
         detail = {
@@ -393,7 +370,7 @@ class RoomSession:
             "reason": event.reason,
         }
         told = Report("connection_failed", {"detail": detail})
-        return [told, *self._closed(ChannelClosed(event.uuid, event.reason), now)]
+        return [told, *self._hearing.closed(event.uuid, now)]
 
     def _send_failed(self, event: SendFailed, _now: float) -> list[Effect]:
         return [Report("send_error", {"message": event.message})]
@@ -439,151 +416,6 @@ class RoomSession:
                 if peer.is_open:
                     effects += self._peers.greet(peer)
         return [*effects, *self._peers.end_stale(now)]
-
-    # What comes from a peer.
-
-    def _text(self, event: TextArrived, now: float) -> list[Effect]:
-        peer = self._peers.get(event.uuid)
-        if peer is None or not peer.is_open:
-            return []
-        peer.heard_at = now
-        peer.last_seen_at = self._wall()
-        if len(event.data) > MESSAGE_LIMIT:
-            return self._peers.fault(peer, now, "protocol_error", reason="message_too_large")
-        try:
-            message = read_text_message(event.data)
-        except MalformedError as why:
-            return self._peers.fault(peer, now, "protocol_error", reason=f"malformed: {why.message}"[:200])
-        if isinstance(message, Control):
-            return self._control(peer, message.message, now)
-        if isinstance(message, BridgeEnvelope) and message.kind in {
-            "sync.hello",
-            "sync.hello_ack",
-            "sync.reject",
-        }:
-            return self._handshake(peer, message, now)
-        return self._when_admitted(peer, message, len(event.data), now)
-
-    def _bytes(self, event: BytesArrived, now: float) -> list[Effect]:
-        peer = self._peers.get(event.uuid)
-        if peer is None or not peer.is_open:
-            return []
-        peer.heard_at = now
-        if event.lane not in {FILE_LANE, RAW_LANE}:
-            return self._peers.fault(peer, now, "protocol_error", reason="binary_on_control_channel")
-        if len(event.data) > MESSAGE_LIMIT:
-            return self._peers.fault(peer, now, "protocol_error", reason="message_too_large")
-        return self._when_admitted(peer, event, len(event.data), now)
-
-    def _when_admitted(self, peer: RoomPeer, message: Any, size: int, now: float) -> list[Effect]:
-        """Ruling 58: now, when the hello has passed, or never."""
-        if peer.is_admitted:
-            return self._admitted(peer, message, size, now)
-        if peer.handshake_state == "rejected":
-            return []
-        if peer.hold(message, size):
-            return []
-        return self._peers.fault(peer, now, "protocol_error", reason="too_much_before_hello")
-
-    def _admitted(self, peer: RoomPeer, message: Any, size: int, now: float) -> list[Effect]:
-        if isinstance(message, BytesArrived):
-            return self._lane(peer, message, now)
-        if isinstance(message, AppData):
-            return self._data(peer, message.value, size, now)
-        assert isinstance(message, BridgeEnvelope)
-        refused = self._peers.check(peer, message, now)
-        if refused is not None:
-            return refused
-        kind = message.kind
-        family = kind.partition(".")[0]
-        if family == "file":
-            effects = self.files.hear(self._peers.file_peer(peer), kind, message.payload, now)
-            return self._tamed(peer, effects, now)
-        if family == "state":
-            return self._exchange.hear(peer, message, now)
-        if kind == "sync.heartbeat":
-            peer.last_heartbeat_at = self._wall()
-        if family == "sync":
-            return []
-        if peer.layer is not None and kind in {"msg.data", "msg.receipt"}:
-            return self.messages.hear(peer, kind, message.payload, size, now)
-        return self._peers.fault(peer, now, "protocol_unknown", kind=kind[:64])
-
-    def _tamed(self, peer: RoomPeer, effects: list[Effect], now: float) -> list[Effect]:
-        """A peer that does wrong over and over is told of only so often."""
-        return [
-            effect
-            for effect in effects
-            if not (isinstance(effect, Report) and effect.kind in _FAULTS)
-            or self._peers.count_fault(peer, now)
-        ]
-
-    def _handshake(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect]:
-        before = peer.owner
-        was_admitted = peer.is_admitted
-        if envelope.kind == "sync.reject":
-            passed, effects = False, self._peers.hear_reject(peer, envelope)
-        else:
-            passed, effects = self._peers.hear_hello(peer, envelope, now)
-        if passed:
-            return [*effects, *self._greeted(peer, before, now)]
-        if was_admitted and not peer.is_admitted:
-            effects += self.files.peer_gone(peer.uuid)
-        return effects
-
-    def _greeted(self, peer: RoomPeer, before: str, now: float) -> list[Effect]:
-        """The first hello of this link has passed: what waited on either side goes on."""
-        if peer.was_greeted:
-            return []
-        peer.was_greeted = True
-        self.files.rename_owner(before, peer.owner)
-        effects = self.files.peer_back(self._peers.file_peer(peer), now)
-        effects += self.messages.greeted(peer, now)
-        for message, size in peer.release_held():
-            effects += self._admitted(peer, message, size, now)
-        return effects
-
-    def _control(self, peer: RoomPeer, message: dict[str, Any], now: float) -> list[Effect]:
-        if any(name in message for name in _FOR_THE_LINK):
-            return [SignalLink(peer.uuid, message)]
-        if "ping" in message:
-            return [SendText(peer.uuid, write_control({"pong": message["ping"]}))]
-        if message.get("bye"):
-            closing = CloseLink(peer.uuid, "the peer said good-bye")
-            return [closing, *self._closed(ChannelClosed(peer.uuid), now)]
-        return []
-
-    def _data(self, peer: RoomPeer, value: Any, size: int, now: float) -> list[Effect]:
-        if isinstance(value, dict) and value.get("type") == "bridge.keepalive" and set(value) == _KEEPALIVE:
-            peer.last_heartbeat_at = self._wall()
-            return []
-        refused = self._peers.check_data(peer, "pipe", now)
-        return self._received(peer, value, None, size) if refused is None else refused
-
-    def _lane(self, peer: RoomPeer, event: BytesArrived, now: float) -> list[Effect]:
-        if event.lane == RAW_LANE:
-            refused = self._peers.check_data(peer, RAW_LANE, now)
-            if refused is not None:
-                return refused
-            return self._received(peer, None, base64.b64encode(event.data).decode(), len(event.data))
-        try:
-            frame = read_file_frame(event.data)
-        except MalformedError:
-            return self._peers.fault(peer, now, "protocol_error", reason="malformed_file_frame")
-        if peer.layer is None or peer.key is None or not frame.is_sealed_by(peer.key):
-            reason = "no_key" if peer.key is None else "mac"
-            return self._peers.fault(peer, now, "protocol_auth_failed", kind="file.frame", reason=reason)
-        return self._tamed(peer, self.files.frame(self._peers.file_peer(peer), frame), now)
-
-    def _received(self, peer: RoomPeer, data: Any, binary: str | None, size: int) -> list[Effect]:
-        members = {
-            "uuid": peer.uuid,
-            "streamID": peer.stream_id,
-            "fallback": False,
-            "data": data,
-            "binaryBase64": binary,
-        }
-        return [Report("data_received", members, size)]
 
     # Who is meant, and how it leaves.
 
@@ -668,29 +500,18 @@ class RoomSession:
         SignallingProblem: _problem,
         PeerAppeared: _appeared,
         ChannelOpened: _opened,
-        ChannelClosed: _closed,
+        ChannelClosed: lambda self, event, now: self._hearing.closed(event.uuid, now),
         LinkFailed: _link_failed,
         SendFailed: _send_failed,
         LinkFull: _full,
         LinkDrained: _drained,
-        TextArrived: _text,
-        BytesArrived: _bytes,
+        TextArrived: lambda self, event, now: self._hearing.text(event, now),
+        BytesArrived: lambda self, event, now: self._hearing.binary(event, now),
         TimerFired: _timer,
         FileAnswer: _answered,
         MessageKept: lambda self, event, _now: self.messages.kept(event),
         MessageNotKept: lambda self, event, _now: self.messages.not_kept(event),
     }
-
-
-_FAULTS: Final = frozenset(
-    (
-        "file_offer_rejected",
-        "file_chunk_rejected",
-        "file_ack_rejected",
-        "file_protocol_error",
-        "file_protocol_unhandled",
-    )
-)
 
 
 def _envelope_bytes(options: SessionOptions) -> int:

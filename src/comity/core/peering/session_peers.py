@@ -27,7 +27,7 @@ from comity.core.peering.admission import (
     judge_hello,
 )
 from comity.core.peering.events import iso_moment
-from comity.core.peering.file_work import FilePeer, Report, ToPeer
+from comity.core.peering.file_work import FilePeer, Report
 from comity.core.peering.hello import HelloPayload, hello_payload, own_layer, read_hello
 from comity.core.peering.session_key import SessionKeys
 from comity.core.peering.session_work import (
@@ -43,8 +43,6 @@ MOST_PEERS: Final = 256
 MOST_GONE: Final = 64
 GONE_SECONDS: Final = 600.0
 LEAST_STALE_SECONDS: Final = 60.0
-MOST_FAULTS: Final = 64
-FAULT_SECONDS: Final = 60.0
 MOST_HELLOS: Final = 4096
 HELLO_TIMER: Final = "hello:"
 
@@ -177,6 +175,8 @@ class RoomPeers:
 
     def hear_hello(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> tuple[bool, list[Effect]]:
         """Whether the hello passed, and what follows from it."""
+        if not peer.hellos.take(now):
+            return False, self.fault(peer, now, "protocol_error", reason="too_many_hellos")
         mark = (envelope.from_stream_id[:128], envelope.ts, envelope.nonce[:64])
         if mark in self._hellos:
             return False, self.fault(peer, now, "protocol_auth_failed", kind=envelope.kind, reason="replay")
@@ -231,7 +231,7 @@ class RoomPeers:
 
     def count_fault(self, peer: RoomPeer, now: float) -> bool:
         """Counts one more fault of this peer."""
-        return peer.take_fault(now, MOST_FAULTS, FAULT_SECONDS)
+        return peer.faults.take(now)
 
     def no_hello(self, uuid: str) -> list[Effect]:
         """The time for a hello is up."""
@@ -283,7 +283,9 @@ class RoomPeers:
         if sum(peer.gone_at is None for peer in self._peers.values()) >= MOST_PEERS:
             return None
         self._peers.pop(uuid, None)
-        peer = self._peers[uuid] = RoomPeer(uuid, role, stream_id, now, self._wall())
+        # A publisher does not know who views it before the hello; the reference took its own name (peers 3.5).
+        named = stream_id if role == "viewer" else None
+        peer = self._peers[uuid] = RoomPeer(uuid, role, named, now, self._wall())
         return peer
 
     def _judge(
@@ -330,8 +332,7 @@ class RoomPeers:
         effects += [CancelTimer(HELLO_TIMER + peer.uuid), Report("sync_peer_updated", members)]
         if envelope.kind == "sync.hello":
             effects.append(SendText(peer.uuid, write_envelope(self._hello("sync.hello_ack", peer), peer.key)))
-        asked = {"room": self._options.room, "requester_stream_id": self._options.stream_id}
-        return True, [*effects, ToPeer(peer.uuid, "state.snapshot_req", asked)]
+        return True, effects
 
     def _take_over(
         self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload, verdict: Admitted

@@ -10,6 +10,7 @@
 - Values are kept in JavaScript's form (1.0 is 1), so that every peer holds the same.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -81,6 +82,7 @@ class SharedState:
         self._last_own = clock_floor
         self._actors: dict[str, int] = {}
         self._revision = 0
+        self._digest = (-1, "")
 
     @property
     def highest_clock(self) -> int:
@@ -112,6 +114,13 @@ class SharedState:
 
     def values(self) -> dict[str, Any]:
         return {entry.key: entry.value for entry in self.entries() if not entry.is_deleted}
+
+    def digest(self) -> str:
+        """The same at two peers that hold the same entries."""
+        if self._digest[0] != self._revision:
+            marks = [[entry.key, entry.clock, entry.actor] for entry in self.entries()]
+            self._digest = (self._revision, hashlib.sha256(js_stringify(marks)).hexdigest())
+        return self._digest[1]
 
     def changes_since(self, revision: int, prefix: str = "") -> list[StateEntry]:
         """What changed after `revision`, in the order of the changes; of a key only its last change."""

@@ -18,8 +18,6 @@ from comity.core.peering.session_work import SessionOptions
 from comity.core.peering.state import SharedState, StateEntry
 from comity.core.peering.wire import BridgeEnvelope
 
-MOST_SNAPSHOTS: Final = 16
-SNAPSHOT_SECONDS: Final = 10.0
 MOST_ACTORS_TOLD: Final = 128
 _SNAPSHOT_ROOM: Final = 24_576
 
@@ -32,7 +30,6 @@ class StateExchange:
         self._peers = peers
         self._options = options
         self._wall = wall
-        self._asked: dict[str, tuple[float, int]] = {}
 
     def hear(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect]:
         """An envelope of the family `state.`"""
@@ -41,20 +38,17 @@ class StateExchange:
         if envelope.kind == "state.snapshot":
             return self._merge(peer, envelope.payload, now)
         if envelope.kind == "state.snapshot_req":
-            since, count = self._asked.get(peer.uuid, (now, 0))
-            if now - since >= SNAPSHOT_SECONDS:
-                since, count = now, 0
-            self._asked[peer.uuid] = (since, count + 1)
-            if count >= MOST_SNAPSHOTS:
+            if not peer.snapshots.take(now):
                 return self._peers.fault(peer, now, "protocol_error", reason="too_many_snapshot_requests")
-            return self.snapshot(peer)
+            same = envelope.payload.get("state_digest") == self._state.digest()
+            return self.snapshot(peer, []) if same else self.snapshot(peer)
         return self._peers.fault(peer, now, "state_protocol_unhandled", kind=envelope.kind[:64])
 
-    def peer_gone(self, uuid: str) -> None:
-        self._asked.pop(uuid, None)
-
     def request(self, peer: RoomPeer) -> Effect:
+        """One of our own nodes that holds the same gives an empty answer."""
         asked = {"room": self._options.room, "requester_stream_id": self._options.stream_id}
+        if peer.layer is not None:
+            asked["state_digest"] = self._state.digest()
         return ToPeer(peer.uuid, "state.snapshot_req", asked)
 
     def snapshot(self, peer: RoomPeer, entries: list[StateEntry] | None = None) -> list[Effect]:
