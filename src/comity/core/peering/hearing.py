@@ -31,6 +31,8 @@ from comity.core.peering.wire import (
     write_control,
 )
 
+MOST_SIGNAL_BYTES: Final = 65_536
+MOST_CANDIDATES: Final = 100
 _KEEPALIVE: Final = {"type", "ts", "streamID"}
 _HANDSHAKE: Final = ("sync.hello", "sync.hello_ack", "sync.reject")
 _FOR_THE_LINK: Final = ("description", "candidate", "candidates", "iceRestartRequest")
@@ -85,7 +87,7 @@ class Hearing:
         except MalformedError as why:
             return self._peers.fault(peer, now, "protocol_error", reason=f"malformed: {why.message}"[:200])
         if isinstance(message, Control):
-            return self._control(peer, message.message, now)
+            return self._control(peer, message.message, len(event.data), now)
         if isinstance(message, BridgeEnvelope) and message.kind in _HANDSHAKE:
             return self._handshake(peer, message, now)
         return self._when_admitted(peer, message, len(event.data), now)
@@ -169,15 +171,24 @@ class Hearing:
             effects += self._admitted(peer, message, size, now)
         return effects
 
-    def _control(self, peer: RoomPeer, message: dict[str, Any], now: float) -> list[Effect]:
+    def _control(self, peer: RoomPeer, message: dict[str, Any], size: int, now: float) -> list[Effect]:
         if any(name in message for name in _FOR_THE_LINK):
-            return [SignalLink(peer.uuid, message)]
+            return self._signal(peer, message, size, now)
         if "ping" in message:
             return [SendText(peer.uuid, write_control({"pong": message["ping"]}))]
         if message.get("bye"):
             closing = CloseLink(peer.uuid, "the peer said good-bye")
             return [closing, *self.closed(peer.uuid, now)]
         return []
+
+    def _signal(self, peer: RoomPeer, message: dict[str, Any], size: int, now: float) -> list[Effect]:
+        """Descriptions and candidates over the channel belong to the link, within the limits of the relay."""
+        candidates = message.get("candidates")
+        if size > MOST_SIGNAL_BYTES:
+            return self._peers.fault(peer, now, "protocol_error", reason="signal_too_large")
+        if isinstance(candidates, list) and len(candidates) > MOST_CANDIDATES:
+            return self._peers.fault(peer, now, "protocol_error", reason="too_many_candidates")
+        return [SignalLink(peer.uuid, message)] if peer.is_admitted else []
 
     def _data(self, peer: RoomPeer, value: Any, size: int, now: float) -> list[Effect]:
         if isinstance(value, dict) and value.get("type") == "bridge.keepalive" and set(value) == _KEEPALIVE:
