@@ -68,6 +68,7 @@ class Hearing:
             passed, more = self._peers.judge_again(waiting, envelope, hello)
             effects += more
             if passed:
+                effects += self._peers.greet(waiting)  # it was turned away before, and does not know better
                 effects += [
                     self._exchange.request(waiting),
                     *self._greeted(waiting, f"link:{waiting.uuid}", now),
