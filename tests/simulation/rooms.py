@@ -39,9 +39,7 @@ from comity.core.peering.session_work import (
     SendBytes,
     SendText,
     SessionOptions,
-    SignallingFailed,
     SignallingLost,
-    SignallingOpened,
     SignallingReady,
     SignalLink,
     TextArrived,
@@ -279,17 +277,20 @@ class World:
         host.timers[name] = mark = next(self._order)
         heapq.heappush(self._queue, (max(at, self.now), mark, host, host.boots, TimerFired(name), name))
 
-    def signal(self, host):
+    def signal(self, host, delay=None):
+        """Join by way of the relay, and come back to it each time twice as late."""
         if self.relay_is_up:
-            self.later(0.01, host, SignallingOpened())
             self.later(0.02, host, SignallingReady())
-        else:
-            self.later(0.01, host, SignallingFailed("the relay does not answer"))
+            return
+        delay = min(2 * delay, 30.0) if delay else host.options.reconnect_ms / 1000
+        self.later(0.01, host, SignallingLost("the relay does not answer", delay))
+        self.later(delay, host, _Dial(delay))
 
     def stop_relay(self):
         self.relay_is_up = False
         for host in self.hosts.values():
-            host.hear(SignallingLost("closed"))
+            host.hear(SignallingLost("the relay closed the connection", 3.0))
+            self.later(3.0, host, _Dial(3.0))
 
     # Links.
 
@@ -365,7 +366,9 @@ class World:
             return
         if timer is not None:
             del host.timers[timer]
-        if isinstance(event, _Cut):
+        if isinstance(event, _Dial):
+            self.signal(host, event.delay)
+        elif isinstance(event, _Cut):
             self.cut(host, self.hosts[event.name])
         elif isinstance(event, TextArrived | BytesArrived):
             name, _, number = event.uuid.rpartition("#")
@@ -379,6 +382,11 @@ class World:
         while self._queue and self._queue[0][0] <= end:
             self.step()
         self.now = end
+
+
+class _Dial:
+    def __init__(self, delay):
+        self.delay = delay
 
 
 class _Cut:

@@ -1,15 +1,14 @@
-"""How a session stays connected to its signalling."""
+"""The states of a session, and what is told of them."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from comity.core.machine import CancelTimer, SetTimer
 from comity.core.peering.file_work import Report
-from comity.core.peering.lifecycle import CloseSignalling, Lifecycle, OpenSignalling
+from comity.core.peering.lifecycle import Lifecycle
 
 
 def life():
-    return Lifecycle(reconnect_ms=3000, max_reconnect_ms=30_000, wall=lambda: 1_800_000_000.0)
+    return Lifecycle(reconnect_ms=3000, wall=lambda: 1_800_000_000.0)
 
 
 def kinds(effects):
@@ -20,99 +19,70 @@ def test_a_good_start_is_told_in_order():
     one = life()
     assert kinds(one.start()) == ["OpenSignalling"]
     assert one.state == "connecting"
-    assert kinds(one.opened()) == ["connected"]
-    assert kinds(one.ready({"room": "r"})) == ["ready"]
+    assert kinds(one.ready({"room": "r"})) == ["connected", "ready"]
     assert one.state == "connected"
     assert one.members()["last_ready_at"] == "2027-01-15T08:00:00.000Z"
+    assert one.start() == one.ready({}) == []
 
 
-def test_the_delay_doubles_to_its_maximum_and_starts_anew():
+def test_no_way_to_the_relay_is_an_error_and_a_lost_one_is_not():
     one = life()
     one.start()
-    delays = []
-    for _ in range(6):
-        told = [effect for effect in one.failed("no", 0) if isinstance(effect, Report)]
-        delays.append(told[-1].members["inMs"])
-        one.time_is_up()
-    assert delays == [3000, 6000, 12000, 24000, 30000, 30000]
+    told = one.lost("refused", 3)
+    assert kinds(told) == ["connect_error", "reconnect_scheduled"]
+    assert told[1].members == {"reason": "connect_error", "inMs": 3000}
+    assert kinds(one.lost("refused", 6.5)) == ["connect_error", "reconnect_scheduled"]
+    assert one.members()["reconnect_delay_ms"] == 6500
     one.ready({})
-    assert one.delay_ms == 3000
-    assert one.reconnect_count == 6
+    assert one.members()["reconnect_delay_ms"] == 3000
+    told = one.lost("closed", 3)
+    assert kinds(told) == ["disconnected", "reconnect_scheduled"]
+    assert told[1].members["reason"] == "disconnected"
+    assert one.reconnect_count == 3
+    assert one.members()["last_disconnected_at"] is not None
 
 
-def test_two_losses_at_once_schedule_one_reconnect():
+def test_nothing_happens_before_the_start_and_after_the_stop():
     one = life()
+    assert one.ready({}) == one.lost("x", 1) == []
     one.start()
-    one.ready({})
-    assert "SetTimer" in kinds(one.lost(0))
-    assert one.lost(0) == one.failed("x", 0) == []
-
-
-def test_nothing_happens_after_the_stop():
-    one = life()
-    one.start()
-    assert kinds(one.stop()) == ["CancelTimer", "CloseSignalling", "stopped"]
-    assert (
-        one.stop()
-        == one.opened()
-        == one.ready({})
-        == one.lost(0)
-        == one.failed("x", 0)
-        == one.time_is_up()
-        == []
-    )
+    assert kinds(one.stop()) == ["CloseSignalling", "stopped"]
+    assert one.stop() == one.ready({}) == one.lost("x", 1) == one.start() == []
 
 
 class Signalling(RuleBasedStateMachine):
-    """At most one connection is being made, at most one timer runs, and one of both while it is not connected."""
+    """Whatever the signalling says in whatever order, the states follow each other as stated."""
 
     @initialize()
     def begin(self):
         self.life = life()
-        self.opening = 0
-        self.timer = False
-        self.now = 0.0
-        self.do(self.life.start())
+        self.told = []
 
-    def do(self, effects):
-        for effect in effects:
-            if isinstance(effect, OpenSignalling):
-                self.opening += 1
-            elif isinstance(effect, SetTimer):
-                assert not self.timer
-                assert 3 <= effect.at - self.now <= 30
-                self.timer = True
-            elif isinstance(effect, CancelTimer):
-                self.timer = False
-            elif isinstance(effect, CloseSignalling):
-                self.opening = 0
-
-    @rule()
-    def succeed(self):
-        if self.opening:
-            self.do(self.life.opened())
-            self.do(self.life.ready({}))
-            assert self.life.state == "connected"
-
-    @rule(how=st.sampled_from(["lost", "failed"]))
-    def break_(self, how):
-        if self.opening:
-            self.opening = 0
-            self.do(self.life.lost(self.now) if how == "lost" else self.life.failed("x", self.now))
-
-    @rule(seconds=st.floats(0, 40))
-    def wait(self, seconds):
-        self.now += seconds
-        if self.timer:
-            self.timer = False
-            self.do(self.life.time_is_up())
+    @rule(what=st.sampled_from(["start", "ready", "lost", "stop"]))
+    def happen(self, what):
+        before = self.life.state
+        effects = {
+            "start": self.life.start,
+            "ready": lambda: self.life.ready({}),
+            "lost": lambda: self.life.lost("gone", 3),
+            "stop": self.life.stop,
+        }[what]()
+        self.told += kinds(effects)
+        expected = {
+            ("idle", "start"): "connecting",
+            ("connecting", "ready"): "connected",
+            ("reconnecting", "ready"): "connected",
+            ("connecting", "lost"): "reconnecting",
+            ("connected", "lost"): "reconnecting",
+        }.get((before, what), "stopped" if what == "stop" else before)
+        assert self.life.state == expected
 
     @invariant()
-    def one_way_forward(self):
-        if hasattr(self, "life"):
-            assert self.opening <= 1
-            assert self.life.state == "stopped" or bool(self.opening) != self.timer
-            assert 3000 <= self.life.delay_ms <= 30_000
+    def each_connection_is_lost_at_most_once(self):
+        if hasattr(self, "told"):
+            assert 0 <= self.told.count("connected") - self.told.count("disconnected") <= 1
+            assert self.told.count("OpenSignalling") <= 1
+            assert self.told.count("stopped") <= 1
 
 
 TestSignalling = Signalling.TestCase

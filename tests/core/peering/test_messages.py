@@ -13,19 +13,19 @@ from comity.core.peering.messages import (
     MOST_STATUSES,
     MOST_WAITING,
     ForgetMessage,
-    Inbox,
     KeepMessage,
     MarkRead,
+    MessageInbox,
     MessageKept,
     MessageNotKept,
-    Outbox,
+    MessageOutbox,
 )
 
 NODE = "aa" * 32
 
 
 def outbox(wall=None):
-    return Outbox(wall or (lambda: 0.0))
+    return MessageOutbox(wall or (lambda: 0.0))
 
 
 def payloads(effects):
@@ -111,7 +111,7 @@ def taken(inbox, message_id="m1", **payload):
 
 
 def test_stored_is_said_after_it_was_kept_and_again_for_a_message_that_comes_again():
-    inbox = Inbox(None)
+    inbox = MessageInbox(None)
     [kept] = taken(inbox)
     assert kept.record["data"] == 1
     assert taken(inbox) == []
@@ -126,7 +126,7 @@ def test_stored_is_said_after_it_was_kept_and_again_for_a_message_that_comes_aga
 
 
 def test_what_could_not_be_kept_is_refused_or_may_come_again():
-    inbox = Inbox(None)
+    inbox = MessageInbox(None)
     taken(inbox)
     assert payloads(inbox.not_kept(MessageNotKept(NODE, "m1", "disk full"))) == [
         {"id": "m1", "status": "refused", "reason": "disk full"}
@@ -141,7 +141,7 @@ def test_what_could_not_be_kept_is_refused_or_may_come_again():
     [{"re": 5, "data": 1}, {"envelope": {}}, {"envelope": 5}, {"nothing": 1}, {"re": "x" * 200, "data": 1}],
 )
 def test_a_message_that_cannot_be_read_is_refused_with_a_reason(payload):
-    [told] = payloads(taken(Inbox(None), **payload))
+    [told] = payloads(taken(MessageInbox(None), **payload))
     assert told["status"] == "refused"
     assert told["reason"]
 
@@ -149,11 +149,11 @@ def test_a_message_that_cannot_be_read_is_refused_with_a_reason(payload):
 @pytest.mark.parametrize("message_id", ["", "x" * 129, None, 5])
 def test_a_message_needs_an_id(message_id):
     with pytest.raises(InvalidError, match="id of 1 to 128"):
-        taken(Inbox(None), message_id)
+        taken(MessageInbox(None), message_id)
 
 
 def test_ids_that_were_had_are_remembered_within_a_limit():
-    inbox = Inbox(None)
+    inbox = MessageInbox(None)
     inbox.restore([], [(NODE, f"m{number}") for number in range(MOST_IDS_PER_NODE + 1)])
     assert payloads(taken(inbox, "m5"))[0]["status"] == "stored"
     assert isinstance(taken(inbox, "m0")[0], KeepMessage)
@@ -167,7 +167,7 @@ class TwoBoxes(RuleBasedStateMachine):
         self.now = 0.0
         self.records = {"out": {}, "in": {}}
         self.had = set()
-        self.sender, self.receiver = outbox(), Inbox(None)
+        self.sender, self.receiver = outbox(), MessageInbox(None)
         self.forth, self.back, self.disk = [], [], []
         self.delivered, self.stored, self.sent = {}, set(), 0
 
@@ -238,7 +238,7 @@ class TwoBoxes(RuleBasedStateMachine):
     @rule()
     def crash_receiver(self):
         self.disk.clear()
-        self.receiver = Inbox(None)
+        self.receiver = MessageInbox(None)
         for mail in self.receiver.restore(list(self.records["in"].values()), list(self.had)):
             self.deliver(mail)
 

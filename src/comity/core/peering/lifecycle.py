@@ -1,27 +1,23 @@
-"""How a session stays connected to its signalling (peers 6). What is said in it is somebody else's affair.
+"""The states of a session (peers 6). How its signalling comes back is the signalling's own affair; it says when.
 
-    idle          start                      -> connecting
-    connecting    joined                     -> connected
-                  refused, lost              -> reconnecting
-    connected     signalling lost            -> reconnecting; links between peers live on
-    reconnecting  after the delay            -> connecting
-    any           stop                       -> stopped
-
-The delay doubles with each failure up to its maximum, and starts anew after a success.
+idle          start                 -> connecting
+connecting    the room is joined    -> connected
+no way to it          -> reconnecting
+connected     signalling lost       -> reconnecting; links between peers live on
+reconnecting  the room is joined    -> connected
+any           stop                  -> stopped
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-from comity.core.machine import CancelTimer, Effect, SetTimer
+from comity.core.machine import Effect
 from comity.core.peering.events import iso_moment
 from comity.core.peering.file_work import Report
 
-RECONNECT_TIMER: Final = "reconnect"
-
 
 class OpenSignalling(Effect, frozen=True):
-    """Connect, join the room, announce the stream id, view the target; answered by the signalling events."""
+    """Join the room, announce the stream id, view the target, and come back whenever the connection is lost."""
 
 
 class CloseSignalling(Effect, frozen=True):
@@ -29,11 +25,9 @@ class CloseSignalling(Effect, frozen=True):
 
 
 class Lifecycle:
-    def __init__(self, *, reconnect_ms: int, max_reconnect_ms: int, wall: Callable[[], float]) -> None:
-        self._first = reconnect_ms
-        self._last = max(reconnect_ms, max_reconnect_ms)
+    def __init__(self, *, reconnect_ms: int, wall: Callable[[], float]) -> None:
+        self._first_ms = reconnect_ms
         self._wall = wall
-        self._waits = False
         self.state = "idle"
         self.delay_ms = reconnect_ms
         self.reconnect_count = 0
@@ -48,55 +42,34 @@ class Lifecycle:
         self.state = "connecting"
         return [OpenSignalling()]
 
-    def opened(self) -> list[Effect]:
-        if self.state != "connecting":
-            return []
-        self.last_connected_at = self._wall()
-        return [Report("connected", {})]
-
     def ready(self, members: dict[str, Any]) -> list[Effect]:
-        if self.state != "connecting":
+        if self.state not in {"connecting", "reconnecting"}:
             return []
         self.state = "connected"
         self.last_ready_at = self.last_connected_at = self._wall()
-        self.delay_ms = self._first
-        return [Report("ready", members)]
+        self.delay_ms = self._first_ms
+        return [Report("connected", {}), Report("ready", members)]
 
-    def lost(self, now: float) -> list[Effect]:
-        if self.state not in {"connecting", "connected"}:
+    def lost(self, reason: str, retry_in: float) -> list[Effect]:
+        """`retry_in` is in seconds."""
+        if self.state in {"idle", "stopped"}:
             return []
-        self.last_disconnected_at = self._wall()
-        return [Report("disconnected", {}), *self._schedule("disconnected", now)]
-
-    def failed(self, message: str, now: float) -> list[Effect]:
-        if self.state not in {"connecting", "connected"}:
-            return []
-        self.last_error = message
-        return [Report("connect_error", {"message": message}), *self._schedule("connect_error", now)]
-
-    def time_is_up(self) -> list[Effect]:
-        if self.state != "reconnecting":
-            return []
-        self._waits = False
-        self.state = "connecting"
+        if self.state == "connected":
+            self.last_disconnected_at = self._wall()
+            told, why = Report("disconnected", {}), "disconnected"
+        else:
+            told, why = Report("connect_error", {"message": reason}), "connect_error"
+        self.state = "reconnecting"
+        self.last_error = reason
         self.reconnect_count += 1
-        return [OpenSignalling()]
+        self.delay_ms = round(retry_in * 1000)
+        return [told, Report("reconnect_scheduled", {"reason": why, "inMs": self.delay_ms})]
 
     def stop(self) -> list[Effect]:
         if self.state == "stopped":
             return []
         self.state = "stopped"
-        return [CancelTimer(RECONNECT_TIMER), CloseSignalling(), Report("stopped", {})]
-
-    def _schedule(self, reason: str, now: float) -> list[Effect]:
-        self.state = "reconnecting"
-        if self._waits:
-            return []
-        self._waits = True
-        delay = self.delay_ms
-        self.delay_ms = min(2 * delay, self._last)
-        told = Report("reconnect_scheduled", {"reason": reason, "inMs": delay})
-        return [told, SetTimer(RECONNECT_TIMER, now + delay / 1000)]
+        return [CloseSignalling(), Report("stopped", {})]
 
     def members(self) -> dict[str, Any]:
         """Its part of the status (peers 1.5)."""

@@ -9,7 +9,7 @@ from comity.core.identity.keys import VacantId
 from comity.core.machine import Effect
 from comity.core.peering.admission import RoomPeer
 from comity.core.peering.file_work import Report
-from comity.core.peering.messages import Inbox, Mail, MessageKept, MessageNotKept, Outbox
+from comity.core.peering.messages import Mail, MessageInbox, MessageKept, MessageNotKept, MessageOutbox
 from comity.core.peering.session_peers import RoomPeers
 from comity.core.peering.wire import MESSAGE_LIMIT, write_data
 
@@ -25,8 +25,8 @@ class MessageExchange:
     ) -> None:
         self._peers = peers
         self._overhead = overhead + 256
-        self._outbox = Outbox(wall)
-        self._inbox = Inbox(own_id)
+        self._outbox = MessageOutbox(wall)
+        self._inbox = MessageInbox(own_id)
         self._nodes: OrderedDict[str, str] = OrderedDict()
         self._senders: OrderedDict[str, str] = OrderedDict()
 

@@ -92,7 +92,7 @@ class Waiting(Struct):
     tries: int = 0
 
 
-class Outbox:
+class MessageOutbox:
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
         self._waiting: dict[str, Waiting] = {}
@@ -205,7 +205,7 @@ class Mail(Struct, frozen=True, kw_only=True):
         return {"node": self.node, "id": self.message_id, "re": self.re, "size": self.size, **body}
 
 
-class Inbox:
+class MessageInbox:
     def __init__(self, own_id: VacantId | None) -> None:
         self._own_id = own_id
         self._unread: dict[tuple[str, str], Mail] = {}

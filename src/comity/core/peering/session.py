@@ -26,7 +26,7 @@ from comity.core.peering.file_work import (
     ToPeer,
 )
 from comity.core.peering.hearing import Hearing
-from comity.core.peering.lifecycle import RECONNECT_TIMER, Lifecycle
+from comity.core.peering.lifecycle import Lifecycle
 from comity.core.peering.message_exchange import MessageExchange
 from comity.core.peering.messages import OUTBOX_TIMER, MessageKept, MessageNotKept
 from comity.core.peering.outgoing_file import OutgoingFile
@@ -46,9 +46,7 @@ from comity.core.peering.session_work import (
     SendFailed,
     SendText,
     SessionOptions,
-    SignallingFailed,
     SignallingLost,
-    SignallingOpened,
     SignallingProblem,
     SignallingReady,
     TextArrived,
@@ -93,9 +91,7 @@ class RoomSession:
         self.events = EventLog()
         self._wall = wall
         self._draw = draw
-        self._life = Lifecycle(
-            reconnect_ms=options.reconnect_ms, max_reconnect_ms=options.max_reconnect_ms, wall=wall
-        )
+        self._life = Lifecycle(reconnect_ms=options.reconnect_ms, wall=wall)
         self._peers = RoomPeers(options, keys=keys, node_key=node_key, wall=wall, draw=draw)
         self.state = SharedState(options.stream_id, max_keys=options.state_max_keys, clock_floor=clock_floor)
         self.files = Transfers(
@@ -325,9 +321,6 @@ class RoomSession:
 
     # What happened.
 
-    def _opened_signalling(self, _event: SignallingOpened, _now: float) -> list[Effect]:
-        return self._life.opened()
-
     def _ready(self, _event: SignallingReady, _now: float) -> list[Effect]:
         options = self.options
         members = {
@@ -338,12 +331,6 @@ class RoomSession:
             "forceTURN": options.force_turn,
         }
         return self._life.ready(members)
-
-    def _lost_signalling(self, _event: SignallingLost, now: float) -> list[Effect]:
-        return self._life.lost(now)
-
-    def _failed_signalling(self, event: SignallingFailed, now: float) -> list[Effect]:
-        return self._life.failed(event.message, now)
 
     def _problem(self, event: SignallingProblem, _now: float) -> list[Effect]:
         self._life.last_error = event.error
@@ -389,8 +376,6 @@ class RoomSession:
         name = event.name
         if name == HEARTBEAT_TIMER:
             return self._beat(now)
-        if name == RECONNECT_TIMER:
-            return self._life.time_is_up()
         if name == OUTBOX_TIMER:
             return self.messages.time_is_up(now)
         if name.startswith(HELLO_TIMER):
@@ -493,10 +478,8 @@ class RoomSession:
         return Told(event)
 
     _TABLE: ClassVar[Mapping[type[Event], _Handler]] = {
-        SignallingOpened: _opened_signalling,
         SignallingReady: _ready,
-        SignallingLost: _lost_signalling,
-        SignallingFailed: _failed_signalling,
+        SignallingLost: lambda self, event, _now: self._life.lost(event.reason, event.retry_in),
         SignallingProblem: _problem,
         PeerAppeared: _appeared,
         ChannelOpened: _opened,

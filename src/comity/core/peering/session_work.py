@@ -37,22 +37,15 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     state_max_snapshot_entries: int = 4096
 
 
-class SignallingOpened(Event, frozen=True):
-    """The signalling server has taken the connection."""
-
-
 class SignallingReady(Event, frozen=True):
     """The room is joined, the stream id announced, the target asked for."""
 
 
 class SignallingLost(Event, frozen=True):
+    """The relay is gone, or was not reached; it is tried again in `retry_in` seconds. `reason` is for the owner."""
+
     reason: str
-
-
-class SignallingFailed(Event, frozen=True):
-    """No connection, or the room could not be joined. `message` is for the owner."""
-
-    message: str
+    retry_in: float
 
 
 class SignallingProblem(Event, frozen=True):
