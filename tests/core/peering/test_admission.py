@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from comity.core.peering.admission import MOST_HELD, MOST_HELD_BYTES, Allowance, ReplayWindow, RoomPeer
+from comity.core.peering.admission import MOST_HELD, MOST_HELD_BYTES, PeerAllowance, ReplayWindow, RoomPeer
 
 
 def test_what_was_heard_is_not_heard_again():
@@ -55,14 +55,14 @@ TestReplays = Replays.TestCase
 
 @given(st.lists(st.floats(0, 200), min_size=1, max_size=50).map(sorted))
 def test_an_allowance_is_never_exceeded_within_its_span(moments):
-    allowance = Allowance(5, 60)
+    allowance = PeerAllowance(5, 60)
     taken = [moment for moment in moments if allowance.take(moment)]
     for moment in taken:
         assert sum(moment <= other < moment + 30 for other in taken) <= 10
 
 
 def test_an_allowance_comes_back():
-    allowance = Allowance(2, 60)
+    allowance = PeerAllowance(2, 60)
     assert [allowance.take(0), allowance.take(1), allowance.take(2)] == [True, True, False]
     assert allowance.take(61)
 

@@ -138,7 +138,7 @@ class ReplayWindow:
         return True
 
 
-class Allowance:
+class PeerAllowance:
     """So many times a minute."""
 
     def __init__(self, most: int, seconds: float = 60.0) -> None:
@@ -180,9 +180,9 @@ class RoomPeer:
         self.last_seen_at = wall
         self.last_heartbeat_at: float | None = None
         self.gone_at: float | None = None
-        self.faults = Allowance(MOST_FAULTS)
-        self.hellos = Allowance(MOST_HELLOS)
-        self.snapshots = Allowance(MOST_SNAPSHOTS)
+        self.faults = PeerAllowance(MOST_FAULTS)
+        self.hellos = PeerAllowance(MOST_HELLOS)
+        self.snapshots = PeerAllowance(MOST_SNAPSHOTS)
         self._held: list[tuple[Any, int]] = []
         self._held_bytes = 0
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.core.errors import ComityError, InvalidError, MalformedError
+from comity.core.errors import InvalidError, MalformedError
 from comity.core.peering.javascript import sanitize_id
 from comity.core.wire import strict_json
 
@@ -22,7 +22,9 @@ _MOST_ICE: Final = 16
 _HEX: Final = frozenset("0123456789abcdef")
 
 
-class InviteExpiredError(ComityError):
+class InviteExpiredError(InvalidError):
+    """The invite was good once; a new one is needed."""
+
     code = "invite_expired"
 
 

@@ -19,7 +19,7 @@ _LONGEST: Final = 8192
 
 
 class JoinTokenError(UnauthenticatedError):
-    """`message` is the reason that the refused peer is told."""
+    """A join token that does not open this room; its sentence is what the refused peer is told."""
 
 
 def mint(secret: str, *, room: str, stream_id: str, exp: int, nonce: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from comity.core.errors import ComityError
+from comity.core.errors import ComityError, InvalidError
 from comity.core.peering import join_token
 from comity.core.peering.demands import Demands
 from comity.core.peering.file_shape import LEAST_CHUNK, MOST_CHUNK
@@ -39,10 +39,10 @@ _VALIDATION: Final = (
 _BASE64: Final = re.compile(r"[^A-Za-z0-9+/]")
 
 
-class VdoToolError(ComityError):
-    """The text is the contract's where it has one."""
+class VdoToolError(InvalidError):
+    """A `vdo_*` tool refuses, in the words of the contract where it has some."""
 
-    code = "tool"
+    code = "vdo_tool"
 
 
 def fault_type(message: str) -> str:
@@ -137,13 +137,13 @@ def read_connect(
     return options, invite
 
 
-class ReceiveArguments(Struct, frozen=True):
+class ReadEventsArguments(Struct, frozen=True):
     max_events: int
     wait_ms: int
 
 
-def read_receive(arguments: dict[str, Any]) -> ReceiveArguments:
-    return ReceiveArguments(_integer(arguments, "max_events", 50, 500), wait_of(arguments))
+def read_receive(arguments: dict[str, Any]) -> ReadEventsArguments:
+    return ReadEventsArguments(_integer(arguments, "max_events", 50, 500), wait_of(arguments))
 
 
 def wait_of(arguments: dict[str, Any]) -> int:
