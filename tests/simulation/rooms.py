@@ -216,7 +216,7 @@ class Host:
         return ids
 
     def put(self, key, value, target=None, **more):
-        entry, effects = self.session.put_state(key, value, target, self.world.now, **more)
+        entry, effects = self.session.put_state(key, value, target, **more)
         self.run(effects)
         return entry
 

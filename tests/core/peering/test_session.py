@@ -388,8 +388,8 @@ def test_a_hello_made_for_another_channel_proves_nothing():
     relayed = next(effect.data for effect in b.sent if b"sync.hello" in effect.data) if b.sent else None
     sent = []
     b.world.transmit = lambda host, effect: sent.append(effect.data)
-    b.session.announce(None, 0)
-    _, effects = b.session.announce(None, 0)
+    b.session.announce(None)
+    _, effects = b.session.announce(None)
     relayed = next(effect.data for effect in effects if b"sync.hello" in getattr(effect, "data", b""))
     a.hear(ChannelOpened("evil#6", "publisher", 262144, ("fp alice 6", "fp evil 6")))
     a.hear(TextArrived("evil#6", relayed))
@@ -457,6 +457,49 @@ def test_the_same_peer_on_a_new_link_takes_over_from_the_old_one():
     b.send("hi")
     world.run(1)
     assert a.data() == ["hi"]
+
+
+def test_a_crowd_that_was_not_let_in_does_not_keep_others_out():
+    world = World()
+    a = world.host("alice", demands=SECURE)
+    for number in range(300):
+        a.hear(ChannelOpened(f"crowd#{number}", "publisher", 262144, ("fp", f"fp {number}")))
+    assert a.session.status()["peer_count"] <= 256
+    b = world.host("bob", demands=SECURE)
+    world.link(a, b)
+    world.run(1)
+    assert peer_of_name(a, "bob")["handshake_state"] == "ready"
+
+
+def test_a_uuid_is_never_taken_for_somebody_s_name():
+    world, a, b = pair(own=False)
+    mallory = world.host("mallory", own=False)
+    mallory.options = replace(mallory.options, stream_id=peer_of(a)["uuid"])
+    mallory.boot()
+    world.link(a, mallory)
+    world.run(1)
+    a.send("for bob", peer_of_name(a, "bob")["uuid"])
+    world.run(1)
+    assert (b.data(), mallory.data()) == (["for bob"], [])
+
+
+def test_who_was_refused_does_not_stay_on_the_link():
+    world, a, _ = pair(SECURE, other=Demands())
+    assert a.session.status()["peer_count"] == 1
+    world.run(40)
+    assert a.session.status()["peer_count"] == 0
+
+
+def test_one_record_that_cannot_be_read_does_not_keep_a_session_from_opening():
+    world, a, b = pair()
+    world.cut(a, b)
+    a.disk.records["broken", "outgoing"] = {"transfer_id": "broken"}
+    a.crash()
+    a.boot()
+    assert (
+        a.events("file_transfer_failed")[-1]["reason"] == "the record of an outgoing transfer cannot be read"
+    )
+    assert a.session.connection_state == "connecting"
 
 
 # What goes wrong on a link.
@@ -686,7 +729,7 @@ def test_a_local_write_without_broadcast_is_told_to_nobody_yet():
     a.put("quiet", 1, broadcast=False)
     world.run(1)
     assert b.session.state.values() == {}
-    result, effects = a.session.sync_state("send", "bob", world.now)
+    result, effects = a.session.sync_state("send", "bob")
     a.run(effects)
     assert result == {"ok": True, "mode": "send", "used_target": "bob"}
     world.run(1)

@@ -93,7 +93,7 @@ class ToolDesk:
 
     def vdo_sync_announce(self, given):
         host = self._host(given)
-        result, effects = host.session.announce(arguments.target_of(given), self.world.now)
+        result, effects = host.session.announce(arguments.target_of(given))
         host.run(effects)
         return answers.sent_payload(host.session.session_id, result)
 
@@ -165,7 +165,7 @@ class ToolDesk:
     def vdo_state_sync(self, given):
         host = self._host(given)
         mode = arguments.mode_of(given)
-        result, effects = host.session.sync_state(mode, arguments.target_of(given), self.world.now)
+        result, effects = host.session.sync_state(mode, arguments.target_of(given))
         host.run(effects)
         return answers.sent_payload(host.session.session_id, result)
 
@@ -186,9 +186,7 @@ class ToolDesk:
     def vdo_state_cas(self, given):
         host = self._host(given)
         wanted = arguments.read_state_cas(given)
-        entry, effects = host.session.swap_state(
-            wanted.key, wanted.value, wanted.expected_clock, self.world.now
-        )
+        entry, effects = host.session.swap_state(wanted.key, wanted.value, wanted.expected_clock)
         host.run(effects)
         return answers.entry_payload(host.session.session_id, entry)
 

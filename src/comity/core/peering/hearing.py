@@ -175,7 +175,7 @@ class Hearing:
     def _control(self, peer: RoomPeer, message: dict[str, Any], size: int, now: float) -> list[Effect]:
         if any(name in message for name in _FOR_THE_LINK):
             return self._signal(peer, message, size, now)
-        if "ping" in message:
+        if isinstance(message.get("ping"), int | float):
             return [SendText(peer.uuid, write_control({"pong": message["ping"]}))]
         if message.get("bye"):
             closing = CloseLink(peer.uuid, "the peer said good-bye")

@@ -186,7 +186,7 @@ class RoomSession:
             self.messages.post(node, own, {"data": data}, message_id, now)
         )
 
-    def announce(self, target: Any, now: float) -> tuple[dict[str, Any], Sequence[Effect]]:
+    def announce(self, target: Any) -> tuple[dict[str, Any], Sequence[Effect]]:
         peers = [peer for peer in self._wanted(target) if peer.is_open]
         effects = [effect for peer in peers for effect in self._peers.greet(peer)]
         if not peers:
@@ -194,20 +194,18 @@ class RoomSession:
         return {"ok": bool(peers), "used_target": target}, self._carry(effects)
 
     def put_state(
-        self, key: str, value: Any, target: Any, now: float, *, broadcast: bool = True
+        self, key: str, value: Any, target: Any = None, *, broadcast: bool = True
     ) -> tuple[StateEntry, Sequence[Effect]]:
         """UNSET deletes. With `broadcast` False and no target nobody is told now; snapshots will."""
         entry = self.state.put(key, value, iso_moment(self._wall()))
         peers = self._targets(target) if broadcast or target is not None else []
         return entry, self._carry(self._exchange.written(entry, peers))
 
-    def swap_state(
-        self, key: str, value: Any, expected_clock: int, now: float
-    ) -> tuple[StateEntry, Sequence[Effect]]:
+    def swap_state(self, key: str, value: Any, expected_clock: int) -> tuple[StateEntry, Sequence[Effect]]:
         entry = self.state.swap(key, value, expected_clock, iso_moment(self._wall()))
         return entry, self._carry(self._exchange.written(entry, self._peers.reachable()))
 
-    def sync_state(self, mode: str, target: Any, now: float) -> tuple[dict[str, Any], Sequence[Effect]]:
+    def sync_state(self, mode: str, target: Any) -> tuple[dict[str, Any], Sequence[Effect]]:
         peers = self._targets(target)
         effects: list[Effect] = []
         for peer in peers:
@@ -280,9 +278,15 @@ class RoomSession:
         """What an earlier process kept: transfers, messages, and which node has which stream id."""
         effects: list[Effect] = []
         for record in outgoing:
-            effects += self.files.restore_outgoing(record, now)
+            try:
+                effects += self.files.restore_outgoing(record, now)
+            except InvalidError as why:
+                effects.append(_not_restored(record, "outgoing", why.message))
         for record, chunks in incoming:
-            effects += self.files.restore_incoming(record, chunks, now)
+            try:
+                effects += self.files.restore_incoming(record, chunks, now)
+            except InvalidError as why:
+                effects.append(_not_restored(record, "incoming", why.message))
         effects += self.messages.restore(outbox, inbox, had, nodes or {}, now)
         return self._carry(effects)
 
@@ -448,7 +452,7 @@ class RoomSession:
                 carried += self._sealed(effect)
             elif isinstance(effect, FrameToPeer):
                 peer = self._peers.get(effect.uuid)
-                if peer is not None and peer.is_open and peer.key is not None:
+                if peer is not None and peer.is_open and peer.is_admitted and peer.key is not None:
                     frame = write_file_frame(
                         effect.mark, effect.sequence, effect.digest, effect.data, peer.key
                     )
@@ -495,6 +499,12 @@ class RoomSession:
         MessageKept: lambda self, event, _now: self.messages.kept(event),
         MessageNotKept: lambda self, event, _now: self.messages.not_kept(event),
     }
+
+
+def _not_restored(record: dict[str, Any], direction: str, reason: str) -> Effect:
+    """One record that cannot be read does not keep a session from opening."""
+    members = {"transfer_id": record.get("transfer_id"), "direction": direction, "reason": reason}
+    return Report("file_transfer_failed", members)
 
 
 def _envelope_bytes(options: SessionOptions) -> int:

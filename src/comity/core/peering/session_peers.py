@@ -86,10 +86,11 @@ class RoomPeers:
         return [peer for peer in self._peers.values() if peer.is_open and peer.is_admitted]
 
     def resolve(self, name: str) -> RoomPeer | None:
-        """A peer by its stream id, else by its uuid (peers 1.4)."""
+        """A peer by its uuid, else by its stream id (peers 1.4); nobody can take another's uuid for a name."""
+        if name in self._peers:
+            return self._peers[name]
         named = [peer for peer in self._peers.values() if peer.stream_id == name]
-        named.sort(key=lambda peer: (peer.is_admitted, peer.is_open), reverse=True)
-        return named[0] if named else self._peers.get(name)
+        return max(named, key=lambda peer: (peer.is_admitted, peer.is_open), default=None)
 
     def of_node(self, node: str) -> RoomPeer | None:
         """Where one of our own nodes is reached now."""
@@ -99,11 +100,12 @@ class RoomPeers:
         return None
 
     def appeared(self, event: PeerAppeared, now: float) -> list[Effect]:
+        effects = self._make_room(now)
         peer = self._make(event.uuid, event.role, event.stream_id, now)
         if peer is None:
             return [CloseLink(event.uuid, f"a session has at most {MOST_PEERS} peers")]
         detail = {"uuid": event.uuid, "type": event.role, "streamID": event.stream_id}
-        return [Report("peer_connected", {"uuid": event.uuid, "detail": detail})]
+        return [*effects, Report("peer_connected", {"uuid": event.uuid, "detail": detail})]
 
     def opened(self, event: ChannelOpened, now: float) -> list[Effect]:
         """Our greeting goes out at once; whether the peer counts at once is a matter of the demands."""
@@ -234,15 +236,16 @@ class RoomPeers:
         return peer.faults.take(now)
 
     def no_hello(self, uuid: str) -> list[Effect]:
-        """The time for a hello is up."""
+        """The time for a hello is up. Who was not let in by now has no use for the link."""
         peer = self._peers.get(uuid)
-        if peer is None or not peer.is_open or peer.is_admitted:
+        if peer is None or not peer.is_open or peer.is_admitted or peer.waiting_hello is not None:
             return []
+        effects: list[Effect] = [CloseLink(uuid, "not admitted")]
         if peer.handshake_state == "discovered":
             peer.reject("no hello came in time")
             members = {"uuid": uuid, "stream_id": peer.stream_id, "reason": peer.rejected_reason}
-            return [Report("sync_peer_rejected", members), CloseLink(uuid, "no hello came in time")]
-        return []
+            effects.insert(0, Report("sync_peer_rejected", members))
+        return effects
 
     def end_stale(self, now: float) -> list[Effect]:
         """Links on which nothing was heard for long are given up."""
@@ -279,8 +282,18 @@ class RoomPeers:
             shown["vacant_id"] = peer.layer.vacant_id.hex()
         return shown
 
+    def _make_room(self, now: float) -> list[Effect]:
+        """Where the session is full, the first one that was not let in goes."""
+        here = [peer for peer in self._peers.values() if peer.gone_at is None]
+        outsiders = [peer for peer in here if not peer.is_admitted]
+        if len(here) < MOST_PEERS or not outsiders:
+            return []
+        uuid = outsiders[0].uuid
+        return [CloseLink(uuid, f"a session has at most {MOST_PEERS} peers"), *self.closed(uuid, now)]
+
     def _make(self, uuid: str, role: str, stream_id: str | None, now: float) -> RoomPeer | None:
-        if sum(peer.gone_at is None for peer in self._peers.values()) >= MOST_PEERS:
+        here = [peer for peer in self._peers.values() if peer.gone_at is None]
+        if len(here) >= MOST_PEERS:
             return None
         self._peers.pop(uuid, None)
         # A publisher does not know who views it before the hello; the reference took its own name (peers 3.5).

@@ -17,6 +17,7 @@ from comity.core.peering.session_peers import RoomPeers
 from comity.core.peering.session_work import SessionOptions
 from comity.core.peering.state import SharedState, StateEntry
 from comity.core.peering.wire import BridgeEnvelope
+from comity.core.wire.canonical import js_stringify
 
 MOST_ACTORS_TOLD: Final = 128
 _SNAPSHOT_ROOM: Final = 24_576
@@ -132,5 +133,6 @@ def _updated(source: str, entry: StateEntry) -> Effect:
         "actor": entry.actor,
         "clock": entry.clock,
     }
-    members |= {"deleted": True} if entry.is_deleted else {"value": entry.value}
-    return Report("state_updated", members)
+    if entry.is_deleted:
+        return Report("state_updated", {**members, "deleted": True})
+    return Report("state_updated", {**members, "value": entry.value}, len(js_stringify(entry.value)))
