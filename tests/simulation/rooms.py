@@ -223,7 +223,7 @@ class Host:
     def send_file(self, data, target=None, transfer_id="file_1", **more):
         self.disk.sources[transfer_id] = data
         outgoing, effects = self.session.send_file(
-            FileSource(kind="memory", total_bytes=len(data)),
+            FileSource(kind="spool", total_bytes=len(data), path=f"spool/{transfer_id}"),
             target,
             SendOptions(transfer_id=transfer_id, **more),
             self.world.now,

@@ -52,7 +52,6 @@ class Disk:
     def crash(self):
         for transfer_id in [one for one in self.files if one not in self.spooled]:
             del self.files[transfer_id], self.chunks[transfer_id]
-            self.records.pop((transfer_id, "incoming"), None)
 
     def carry_out(self, effect):
         """The answer, or None where none is awaited."""

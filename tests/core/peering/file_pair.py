@@ -46,7 +46,7 @@ class FilePair:
     def send(self, data, side="a", **options):
         transfer_id = options.pop("transfer_id", "file_1")
         self.disks[side].sources[transfer_id] = data
-        source = FileSource(kind="memory", total_bytes=len(data))
+        source = FileSource(kind="spool", total_bytes=len(data), path=f"spool/{transfer_id}")
         outgoing, effects = self.books[side].send(
             source, self.peer(other(side)), SendOptions(transfer_id=transfer_id, **options), self.now
         )

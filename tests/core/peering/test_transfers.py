@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from comity.core.errors import InvalidError
-from comity.core.peering.file_work import FilePeer, FrameToPeer, ToPeer
+from comity.core.peering.file_work import FilePeer, FileSource, FrameToPeer, ToPeer
 from comity.core.peering.outgoing_file import FIRST_WINDOW, LAST_WINDOW, Sending
-from comity.core.peering.transfers import MOST_FINISHED, MOST_OUTGOING, FileLimits
+from comity.core.peering.transfers import MOST_FINISHED, MOST_OUTGOING, FileLimits, SendOptions
 from tests.core.peering.file_pair import FilePair
 
 DATA = random.Random(7).randbytes(200_000)
@@ -689,6 +689,17 @@ def test_a_peer_that_came_back_without_frames_is_not_sent_any():
     pair.frames = False
     pair.join()
     assert outgoing.last_error == "the peer does not take file frames any more"
+
+
+def test_what_is_only_in_memory_leaves_no_record_behind():
+    pair = FilePair()
+    pair.disks["a"].sources["m"] = DATA
+    source = FileSource(kind="memory", total_bytes=len(DATA))
+    _, effects = pair.books["a"].send(source, pair.peer("b"), SendOptions(transfer_id="m"), 0)
+    pair.run("a", effects)
+    pair.settle()
+    assert pair.received("b", "m") == DATA
+    assert pair.disks["a"].records == pair.disks["b"].records == {}
 
 
 def test_two_files_in_both_directions_do_not_disturb_each_other():

@@ -220,8 +220,7 @@ class IncomingFile:
                 "mime": offer.mime,
             },
         )
-        keep = KeepTransfer(offer.transfer_id, "incoming", self._record())
-        return [keep, told, ToPeer(self.peer.uuid, "file.accept", self._accept())]
+        return [*self._keep(), told, ToPeer(self.peer.uuid, "file.accept", self._accept())]
 
     def _stored(self, event: ChunkStored) -> list[Effect]:
         length = self._unwritten.pop(event.sequence, None)
@@ -299,8 +298,7 @@ class IncomingFile:
                 "spool_path": self.spool_path,
             },
         )
-        keep = KeepTransfer(offer.transfer_id, "incoming", self._record())
-        return [keep, told, self._complete_ack()]
+        return [*self._keep(), told, self._complete_ack()]
 
     def _take(self, sequence: int, digest: bytes) -> None:
         self._have[sequence] = 1
@@ -360,6 +358,12 @@ class IncomingFile:
             "total_bytes": self.offer.total_bytes,
         }
         return ToPeer(self.peer.uuid, "file.complete_ack", payload)
+
+    def _keep(self) -> list[Effect]:
+        """What is only in memory is gone with the process, and so is its record."""
+        if not self.spooled:
+            return []
+        return [KeepTransfer(self.offer.transfer_id, "incoming", self._record())]
 
     def _record(self) -> dict[str, Any]:
         return {

@@ -127,11 +127,13 @@ class OutgoingFile:
         self._retries = 0
         self._link_full = False
         self.updated_at = self._wall()
-        keep = KeepTransfer(self.offer.transfer_id, "outgoing", self._record())
+        keep: list[Effect] = []
+        if self.source.kind != "memory":
+            keep = [KeepTransfer(self.offer.transfer_id, "outgoing", self._record())]
         if self.offer.file_hash is None and not self.offer.frames:
             self._phase = Sending.HASHING
-            return [keep, HashSource(self.offer.transfer_id)]
-        return [keep, *self._make_offer(now)]
+            return [*keep, HashSource(self.offer.transfer_id)]
+        return [*keep, *self._make_offer(now)]
 
     def change_limits(self, ack_timeout: float | None, max_retries: int | None) -> None:
         if ack_timeout is not None:

@@ -250,8 +250,10 @@ class RoomSession:
     def file_target(self, target: Any) -> FilePeer:
         """The one peer a file goes to (peers 1.6)."""
         peers = self._targets(target)
+        if self._life.state in {"idle", "stopped"}:
+            raise InvalidError("not connected")
         if not peers:
-            raise InvalidError("no connected peers" if target is None else "not connected")
+            raise InvalidError("no connected peers" if target is None else "failed to send file.offer")
         if len(peers) > 1:
             raise InvalidError("ambiguous target: multiple peers connected")
         return self._peers.file_peer(peers[0])
