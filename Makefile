@@ -41,7 +41,7 @@ bench: $(VENV)/ready-bench ## measure each workload beside its baseline
 fuzz: $(VENV)/ready-dev ## feed the parsers garbage (SECONDS=60 for each)
 	@$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
 
-sim: $(VENV)/ready-dev ## simulate crashing stores (SEEDS=10000)
+sim: $(VENV)/ready-dev ## simulate crashing stores and peers (SEEDS=10000)
 	@COMITY_SIM_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n auto tests/simulation $(ARGS)
 
 torture: $(VENV)/ready-dev ## kill -9 a writing store (ROUNDS=200)

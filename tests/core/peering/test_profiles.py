@@ -20,6 +20,7 @@ def test_profiles_hold_what_the_contract_says():
         "file": 15,
         "state": 12,
         "full": 18,
+        "extended": 25,
     }
     assert set(TOOLS_OF["file"]) | set(TOOLS_OF["state"]) == set(TOOLS_OF["full"])
     assert set(TOOLS_OF["file"]) & set(TOOLS_OF["state"]) == set(TOOLS_OF["core"])
@@ -27,8 +28,9 @@ def test_profiles_hold_what_the_contract_says():
 
 def test_a_tool_knows_its_profiles():
     assert profiles_with("vdo_connect") == frozenset(PROFILES)
-    assert profiles_with("vdo_file_send") == {"file", "full"}
-    assert profiles_with("vdo_state_get") == {"state", "full"}
+    assert profiles_with("vdo_file_send") == {"file", "full", "extended"}
+    assert profiles_with("vdo_state_get") == {"state", "full", "extended"}
+    assert profiles_with("vdo_file_cancel") == {"extended"}
     assert profiles_with("vcp_status") == frozenset()
 
 

@@ -1,4 +1,4 @@
-"""The four profiles of the `vdo_*` tools, and the answers to a name outside of them (peers 1.1, 1.2)."""
+"""The profiles of the `vdo_*` tools, and the answers to a name outside of them (peers 1.1, 1.2, ruling 59)."""
 
 from typing import Final
 
@@ -26,14 +26,25 @@ _FILE: Final = (
     "vdo_file_save",
 )
 _STATE: Final = ("vdo_state_set", "vdo_state_get", "vdo_state_sync")
+_EXTENDED: Final = (
+    "vdo_file_cancel",
+    "vdo_state_delete",
+    "vdo_state_cas",
+    "vdo_state_watch",
+    "vdo_request",
+    "vdo_reply",
+    "vdo_message_status",
+)
 
 TOOLS_OF: Final = {
     "core": _CORE,
     "file": (*_CORE, *_FILE),
     "state": (*_CORE, *_STATE),
     "full": (*_CORE, *_FILE, *_STATE),
+    "extended": (*_CORE, *_FILE, *_STATE, *_EXTENDED),
 }
 PROFILES: Final = tuple(TOOLS_OF)
+CONTRACT_PROFILES: Final = PROFILES[:4]
 
 
 def read_profile(text: str, name: str = "--tool-profile") -> str:
@@ -42,6 +53,11 @@ def read_profile(text: str, name: str = "--tool-profile") -> str:
     if profile not in TOOLS_OF:
         raise ConfigError(f"{name} must be one of {', '.join(PROFILES)}, not {text[:60]!r}")
     return profile
+
+
+def allowed_profiles(chosen: str) -> tuple[str, ...]:
+    """The profiles that a client is told of: the document's four, unless it has chosen ours."""
+    return PROFILES if chosen == "extended" else CONTRACT_PROFILES
 
 
 def profiles_with(tool: str) -> frozenset[str]:
@@ -54,7 +70,7 @@ def validation_error(tool: str, message: str) -> ToolResult:
 
 
 def _refuse(tool: str, selection: Selection) -> ToolResult:
-    if tool in TOOLS_OF["full"] and tool not in TOOLS_OF[selection.profile]:
+    if tool in TOOLS_OF["extended"] and tool not in TOOLS_OF[selection.profile]:
         return validation_error(tool, f"tool '{tool}' is disabled by tool profile '{selection.profile}'")
     return validation_error(tool, f"unknown tool: {tool}")
 
@@ -63,7 +79,7 @@ def _list_meta(selection: Selection) -> Json:
     return {
         "tool_profile": selection.profile,
         "requested_tool_profile": selection.profile,
-        "allowed_tool_profiles": list(PROFILES),
+        "allowed_tool_profiles": list(allowed_profiles(selection.profile)),
     }
 
 

@@ -1,0 +1,170 @@
+"""What a session tells its owner (peers 6): one table of event types, one bounded log, one cursor per reader.
+
+- An event has `type`, `ts` and the members that the table names for its type, in that order, and no others: no
+  SDP, no candidates, no keys can slip in.
+- The log holds so many events and so many bytes; the oldest go first. A reader that lost some is told how many
+  by `events_dropped` before it gets the rest (ruling 61).
+- Readers do not take events from each other. Readers that nobody asked for in a long time are forgotten first.
+"""
+
+from collections import OrderedDict, deque
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from comity.core.errors import InvalidError
+
+MOST_EVENTS: Final = 2000
+MOST_BYTES: Final = 8 * 1024 * 1024
+MOST_READERS: Final = 64
+_SMALL: Final = 512
+
+EVENT_MEMBERS: Final[dict[str, tuple[str, ...]]] = {
+    "connected": (),
+    "disconnected": (),
+    "stopped": (),
+    "ready": ("room", "streamID", "targetStreamID", "host", "forceTURN"),
+    "connect_error": ("message",),
+    "sdk_error": ("detail",),
+    "connection_failed": ("detail",),
+    "reconnect_scheduled": ("reason", "inMs"),
+    "peer_connected": ("uuid", "detail"),
+    "peer_disconnected": ("uuid", "detail"),
+    "data_channel_open": ("detail",),
+    "data_channel_close": ("detail",),
+    "data_received": ("uuid", "streamID", "fallback", "data", "binaryBase64"),
+    "send_rejected": ("reason", "target"),
+    "send_error": ("message",),
+    "heartbeat_sent": ("ok",),
+    "sync_hello_sent": ("ok", "target_uuid"),
+    "sync_peer_updated": ("uuid", "stream_id", "handshake_state", "auth_ok", "shared_key_ready"),
+    "sync_peer_rejected": ("uuid", "stream_id", "reason"),
+    "protocol_auth_failed": ("kind", "uuid", "stream_id"),
+    "protocol_unknown": ("kind", "uuid", "stream_id"),
+    "file_offer_received": (
+        "transfer_id",
+        "from_uuid",
+        "from_stream_id",
+        "total_bytes",
+        "total_chunks",
+        "next_seq",
+        "name",
+        "mime",
+    ),
+    "file_offer_rejected": ("transfer_id", "reason"),
+    "file_chunk_received": ("transfer_id", "seq", "next_seq", "received_bytes", "total_bytes"),
+    "file_chunk_rejected": ("transfer_id", "seq", "reason"),
+    "file_received": (
+        "transfer_id",
+        "from_uuid",
+        "from_stream_id",
+        "name",
+        "mime",
+        "total_bytes",
+        "file_hash",
+        "spooled",
+        "spool_path",
+    ),
+    "file_transfer_complete": (
+        "transfer_id",
+        "target_uuid",
+        "total_bytes",
+        "total_chunks",
+        "retries_total",
+        "file_hash",
+    ),
+    "file_transfer_cancelled": ("transfer_id", "from_uuid"),
+    "file_protocol_error": ("reason", "kind", "from_uuid"),
+    "file_protocol_unhandled": ("transfer_id", "kind"),
+    "state_updated": ("source", "key", "actor", "clock", "value"),
+    "state_snapshot_merged": ("from_uuid", "from_stream_id", "applied", "offered"),
+    "state_protocol_unhandled": ("kind", "uuid", "stream_id"),
+    # ours, beyond the contract's list
+    "events_dropped": ("count",),
+    "protocol_error": ("reason", "uuid", "stream_id"),
+    "duplicate_stream_id": ("uuid", "stream_id", "other_uuid"),
+    "peer_stale": ("uuid", "stream_id", "last_seen_at"),
+    "file_ack_rejected": ("transfer_id", "seq", "reason"),
+    "file_transfer_failed": ("transfer_id", "direction", "reason"),
+    "state_patch_rejected": ("uuid", "stream_id", "key", "reason"),
+    "message_status": ("message_id", "status", "reason"),
+    "message_rejected": ("message_id", "uuid", "stream_id", "reason"),
+}
+_MAY_BE_ABSENT: Final = {
+    "data_received": ("message_id", "re", "vacant_id", "signed"),
+    "protocol_auth_failed": ("reason",),
+    "state_updated": ("deleted",),
+}
+
+
+def iso_moment(seconds: float) -> str:
+    """A moment as JavaScript writes it: UTC, milliseconds, `Z`."""
+    moment = datetime.fromtimestamp(round(seconds * 1000) / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def session_event(kind: str, seconds: float, /, **members: Any) -> dict[str, Any]:
+    """An event with exactly the members of its type; `seconds` is wall time."""
+    event: dict[str, Any] = {"type": kind, "ts": iso_moment(seconds)}
+    for name in EVENT_MEMBERS[kind]:
+        if name in members:
+            event[name] = members.pop(name)
+    for name in _MAY_BE_ABSENT.get(kind, ()):
+        if name in members:
+            event[name] = members.pop(name)
+    if members:
+        raise InvalidError(f"the event {kind} has no member {', '.join(members)}")
+    return event
+
+
+class EventLog:
+    def __init__(self, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES) -> None:
+        self._most_events = most_events
+        self._most_bytes = most_bytes
+        self._events: deque[tuple[dict[str, Any], int]] = deque()
+        self._first = 0
+        self._bytes = 0
+        self._cursors: OrderedDict[str, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def bytes_held(self) -> int:
+        return self._bytes
+
+    def append(self, event: dict[str, Any], size: int = 0) -> None:
+        """`size` is what its data weighs in bytes, where it has any."""
+        weight = _SMALL + size
+        self._events.append((event, weight))
+        self._bytes += weight
+        while len(self._events) > self._most_events or (
+            self._bytes > self._most_bytes and len(self._events) > 1
+        ):
+            self._bytes -= self._events.popleft()[1]
+            self._first += 1
+
+    def waiting_for(self, reader: str) -> int:
+        """How many events `read` would give, the notice of lost ones included."""
+        cursor = self._cursors.get(reader, self._first)
+        return self._first + len(self._events) - max(cursor, self._first) + (cursor < self._first)
+
+    def read(self, reader: str, most: int, seconds: float) -> list[dict[str, Any]]:
+        """The oldest events that this reader has not had. A new reader starts with the oldest one kept."""
+        cursor = self._cursors.get(reader, self._first)
+        found: list[dict[str, Any]] = []
+        if cursor < self._first and most > 0:
+            found.append(session_event("events_dropped", seconds, count=self._first - cursor))
+            cursor = self._first
+        start = cursor - self._first
+        wanted = max(0, most - len(found))
+        for at in range(start, min(start + wanted, len(self._events))):
+            found.append(self._events[at][0])
+            cursor += 1
+        self._cursors[reader] = cursor
+        self._cursors.move_to_end(reader)
+        if len(self._cursors) > MOST_READERS:
+            self._cursors.popitem(last=False)
+        return found
+
+    def forget_reader(self, reader: str) -> None:
+        self._cursors.pop(reader, None)

@@ -1,0 +1,438 @@
+"""The receiver of one file.
+
+    opening    there is room for it        -> receiving
+    receiving  all chunks and a complete   -> finishing
+               a hash is wrong three times -> failed
+    finishing  the hash of the whole fits  -> completed, else failed
+
+- A chunk is acknowledged after it was written, never before. Chunks may come in any order and twice.
+- A chunk has exactly the length that its place demands.
+- Frames are acknowledged some at a time: the number that follows the last one in order says it all.
+- A finished or failed file takes no more chunks.
+"""
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from comity.core.errors import InvalidError
+from comity.core.machine import Effect
+from comity.core.peering.events import iso_moment
+from comity.core.peering.file_shape import FileOffer, chunks_hash, spool_name
+from comity.core.peering.file_work import (
+    ChunkDiffers,
+    ChunkStored,
+    DropIncoming,
+    FileAnswer,
+    FilePeer,
+    FinishIncoming,
+    ForgetTransfer,
+    IncomingFinished,
+    IncomingOpened,
+    KeepTransfer,
+    OpenIncoming,
+    Report,
+    StoreChunk,
+    StoreFailed,
+    ToPeer,
+)
+
+MOST_UNWRITTEN: Final = 32 * 1024 * 1024
+MOST_WRONG_HASHES: Final = 3
+ACK_EVERY: Final = 256 * 1024
+"""Bytes of frames between two acknowledgements."""
+
+MOST_PROGRESS_EVENTS: Final = 100
+_DIGEST: Final = 32
+
+
+class Receiving(enum.Enum):
+    OPENING = "opening"
+    RECEIVING = "receiving"
+    FINISHING = "finishing"
+    ENDED = "ended"
+
+
+class IncomingFile:
+    """`token` is 8 hexadecimal digits for the name of the spool file; `wall` gives wall time."""
+
+    def __init__(
+        self, offer: FileOffer, peer: FilePeer, *, spooled: bool, token: str, wall: Callable[[], float]
+    ) -> None:
+        self.offer = offer
+        self.peer = peer
+        self.spooled = spooled
+        self.spool_path: str | None = None
+        self.status = "receiving"
+        self.last_error: str | None = None
+        self.file_hash = offer.file_hash
+        self.created_at = self.updated_at = wall()
+        self.completed_at: float | None = None
+        self._wall = wall
+        self._spool_name = spool_name(offer.transfer_id, int(self.created_at * 1000), token)
+        self._phase = Receiving.OPENING
+        self._have = bytearray(offer.total_chunks)
+        self._count = 0
+        self._bytes = 0
+        self._next = 0
+        self._unwritten: dict[int, int] = {}
+        self._unwritten_bytes = 0
+        self._unacknowledged = 0
+        self._wrong_hashes = 0
+        self._digests = bytearray(_DIGEST * offer.total_chunks if offer.frames else 0)
+        self._told_hash: str | None = None
+        self._complete = False
+
+    @property
+    def phase(self) -> Receiving:
+        return self._phase
+
+    @property
+    def is_over(self) -> bool:
+        return self._phase is Receiving.ENDED
+
+    @property
+    def bytes_unwritten(self) -> int:
+        return self._unwritten_bytes
+
+    def begin(self) -> list[Effect]:
+        offer = self.offer
+        return [OpenIncoming(offer.transfer_id, offer.total_bytes, self.spooled, self._spool_name)]
+
+    def offered_again(self, offer: FileOffer, peer: FilePeer) -> list[Effect]:
+        """The same peer offers the same file: it is told where to go on."""
+        known = self.offer
+        same = (offer.total_bytes, offer.chunk_bytes, offer.frames, offer.file_hash) == (
+            known.total_bytes,
+            known.chunk_bytes,
+            known.frames,
+            known.file_hash,
+        )
+        if not same or self.status in {"cancelled", "failed"}:
+            reason = "transfer_id in use" if not same else f"transfer {self.status}"
+            return [ToPeer(peer.uuid, "file.nack", self._nack(0, reason))]
+        self.peer = peer
+        if self._phase is Receiving.OPENING:
+            return []
+        return [ToPeer(peer.uuid, "file.accept", self._accept())]
+
+    def chunk(self, sequence: Any, data: bytes, digest: bytes | None) -> list[Effect]:
+        """`digest` is what the sender says the data's SHA-256 is; None when it says nothing."""
+        if self.status == "completed":
+            return [self._ack(sequence)] if type(sequence) is int else []
+        if self._phase is not Receiving.RECEIVING:
+            return self._reject(sequence, self.last_error or "unknown_transfer", expected=0)
+        if type(sequence) is not int or not 0 <= sequence < self.offer.total_chunks:
+            return self._reject(sequence, "out_of_range_seq")
+        if self._have[sequence]:
+            return [self._ack(sequence)]
+        if sequence in self._unwritten:
+            return []
+        if len(data) != self.offer.chunk_length(sequence):
+            return self._reject(sequence, "invalid_chunk_data")
+        if self._unwritten_bytes + len(data) > MOST_UNWRITTEN:
+            return self._reject(sequence, "overrun")
+        self._unwritten[sequence] = len(data)
+        self._unwritten_bytes += len(data)
+        offset = sequence * self.offer.chunk_bytes
+        return [StoreChunk(self.offer.transfer_id, sequence, offset, data, digest)]
+
+    def complete(self, payload: dict[str, Any]) -> list[Effect]:
+        if self.status == "completed":
+            return [self._complete_ack()]
+        if self._phase is Receiving.FINISHING:
+            return []
+        if self._phase is not Receiving.RECEIVING:
+            return [ToPeer(self.peer.uuid, "file.nack", self._nack(0, self.last_error or "unknown_transfer"))]
+        self._complete = True
+        told = payload.get("file_hash")
+        self._told_hash = told if isinstance(told, str) else None
+        if self._count < self.offer.total_chunks:
+            if self._unwritten:
+                return []
+            return [ToPeer(self.peer.uuid, "file.nack", self._nack(self._next, "missing_chunks"))]
+        return self._finish()
+
+    def where_it_is(self) -> list[Effect]:
+        payload = {
+            "transfer_id": self.offer.transfer_id,
+            "next_seq": self._next,
+            "status": self.status,
+        }
+        return [ToPeer(self.peer.uuid, "file.resume_state", payload)]
+
+    def answer(self, event: FileAnswer) -> list[Effect]:
+        if self._phase is Receiving.ENDED:
+            return []
+        self.updated_at = self._wall()
+        if isinstance(event, IncomingOpened) and self._phase is Receiving.OPENING:
+            return self._opened(event)
+        if isinstance(event, ChunkStored):
+            return self._stored(event)
+        if isinstance(event, ChunkDiffers):
+            return self._differs(event)
+        if isinstance(event, IncomingFinished) and self._phase is Receiving.FINISHING:
+            return self._finished(event)
+        return self.fail(event.reason) if isinstance(event, StoreFailed) else []
+
+    def fail(self, reason: str) -> list[Effect]:
+        transfer_id = self.offer.transfer_id
+        expected = self._next
+        told = ToPeer(self.peer.uuid, "file.nack", self._nack(expected, reason))
+        members = {"transfer_id": transfer_id, "direction": "incoming", "reason": reason}
+        return [told, *self._end("failed", reason), Report("file_transfer_failed", members)]
+
+    def cancel(self, *, tell: bool) -> list[Effect]:
+        told = (
+            [ToPeer(self.peer.uuid, "file.cancel", {"transfer_id": self.offer.transfer_id})] if tell else []
+        )
+        return [*told, *self._end("cancelled", "cancelled")]
+
+    def restore(self, chunks: Mapping[int, bytes], spool_path: str) -> None:
+        """What an earlier process had written, by sequence and hash."""
+        for sequence, digest in chunks.items():
+            if 0 <= sequence < self.offer.total_chunks and not self._have[sequence]:
+                self._take(sequence, digest)
+        self.spool_path = spool_path
+        self._phase = Receiving.RECEIVING
+
+    def mark_completed(self, at: float, file_hash: str) -> None:
+        """It was complete before the restart."""
+        self._phase = Receiving.ENDED
+        self.status = "completed"
+        self.completed_at = at
+        self.file_hash = file_hash
+
+    def _opened(self, event: IncomingOpened) -> list[Effect]:
+        self._phase = Receiving.RECEIVING
+        self.spool_path = event.spool_path
+        offer = self.offer
+        told = Report(
+            "file_offer_received",
+            {
+                "transfer_id": offer.transfer_id,
+                "from_uuid": self.peer.uuid,
+                "from_stream_id": self.peer.stream_id,
+                "total_bytes": offer.total_bytes,
+                "total_chunks": offer.total_chunks,
+                "next_seq": self._next,
+                "name": offer.name,
+                "mime": offer.mime,
+            },
+        )
+        return [*self._keep(), told, ToPeer(self.peer.uuid, "file.accept", self._accept())]
+
+    def _stored(self, event: ChunkStored) -> list[Effect]:
+        length = self._unwritten.pop(event.sequence, None)
+        if length is None:
+            return []
+        self._unwritten_bytes -= length
+        if self._have[event.sequence]:
+            return []
+        self._take(event.sequence, event.digest)
+        self._unacknowledged += length
+        effects: list[Effect] = []
+        if self._tells_progress(event.sequence):
+            effects.append(Report("file_chunk_received", self._progress(event.sequence)))
+        if self._acknowledges(event.sequence):
+            self._unacknowledged = 0
+            effects.append(self._ack(event.sequence))
+        if self._complete and self._count == self.offer.total_chunks:
+            effects += self._finish()
+        return effects
+
+    def _acknowledges(self, sequence: int) -> bool:
+        if not self.offer.frames or self._unacknowledged >= ACK_EVERY:
+            return True
+        in_order = sequence + 1 == self._next
+        return (
+            not in_order or self._count == self.offer.total_chunks or sequence + 1 == self.offer.total_chunks
+        )
+
+    def _tells_progress(self, sequence: int) -> bool:
+        """Each chunk of a small file; of a large one about every hundredth part."""
+        total = self.offer.total_chunks
+        step = -(-total // MOST_PROGRESS_EVENTS)
+        return sequence % step == 0 or self._count == total
+
+    def _differs(self, event: ChunkDiffers) -> list[Effect]:
+        length = self._unwritten.pop(event.sequence, None)
+        if length is None:
+            return []
+        self._unwritten_bytes -= length
+        self._wrong_hashes += 1
+        rejected = self._reject(event.sequence, "chunk_hash_mismatch")
+        return (
+            rejected
+            if self._wrong_hashes < MOST_WRONG_HASHES
+            else rejected + self.fail("chunk_hash_mismatch")
+        )
+
+    def _finish(self) -> list[Effect]:
+        if self.offer.frames:
+            computed = chunks_hash(self._digests)
+            if computed != self._told_hash:
+                return self.fail("file hash mismatch")
+            self.file_hash = computed
+        self._phase = Receiving.FINISHING
+        return [FinishIncoming(self.offer.transfer_id, not self.offer.frames)]
+
+    def _finished(self, event: IncomingFinished) -> list[Effect]:
+        if not self.offer.frames and event.sha256 != self.offer.file_hash:
+            return self.fail("file hash mismatch")
+        self._phase = Receiving.ENDED
+        self.status = "completed"
+        self.completed_at = self._wall()
+        offer = self.offer
+        told = Report(
+            "file_received",
+            {
+                "transfer_id": offer.transfer_id,
+                "from_uuid": self.peer.uuid,
+                "from_stream_id": self.peer.stream_id,
+                "name": offer.name,
+                "mime": offer.mime,
+                "total_bytes": offer.total_bytes,
+                "file_hash": self.file_hash,
+                "spooled": self.spooled,
+                "spool_path": self.spool_path,
+            },
+        )
+        return [*self._keep(), told, self._complete_ack()]
+
+    def _take(self, sequence: int, digest: bytes) -> None:
+        self._have[sequence] = 1
+        self._count += 1
+        self._bytes += self.offer.chunk_length(sequence)
+        if self.offer.frames:
+            self._digests[sequence * _DIGEST : (sequence + 1) * _DIGEST] = digest
+        while self._next < self.offer.total_chunks and self._have[self._next]:
+            self._next += 1
+
+    def _reject(self, sequence: Any, reason: str, expected: int | None = None) -> list[Effect]:
+        shown = sequence if type(sequence) is int and abs(sequence) < 2**63 else None
+        members = {"transfer_id": self.offer.transfer_id, "seq": shown, "reason": reason}
+        nack = self._nack(self._next if expected is None else expected, reason)
+        told = [] if reason == "overrun" else [ToPeer(self.peer.uuid, "file.nack", nack)]
+        return [*told, Report("file_chunk_rejected", members)]
+
+    def _end(self, status: str, error: str) -> list[Effect]:
+        self._phase = Receiving.ENDED
+        self.status = status
+        self.last_error = error
+        self.updated_at = self._wall()
+        self._unwritten.clear()
+        self._unwritten_bytes = 0
+        self._digests = bytearray()
+        transfer_id = self.offer.transfer_id
+        return [DropIncoming(transfer_id), ForgetTransfer(transfer_id, "incoming")]
+
+    def _accept(self) -> dict[str, Any]:
+        return {"transfer_id": self.offer.transfer_id, "next_seq": self._next}
+
+    def _nack(self, expected: int, reason: str) -> dict[str, Any]:
+        return {"transfer_id": self.offer.transfer_id, "expected_seq": expected, "reason": reason}
+
+    def _progress(self, sequence: int) -> dict[str, Any]:
+        return {
+            "transfer_id": self.offer.transfer_id,
+            "seq": sequence,
+            "next_seq": self._next,
+            "received_bytes": self._bytes,
+            "total_bytes": self.offer.total_bytes,
+        }
+
+    def _ack(self, sequence: int) -> Effect:
+        payload = {
+            "transfer_id": self.offer.transfer_id,
+            "seq": sequence,
+            "next_seq": self._next,
+            "received_bytes": self._bytes,
+        }
+        return ToPeer(self.peer.uuid, "file.ack", payload)
+
+    def _complete_ack(self) -> Effect:
+        payload = {
+            "transfer_id": self.offer.transfer_id,
+            "file_hash": self.file_hash,
+            "total_bytes": self.offer.total_bytes,
+        }
+        return ToPeer(self.peer.uuid, "file.complete_ack", payload)
+
+    def _keep(self) -> list[Effect]:
+        """What is only in memory is gone with the process, and so is its record."""
+        if not self.spooled:
+            return []
+        return [KeepTransfer(self.offer.transfer_id, "incoming", self._record())]
+
+    def _record(self) -> dict[str, Any]:
+        return {
+            **self.offer.to_payload(),
+            "frames": self.offer.frames,
+            "owner": self.peer.owner,
+            "stream_id": self.peer.stream_id,
+            "status": self.status,
+            "spooled": self.spooled,
+            "spool_path": self.spool_path,
+            "created_at": self.created_at,
+            "completed_at": self.completed_at,
+            "received_hash": self.file_hash,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        offer = self.offer
+        return {
+            "transfer_id": offer.transfer_id,
+            "direction": "incoming",
+            "status": self.status,
+            "name": offer.name,
+            "mime": offer.mime,
+            "total_bytes": offer.total_bytes,
+            "total_chunks": offer.total_chunks,
+            "chunk_bytes": offer.chunk_bytes,
+            "retries_total": 0,
+            "acked_chunks": self._count,
+            "source": "spool" if self.spooled else "memory",
+            "spooled": self.spooled,
+            "spool_path": self.spool_path,
+            "source_path": None,
+            "target_uuid": None,
+            "target_stream_id": None,
+            "from_uuid": self.peer.uuid,
+            "from_stream_id": self.peer.stream_id,
+            "file_hash": self.file_hash,
+            "created_at": iso_moment(self.created_at),
+            "updated_at": iso_moment(self.updated_at),
+            "completed_at": None if self.completed_at is None else iso_moment(self.completed_at),
+            "last_error": self.last_error,
+            "has_data": self.status == "completed",
+        }
+
+
+def restored_incoming(
+    record: dict[str, Any], chunks: Mapping[int, bytes], *, wall: Callable[[], float]
+) -> IncomingFile:
+    """A transfer of an earlier process, with what it had written."""
+    names = (
+        "transfer_id",
+        "name",
+        "mime",
+        "total_bytes",
+        "total_chunks",
+        "chunk_bytes",
+        "frames",
+        "file_hash",
+    )
+    try:
+        offer = FileOffer(**{name: record[name] for name in names})
+        peer = FilePeer(
+            uuid="", owner=record["owner"], stream_id=record["stream_id"], frames=offer.frames, max_message=0
+        )
+        incoming = IncomingFile(offer, peer, spooled=record["spooled"], token="", wall=wall)
+        incoming.created_at = float(record["created_at"])
+        incoming.restore(chunks, record["spool_path"])
+        if record["status"] == "completed":
+            incoming.mark_completed(float(record["completed_at"]), record["received_hash"])
+    except (KeyError, TypeError, ValueError):
+        raise InvalidError("the record of an incoming transfer cannot be read") from None
+    return incoming

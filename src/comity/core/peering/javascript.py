@@ -1,0 +1,60 @@
+"""How the reference reads loose values: `parseInt`, `trim`, words for true and false, identifiers (peers 1.3).
+
+Nothing here raises: what cannot be read is None, and the caller has a default or a sentence for it.
+"""
+
+import math
+import re
+from typing import Any, Final
+
+_SPACE: Final = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_LEADING_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,400}")
+_NOT_A_WORD: Final = re.compile(r"[^A-Za-z0-9_]+")
+_TRUE: Final = frozenset(("true", "1", "yes", "y", "on"))
+_FALSE: Final = frozenset(("false", "0", "no", "n", "off"))
+
+
+def trim(text: str) -> str:
+    return text.strip(_SPACE)
+
+
+def read_integer(value: Any) -> int | None:
+    """As `parseInt`: the leading digits of a text, a number without its fraction. A boolean is no number."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if math.isfinite(value) else None
+    if isinstance(value, str):
+        digits = _LEADING_INTEGER.match(trim(value))
+        return None if digits is None else int(digits[0])
+    return None
+
+
+def read_boolean(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | str):
+        word = trim(str(value)).lower()
+        return True if word in _TRUE else False if word in _FALSE else None
+    return None
+
+
+def read_text(value: Any) -> str | None:
+    """A text as it is; a number as JavaScript writes it where that is certain; else None."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 2**53:
+        return str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
+        return str(int(value))
+    return None
+
+
+def sanitize_id(value: Any) -> str | None:
+    """A room or stream id: each run of other characters than ASCII words is `_`; None when nothing is left."""
+    text = read_text(value)
+    if text is None:
+        return None
+    return _NOT_A_WORD.sub("_", trim(text)).strip("_") or None

@@ -1,0 +1,581 @@
+"""The sender of one file.
+
+    hashing    the whole SHA-256 is known (only for peers that need it first)  -> offered
+    offered    accept                   -> sending
+               nack, or no answer       -> failed
+    sending    all acknowledged         -> completing (after the chunk hashes that are still missing were read)
+               no progress              -> asks where the receiver is, sends again; too often -> failed
+    completing the receiver confirms    -> completed
+    paused     the peer is gone; an offer is made again when it is back
+
+- The window is in bytes: 2 MiB, growing with the time an acknowledgement takes, up to 16 (ruling 56). Nothing is
+  read ahead of it, and nothing is read while the link is full.
+- A chunk that was not sent cannot be acknowledged: such an ack is reported and ignored.
+- Completed means that the receiver confirmed the hash of the whole (peers 4).
+"""
+
+import base64
+import enum
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from comity.core.errors import InvalidError
+from comity.core.machine import CancelTimer, Effect, SetTimer
+from comity.core.peering.events import iso_moment
+from comity.core.peering.file_shape import FileOffer, chunks_hash
+from comity.core.peering.file_work import (
+    ChunkRead,
+    CloseSource,
+    FileAnswer,
+    FilePeer,
+    FileSource,
+    ForgetTransfer,
+    FrameToPeer,
+    HashSource,
+    KeepTransfer,
+    ReadChunk,
+    Report,
+    SourceFailed,
+    SourceHashed,
+    ToPeer,
+)
+from comity.core.peering.wire import transfer_mark
+
+FIRST_WINDOW: Final = 2 * 1024 * 1024
+LAST_WINDOW: Final = 16 * 1024 * 1024
+QUICK_ACK: Final = 0.02
+_MOST_HASH_READS: Final = 8
+_DIGEST: Final = 32
+_WORTH_ANOTHER_TRY: Final = frozenset(("chunk_hash_mismatch", "invalid_chunk_data", "missing_chunks"))
+
+
+class Sending(enum.Enum):
+    HASHING = "hashing"
+    OFFERED = "offered"
+    SENDING = "sending"
+    COMPLETING = "completing"
+    PAUSED = "paused"
+    ENDED = "ended"
+
+
+class OutgoingFile:
+    """`ack_timeout` is in seconds; `wall` gives wall time."""
+
+    def __init__(
+        self,
+        offer: FileOffer,
+        source: FileSource,
+        peer: FilePeer,
+        *,
+        ack_timeout: float,
+        max_retries: int,
+        wall: Callable[[], float],
+    ) -> None:
+        self.offer = offer
+        self.source = source
+        self.peer = peer
+        self.status = "offered"
+        self.last_error: str | None = None
+        self.retries_total = 0
+        self.created_at = self.updated_at = wall()
+        self.completed_at: float | None = None
+        self._ack_timeout = ack_timeout
+        self._max_retries = max_retries
+        self._wall = wall
+        self._phase = Sending.PAUSED
+        self._mark = transfer_mark(offer.transfer_id)
+        self._acked = bytearray(offer.total_chunks)
+        self._acked_count = 0
+        self._base = 0
+        self._next = 0
+        self._sent_end = 0
+        self._flight: dict[int, float | None] = {}
+        self._flight_bytes = 0
+        self._again: set[int] = set()
+        self._digests = bytearray(_DIGEST * offer.total_chunks if offer.frames else 0)
+        self._hashed = bytearray(offer.total_chunks if offer.frames else 0)
+        self._hash_reads: set[int] = set()
+        self._retries = 0
+        self._furthest = 0
+        self._forgotten = 0
+        self._link_full = False
+        self._ack_time = 0.0
+        self._asked_at = 0.0
+
+    @property
+    def phase(self) -> Sending:
+        return self._phase
+
+    @property
+    def is_over(self) -> bool:
+        return self._phase is Sending.ENDED
+
+    @property
+    def window(self) -> int:
+        return int(min(LAST_WINDOW, max(FIRST_WINDOW, FIRST_WINDOW * self._ack_time / QUICK_ACK)))
+
+    @property
+    def bytes_in_flight(self) -> int:
+        return self._flight_bytes
+
+    def begin(self, now: float) -> list[Effect]:
+        """Start, or start again after a pause or a failure."""
+        self.status = "offered"
+        self.last_error = None
+        self._retries = 0
+        self._link_full = False
+        self.updated_at = self._wall()
+        keep: list[Effect] = []
+        if self.source.kind != "memory":
+            keep = [KeepTransfer(self.offer.transfer_id, "outgoing", self._record())]
+        if self.offer.file_hash is None and not self.offer.frames:
+            self._phase = Sending.HASHING
+            return [*keep, HashSource(self.offer.transfer_id)]
+        return [*keep, *self._make_offer(now)]
+
+    def change_limits(self, ack_timeout: float | None, max_retries: int | None) -> None:
+        if ack_timeout is not None:
+            self._ack_timeout = ack_timeout
+        if max_retries is not None:
+            self._max_retries = max_retries
+
+    def restart_with(self, peer: FilePeer, now: float) -> list[Effect]:
+        """The peer is back, perhaps under another uuid."""
+        if self.offer.frames and not peer.frames:
+            return self._fail("the peer does not take file frames any more")
+        self.peer = peer
+        return self.begin(now)
+
+    def peer_gone(self) -> list[Effect]:
+        if self._phase is Sending.ENDED:
+            return []
+        self._phase = Sending.PAUSED
+        self.last_error = "link lost"
+        self._land_all()
+        return [CancelTimer(self._timer)]
+
+    def cancel(self, *, tell: bool) -> list[Effect]:
+        transfer_id = self.offer.transfer_id
+        told = [ToPeer(self.peer.uuid, "file.cancel", {"transfer_id": transfer_id})] if tell else []
+        return [*told, *self._end("cancelled", "cancelled")]
+
+    def give_up(self, reason: str) -> list[Effect]:
+        return self._fail(reason)
+
+    def link_full(self) -> None:
+        self._link_full = True
+
+    def link_drained(self, now: float) -> list[Effect]:
+        self._link_full = False
+        return self._pump(now) if self._phase is Sending.SENDING else []
+
+    def hear(self, kind: str, payload: dict[str, Any], now: float) -> list[Effect]:
+        """An envelope of the receiver's."""
+        handler = self._HEARS.get(kind)
+        if handler is None or self._phase in {Sending.ENDED, Sending.PAUSED, Sending.HASHING}:
+            return []
+        self.updated_at = self._wall()
+        return handler(self, payload, now)
+
+    def answer(self, event: FileAnswer, now: float) -> list[Effect]:
+        if self._phase is Sending.ENDED:
+            return []
+        if isinstance(event, ChunkRead):
+            return self._read(event, now)
+        if isinstance(event, SourceHashed) and self._phase is Sending.HASHING:
+            self.offer = _with_hash(self.offer, event.sha256)
+            return self._make_offer(now)
+        if isinstance(event, SourceFailed):
+            return self._fail(event.reason, tell=self._phase is not Sending.HASHING)
+        return []
+
+    def time_is_up(self, now: float) -> list[Effect]:
+        if self._phase not in {Sending.OFFERED, Sending.SENDING, Sending.COMPLETING}:
+            return []
+        if self._link_full or self._hash_reads or self._flight.get(self._base, now) is None:
+            return [self._wait(now)]  # it is we who are slow
+        failed = self._count_retry()
+        if failed:
+            return failed
+        self._asked_at = now
+        asked = ToPeer(self.peer.uuid, "file.resume_req", {"transfer_id": self.offer.transfer_id})
+        if self._phase is Sending.OFFERED:
+            return self._make_offer(now)
+        if self._phase is Sending.COMPLETING:
+            return [asked, self._complete(), self._wait(now)]
+        return [asked, *self._send_again(self._base), self._wait(now)]
+
+    def _given_up(self) -> str:
+        if self._phase is Sending.OFFERED:
+            return "timed out waiting for file.accept"
+        if self._phase is Sending.COMPLETING:
+            return "timed out waiting for file.complete_ack"
+        return f"max retries exceeded at chunk {self._base}"
+
+    def _make_offer(self, now: float) -> list[Effect]:
+        self._phase = Sending.OFFERED
+        self._land_all()
+        return [ToPeer(self.peer.uuid, "file.offer", self.offer.to_payload()), self._wait(now)]
+
+    def _offer_anew(self, now: float) -> list[Effect]:
+        """The receiver has forgotten the transfer. That may not happen again and again without progress."""
+        self._forgotten = 0 if self._base > self._furthest else self._forgotten + 1
+        self._furthest = max(self._furthest, self._base)
+        self.retries_total += 1
+        if self._forgotten > self._max_retries:
+            return self._fail("unknown_transfer")
+        return self._make_offer(now)
+
+    def _accepted(self, payload: dict[str, Any], now: float) -> list[Effect]:
+        if self._phase is not Sending.OFFERED:
+            return []
+        start = payload.get("next_seq")
+        if type(start) is not int or not 0 <= start <= self.offer.total_chunks:
+            return self._not_sent(start)
+        self.status = "transferring"
+        self._phase = Sending.SENDING
+        self._retries = 0
+        self._stand_at(start)
+        return [*self._go_on(now), self._wait(now)]
+
+    def _acknowledged(self, payload: dict[str, Any], now: float) -> list[Effect]:
+        if self._phase is not Sending.SENDING:
+            return []
+        sequence, following = payload.get("seq"), payload.get("next_seq")
+        if type(sequence) is not int or not 0 <= sequence < self._sent_end:
+            return self._not_sent(sequence)
+        if type(following) is not int or not 0 <= following <= self._sent_end:
+            return self._not_sent(following)
+        if not self._acked[sequence] and sequence not in self._flight and sequence >= following:
+            return self._not_sent(sequence)
+        sent_at = self._flight.get(sequence)
+        if sent_at is not None and sequence not in self._again:
+            took = now - sent_at
+            self._ack_time = took if not self._ack_time else 0.875 * self._ack_time + 0.125 * took
+        before = self._acked_count
+        self._take_ack(sequence)
+        while self._base < following:
+            self._take_ack(self._base)
+        if self._acked_count == before:
+            return []
+        self._retries = 0
+        return [*self._go_on(now), self._wait(now)]
+
+    def _refused(self, payload: dict[str, Any], now: float) -> list[Effect]:
+        reason = payload.get("reason")
+        reason = reason[:200] if isinstance(reason, str) else "refused"
+        expected = payload.get("expected_seq")
+        if self._phase is Sending.OFFERED:
+            return [] if reason == "unknown_transfer" else self._fail(reason)
+        if reason == "unknown_transfer":
+            return self._offer_anew(now)
+        if reason not in _WORTH_ANOTHER_TRY:
+            return self._fail(reason)
+        if type(expected) is not int or not 0 <= expected < self.offer.total_chunks:
+            return self._not_sent(expected)
+        failed = self._count_retry()
+        if failed:
+            return failed
+        if self._phase is Sending.COMPLETING:
+            self._phase = Sending.SENDING
+            self._stand_at(expected)
+            return [*self._go_on(now), self._wait(now)]
+        return [*self._send_again(expected), self._wait(now)]
+
+    def _where_it_is(self, payload: dict[str, Any], now: float) -> list[Effect]:
+        status, following = payload.get("status"), payload.get("next_seq")
+        if self._phase is Sending.OFFERED:
+            return []
+        if status == "unknown_transfer":
+            return self._offer_anew(now)
+        if status in {"failed", "cancelled"}:
+            return self._fail(f"the receiver says that the transfer is {status}")
+        if status == "completed" and self._phase is Sending.COMPLETING:
+            return self._completed()
+        if type(following) is not int or not 0 <= following <= self._sent_end:
+            return self._not_sent(following)
+        if self._phase is Sending.SENDING:
+            return self._catch_up(following, now)
+        self._retries = 0
+        if following == self.offer.total_chunks:
+            return []  # it is there, and still busy with the hash
+        self._phase = Sending.SENDING
+        self._stand_at(following)
+        return [*self._go_on(now), self._wait(now)]
+
+    def _catch_up(self, following: int, now: float) -> list[Effect]:
+        """What the receiver lacks of all that was sent before we asked is sent again."""
+        if following > self._base:
+            self._retries = 0
+        while self._base < following:
+            self._take_ack(self._base)
+        effects: list[Effect] = []
+        for sequence, sent_at in sorted(self._flight.items()):
+            if sent_at is not None and sent_at <= self._asked_at:
+                effects += self._send_again(sequence)
+        return [*effects, *self._go_on(now), self._wait(now)]
+
+    def _confirmed(self, payload: dict[str, Any], _now: float) -> list[Effect]:
+        if self._phase is not Sending.COMPLETING:
+            return self._not_sent(None)
+        if payload.get("file_hash") != self.offer.file_hash:
+            return self._fail("the receiver confirmed another hash")
+        return self._completed()
+
+    def _cancelled(self, _payload: dict[str, Any], _now: float) -> list[Effect]:
+        told = Report(
+            "file_transfer_cancelled",
+            {"transfer_id": self.offer.transfer_id, "from_uuid": self.peer.uuid},
+        )
+        return [told, *self.cancel(tell=False)]
+
+    def _go_on(self, now: float) -> list[Effect]:
+        if self._acked_count < self.offer.total_chunks:
+            return self._pump(now)
+        if self.offer.frames and len(self._digests):
+            missing = self._hash_what_is_missing()
+            if missing or self._hash_reads:
+                return missing
+            self.offer = _with_hash(self.offer, chunks_hash(self._digests))
+        self._phase = Sending.COMPLETING
+        return [self._complete()]
+
+    def _hash_what_is_missing(self) -> list[Effect]:
+        """Chunks that an earlier process sent: their hashes are part of the hash of the whole."""
+        effects: list[Effect] = []
+        at = self._hashed.find(0)
+        while at >= 0 and len(self._hash_reads) < _MOST_HASH_READS:
+            if at not in self._hash_reads:
+                self._hash_reads.add(at)
+                effects.append(self._range(at))
+            at = self._hashed.find(0, at + 1)
+        return effects
+
+    def _complete(self) -> Effect:
+        payload = {
+            "transfer_id": self.offer.transfer_id,
+            "total_bytes": self.offer.total_bytes,
+            "file_hash": self.offer.file_hash,
+        }
+        return ToPeer(self.peer.uuid, "file.complete", payload)
+
+    def _pump(self, _now: float) -> list[Effect]:
+        """Read as much as the window still takes, at least one chunk."""
+        effects: list[Effect] = []
+        window = self.window
+        while self._next < self.offer.total_chunks and not self._link_full:
+            length = self.offer.chunk_length(self._next)
+            if self._flight and self._flight_bytes + length > window:
+                break
+            if not self._acked[self._next]:
+                self._flight[self._next] = None
+                self._flight_bytes += length
+                effects.append(self._range(self._next))
+            self._next += 1
+        return effects
+
+    def _send_again(self, sequence: int) -> list[Effect]:
+        """Nothing if it is being read already, was acknowledged, or was never sent."""
+        if self._flight.get(sequence) is None:
+            return []
+        self._flight[sequence] = None
+        self._again.add(sequence)
+        return [self._range(sequence)]
+
+    def _read(self, event: ChunkRead, now: float) -> list[Effect]:
+        sequence = event.sequence
+        if not 0 <= sequence < self.offer.total_chunks:
+            return []
+        if len(event.data) != self.offer.chunk_length(sequence):
+            return self._fail("the file changed while it was sent", tell=True)
+        if self.offer.frames:
+            self._digests[sequence * _DIGEST : (sequence + 1) * _DIGEST] = event.digest
+            self._hashed[sequence] = 1
+        if sequence in self._hash_reads:
+            self._hash_reads.discard(sequence)
+            return self._go_on(now) if self._phase is Sending.SENDING else []
+        if self._phase is not Sending.SENDING or self._flight.get(sequence, now) is not None:
+            return []
+        self._flight[sequence] = now
+        self._sent_end = max(self._sent_end, sequence + 1)
+        if self.offer.frames:
+            return [FrameToPeer(self.peer.uuid, self._mark, sequence, event.digest, event.data)]
+        payload = {
+            "transfer_id": self.offer.transfer_id,
+            "seq": sequence,
+            "data_base64": base64.b64encode(event.data).decode(),
+            "chunk_hash": event.digest.hex(),
+        }
+        return [ToPeer(self.peer.uuid, "file.chunk", payload)]
+
+    def _range(self, sequence: int) -> Effect:
+        offset = sequence * self.offer.chunk_bytes
+        return ReadChunk(self.offer.transfer_id, sequence, offset, self.offer.chunk_length(sequence))
+
+    def _take_ack(self, sequence: int) -> None:
+        if sequence in self._flight:
+            del self._flight[sequence]
+            self._flight_bytes -= self.offer.chunk_length(sequence)
+            self._again.discard(sequence)
+        if not self._acked[sequence]:
+            self._acked[sequence] = 1
+            self._acked_count += 1
+        while self._base < self.offer.total_chunks and self._acked[self._base]:
+            self._base += 1
+
+    def _stand_at(self, start: int) -> None:
+        """The receiver has everything before `start`, and perhaps nothing after it."""
+        self._land_all()
+        total = self.offer.total_chunks
+        self._acked = bytearray(b"\x01" * start + bytes(total - start))
+        self._acked_count = self._base = self._next = start
+        self._sent_end = max(self._sent_end, start)
+
+    def _land_all(self) -> None:
+        self._flight.clear()
+        self._flight_bytes = 0
+        self._again.clear()
+        self._hash_reads.clear()
+
+    def _count_retry(self) -> list[Effect]:
+        self._retries += 1
+        self.retries_total += 1
+        if self._retries > self._max_retries:
+            return self._fail(self._given_up())
+        return []
+
+    def _not_sent(self, sequence: Any) -> list[Effect]:
+        shown = sequence if type(sequence) is int and abs(sequence) < 2**63 else None
+        members = {"transfer_id": self.offer.transfer_id, "seq": shown, "reason": "not_sent"}
+        return [Report("file_ack_rejected", members)]
+
+    def _completed(self) -> list[Effect]:
+        self.completed_at = self._wall()
+        self.last_error = None
+        offer = self.offer
+        told = Report(
+            "file_transfer_complete",
+            {
+                "transfer_id": offer.transfer_id,
+                "target_uuid": self.peer.uuid,
+                "total_bytes": offer.total_bytes,
+                "total_chunks": offer.total_chunks,
+                "retries_total": self.retries_total,
+                "file_hash": offer.file_hash,
+            },
+        )
+        return [*self._end("completed", None), told]
+
+    def _fail(self, reason: str, *, tell: bool = False) -> list[Effect]:
+        transfer_id = self.offer.transfer_id
+        told = [ToPeer(self.peer.uuid, "file.cancel", {"transfer_id": transfer_id})] if tell else []
+        members = {"transfer_id": transfer_id, "direction": "outgoing", "reason": reason}
+        self._phase = Sending.ENDED
+        self.status = "failed"
+        self.last_error = reason
+        self.updated_at = self._wall()
+        self._land_all()
+        return [CancelTimer(self._timer), *told, Report("file_transfer_failed", members)]
+
+    def _end(self, status: str, error: str | None) -> list[Effect]:
+        """For good: the source is given back. A failed transfer keeps it, to be resumed."""
+        self._phase = Sending.ENDED
+        self.status = status
+        self.last_error = error
+        self.updated_at = self._wall()
+        self._land_all()
+        transfer_id = self.offer.transfer_id
+        return [CancelTimer(self._timer), CloseSource(transfer_id), ForgetTransfer(transfer_id, "outgoing")]
+
+    @property
+    def _timer(self) -> str:
+        return f"file-out:{self.offer.transfer_id}"
+
+    def _wait(self, now: float) -> Effect:
+        seconds = max(self._ack_timeout, 4 * self._ack_time)
+        if self._phase is Sending.OFFERED:
+            seconds = max(seconds, 1.0)
+        elif self._phase is Sending.COMPLETING:
+            seconds = max(2 * seconds, 1.0)
+        return SetTimer(self._timer, now + seconds)
+
+    def _record(self) -> dict[str, Any]:
+        return {
+            **self.offer.to_payload(),
+            "frames": self.offer.frames,
+            "owner": self.peer.owner,
+            "source": self.source.kind,
+            "source_path": self.source.path,
+            "created_at": self.created_at,
+            "retries_total": self.retries_total,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        offer = self.offer
+        return {
+            "transfer_id": offer.transfer_id,
+            "direction": "outgoing",
+            "status": self.status,
+            "name": offer.name,
+            "mime": offer.mime,
+            "total_bytes": offer.total_bytes,
+            "total_chunks": offer.total_chunks,
+            "chunk_bytes": offer.chunk_bytes,
+            "next_seq": self._base,
+            "retries_total": self.retries_total,
+            "acked_chunks": self._acked_count,
+            "source": self.source.kind,
+            "spooled": self.source.kind == "spool",
+            "spool_path": self.source.path if self.source.kind == "spool" else None,
+            "source_path": self.source.path if self.source.kind == "path" else None,
+            "target_uuid": self.peer.uuid,
+            "target_stream_id": self.peer.stream_id,
+            "from_uuid": None,
+            "from_stream_id": None,
+            "file_hash": offer.file_hash,
+            "created_at": iso_moment(self.created_at),
+            "updated_at": iso_moment(self.updated_at),
+            "completed_at": None if self.completed_at is None else iso_moment(self.completed_at),
+            "last_error": self.last_error,
+            "has_data": self.source.kind == "memory" and self.status not in {"completed", "cancelled"},
+        }
+
+    _HEARS: Final[dict[str, Callable[["OutgoingFile", dict[str, Any], float], list[Effect]]]] = {
+        "file.accept": _accepted,
+        "file.ack": _acknowledged,
+        "file.nack": _refused,
+        "file.resume_state": _where_it_is,
+        "file.complete_ack": _confirmed,
+        "file.cancel": _cancelled,
+    }
+
+
+def restored_outgoing(record: dict[str, Any], **given: Any) -> OutgoingFile:
+    """A transfer of an earlier process; it is paused until its peer is there again."""
+    names = (
+        "transfer_id",
+        "name",
+        "mime",
+        "total_bytes",
+        "total_chunks",
+        "chunk_bytes",
+        "file_hash",
+        "frames",
+    )
+    try:
+        offer = FileOffer(**{name: record[name] for name in names})
+        source = FileSource(kind=record["source"], total_bytes=offer.total_bytes, path=record["source_path"])
+        peer = FilePeer(uuid="", owner=record["owner"], stream_id=None, frames=offer.frames, max_message=0)
+        outgoing = OutgoingFile(offer, source, peer, **given)
+        outgoing.created_at = float(record["created_at"])
+        outgoing.retries_total = int(record["retries_total"])
+    except (KeyError, TypeError, ValueError):
+        raise InvalidError("the record of an outgoing transfer cannot be read") from None
+    outgoing.last_error = "link lost"
+    return outgoing
+
+
+def _with_hash(offer: FileOffer, file_hash: str) -> FileOffer:
+    return replace(offer, file_hash=file_hash)

@@ -1,0 +1,176 @@
+"""The schemas and descriptions of the `vdo_*` tools (peers 1, ruling 59).
+
+The schemas of the document's 18 tools are the contract's; the words are ours. The profile `extended` has seven
+tools more, and `signed` on `vdo_send`.
+"""
+
+from typing import Any, Final
+
+_TEXT: Final = {"type": "string"}
+_FLAG: Final = {"type": "boolean"}
+_POSITIVE: Final = {"type": "integer", "minimum": 1}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_CHUNK: Final = {"type": "integer", "minimum": 1024}
+_TARGET: Final = {"oneOf": [_TEXT, {"type": "object"}]}
+_WAIT: Final = {"type": "integer", "minimum": 0, "maximum": 30_000}
+
+
+def _object(required: tuple[str, ...] = (), /, **properties: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = list(required)
+    return {**schema, "additionalProperties": False}
+
+
+_SENDING: Final = {
+    "name": _TEXT,
+    "mime": _TEXT,
+    "target": _TARGET,
+    "uuid": _TEXT,
+    "transfer_id": _TEXT,
+    "chunk_bytes": _CHUNK,
+    "timeout_ms": _POSITIVE,
+    "ack_timeout_ms": _POSITIVE,
+    "max_retries": _COUNT,
+}
+
+TOOL_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
+    "vdo_connect": _object(
+        ("room",),
+        room=_TEXT,
+        stream_id=_TEXT,
+        target_stream_id=_TEXT,
+        host=_TEXT,
+        password={"oneOf": [_TEXT, _FLAG]},
+        force_turn=_FLAG,
+        heartbeat_ms=_POSITIVE,
+        reconnect_ms=_POSITIVE,
+        max_reconnect_ms=_POSITIVE,
+        label=_TEXT,
+        debug=_FLAG,
+        join_token=_TEXT,
+        join_token_secret=_TEXT,
+        join_token_ttl_ms={"type": "integer", "minimum": 1000},
+        enforce_join_token=_FLAG,
+        allow_peer_stream_ids={"type": "array", "items": _TEXT},
+        file_chunk_bytes=_CHUNK,
+        file_max_bytes=_POSITIVE,
+        file_ack_timeout_ms=_POSITIVE,
+        file_max_retries=_COUNT,
+        require_session_mac=_FLAG,
+        file_spool_dir=_TEXT,
+        file_spool_threshold_bytes=_POSITIVE,
+        keep_spool_files=_FLAG,
+        state_max_keys=_POSITIVE,
+        state_max_snapshot_entries=_POSITIVE,
+    ),
+    "vdo_send": _object(("session_id", "data"), session_id=_TEXT, data={}, target=_TARGET, uuid=_TEXT),
+    "vdo_receive": _object(("session_id",), session_id=_TEXT, max_events=_POSITIVE, wait_ms=_WAIT),
+    "vdo_status": _object(("session_id",), session_id=_TEXT),
+    "vdo_disconnect": _object(("session_id",), session_id=_TEXT),
+    "vdo_list_sessions": _object(),
+    "vdo_capabilities": _object(),
+    "vdo_sync_peers": _object(("session_id",), session_id=_TEXT),
+    "vdo_sync_announce": _object(("session_id",), session_id=_TEXT, target=_TARGET, uuid=_TEXT),
+    "vdo_file_send": _object(("session_id", "data_base64"), session_id=_TEXT, data_base64=_TEXT, **_SENDING),
+    "vdo_file_send_path": _object(("session_id", "file_path"), session_id=_TEXT, file_path=_TEXT, **_SENDING),
+    "vdo_file_resume": _object(
+        ("session_id", "transfer_id"),
+        session_id=_TEXT,
+        transfer_id=_TEXT,
+        target=_TARGET,
+        start_seq=_COUNT,
+        ack_timeout_ms=_POSITIVE,
+        max_retries=_COUNT,
+    ),
+    "vdo_file_transfers": _object(
+        ("session_id",),
+        session_id=_TEXT,
+        direction={"type": "string", "enum": ["incoming", "outgoing", "all"]},
+    ),
+    "vdo_file_receive": _object(
+        ("session_id", "transfer_id"),
+        session_id=_TEXT,
+        transfer_id=_TEXT,
+        encoding={"type": "string", "enum": ["base64", "utf8", "json"]},
+    ),
+    "vdo_file_save": _object(
+        ("session_id", "transfer_id", "output_path"),
+        session_id=_TEXT,
+        transfer_id=_TEXT,
+        output_path=_TEXT,
+        overwrite=_FLAG,
+    ),
+    "vdo_state_set": _object(
+        ("session_id", "key"),
+        session_id=_TEXT,
+        key=_TEXT,
+        value={},
+        broadcast=_FLAG,
+        target=_TARGET,
+        uuid=_TEXT,
+    ),
+    "vdo_state_get": _object(("session_id",), session_id=_TEXT, key=_TEXT, include_meta=_FLAG),
+    "vdo_state_sync": _object(
+        ("session_id",),
+        session_id=_TEXT,
+        mode={"type": "string", "enum": ["request", "send"]},
+        target=_TARGET,
+        uuid=_TEXT,
+    ),
+    "vdo_file_cancel": _object(("session_id", "transfer_id"), session_id=_TEXT, transfer_id=_TEXT),
+    "vdo_state_delete": _object(("session_id", "key"), session_id=_TEXT, key=_TEXT),
+    "vdo_state_cas": _object(
+        ("session_id", "key", "value", "expected_clock"),
+        session_id=_TEXT,
+        key=_TEXT,
+        value={},
+        expected_clock=_COUNT,
+    ),
+    "vdo_state_watch": _object(("session_id",), session_id=_TEXT, prefix=_TEXT, wait_ms=_WAIT),
+    "vdo_request": _object(
+        ("session_id", "data", "target"),
+        session_id=_TEXT,
+        data={},
+        target=_TARGET,
+        timeout_ms=_POSITIVE,
+    ),
+    "vdo_reply": _object(("session_id", "request_id", "data"), session_id=_TEXT, request_id=_TEXT, data={}),
+    "vdo_message_status": _object(("session_id", "message_id"), session_id=_TEXT, message_id=_TEXT),
+}
+
+TOOL_DESCRIPTIONS: Final[dict[str, str]] = {
+    "vdo_connect": "Join a room and open a session. `room` is a name, or the line that an invite gave you.",
+    "vdo_send": "Send any JSON to one peer, by stream id or uuid, or to all peers.",
+    "vdo_receive": "Read the events of a session that you have not read yet; wait for the first one if asked to.",
+    "vdo_status": "Show the state of a session and its peers.",
+    "vdo_disconnect": "Leave the room and end the session.",
+    "vdo_list_sessions": "List the open sessions.",
+    "vdo_capabilities": "Show what this server can do, and with which tools.",
+    "vdo_sync_peers": "List the peers of a session: who they are, whether they are admitted, what they can do.",
+    "vdo_sync_announce": "Greet one peer, or all peers, again now.",
+    "vdo_file_send": "Send a file from base64 to one peer.",
+    "vdo_file_send_path": "Send a file from a path on this machine to one peer.",
+    "vdo_file_resume": "Go on with a transfer that was interrupted; only what is missing is sent.",
+    "vdo_file_transfers": "List the transfers of a session.",
+    "vdo_file_receive": "Read a file that has arrived, as base64, text or JSON.",
+    "vdo_file_save": "Save a file that has arrived to a path on this machine.",
+    "vdo_state_set": "Set a key of the state that all peers share.",
+    "vdo_state_get": "Read one key of the shared state, or all of it.",
+    "vdo_state_sync": "Ask peers for their state, or send them ours.",
+    "vdo_file_cancel": "Cancel a transfer, in either direction.",
+    "vdo_state_delete": "Delete a key of the shared state.",
+    "vdo_state_cas": "Set a key only if its entry here still has this clock; 0 means that there is none.",
+    "vdo_state_watch": "Read the changes of the shared state since you last asked; wait for the first one.",
+    "vdo_request": "Send data to one peer and wait for its reply.",
+    "vdo_reply": "Answer a request that you received, by its message id.",
+    "vdo_message_status": "Show whether a message waits, was sent, stored, refused, or has expired.",
+}
+
+
+def schema_of(tool: str, profile: str) -> dict[str, Any]:
+    """The input schema of a tool as it is listed in a profile."""
+    schema = TOOL_SCHEMAS[tool]
+    if tool != "vdo_send" or profile != "extended":
+        return schema
+    return {**schema, "properties": {**schema["properties"], "signed": _FLAG}}

@@ -1,0 +1,43 @@
+"""The page about peers names the events and limits that the code has."""
+
+import re
+
+from comity.core.peering import admission, events, file_shape, incoming_file, messages, outgoing_file, state
+from comity.core.peering.session_peers import MOST_PEERS
+from comity.core.peering.transfers import MOST_FINISHED, FileLimits
+from comity.core.peering.wire import MESSAGE_LIMIT
+from tests.docs.markdown import DOCS
+
+PAGE = (DOCS / "reference" / "peers.md").read_text("utf-8")
+
+
+def test_every_event_of_ours_is_documented_with_its_members():
+    ours = list(events.EVENT_MEMBERS)[-9:]
+    for name in ours:
+        row = re.search(rf"^\| `{name}` \| ([^|]+) \|", PAGE, re.MULTILINE)
+        assert row, name
+        assert [member.strip() for member in row[1].split(",")] == list(events.EVENT_MEMBERS[name])
+
+
+def test_the_limits_are_those_of_the_code():
+    files = FileLimits()
+    mebibyte = 1024 * 1024
+    for words in (
+        f"| {MESSAGE_LIMIT:,} bytes, or less",
+        f"| {admission.MOST_HELD} messages, {admission.MOST_HELD_BYTES // mebibyte} MiB, {admission.HELLO_SECONDS:g} seconds |",
+        f"| peers of a session | {MOST_PEERS} |",
+        f"| {admission.MOST_FAULTS} a minute each",
+        f"| {events.MOST_EVENTS:,}, and {events.MOST_BYTES // mebibyte} MiB; {events.MOST_READERS} readers |",
+        f"| {outgoing_file.FIRST_WINDOW // mebibyte} MiB, up to {outgoing_file.LAST_WINDOW // mebibyte} MiB |",
+        f"| {files.most_incomplete_per_peer} of one peer, {files.most_incomplete} in all, 1 GiB, an hour without progress |",
+        f"| {MOST_FINISHED} in each direction |",
+        f"| {state.MOST_VALUE_BYTES // 1024} KiB, {state.LONGEST_KEY} characters; {state.MOST_STATE_BYTES // mebibyte} MiB in all |",
+        f"| {messages.MOST_WAITING}, {messages.MOST_WAITING_BYTES // mebibyte} MiB, {messages.LONGEST_WAIT / 3600:g} hours |",
+        f"| {messages.MOST_UNREAD:,}, {messages.MOST_UNREAD_BYTES // mebibyte} MiB |",
+    ):
+        assert words in PAGE, words
+    assert admission.MOST_FAULTS == admission.MOST_HELLOS == admission.MOST_SNAPSHOTS
+    assert files.most_incomplete_bytes == 1 << 30
+    assert files.incomplete_seconds == 3600
+    assert incoming_file.MOST_WRONG_HASHES == 3
+    assert file_shape.LEAST_CHUNK == 1024

@@ -1,0 +1,138 @@
+"""The events of a session: what is told, to whom, and what is said of what was lost."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from comity.core.errors import InvalidError
+from comity.core.peering.events import MOST_READERS, EventLog, iso_moment, session_event
+from comity.testing.vectors import vector_file
+
+
+def numbered(number):
+    return session_event("heartbeat_sent", 0, ok=number)
+
+
+def test_a_moment_is_written_as_javascript_does():
+    assert iso_moment(1_794_722_067.283) == "2026-11-15T05:54:27.283Z"
+    assert iso_moment(0) == "1970-01-01T00:00:00.000Z"
+
+
+def test_an_event_holds_the_members_of_its_type_and_no_others():
+    event = session_event("sync_hello_sent", 0, target_uuid="u", ok=True)
+    assert list(event) == ["type", "ts", "ok", "target_uuid"]
+    with pytest.raises(InvalidError, match="sdp"):
+        session_event("peer_connected", 0, uuid="u", detail={}, sdp="v=0")
+
+
+def recorded_events():
+    for stem in ("mcp_stdio_a", "mcp_stdio_b"):
+        for line in vector_file("peers", stem):
+            yield from line["msg"].get("result", {}).get("structuredContent", {}).get("events", ())
+
+
+def test_every_recorded_event_can_be_made_with_the_same_members_in_the_same_order():
+    seen = set()
+    for event in recorded_events():
+        members = {name: value for name, value in event.items() if name not in {"type", "ts"}}
+        assert list(session_event(event["type"], 0, **members)) == list(event)
+        seen.add(event["type"])
+    assert len(seen) > 10
+
+
+def test_falsy_data_is_an_event_like_any_other():
+    for value in (0, False, "", None):
+        event = session_event("data_received", 0, data=value, uuid="u")
+        assert event["data"] is value
+
+
+def test_readers_do_not_take_events_from_each_other():
+    log = EventLog()
+    for number in range(3):
+        log.append(numbered(number))
+    assert [event["ok"] for event in log.read("one", 2, 0)] == [0, 1]
+    assert [event["ok"] for event in log.read("two", 50, 0)] == [0, 1, 2]
+    assert [event["ok"] for event in log.read("one", 50, 0)] == [2]
+    assert log.read("one", 50, 0) == []
+
+
+def test_a_reader_is_told_how_many_events_it_lost():
+    log = EventLog(most_events=3)
+    log.append(numbered(0))
+    log.read("slow", 1, 0)
+    for number in range(1, 6):
+        log.append(numbered(number))
+    assert log.waiting_for("slow") == 4
+    told = log.read("slow", 50, 0)
+    assert told[0] == {"type": "events_dropped", "ts": iso_moment(0), "count": 2}
+    assert [event["ok"] for event in told[1:]] == [3, 4, 5]
+    assert log.waiting_for("slow") == 0
+
+
+def test_large_events_push_out_others_by_their_bytes():
+    log = EventLog(most_bytes=10_000)
+    for number in range(10):
+        log.append(numbered(number), size=3000)
+    assert len(log) == 2
+    log.append(numbered(10), size=1_000_000)
+    assert len(log) == 1
+    assert log.bytes_held < 1_001_000
+
+
+def test_readers_beyond_the_limit_are_forgotten_the_idlest_first():
+    log = EventLog()
+    log.append(numbered(0))
+    for number in range(MOST_READERS + 1):
+        log.read(f"reader {number}", 50, 0)
+    assert log.waiting_for("reader 0") == 1
+    assert log.waiting_for("reader 1") == 0
+    log.forget_reader("reader 1")
+    assert log.waiting_for("reader 1") == 1
+
+
+class ReadersOfALog(RuleBasedStateMachine):
+    """Each reader gets every event once, in order, or is told how many it lost."""
+
+    def __init__(self):
+        super().__init__()
+        self.log = EventLog(most_events=5)
+        self.written = 0
+        self.next = {"a": None, "b": None}
+
+    @rule(count=st.integers(1, 8))
+    def write(self, count):
+        for _ in range(count):
+            self.log.append(numbered(self.written))
+            self.written += 1
+
+    @rule(reader=st.sampled_from(["a", "b"]), most=st.integers(1, 7))
+    def read(self, reader, most):
+        waiting = self.log.waiting_for(reader)
+        found = self.log.read(reader, most, 0)
+        assert len(found) == min(most, waiting)
+        expected = self.next[reader]
+        for event in found:
+            if event["type"] == "events_dropped":
+                expected += event["count"]
+                continue
+            if expected is not None:
+                assert event["ok"] == expected
+            expected = event["ok"] + 1
+        self.next[reader] = expected if expected is not None else max(0, self.written - 5)
+
+    @precondition(lambda self: self.written)
+    @invariant()
+    def the_log_is_bounded(self):
+        assert len(self.log) <= 5
+
+
+TestReadersOfALog = ReadersOfALog.TestCase
+
+
+@given(st.integers(1, 20), st.integers(1, 20))
+def test_what_is_waiting_is_what_is_read(written, most):
+    log = EventLog(most_events=10)
+    for number in range(written):
+        log.append(numbered(number))
+    assert log.waiting_for("x") == len(log.read("x", 100, 0))

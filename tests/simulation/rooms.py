@@ -1,0 +1,398 @@
+"""A world of sessions in simulated time: hosts with disks, links between them, and weather.
+
+Every host runs one session, carries out its effects and keeps what must survive. A link is one generation of a
+connection between two hosts; a new generation has new uuids and fingerprints, as after a reconnect. In fair weather a
+link is ordered and loses nothing; in bad weather it loses, doubles and reorders. Everything is drawn from a seed.
+"""
+
+import heapq
+import itertools
+from collections import Counter
+
+from comity.core.envelope.carrier import from_a2a_message, to_a2a_message
+from comity.core.envelope.chain import PairKey, ReplayState, check_chain
+from comity.core.envelope.envelope import signed_envelope
+from comity.core.envelope.message import A2AMessage, A2APart
+from comity.core.errors import ComityError
+from comity.core.identity.keys import SigningKey, VacantId
+from comity.core.machine import CancelTimer, SetTimer, TimerFired
+from comity.core.peering.demands import Demands
+from comity.core.peering.file_work import FileSource
+from comity.core.peering.lifecycle import CloseSignalling, OpenSignalling
+from comity.core.peering.messages import (
+    ForgetMessage,
+    KeepMessage,
+    MarkRead,
+    MessageKept,
+    MessageNotKept,
+    signed_text,
+)
+from comity.core.peering.session import RoomSession
+from comity.core.peering.session_key import SessionKeys
+from comity.core.peering.session_work import (
+    BytesArrived,
+    ChannelClosed,
+    ChannelOpened,
+    CloseLink,
+    KeepClock,
+    PeerAppeared,
+    SendBytes,
+    SendText,
+    SessionOptions,
+    SignallingLost,
+    SignallingReady,
+    SignalLink,
+    TextArrived,
+    Told,
+)
+from comity.core.peering.transfers import SendOptions
+from comity.testing.clock import EPOCH
+from comity.testing.randomness import Randomness
+from tests.core.peering.disk import FILE_EFFECTS, Disk
+
+
+class Weather:
+    def __init__(self, loss=0.0, duplication=0.0, reordering=0.0, delay=0.005):
+        self.loss = loss
+        self.duplication = duplication
+        self.reordering = reordering
+        self.delay = delay
+
+
+FAIR = Weather()
+
+
+class Host:
+    """`own` False: a peer like the reference, without a layer of our own."""
+
+    def __init__(self, world, name, *, own=True, **options):
+        self.world = world
+        self.name = name
+        self.node_key = SigningKey.from_seed(world.randomness.bytes(32)) if own else None
+        self.options = SessionOptions(
+            room=options.pop("room", "lab"), stream_id=name, host="ws://relay", **options
+        )
+        self.disk = Disk()
+        self.kept = {}
+        self.had = []
+        self.clock_kept = 0
+        self.nodes = {}
+        self.chains = {}
+        self.boots = 0
+        self.is_up = False
+        self.told = []
+        self.sent = []
+        self.boot()
+
+    def boot(self):
+        self.boots += 1
+        self.is_up = True
+        self.timers = {}
+        draws = self.world.randomness.branch(f"{self.name}/{self.boots}")
+        self.session = RoomSession(
+            self.options,
+            session_id=f"vdo_{self.name}",
+            keys=SessionKeys(draws.bytes(32)),
+            node_key=self.node_key,
+            wall=self.world.wall,
+            draw=draws.bytes,
+            clock_floor=self.clock_kept,
+        )
+        records = self.disk.records.items()
+        self.run(
+            self.session.restore(
+                outgoing=[record for (_, way), record in records if way == "outgoing"],
+                incoming=[
+                    (record, self.disk.chunks.get(name, {}))
+                    for (name, way), record in records
+                    if way == "incoming"
+                ],
+                outbox=[record for (box, *_), record in self.kept.items() if box == "out"],
+                inbox=[record for (box, *_), record in self.kept.items() if box == "in"],
+                had=self.had,
+                nodes=self.nodes,
+                now=self.world.now,
+            )
+        )
+        self.run(self.session.start(self.world.now))
+
+    def crash(self):
+        self.nodes = self.session.messages.nodes
+        self.is_up = False
+        self.timers = {}
+        self.disk.crash()
+        self.world.cut_all(self)
+
+    def hear(self, event):
+        if self.is_up:
+            self.run(self.session.receive(event, self.world.now))
+
+    def run(self, effects):
+        for effect in effects:
+            self.carry_out(effect)
+
+    def carry_out(self, effect):
+        if isinstance(effect, FILE_EFFECTS):
+            answer = self.disk.carry_out(effect)
+            if answer is not None:
+                self.world.later(0, self, answer)
+        else:
+            self._ACTS[type(effect)](self, effect)
+
+    def _send(self, effect):
+        self.sent.append(effect)
+        self.world.transmit(self, effect)
+
+    def _keep_clock(self, effect):
+        self.clock_kept = effect.clock
+
+    def _keep(self, effect):
+        if isinstance(effect, MarkRead):
+            self.kept.pop(("in", effect.node, effect.message_id), None)
+            self.had.append((effect.node, effect.message_id))
+            return
+        key = (effect.box, effect.node, effect.message_id)
+        if isinstance(effect, ForgetMessage):
+            self.kept.pop(key, None)
+            return
+        envelope = effect.record.get("envelope") if effect.box == "in" else None
+        if envelope is not None:
+            read = from_a2a_message(envelope)
+            try:
+                self.chains[PairKey.of(read)] = check_chain(
+                    self.chains.get(PairKey.of(read), ReplayState()), read
+                )
+            except ComityError as why:
+                final = "non-monotonic" not in why.message
+                self.world.later(0, self, MessageNotKept(effect.node, effect.message_id, why.message, final))
+                return
+        self.kept[key] = effect.record
+        if effect.box == "in":
+            self.world.later(0, self, MessageKept(effect.node, effect.message_id))
+
+    _ACTS = {  # noqa: RUF012 - a table
+        SendText: _send,
+        SendBytes: _send,
+        SetTimer: lambda self, effect: self.world.set_timer(self, effect.name, effect.at),
+        CancelTimer: lambda self, effect: self.timers.pop(effect.name, None),
+        Told: lambda self, effect: self.told.append(effect.event),
+        KeepClock: _keep_clock,
+        CloseLink: lambda self, effect: self.world.close(self, effect.uuid),
+        OpenSignalling: lambda self, _effect: self.world.signal(self),
+        CloseSignalling: lambda _self, _effect: None,
+        SignalLink: lambda _self, _effect: None,
+        KeepMessage: _keep,
+        ForgetMessage: _keep,
+        MarkRead: _keep,
+    }
+
+    # What its owner does.
+
+    def send(self, data, target=None, **more):
+        result, effects = self.session.send(data, target, self.world.now, **more)
+        self.run(effects)
+        return result
+
+    def send_signed(self, data, target=None):
+        ids = []
+        for node in self.session.signed_targets(target):
+            to = VacantId.from_hex(node)
+            pair = PairKey(self.node_key.vacant_id, to)
+            state = self.chains.get(pair, ReplayState())
+            envelope = signed_envelope(
+                from_vid=self.node_key.vacant_id,
+                to_vid=to,
+                payload=A2AMessage(parts=(A2APart(text=signed_text(data)),)),
+                sequence_no=state.last_sequence_no + 1,
+                prev_envelope_hash=state.chain_tip,
+                idempotency_key="",
+                timestamp=self.world.moment(),
+                signing_key=self.node_key,
+            )
+            self.chains[pair] = check_chain(state, envelope)
+            message_id = f"msg_{self.name}_{envelope.sequence_no}_{node[:6]}"
+            self.run(self.session.send_signed(to_a2a_message(envelope), message_id, node, self.world.now))
+            ids.append(message_id)
+        return ids
+
+    def put(self, key, value, target=None, **more):
+        entry, effects = self.session.put_state(key, value, target, **more)
+        self.run(effects)
+        return entry
+
+    def send_file(self, data, target=None, transfer_id="file_1", **more):
+        self.disk.sources[transfer_id] = data
+        outgoing, effects = self.session.send_file(
+            FileSource(kind="spool", total_bytes=len(data), path=f"spool/{transfer_id}"),
+            target,
+            SendOptions(transfer_id=transfer_id, **more),
+            self.world.now,
+        )
+        self.run(effects)
+        return outgoing
+
+    def read(self, reader="owner", most=500):
+        events, effects = self.session.read_events(reader, most)
+        self.run(effects)
+        return events
+
+    def events(self, kind):
+        return [event for event in self.told if event["type"] == kind]
+
+    def data(self):
+        return [event["data"] for event in self.events("data_received")]
+
+
+class World:
+    def __init__(self, seed=0):
+        self.seed = seed
+        self.randomness = Randomness(seed)
+        self.now = 0.0
+        self.weather = FAIR
+        self.relay_is_up = True
+        self.hosts = {}
+        self.links = {}
+        self.happened = Counter()
+        self.trace = []
+        self._queue = []
+        self._order = itertools.count()
+        self._generation = itertools.count(1)
+
+    def wall(self):
+        return EPOCH + self.now
+
+    def moment(self):
+        from datetime import UTC, datetime
+
+        return datetime.fromtimestamp(self.wall(), UTC)
+
+    def host(self, name, **options):
+        self.hosts[name] = Host(self, name, **options)
+        return self.hosts[name]
+
+    def later(self, seconds, host, event):
+        heapq.heappush(self._queue, (self.now + seconds, next(self._order), host, host.boots, event, None))
+
+    def set_timer(self, host, name, at):
+        host.timers[name] = mark = next(self._order)
+        heapq.heappush(self._queue, (max(at, self.now), mark, host, host.boots, TimerFired(name), name))
+
+    def signal(self, host, delay=None):
+        """Join by way of the relay, and come back to it each time twice as late."""
+        if self.relay_is_up:
+            self.later(0.02, host, SignallingReady())
+            return
+        delay = min(2 * delay, 30.0) if delay else host.options.reconnect_ms / 1000
+        self.later(0.01, host, SignallingLost("the relay does not answer", delay))
+        self.later(delay, host, _Dial(delay))
+
+    def stop_relay(self):
+        self.relay_is_up = False
+        for host in self.hosts.values():
+            host.hear(SignallingLost("the relay closed the connection", 3.0))
+            self.later(3.0, host, _Dial(3.0))
+
+    # Links.
+
+    def uuid(self, name, generation):
+        return f"{name}#{generation}"
+
+    def is_linked(self, left, right):
+        return frozenset((left.name, right.name)) in self.links
+
+    def link(self, left, right, *, max_message=262_144, bound=True):
+        """`left` is viewed and makes the offer."""
+        generation = next(self._generation)
+        self.links[frozenset((left.name, right.name))] = generation
+        for here, there, role in ((left, right, "publisher"), (right, left, "viewer")):
+            uuid = self.uuid(there.name, generation)
+            ends = (f"fp {here.name} {generation}", f"fp {there.name} {generation}") if bound else None
+            here.hear(PeerAppeared(uuid, role, there.name if role == "viewer" else here.name))
+            here.hear(ChannelOpened(uuid, role, max_message, ends))
+        self.trace.append(f"{self.now:.3f} link {left.name} {right.name}")
+
+    def cut(self, left, right):
+        generation = self.links.pop(frozenset((left.name, right.name)), None)
+        if generation is None:
+            return
+        self.trace.append(f"{self.now:.3f} cut {left.name} {right.name}")
+        for here, there in ((left, right), (right, left)):
+            here.hear(ChannelClosed(self.uuid(there.name, generation), "cut"))
+
+    def cut_all(self, host):
+        for pair in [pair for pair in self.links if host.name in pair]:
+            (other,) = pair - {host.name}
+            self.cut(host, self.hosts[other])
+
+    def close(self, host, uuid):
+        name, _, generation = uuid.rpartition("#")
+        if self.links.get(frozenset((host.name, name))) == int(generation):
+            self.later(0, host, _Cut(name))
+
+    def transmit(self, host, effect):
+        name, _, number = effect.uuid.rpartition("#")
+        pair = frozenset((host.name, name))
+        if self.links.get(pair) != int(number):
+            return
+        assert len(effect.data) <= 262_144
+        draw, weather = self.randomness, self.weather
+        copies = 1
+        if weather.loss and draw.chance(weather.loss):
+            self.happened["lost"] += 1
+            copies = 0
+        elif weather.duplication and draw.chance(weather.duplication):
+            self.happened["doubled"] += 1
+            copies = 2
+        sender = self.uuid(host.name, int(number))
+        if isinstance(effect, SendText):
+            event = TextArrived(sender, effect.data)
+        else:
+            event = BytesArrived(sender, effect.lane, effect.data)
+        for _ in range(copies):
+            delay = weather.delay
+            if weather.reordering and draw.chance(weather.reordering):
+                self.happened["reordered"] += 1
+                delay += draw.between(0, 0.5)
+            self.later(delay, self.hosts[name], event)
+
+    # Time.
+
+    def step(self):
+        at, mark, host, boot, event, timer = heapq.heappop(self._queue)
+        self.now = max(self.now, at)
+        if boot != host.boots or not host.is_up:
+            return
+        if timer is not None and host.timers.get(timer) != mark:
+            return
+        if timer is not None:
+            del host.timers[timer]
+        if isinstance(event, _Dial):
+            self.signal(host, event.delay)
+        elif isinstance(event, _Cut):
+            self.cut(host, self.hosts[event.name])
+        elif isinstance(event, TextArrived | BytesArrived):
+            name, _, number = event.uuid.rpartition("#")
+            if self.links.get(frozenset((host.name, name))) == int(number):
+                host.hear(event)
+        else:
+            host.hear(event)
+
+    def run(self, seconds):
+        end = self.now + seconds
+        while self._queue and self._queue[0][0] <= end:
+            self.step()
+        self.now = end
+
+
+class _Dial:
+    def __init__(self, delay):
+        self.delay = delay
+
+
+class _Cut:
+    def __init__(self, name):
+        self.name = name
+
+
+OPEN = Demands()
+SECURE = Demands(join_token_secret="room secret", enforce_join_token=True, require_session_mac=True)
