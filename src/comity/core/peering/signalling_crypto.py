@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 from msgspec import Struct
 
 from comity.core.errors import InvalidError, MalformedError
+from comity.core.peering.javascript import trim
 
 SALT: Final = "vdo.ninja"
 DEFAULT_PASSWORD: Final = "someEncryptionKey123"  # noqa: S105 - everybody's, by the protocol
@@ -25,7 +26,6 @@ IV_BYTES: Final = 16
 _ROOM_DIGITS: Final = 16
 _STREAM_DIGITS: Final = 6
 _LEFT_BY_URI: Final = "-_.!~*'()"
-_SPACE: Final = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _NOT_WORDS: Final = re.compile(r"[^A-Za-z0-9_]+")
 _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2})*")
 
@@ -44,7 +44,7 @@ def effective_password(password: str | bool | None) -> str | None:
         return None
     if password is None or password is True or password == "":
         return DEFAULT_PASSWORD
-    trimmed = password.strip(_SPACE)
+    trimmed = trim(password)
     if not trimmed:
         raise InvalidError("the password has only spaces; choose another, or leave it out")
     try:
