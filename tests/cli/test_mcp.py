@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from comity.core.peering.profiles import PROFILES, TOOLS_OF
+from comity.core.peering.profiles import PROFILES, TOOLS_OF, allowed_profiles
 from tests.doors.mcp.conversing import call, initialize, request, said_by
 from tests.doors.mcp.processes import comity_mcp
 
@@ -33,7 +33,7 @@ async def test_a_profile_decides_which_vdo_tools_there_are(data, profile):
         assert listed["result"]["_meta"] == {
             "tool_profile": profile,
             "requested_tool_profile": profile,
-            "allowed_tool_profiles": ["core", "file", "state", "full"],
+            "allowed_tool_profiles": list(allowed_profiles(profile)),
         }
         names = names_of(listed)
         assert names >= CORE
