@@ -75,6 +75,19 @@ def test_a_text_that_cannot_be_changed_is_refused_with_its_place(text, place):
     assert place in refusal.value.message
 
 
+def test_comments_around_our_table_and_parts_of_it_further_down_are_found():
+    """What a document model does not keep: tomlkit drops the comment, and cannot take out a table in two places."""
+    text = (
+        "[mcp_servers.comity]\r\ncommand = 'old'\r\n\r\n# about z\r\n[z]\r\nk = 1\r\n"
+        "[mcp_servers.other]\r\nx = 1\r\n[mcp_servers.comity.env]\r\nA = '1'\r\n# the end\r\n"
+    )
+    left = "\r\n# about z\r\n[z]\r\nk = 1\r\n[mcp_servers.other]\r\nx = 1\r\n# the end\r\n"
+    assert toml_text.drop(text, PATH) == left
+    new = toml_text.put(text, PATH, ENTRY)
+    assert new.endswith(left)
+    assert tomllib.loads(new) == with_ours(text)
+
+
 @given(toml_texts())
 @settings(max_examples=80, deadline=None)
 def test_putting_in_only_adds_and_taking_out_keeps_what_came_later(text):
