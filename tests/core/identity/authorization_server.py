@@ -6,6 +6,7 @@ import json
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 ISSUER = "https://login.example"
 RESOURCE = "https://node.example/mcp"
@@ -45,10 +46,24 @@ class Signer:
         self.jwks = {"keys": [{**jwk, "kid": kid, "use": "sig"}]}
 
     def token(self, *, head=None, **claims):
-        first = {"alg": self.kind, "kid": self.kid, "typ": "at+jwt", **(head or {})}
-        said = {"iss": ISSUER, "aud": RESOURCE, "sub": "ada", "exp": NOW + 60, "scope": "mcp", **claims}
-        signed = f"{b64(json.dumps(first).encode())}.{b64(json.dumps(said).encode())}"
+        signed = self.unsigned(head=head, **claims)
         return f"{signed}.{b64(self._sign(signed.encode()))}"
+
+    def unsigned(self, *, head=None, **claims):
+        said = {"iss": ISSUER, "aud": RESOURCE, "sub": "ada", "exp": NOW + 60, "scope": "mcp", **claims}
+        return self._joined(head, json.dumps(said))
+
+    def sign_claims(self, text):
+        """A token whose claims are this text, JSON or not."""
+        signed = self._joined(None, text)
+        return f"{signed}.{b64(self._sign(signed.encode()))}"
+
+    def public_pem(self):
+        return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+    def _joined(self, head, claims):
+        first = {"alg": self.kind, "kid": self.kid, "typ": "at+jwt", **(head or {})}
+        return f"{b64(json.dumps(first).encode())}.{b64(claims.encode())}"
 
     def _sign(self, data):
         if self.kind == "RS256":

@@ -1,3 +1,5 @@
+import hmac
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 
 from comity.core.errors import MalformedError, UnauthenticatedError
 from comity.core.identity.access_token import SigningKeys, UnknownKeyError, read_access_token
-from tests.core.identity.authorization_server import ISSUER, NOW, RESOURCE, Signer, whole
+from tests.core.identity.authorization_server import ISSUER, NOW, RESOURCE, Signer, b64, whole
 
 SIGNER = Signer("EdDSA")
 
@@ -36,6 +38,8 @@ def test_a_token_for_us_is_accepted_and_no_other_key_verifies_it(kind):
         ({"nbf": NOW + 61}, "not good yet"),
         ({"nbf": 10**400}, "not good yet"),
         ({"exp": -(10**400)}, "expired"),
+        ({"nbf": "now"}, "not good yet"),
+        ({"iss": None}, "another issuer"),
         ({"sub": ""}, "subject"),
         ({"sub": 7}, "subject"),
     ],
@@ -59,6 +63,66 @@ def test_an_end_beyond_what_a_float_can_hold_is_an_end():
 def test_the_token_does_not_choose_the_algorithm(algorithm):
     with pytest.raises(UnauthenticatedError, match="signature"):
         read(SIGNER.token(head={"alg": algorithm}))
+
+
+@pytest.mark.parametrize(
+    ("claims", "scopes"),
+    [
+        ({"scope": None, "scp": ["mcp", "agents", 7]}, {"mcp", "agents"}),
+        ({"scope": None, "scp": "mcp agents"}, {"mcp", "agents"}),
+        ({"scope": "openid", "scp": ["mcp"]}, {"openid", "mcp"}),
+        ({"scope": {"mcp": True}, "scp": 7}, set()),
+    ],
+)
+def test_scopes_are_read_from_scope_and_from_scp(claims, scopes):
+    assert read(SIGNER.token(**claims)).scopes == scopes
+
+
+@pytest.mark.parametrize("type_", ["at+jwt", "AT+JWT", "application/at+jwt", "JWT", "jwt", None])
+def test_an_access_token_may_call_itself_a_jwt_or_nothing(type_):
+    assert read(SIGNER.token(head={"typ": type_})).subject == "ada"
+
+
+@pytest.mark.parametrize("type_", ["dpop+jwt", "logout+jwt", "", 7, ["at+jwt"]])
+def test_a_token_of_another_type_is_refused(type_):
+    with pytest.raises(UnauthenticatedError, match="at\\+jwt nor JWT"):
+        read(SIGNER.token(head={"typ": type_}))
+
+
+def test_a_public_key_is_never_taken_for_a_shared_secret():
+    signer = Signer("RS256")
+    public = signer.public_pem()
+    signed = signer.unsigned(head={"alg": "HS256"})
+    forged = f"{signed}.{b64(hmac.digest(public, signed.encode(), 'sha256'))}"
+    with pytest.raises(UnauthenticatedError, match="signature"):
+        read(forged, signer)
+    oct_ = {"kty": "oct", "alg": "HS256", "k": b64(public), "kid": "k1"}
+    assert len(SigningKeys({"keys": [oct_, {**signer.jwks["keys"][0], "alg": "HS256"}]})) == 0
+
+
+def test_the_key_with_the_named_id_is_the_only_one_tried():
+    first, second = Signer("EdDSA", kid="a"), Signer("EdDSA", kid="b")
+    keys = SigningKeys({"keys": first.jwks["keys"] + second.jwks["keys"]})
+    judged = {"issuer": ISSUER, "audience": RESOURCE, "now": NOW}
+    assert read_access_token(second.token(), keys, **judged).subject == "ada"
+    with pytest.raises(UnauthenticatedError, match="signature"):
+        read_access_token(second.token(head={"kid": "a"}), keys, **judged)
+    with pytest.raises(UnknownKeyError):
+        read_access_token(second.token(head={"kid": None}), keys, **judged)
+
+
+def test_a_payload_that_is_not_encoded_is_refused():
+    with pytest.raises(UnauthenticatedError, match="JWT"):
+        read(SIGNER.token(head={"b64": False}))
+
+
+def test_claims_nested_without_end_are_refused():
+    nested = []
+    for _ in range(900):
+        nested = [nested]
+    assert read(SIGNER.token(deep=nested)).subject == "ada"
+    with pytest.raises(UnauthenticatedError, match="JWT"):
+        read(SIGNER.sign_claims("[" * 7000))
 
 
 def test_a_key_that_is_not_published_is_told_apart():

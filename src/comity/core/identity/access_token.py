@@ -1,25 +1,38 @@
 """OAuth access tokens that are signed JWTs, judged by the keys of one authorization server (RFC 9068, RFC 8725).
 
-- The key decides the algorithm, never the token: RSA keys verify RS256, P-256 keys ES256, Ed25519 keys EdDSA.
+- The key decides the algorithm, never the token, and only public-key algorithms are taken.
 - Issuer and audience must be exactly ours. A token for somebody else is refused, however good its signature.
-- Clocks may differ by a minute.
+- Clocks may differ by a minute. PyJWT would ask the system clock, so the times are compared here, with `now`.
 """
 
-import base64
-import binascii
+import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from comity.core.errors import ComityError, MalformedError, UnauthenticatedError
 from comity.core.wire import strict_json
 
+if TYPE_CHECKING:
+    from jwt import PyJWK
+    from jwt.types import Options
+
 LEEWAY: Final = 60.0
 LONGEST: Final = 16_384
 MOST_KEYS: Final = 64
 _SMALLEST_RSA: Final = 2048
-_ALGORITHM_OF: Final = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}
+_ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "ES384", "EdDSA"})
+_PUBLIC_MEMBERS: Final = ("kty", "alg", "crv", "n", "e", "x", "y")
+_TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt"})
+_FORM: Final = re.compile(r"([A-Za-z0-9_-]++)\.[A-Za-z0-9_-]++\.[A-Za-z0-9_-]++")
+_CHECKED_HERE: "Options" = {
+    "verify_exp": False,
+    "verify_nbf": False,
+    "verify_iat": False,
+    "verify_sub": False,
+    "verify_jti": False,
+}
 
 
 class AccessToken(Struct, frozen=True, kw_only=True):
@@ -41,17 +54,17 @@ class SigningKeys:
         listed = jwks.get("keys") if isinstance(jwks, Mapping) else None
         if not isinstance(listed, list):
             raise MalformedError("a key set is an object with a list of keys under `keys`")
-        self._keys: dict[str | None, tuple[str, Any]] = {}
+        self._keys: dict[str | None, PyJWK] = {}
         for one in listed[:MOST_KEYS]:
             key = _public_key(one) if isinstance(one, Mapping) and one.get("use", "sig") == "sig" else None
             if key is not None:
                 id_ = one.get("kid")
-                self._keys[id_ if isinstance(id_, str) else None] = _ALGORITHM_OF[one["kty"]], key
+                self._keys[id_ if isinstance(id_, str) else None] = key
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def find(self, id_: Any) -> tuple[str, Any]:
+    def find(self, id_: Any) -> "PyJWK":
         if id_ is None and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         found = self._keys.get(id_) if isinstance(id_, str | None) else None
@@ -66,88 +79,84 @@ def read_access_token(
     """Raises UnauthenticatedError for a token that is not good here."""
     if len(token) > LONGEST:
         raise _refused("it is too long")
-    parts = token.split(".")
-    try:
-        head, claims = (strict_json.loads(_bytes(part), unique_keys=True) for part in parts[:2])
-        signature = _bytes(parts[2])
-    except (MalformedError, ValueError, IndexError):
-        raise _refused("it is no signed JWT") from None
-    if len(parts) != 3 or not isinstance(head, dict) or not isinstance(claims, dict) or "crit" in head:
-        raise _refused("it is no signed JWT")
-    algorithm, key = keys.find(head.get("kid"))
-    if head.get("alg") != algorithm or not _verifies(algorithm, key, signature, ".".join(parts[:2]).encode()):
-        raise _refused("its signature does not verify")
-    if claims.get("iss") != issuer:
-        raise _refused("it is of another issuer")
-    meant = claims.get("aud")
-    if audience not in (meant if isinstance(meant, list) else [meant]):
-        raise _refused("it is meant for somebody else; ask for one for this resource")
-    if not _number(claims.get("exp")) or now - LEEWAY > claims["exp"]:
+    head = _head(token)
+    type_ = head.get("typ")
+    if type_ is not None and not (isinstance(type_, str) and type_.lower() in _TYPES):
+        raise _refused("its type (`typ`) is neither at+jwt nor JWT; send an access token")
+    claims = _claims(token, keys.find(head.get("kid")), issuer=issuer, audience=audience)
+    if not _is_number(claims.get("exp")) or now - LEEWAY > claims["exp"]:
         raise _refused("it has expired; get a new one")
-    if "nbf" in claims and (not _number(claims["nbf"]) or now + LEEWAY < claims["nbf"]):
+    if "nbf" in claims and (not _is_number(claims["nbf"]) or now + LEEWAY < claims["nbf"]):
         raise _refused("it is not good yet")
     if not isinstance(claims.get("sub"), str) or not claims["sub"]:
         raise _refused("it names no subject")
-    scope = claims.get("scope", "")
     return AccessToken(
         issuer=issuer,
         subject=claims["sub"],
-        scopes=frozenset(scope.split()) if isinstance(scope, str) else frozenset(),
+        scopes=_scopes(claims.get("scope")) | _scopes(claims.get("scp")),
     )
 
 
-def _verifies(algorithm: str, key: Any, signature: bytes, signed: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec, padding
-    from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+def _head(token: str) -> dict[str, Any]:
+    from jwt.utils import base64url_decode
+
+    form = _FORM.fullmatch(token)
+    try:
+        head = strict_json.loads(base64url_decode(form[1]), unique_keys=True) if form else None
+    except (MalformedError, ValueError):
+        head = None
+    if not isinstance(head, dict) or "crit" in head or head.get("b64", True) is not True:
+        raise _refused("it is no signed JWT")
+    return head
+
+
+def _claims(token: str, key: "PyJWK", *, issuer: str, audience: str) -> dict[str, Any]:
+    """What the issuer signed, and meant for us."""
+    import jwt
 
     try:
-        if algorithm == "RS256":
-            key.verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
-        elif algorithm == "ES256":
-            if len(signature) != 64:
-                return False
-            pair = int.from_bytes(signature[:32]), int.from_bytes(signature[32:])
-            key.verify(encode_dss_signature(*pair), signed, ec.ECDSA(hashes.SHA256()))
-        else:
-            key.verify(signature, signed)
-    except InvalidSignature:
-        return False
-    return True
+        return jwt.decode(
+            token,
+            key,
+            algorithms=[key.algorithm_name],
+            issuer=issuer,
+            audience=audience,
+            options=_CHECKED_HERE,
+        )
+    except (jwt.InvalidSignatureError, jwt.InvalidAlgorithmError):
+        raise _refused("its signature does not verify") from None
+    except jwt.InvalidAudienceError:
+        raise _refused("it is meant for somebody else; ask for one for this resource") from None
+    except jwt.InvalidIssuerError:
+        raise _refused("it is of another issuer") from None
+    except jwt.MissingRequiredClaimError as missing:
+        why = "issuer" if missing.claim == "iss" else "audience; it could be meant for somebody else"
+        raise _refused(f"it names no {why}") from None
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        raise _refused("it is no signed JWT") from None
 
 
-def _public_key(jwk: Mapping[str, Any]) -> Any:
-    """None for a key of another kind, or one too weak to be used."""
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+def _public_key(jwk: Mapping[str, Any]) -> "PyJWK | None":
+    """None for a key of another kind, or one too weak to be used. A private half is not even looked at."""
+    import jwt
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
     try:
-        match jwk.get("kty"), jwk.get("crv"):
-            case "RSA", _:
-                modulus = int.from_bytes(_bytes(jwk["n"]))
-                if modulus.bit_length() < _SMALLEST_RSA:
-                    return None
-                return rsa.RSAPublicNumbers(int.from_bytes(_bytes(jwk["e"])), modulus).public_key()
-            case "EC", "P-256":
-                x, y = int.from_bytes(_bytes(jwk["x"])), int.from_bytes(_bytes(jwk["y"]))
-                return ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
-            case "OKP", "Ed25519":
-                return ed25519.Ed25519PublicKey.from_public_bytes(_bytes(jwk["x"]))
-    except (ValueError, KeyError, TypeError):
+        key = jwt.PyJWK({name: jwk[name] for name in _PUBLIC_MEMBERS if name in jwk})
+    except (jwt.PyJWTError, ValueError, TypeError, KeyError):
         return None
-    return None
+    weak = isinstance(key.key, RSAPublicKey) and key.key.key_size < _SMALLEST_RSA
+    return key if key.algorithm_name in _ALGORITHMS and not weak else None
 
 
-def _bytes(text: Any) -> bytes:
-    if not isinstance(text, str):
-        raise ValueError("no text")  # noqa: TRY004 - the callers ask for one kind
-    try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except binascii.Error:
-        raise ValueError("no base64") from None
+def _scopes(value: Any) -> frozenset[str]:
+    """`scope` is written with blanks between (RFC 8693); some servers send `scp`, often as a list."""
+    if isinstance(value, list):
+        return frozenset(each for each in value if isinstance(each, str))
+    return frozenset(value.split()) if isinstance(value, str) else frozenset()
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
