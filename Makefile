@@ -18,9 +18,8 @@ help: ## list these commands
 run: $(VENV)/ready-run ## set up and start a node (ARGS="--port 8100")
 	@$(BIN)/comity up $(ARGS)
 
-# Compiled tests are kept, whatever the environment says: without them each start would compile all of them again.
 test: $(VENV)/ready-dev ## set up and run all tests
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.runner.file_by_file -n auto $(ARGS)
+	@$(BIN)/python -m pytest -n auto $(ARGS)
 
 lowest: ## every door with the lowest versions that are allowed
 	@$(PYTHON) .ci/lowest.py

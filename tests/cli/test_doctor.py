@@ -55,7 +55,7 @@ def test_a_fresh_machine_is_ready(comity, data, free_port):
     assert outcome.code == 0
     assert set(marks(outcome).values()) == {"ok"}
     assert set(marks(outcome)) >= {"settings", "python", "clock", "data folder", "disk", "identity", "token"}
-    assert set(marks(outcome)) >= {"database", "port", "extra p2p", "extra postgres", "extra keyring"}
+    assert set(marks(outcome)) >= {"database", "port", "extra mcp", "extra p2p", "extra keyring"}
     assert not data.exists()
 
 

@@ -32,9 +32,6 @@ FUTURE_SECONDS = 300
 EXTRAS = {
     "mcp": (("mcp",), "agents that are tools of an MCP server"),
     "p2p": (("webrtc", "aiortc"), "direct links between peers"),
-    "postgres": (("asyncpg",), "several machines on one database"),
-    "nats": (("nats",), "several machines on one bus"),
-    "otel": (("opentelemetry.sdk",), "traces"),
     "keyring": (("keyring",), "the key in the keyring of the operating system"),
 }
 
