@@ -10,41 +10,63 @@ from typing import TYPE_CHECKING, Any
 from comity.release import __version__
 
 if TYPE_CHECKING:
+    from nacl.signing import VerifyKey as VerifyKey
+
     from comity.agents.load import load_behaviour as load_behaviour
     from comity.agents.mcp_substrate import MCPClientSubstrate as MCPClientSubstrate
+    from comity.agents.mcp_substrate import MCPTransport as MCPTransport
+    from comity.agents.substrate import SubstrateBackend as SubstrateBackend
+    from comity.agents.substrate import SubstrateError as SubstrateError
+    from comity.agents.substrate import SubstrateRateLimitError as SubstrateRateLimitError
+    from comity.agents.substrate import SubstrateRequest as SubstrateRequest
+    from comity.agents.substrate import SubstrateResponse as SubstrateResponse
+    from comity.agents.substrate import SubstrateUnavailableError as SubstrateUnavailableError
     from comity.clients.dispatch import DispatchResult as DispatchResult
     from comity.clients.dispatch import DispatchTransport as DispatchTransport
     from comity.clients.dispatch import call_capability as call_capability
     from comity.clients.dispatch import call_local as call_local
     from comity.clients.dispatch import make_httpx_transport as make_httpx_transport
     from comity.clients.envelopes import build_envelope as build_envelope
+    from comity.clients.targets import ReputationOracle as ReputationOracle
     from comity.clients.vcp import VcpClient as VcpClient
     from comity.config import Settings as Settings
     from comity.config import load_settings as load_settings
     from comity.core.card.behavior import BehaviorBundle as BehaviorBundle
+    from comity.core.card.card import DEFAULT_HALO_VERSION as DEFAULT_HALO_VERSION
+    from comity.core.card.card import MAX_SUPPORTED_HALO_VERSION as MAX_SUPPORTED_HALO_VERSION
+    from comity.core.card.card import MIN_SUPPORTED_HALO_VERSION as MIN_SUPPORTED_HALO_VERSION
     from comity.core.card.card import CapabilityCard as CapabilityCard
     from comity.core.card.card import SubstrateSpec as SubstrateSpec
     from comity.core.card.codec import deserialize as deserialize
     from comity.core.card.codec import serialize as serialize
+    from comity.core.card.errors import InvalidEventError as InvalidEventError
     from comity.core.card.lifecycle import RuntimeState as RuntimeState
+    from comity.core.card.lifecycle import VacantState as VacantState
     from comity.core.card.lifecycle import Visibility as Visibility
+    from comity.core.card.lifecycle import can_be_called as can_be_called
     from comity.core.card.logbook import Logbook as Logbook
     from comity.core.card.logbook import LogEntry as LogEntry
     from comity.core.card.resident import ResidentForm as ResidentForm
+    from comity.core.envelope.carrier import A2A_VACANT_METADATA_KEY as A2A_VACANT_METADATA_KEY
     from comity.core.envelope.carrier import from_a2a_jsonrpc as from_a2a_jsonrpc
     from comity.core.envelope.carrier import to_a2a_jsonrpc as to_a2a_jsonrpc
     from comity.core.envelope.chain import PairKey as PairKey
     from comity.core.envelope.chain import ReplayState as ReplayState
+    from comity.core.envelope.chain import ReplayStore as ReplayStore
     from comity.core.envelope.envelope import EMPTY_PREV_HASH as EMPTY_PREV_HASH
     from comity.core.envelope.envelope import VacantEnvelope as VacantEnvelope
     from comity.core.envelope.errors import ChainForkError as ChainForkError
     from comity.core.envelope.errors import CoreError as CoreError
+    from comity.core.envelope.errors import CryptoError as CryptoError
     from comity.core.envelope.errors import EnvelopeFormatError as EnvelopeFormatError
     from comity.core.envelope.errors import EnvelopeSignatureError as EnvelopeSignatureError
+    from comity.core.envelope.errors import HashChainError as HashChainError
     from comity.core.envelope.errors import ProtocolError as ProtocolError
     from comity.core.envelope.errors import ReplayDetectedError as ReplayDetectedError
+    from comity.core.envelope.errors import SignatureVerificationError as SignatureVerificationError
     from comity.core.envelope.errors import TargetNotFoundError as TargetNotFoundError
     from comity.core.envelope.errors import TargetUnavailableError as TargetUnavailableError
+    from comity.core.envelope.errors import TypeIntegrityError as TypeIntegrityError
     from comity.core.envelope.errors import UnsupportedHaloVersionError as UnsupportedHaloVersionError
     from comity.core.envelope.message import A2AMessage as A2AMessage
     from comity.core.envelope.message import A2APart as A2APart
@@ -52,6 +74,7 @@ if TYPE_CHECKING:
     from comity.core.errors import ComityError as ComityError
     from comity.core.identity.keys import SigningKey as SigningKey
     from comity.core.identity.keys import VacantId as VacantId
+    from comity.doors.a2a.app import BehaviorHandler as BehaviorHandler
     from comity.doors.a2a.app import build_a2a_app as build_a2a_app
     from comity.doors.a2a.app import build_a2a_router as build_a2a_router
     from comity.doors.a2a.response import make_response_envelope as make_response_envelope
@@ -65,7 +88,18 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "comity.agents.load": ("load_behaviour",),
-    "comity.agents.mcp_substrate": ("MCPClientSubstrate",),
+    "comity.agents.mcp_substrate": (
+        "MCPClientSubstrate",
+        "MCPTransport",
+    ),
+    "comity.agents.substrate": (
+        "SubstrateBackend",
+        "SubstrateError",
+        "SubstrateRateLimitError",
+        "SubstrateRequest",
+        "SubstrateResponse",
+        "SubstrateUnavailableError",
+    ),
     "comity.clients.dispatch": (
         "DispatchResult",
         "DispatchTransport",
@@ -74,37 +108,90 @@ _HOMES = {
         "make_httpx_transport",
     ),
     "comity.clients.envelopes": ("build_envelope",),
+    "comity.clients.targets": ("ReputationOracle",),
     "comity.clients.vcp": ("VcpClient",),
-    "comity.config": ("Settings", "load_settings"),
+    "comity.config": (
+        "Settings",
+        "load_settings",
+    ),
     "comity.core.card.behavior": ("BehaviorBundle",),
-    "comity.core.card.card": ("CapabilityCard", "SubstrateSpec"),
-    "comity.core.card.codec": ("deserialize", "serialize"),
-    "comity.core.card.lifecycle": ("RuntimeState", "Visibility"),
-    "comity.core.card.logbook": ("LogEntry", "Logbook"),
+    "comity.core.card.card": (
+        "CapabilityCard",
+        "DEFAULT_HALO_VERSION",
+        "MAX_SUPPORTED_HALO_VERSION",
+        "MIN_SUPPORTED_HALO_VERSION",
+        "SubstrateSpec",
+    ),
+    "comity.core.card.codec": (
+        "deserialize",
+        "serialize",
+    ),
+    "comity.core.card.errors": ("InvalidEventError",),
+    "comity.core.card.lifecycle": (
+        "RuntimeState",
+        "VacantState",
+        "Visibility",
+        "can_be_called",
+    ),
+    "comity.core.card.logbook": (
+        "LogEntry",
+        "Logbook",
+    ),
     "comity.core.card.resident": ("ResidentForm",),
-    "comity.core.envelope.carrier": ("from_a2a_jsonrpc", "to_a2a_jsonrpc"),
-    "comity.core.envelope.chain": ("PairKey", "ReplayState"),
-    "comity.core.envelope.envelope": ("EMPTY_PREV_HASH", "VacantEnvelope"),
+    "comity.core.envelope.carrier": (
+        "A2A_VACANT_METADATA_KEY",
+        "from_a2a_jsonrpc",
+        "to_a2a_jsonrpc",
+    ),
+    "comity.core.envelope.chain": (
+        "PairKey",
+        "ReplayState",
+        "ReplayStore",
+    ),
+    "comity.core.envelope.envelope": (
+        "EMPTY_PREV_HASH",
+        "VacantEnvelope",
+    ),
     "comity.core.envelope.errors": (
         "ChainForkError",
         "CoreError",
+        "CryptoError",
         "EnvelopeFormatError",
         "EnvelopeSignatureError",
+        "HashChainError",
         "ProtocolError",
         "ReplayDetectedError",
+        "SignatureVerificationError",
         "TargetNotFoundError",
         "TargetUnavailableError",
+        "TypeIntegrityError",
         "UnsupportedHaloVersionError",
     ),
-    "comity.core.envelope.message": ("A2AMessage", "A2APart", "SelfEval"),
+    "comity.core.envelope.message": (
+        "A2AMessage",
+        "A2APart",
+        "SelfEval",
+    ),
     "comity.core.errors": ("ComityError",),
-    "comity.core.identity.keys": ("SigningKey", "VacantId"),
-    "comity.doors.a2a.app": ("build_a2a_app", "build_a2a_router"),
+    "comity.core.identity.keys": (
+        "SigningKey",
+        "VacantId",
+    ),
+    "comity.doors.a2a.app": (
+        "BehaviorHandler",
+        "build_a2a_app",
+        "build_a2a_router",
+    ),
     "comity.doors.a2a.response": ("make_response_envelope",),
     "comity.doors.mcp.vacant": ("VacantAsMCPServer",),
     "comity.node": ("Node",),
     "comity.pipeline.vcp.service": ("VcpServer",),
-    "comity.store.replay_stores": ("InMemoryReplayStore", "SqliteReplayStore", "check_envelope"),
+    "comity.store.replay_stores": (
+        "InMemoryReplayStore",
+        "SqliteReplayStore",
+        "check_envelope",
+    ),
+    "nacl.signing": ("VerifyKey",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -9,7 +9,7 @@ from comity.core.card.behavior import BehaviorBundle
 from comity.core.card.card import CapabilityCard, SubstrateSpec
 from comity.core.card.logbook import Logbook
 from comity.core.card.resident import ResidentForm
-from comity.core.envelope.carrier import METADATA_KEY, from_a2a_jsonrpc, to_a2a_result
+from comity.core.envelope.carrier import A2A_VACANT_METADATA_KEY, from_a2a_jsonrpc, to_a2a_result
 from comity.core.envelope.chain import PairKey, ReplayState
 from comity.core.envelope.envelope import EMPTY_PREV_HASH
 from comity.core.envelope.errors import (
@@ -90,7 +90,7 @@ async def test_a_call_is_signed_sent_to_the_endpoint_and_answered():
     ((url, body),) = transport.calls
     assert url == URL
     assert body["method"] == "message/send"
-    metadata = body["params"]["message"]["metadata"][METADATA_KEY]
+    metadata = body["params"]["message"]["metadata"][A2A_VACANT_METADATA_KEY]
     assert metadata["from_vacant_id"] == ALICE.vacant_id.hex()
     assert metadata["to_vacant_id"] == BOB.vacant_id.hex()
     assert metadata["sequence_no"] == 1

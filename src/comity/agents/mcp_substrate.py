@@ -12,16 +12,19 @@ from comity.agents.substrate import (
 from comity.clients.dispatch import DispatchTransport
 from comity.core.errors import ComityError
 
+MCPTransport = DispatchTransport
+"""Carries one JSON-RPC request to the server and brings back its answer."""
+
 
 class MCPClientSubstrate:
     def __init__(self, server_url: str, tool_name: str, transport: DispatchTransport) -> None:
-        self._server_url = server_url
-        self._tool_name = tool_name
-        self._transport = transport
+        self.server_url = server_url
+        self.tool_name = tool_name
+        self.transport = transport
 
     @property
     def name(self) -> str:
-        return f"mcp:{self._server_url}:{self._tool_name}"
+        return f"mcp:{self.server_url}:{self.tool_name}"
 
     async def infer(self, request: SubstrateRequest) -> SubstrateResponse:
         body = {
@@ -29,7 +32,7 @@ class MCPClientSubstrate:
             "id": "mcp-call",
             "method": "tools/call",
             "params": {
-                "name": self._tool_name,
+                "name": self.tool_name,
                 "arguments": {
                     "system_prompt": request.system_prompt,
                     "user_prompt": request.user_prompt,
@@ -39,11 +42,11 @@ class MCPClientSubstrate:
             },
         }
         try:
-            answer: object = await self._transport(self._server_url, body)
+            answer: object = await self.transport(self.server_url, body)
         except ComityError as failure:
             raise substrate_failure(self.name, failure) from None
         return SubstrateResponse(
-            text=_text_in(answer), model_id=self._tool_name, proof={"server_url": self._server_url}
+            text=_text_in(answer), model_id=self.tool_name, proof={"server_url": self.server_url}
         )
 
 

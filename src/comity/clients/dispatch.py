@@ -21,9 +21,10 @@ from comity.clients.targets import (
 )
 from comity.core.card.card import CapabilityCard
 from comity.core.envelope.carrier import to_a2a_jsonrpc
+from comity.core.envelope.chain import ReplayStore
 from comity.core.envelope.envelope import EMPTY_PREV_HASH, VacantEnvelope
 from comity.core.envelope.message import A2AMessage
-from comity.core.identity.keys import SigningKey, VacantId
+from comity.core.identity.keys import AnySigningKey, VacantId
 
 DispatchTransport = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 """Carries a JSON body to a URL and brings back the JSON object that answers it."""
@@ -42,20 +43,16 @@ class Requester(Protocol):
     def identity(self) -> VacantId: ...
 
 
-class ResponseReplayStore(Protocol):
-    async def check_and_advance(self, env: VacantEnvelope, /) -> None: ...
-
-
 async def call_local(
     *,
     target_card: CapabilityCard,
     requester: Requester | VacantId,
-    requester_signing_key: SigningKey,
+    requester_signing_key: AnySigningKey,
     payload: A2AMessage,
     transport: DispatchTransport,
     sequence_no: int = 1,
     prev_envelope_hash: bytes = EMPTY_PREV_HASH,
-    caller_response_replay_store: ResponseReplayStore | None = None,
+    caller_response_replay_store: ReplayStore | None = None,
 ) -> DispatchResult:
     """Call the owner of a card that is at hand."""
     endpoint = callable_endpoint(target_card)
@@ -79,14 +76,14 @@ async def call_capability(
     query: str,
     *,
     requester: Requester | VacantId,
-    requester_signing_key: SigningKey,
+    requester_signing_key: AnySigningKey,
     payload: A2AMessage,
     transport: DispatchTransport,
     aggregation_search: AggregationSearch | None = None,
     reputation_oracle: ReputationOracle | None = None,
     sequence_no: int = 1,
     prev_envelope_hash: bytes = EMPTY_PREV_HASH,
-    caller_response_replay_store: ResponseReplayStore | None = None,
+    caller_response_replay_store: ReplayStore | None = None,
 ) -> DispatchResult:
     """Find somebody who offers it, and call him directly: the directory is asked once and sees no call."""
     return await call_local(

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from comity.core.envelope.envelope import EMPTY_PREV_HASH, Dialect, VacantEnvelope, signed_envelope
 from comity.core.envelope.message import A2AMessage
-from comity.core.identity.keys import SigningKey, VacantId
+from comity.core.identity.keys import AnySigningKey, VacantId
 
 
 def build_envelope(
@@ -17,7 +17,7 @@ def build_envelope(
     prev_envelope_hash: bytes = EMPTY_PREV_HASH,
     idempotency_key: str | None = None,
     timestamp: datetime | None = None,
-    signing_key: SigningKey,
+    signing_key: AnySigningKey,
     dialect: Dialect = "seed",
 ) -> VacantEnvelope:
     """A signed envelope; made now, and under a random key, unless told otherwise."""

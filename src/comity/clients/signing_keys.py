@@ -94,5 +94,7 @@ def _from_file(path: str) -> SigningKeys:
     except (OSError, MalformedError) as fault:
         raise ConfigError(f"mcp.oauth_keys: {path} holds no key set ({fault})") from None
     if not len(keys):
-        raise ConfigError(f"mcp.oauth_keys: {path} holds no key that can be used (RSA, P-256, P-384 or Ed25519)")
+        raise ConfigError(
+            f"mcp.oauth_keys: {path} holds no key that can be used (RSA, P-256, P-384 or Ed25519)"
+        )
     return keys

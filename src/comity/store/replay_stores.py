@@ -7,9 +7,8 @@ check first.
 
 import asyncio
 from pathlib import Path
-from typing import Protocol
 
-from comity.core.envelope.chain import PairKey, ReplayState, check_chain
+from comity.core.envelope.chain import PairKey, ReplayState, ReplayStore, check_chain
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.errors import StoreError
 from comity.store.memory import MemoryDisk, MemoryStore
@@ -20,16 +19,6 @@ from comity.store.sqlite import SqliteStore
 from comity.system_clock import SystemClock
 
 
-class ReplayStore(Protocol):
-    async def opened(self) -> Store:
-        """The store underneath, where replies are kept beside the pairs."""
-        ...
-
-    async def get(self, key: PairKey) -> ReplayState: ...
-
-    async def check_and_advance(self, env: VacantEnvelope) -> None: ...
-
-
 async def check_envelope(store: ReplayStore, env: VacantEnvelope) -> None:
     await store.check_and_advance(env)
 
@@ -38,6 +27,7 @@ class _OnStore:
     """Both stores, but for how the store underneath comes to be."""
 
     async def opened(self) -> Store:
+        """The store underneath, where replies are kept beside the pairs."""
         raise AssertionError("a replay store says what it stands on")
 
     async def get(self, key: PairKey) -> ReplayState:
@@ -46,7 +36,7 @@ class _OnStore:
     async def check_and_advance(self, env: VacantEnvelope) -> None:
         """Accept the next envelope of its pair, or raise ReplayDetectedError or ChainForkError."""
         store = await self.opened()
-        key = PairKey.of(env)
+        key = PairKey.from_envelope(env)
         state = await self.get(key)
         while True:
             accepted = check_chain(state, env)
@@ -77,6 +67,11 @@ class SqliteReplayStore(_OnStore):
     """On a store that is open already, or on a file of its own, opened when first used."""
 
     def __init__(self, store_or_path: Store | Path | str) -> None:
+        if not isinstance(store_or_path, Path | str) and not hasattr(store_or_path, "tip"):
+            raise TypeError(
+                "SqliteReplayStore takes the path of its file (a str or a Path) or a store of comity's that is "
+                f"open, not {type(store_or_path).__name__}"
+            )
         self._given = store_or_path
         self._opening: asyncio.Task[SqliteStore] | None = None
 

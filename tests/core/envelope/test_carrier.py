@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from comity.core.envelope.carrier import (
-    METADATA_KEY,
+    A2A_VACANT_METADATA_KEY,
     from_a2a_jsonrpc,
     from_a2a_message,
     from_a2a_result,
@@ -42,7 +42,7 @@ def message(*place):
 
 
 def metadata(*place):
-    return message("metadata", METADATA_KEY, *place)
+    return message("metadata", A2A_VACANT_METADATA_KEY, *place)
 
 
 class TestARequest:
@@ -66,7 +66,7 @@ class TestARequest:
                             "timestamp": "2026-05-06T12:00:00.000007+00:00",
                             "prev_envelope_hash": "0" * 64,
                             "idempotency_key": "key",
-                            "caller_signature": envelope.caller_signature.hex(),
+                            "caller_signature": envelope.signature.hex(),
                         }
                     },
                 }
@@ -91,7 +91,7 @@ class TestARequest:
 
     def test_of_an_unsigned_envelope_is_read_and_does_not_verify(self):
         body = body_with(metadata("caller_signature"), "")
-        assert from_a2a_jsonrpc(body).caller_signature == b""
+        assert from_a2a_jsonrpc(body).signature == b""
         assert recognise(from_a2a_jsonrpc(body)) is None
 
 
@@ -107,7 +107,7 @@ class TestTheWayThere:
             found = recognise(read(received))
             assert found == envelope
             assert found.signing_payload() == envelope.signing_payload()
-            assert found.caller_signature == envelope.caller_signature
+            assert found.signature == envelope.signature
 
     @pytest.mark.parametrize("request_id", [None, "id", 7, "", {"any": ["json"]}])
     def test_back_echoes_the_id_of_the_request(self, request_id):
@@ -123,7 +123,7 @@ class TestWhatIsAcceptedBesideOurOwnForm:
         [
             (metadata("from_vacant_id"), ALICE.vacant_id.hex().upper()),
             (metadata("to_vacant_id"), BOB.vacant_id.hex().upper()),
-            (metadata("caller_signature"), sent().caller_signature.hex().upper()),
+            (metadata("caller_signature"), sent().signature.hex().upper()),
             (metadata("timestamp"), "2026-05-06T12:00:00.000007Z"),
             (metadata("timestamp"), "2026-05-06T12:00:00.000007"),
             (metadata("timestamp"), "2026-05-06T14:00:00.000007+02:00"),
@@ -293,7 +293,7 @@ PLACES = [path for path in nodes(to_a2a_jsonrpc(sent())) if path]
 
 class TestNoInput:
     @given(values())
-    @example({"params": {"message": {"metadata": {METADATA_KEY: {}}}}})
+    @example({"params": {"message": {"metadata": {A2A_VACANT_METADATA_KEY: {}}}}})
     def test_raises_anything_but_a_format_error(self, value):
         for read in (from_a2a_jsonrpc, from_a2a_result, from_a2a_message):
             with pytest.raises(EnvelopeFormatError):

@@ -37,10 +37,10 @@ class TestAPair:
         assert ReplayState(0, bytes(32)) == FRESH
 
     def test_is_directed(self):
-        there, back = PairKey.of(sent(ALICE, BOB)), PairKey.of(sent(BOB, ALICE))
+        there, back = PairKey.from_envelope(sent(ALICE, BOB)), PairKey.from_envelope(sent(BOB, ALICE))
         assert there == PairKey(ALICE.vacant_id, BOB.vacant_id)
         assert there != back
-        assert len({there, back, PairKey.of(sent(ALICE, BOB, sequence_no=9))}) == 2
+        assert len({there, back, PairKey.from_envelope(sent(ALICE, BOB, sequence_no=9))}) == 2
 
     @given(st.integers(2, 8))
     def test_accepts_any_clean_chain(self, length):

@@ -41,7 +41,7 @@ class TestTheSignedBytes:
 
     def test_do_not_hold_the_signature(self):
         signed = UNSIGNED.signed(ALICE)
-        assert signed.caller_signature
+        assert signed.signature
         assert signed.signing_payload() == UNSIGNED.signing_payload()
         assert signed.compute_hash() == UNSIGNED.compute_hash()
 
@@ -91,7 +91,7 @@ class TestASignature:
     def test_covers_every_member(self, envelope, data):
         other = data.draw(envelopes())
         for name in VacantEnvelope.__struct_fields__:
-            if name in ("caller_signature", "dialect"):
+            if name in ("signature", "dialect"):
                 continue
             try:
                 changed = replace(envelope, **{name: getattr(other, name)})
@@ -125,17 +125,17 @@ class TestASignature:
     @pytest.mark.parametrize("position", range(0, 512, 37))
     def test_breaks_with_any_of_its_own_bits(self, position):
         envelope = sent()
-        flipped = bytearray(envelope.caller_signature)
+        flipped = bytearray(envelope.signature)
         flipped[position // 8] ^= 1 << position % 8
-        assert not replace(envelope, caller_signature=bytes(flipped)).verify()
+        assert not replace(envelope, signature=bytes(flipped)).verify()
 
     @pytest.mark.parametrize("signature", [b"", bytes(63), bytes(64), bytes(65)])
     def test_is_not_there_when_nobody_signed(self, signature):
-        assert not replace(UNSIGNED, caller_signature=signature).verify()
+        assert not replace(UNSIGNED, signature=signature).verify()
 
     def test_of_a_key_of_small_order_proves_nothing(self):
-        everybody = replace(UNSIGNED.from_vacant_id, public=bytes([1]) + bytes(31))
-        forged = replace(UNSIGNED, from_vacant_id=everybody, caller_signature=bytes([1]) + bytes(63))
+        everybody = replace(UNSIGNED.from_vacant_id, pubkey_bytes=bytes([1]) + bytes(31))
+        forged = replace(UNSIGNED, from_vacant_id=everybody, signature=bytes([1]) + bytes(63))
         assert not forged.verify()
 
     def test_that_does_not_hold_is_told_with_the_short_name_of_the_sender(self):
@@ -155,7 +155,7 @@ class TestAnEnvelope:
 
     def test_follows_nothing_and_is_unsigned_unless_told_otherwise(self):
         assert UNSIGNED.prev_envelope_hash == EMPTY_PREV_HASH == bytes(32)
-        assert (UNSIGNED.caller_signature, UNSIGNED.idempotency_key, UNSIGNED.dialect) == (b"", "", "seed")
+        assert (UNSIGNED.signature, UNSIGNED.idempotency_key, UNSIGNED.dialect) == (b"", "", "seed")
 
     def test_is_named_by_its_content_and_not_by_its_key(self):
         assert sent(payload=said("one")).idempotency_key == sent(payload=said("two")).idempotency_key
@@ -182,7 +182,7 @@ class TestAnEnvelope:
             ("prev_envelope_hash", bytes(33)),
             ("prev_envelope_hash", "0" * 64),
             ("idempotency_key", None),
-            ("caller_signature", "ab"),
+            ("signature", "ab"),
             ("from_vacant_id", ALICE.vacant_id.hex()),
             ("to_vacant_id", None),
             ("payload", "hello"),

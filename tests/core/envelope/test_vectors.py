@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from comity.core.envelope.carrier import METADATA_KEY, from_a2a_jsonrpc, to_a2a_jsonrpc
+from comity.core.envelope.carrier import A2A_VACANT_METADATA_KEY, from_a2a_jsonrpc, to_a2a_jsonrpc
 from comity.core.envelope.chain import PairKey, ReplayState, check_chain
 from comity.core.envelope.dialects import recognise
 from comity.core.envelope.envelope import DIALECTS, EMPTY_PREV_HASH, digest, signed_envelope
@@ -57,7 +57,7 @@ def test_vector_envelope_is_signed_and_carried_byte_for_byte(case):
     assert envelope.signing_payload().decode() == case["signing_payload_utf8"]
     assert envelope.signing_payload().hex() == case["signing_payload_hex"]
     assert envelope.compute_hash().hex() == case["hash_hex"]
-    assert envelope.caller_signature.hex() == case["signature_hex"]
+    assert envelope.signature.hex() == case["signature_hex"]
     assert dumps(to_a2a_jsonrpc(envelope)) == dumps(case["jsonrpc"])
 
 
@@ -78,7 +78,7 @@ def test_vector_envelope_chain_is_accepted_once_and_in_order(case):
     pair = PairKey(*(case.keys[case[end]].vacant_id for end in ("from", "to")))
     state = ReplayState()
     for link in links:
-        assert PairKey.of(link) == pair
+        assert PairKey.from_envelope(link) == pair
         state = check_chain(state, link)
         with pytest.raises(ReplayDetectedError):
             check_chain(state, link)
@@ -96,5 +96,5 @@ def test_vector_envelope_sections_hold_what_is_understood(case):
     else:
         known_keys(case, "empty_prev_hash_hex", "metadata_key", "blake2b_empty_hex")
         assert EMPTY_PREV_HASH.hex() == case["empty_prev_hash_hex"]
-        assert case["metadata_key"] == METADATA_KEY
+        assert case["metadata_key"] == A2A_VACANT_METADATA_KEY
         assert digest(b"").hex() == case["blake2b_empty_hex"]

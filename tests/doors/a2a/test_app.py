@@ -67,7 +67,7 @@ async def test_what_was_accepted_is_known_to_the_replay_store():
     await http.post("/a2a/message/send", json=to_a2a_jsonrpc(envelope))
     from comity.core.envelope.chain import PairKey
 
-    assert (await replay.get(PairKey.of(envelope))).last_sequence_no == 1
+    assert (await replay.get(PairKey.from_envelope(envelope))).last_sequence_no == 1
 
 
 async def test_a_store_that_cannot_be_opened_is_503_until_it_can(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from comity.core.envelope.carrier import METADATA_KEY, to_a2a_jsonrpc
+from comity.core.envelope.carrier import A2A_VACANT_METADATA_KEY, to_a2a_jsonrpc
 from comity.store.memory import MemoryStore
 from comity.system_clock import SystemClock
 from tests.pipeline.envelopes.peers import SERVER, Caller, Server
@@ -32,7 +32,7 @@ def detail_of(response, status):
 def edited(**metadata):
     """The body of a good request with members of its metadata replaced, or removed where None is given."""
     changed = body()
-    block = changed["params"]["message"]["metadata"][METADATA_KEY]
+    block = changed["params"]["message"]["metadata"][A2A_VACANT_METADATA_KEY]
     for name, value in metadata.items():
         if value is None:
             del block[name]
@@ -194,7 +194,7 @@ async def test_broken_metadata_is_400_and_names_the_member(server, metadata):
 
 async def test_a_null_idempotency_key_is_400(server):
     request = body()
-    request["params"]["message"]["metadata"][METADATA_KEY]["idempotency_key"] = None
+    request["params"]["message"]["metadata"][A2A_VACANT_METADATA_KEY]["idempotency_key"] = None
     detail_of(await server.post(request), 400)
 
 
@@ -232,10 +232,10 @@ async def test_a_vacant_that_takes_no_calls_says_so_before_the_signature(server,
 @pytest.mark.parametrize("bit", [0, 100, 255, 511])
 async def test_one_flipped_bit_of_the_signature_is_401(server, bit):
     envelope = Caller().next()
-    flipped = bytearray(envelope.caller_signature)
+    flipped = bytearray(envelope.signature)
     flipped[bit // 8] ^= 1 << bit % 8
     request = to_a2a_jsonrpc(envelope)
-    request["params"]["message"]["metadata"][METADATA_KEY]["caller_signature"] = flipped.hex()
+    request["params"]["message"]["metadata"][A2A_VACANT_METADATA_KEY]["caller_signature"] = flipped.hex()
     found = detail_of(await server.post(request), 401)
     assert found == f"envelope signature did not verify for sender {envelope.from_vacant_id.short()}"
 
@@ -255,7 +255,7 @@ async def test_a_small_order_key_never_verifies(server, small_order):
 
 async def test_upper_case_hex_and_other_spellings_of_the_moment_are_taken(server):
     request = body()
-    block = request["params"]["message"]["metadata"][METADATA_KEY]
+    block = request["params"]["message"]["metadata"][A2A_VACANT_METADATA_KEY]
     block["from_vacant_id"] = block["from_vacant_id"].upper()
     block["caller_signature"] = block["caller_signature"].upper()
     block["timestamp"] = block["timestamp"].replace("+00:00", "Z")
@@ -291,9 +291,11 @@ async def test_any_json_anywhere_is_answered_4xx(server, value, place):
         case "metadata":
             message["metadata"] = value
         case "block":
-            message["metadata"][METADATA_KEY] = value
+            message["metadata"][A2A_VACANT_METADATA_KEY] = value
         case "member":
-            message["metadata"][METADATA_KEY] = dict.fromkeys(message["metadata"][METADATA_KEY], value)
+            message["metadata"][A2A_VACANT_METADATA_KEY] = dict.fromkeys(
+                message["metadata"][A2A_VACANT_METADATA_KEY], value
+            )
     content = json.dumps(request, ensure_ascii=True)
     response = await server.post(
         None, json=None, content=content, headers={"content-type": "application/json"}

@@ -280,7 +280,7 @@ class TestManyProcesses:
         server, caller = Server(store, sole_writer=True), Caller()
         first = caller.next()
         await server.reply_to(first)
-        chain = chain_of(PairKey.of(first))
+        chain = chain_of(PairKey.from_envelope(first))
         await store.commit(Advance(chain=chain, expected=Tip(1, first.compute_hash()), to=Tip(2, b"2" * 32)))
         response = await server.post(caller.next())
         assert response.status_code == 409

@@ -13,10 +13,12 @@ from msgspec.structs import force_setattr, replace
 from comity.core.envelope.envelope import digest
 from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.errors import MalformedError
-from comity.core.identity.keys import SigningKey, VacantId, verify
+from comity.core.identity.keys import AnySigningKey, VacantId, own_key, verify
 from comity.core.wire.canonical import envelope_form
 
-HALO_VERSION = 1
+MIN_SUPPORTED_HALO_VERSION = 1
+MAX_SUPPORTED_HALO_VERSION = 1
+DEFAULT_HALO_VERSION = 1
 SEPARATOR = b"\x1f"
 
 _LARGEST_HALO_VERSION = 2**64 - 1
@@ -56,7 +58,7 @@ class CapabilityCard(Struct, frozen=True, kw_only=True):
     vacant_id: VacantId
     capability_text: str
     substrate_spec: SubstrateSpec = SubstrateSpec()
-    halo_version: int = HALO_VERSION
+    halo_version: int = DEFAULT_HALO_VERSION
     endpoint: str | None = None
     signature: bytes = b""
 
@@ -94,8 +96,8 @@ class CapabilityCard(Struct, frozen=True, kw_only=True):
         """The name of this card in a registry."""
         return digest(self.signing_payload())
 
-    def signed(self, key: SigningKey) -> Self:
-        return replace(self, signature=key.sign(self.signing_payload()))
+    def signed(self, signing_key: AnySigningKey) -> Self:
+        return replace(self, signature=own_key(signing_key).sign(self.signing_payload()))
 
     def verify(self) -> bool:
         """Whether the vacant itself signed this card."""

@@ -11,7 +11,13 @@ form that two readers would agree on.
 
 from typing import Any
 
-from comity.core.card.card import HALO_VERSION, CapabilityCard, SubstrateSpec
+from comity.core.card.card import (
+    DEFAULT_HALO_VERSION,
+    MAX_SUPPORTED_HALO_VERSION,
+    MIN_SUPPORTED_HALO_VERSION,
+    CapabilityCard,
+    SubstrateSpec,
+)
 from comity.core.envelope.errors import EnvelopeFormatError, UnsupportedHaloVersionError
 from comity.core.errors import MalformedError
 from comity.core.identity.keys import VacantId
@@ -33,10 +39,10 @@ def serialize(card: CapabilityCard) -> bytes:
     )
 
 
-def deserialize(data: bytes) -> CapabilityCard:
-    """The card that `data` spells. Raises EnvelopeFormatError or UnsupportedHaloVersionError."""
+def deserialize(blob: bytes) -> CapabilityCard:
+    """The card that `blob` spells. Raises EnvelopeFormatError or UnsupportedHaloVersionError."""
     try:
-        members = strict_json.loads(data, unique_keys=True)
+        members = strict_json.loads(blob, unique_keys=True)
     except MalformedError as reason:
         raise EnvelopeFormatError(f"the card is not JSON: {reason.message}") from None
     if not isinstance(members, dict):
@@ -58,12 +64,12 @@ def deserialize(data: bytes) -> CapabilityCard:
 
 def _halo_version(members: dict[str, Any]) -> int:
     try:
-        version = int(members.get("halo_version", HALO_VERSION))
+        version = int(members.get("halo_version", DEFAULT_HALO_VERSION))
     except (TypeError, ValueError):
         raise EnvelopeFormatError("halo_version must be an integer") from None
-    if version != HALO_VERSION:
+    if not MIN_SUPPORTED_HALO_VERSION <= version <= MAX_SUPPORTED_HALO_VERSION:
         raise UnsupportedHaloVersionError(
-            f"halo_version {str(version)[:20]} is not supported; only {HALO_VERSION} is, publish the card as that"
+            f"halo_version {str(version)[:20]} is not supported; publish the card as {DEFAULT_HALO_VERSION}"
         )
     return version
 

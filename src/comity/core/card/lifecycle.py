@@ -27,6 +27,10 @@ class RuntimeState(StrEnum):
     ARCHIVED = "ARCHIVED"
 
 
+VacantState = RuntimeState
+"""The contract's other name for it."""
+
+
 class LifecycleEvent(StrEnum):
     TICK = "TICK"
     HEARTBEAT = "HEARTBEAT"

@@ -19,7 +19,7 @@ from comity.core.envelope.envelope import EMPTY_PREV_HASH, HASH_BYTES, digest
 from comity.core.envelope.errors import EnvelopeFormatError, HashChainError
 from comity.core.envelope.members import hex_bytes, shaped
 from comity.core.errors import MalformedError
-from comity.core.identity.keys import SigningKey, VacantId, verify
+from comity.core.identity.keys import AnySigningKey, VacantId, own_key, verify
 from comity.core.wire import strict_json
 from comity.core.wire.canonical import envelope_form
 
@@ -50,8 +50,8 @@ class LogEntry(Struct, frozen=True, kw_only=True):
     def compute_hash(self) -> bytes:
         return digest(self.signing_payload())
 
-    def signed(self, key: SigningKey) -> Self:
-        return replace(self, signature=key.sign(self.signing_payload()))
+    def signed(self, signing_key: AnySigningKey) -> Self:
+        return replace(self, signature=own_key(signing_key).sign(self.signing_payload()))
 
     def verify(self, owner: VacantId) -> bool:
         return verify(owner.public, self.signing_payload(), self.signature)
@@ -100,7 +100,7 @@ class Logbook:
     def __init__(self, entries: Iterable[LogEntry] = ()) -> None:
         self._entries = list(entries)
 
-    def append(self, kind: str, payload: dict[str, Any], *, ts: datetime, key: SigningKey) -> LogEntry:
+    def append(self, kind: str, payload: dict[str, Any], *, ts: datetime, key: AnySigningKey) -> LogEntry:
         """Write and sign the next entry."""
         entry = LogEntry(kind=kind, payload=payload, ts=ts, prev_hash=self.tip()).signed(key)
         self._entries.append(entry)

@@ -15,7 +15,7 @@ from comity.core.card.errors import SequenceMonotonicityError
 from comity.core.card.lifecycle import Visibility
 from comity.core.envelope.envelope import HASH_BYTES, digest
 from comity.core.envelope.errors import EnvelopeFormatError
-from comity.core.identity.keys import SigningKey, VacantId, verify
+from comity.core.identity.keys import AnySigningKey, VacantId, own_key, verify
 from comity.core.wire.canonical import ascii_form
 
 KIND = "register"
@@ -59,8 +59,8 @@ class RegisterEvent(Struct, frozen=True, kw_only=True):
             )
         )
 
-    def signed(self, key: SigningKey) -> Self:
-        return replace(self, signature=key.sign(self.signing_payload()))
+    def signed(self, signing_key: AnySigningKey) -> Self:
+        return replace(self, signature=own_key(signing_key).sign(self.signing_payload()))
 
     def verify(self) -> bool:
         return verify(self.actor.public, self.signing_payload(), self.signature)

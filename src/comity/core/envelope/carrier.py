@@ -19,19 +19,19 @@ from comity.core.envelope.envelope import LAST_SEQUENCE_NO, VacantEnvelope
 from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.envelope.message import A2AMessage, A2APart, Role, SelfEval
 
-METADATA_KEY: Final = "urn:vacant:v1"
+A2A_VACANT_METADATA_KEY: Final = "urn:vacant:v1"
 METHOD: Final = "message/send"
 
 _MISSING = re.compile(r"Object missing required field `([^`]+)`")
 
 
-def to_a2a_jsonrpc(envelope: VacantEnvelope) -> dict[str, Any]:
+def to_a2a_jsonrpc(env: VacantEnvelope) -> dict[str, Any]:
     """The body of a request. Its id is the idempotency key, or the envelope's hash where that is empty."""
     return {
         "jsonrpc": "2.0",
-        "id": envelope.idempotency_key or envelope.compute_hash().hex(),
+        "id": env.idempotency_key or env.compute_hash().hex(),
         "method": METHOD,
-        "params": {"message": to_a2a_message(envelope)},
+        "params": {"message": to_a2a_message(env)},
     }
 
 
@@ -48,14 +48,14 @@ def to_a2a_message(envelope: VacantEnvelope) -> dict[str, Any]:
         "contextId": payload.context_id,
         "messageId": payload.message_id,
         "metadata": {
-            METADATA_KEY: {
+            A2A_VACANT_METADATA_KEY: {
                 "from_vacant_id": envelope.from_vacant_id.hex(),
                 "to_vacant_id": envelope.to_vacant_id.hex(),
                 "sequence_no": envelope.sequence_no,
                 "timestamp": timestamp.utc_iso(envelope.timestamp),
                 "prev_envelope_hash": envelope.prev_envelope_hash.hex(),
                 "idempotency_key": envelope.idempotency_key,
-                "caller_signature": envelope.caller_signature.hex(),
+                "caller_signature": envelope.signature.hex(),
             }
         },
     }
@@ -65,10 +65,10 @@ def to_a2a_message(envelope: VacantEnvelope) -> dict[str, Any]:
     return message
 
 
-def from_a2a_jsonrpc(body: Any) -> VacantEnvelope:
+def from_a2a_jsonrpc(payload: Any) -> VacantEnvelope:
     """The envelope in the body of a request. `jsonrpc` and `method` are the door's to check."""
     try:
-        message = convert(body, _Request).params.message
+        message = convert(payload, _Request).params.message
     except ValidationError as error:
         raise _fault(error) from None
     return _envelope(message)
@@ -103,7 +103,7 @@ class _Metadata(Struct, gc=False):
 
 
 class _Extensions(Struct, gc=False):
-    vacant: _Metadata = field(name=METADATA_KEY)
+    vacant: _Metadata = field(name=A2A_VACANT_METADATA_KEY)
 
 
 class _Message(Struct, rename="camel", gc=False):
@@ -146,7 +146,7 @@ def _envelope(message: _Message) -> VacantEnvelope:
             timestamp=timestamp.read(metadata.timestamp),
             prev_envelope_hash=members.hex_bytes(metadata.prev_envelope_hash, "prev_envelope_hash"),
             idempotency_key=metadata.idempotency_key,
-            caller_signature=members.hex_bytes(metadata.caller_signature, "caller_signature"),
+            signature=members.hex_bytes(metadata.caller_signature, "caller_signature"),
             dialect="seed" if judged is UNSET else "selfeval",
         )
     except EnvelopeFormatError as reason:

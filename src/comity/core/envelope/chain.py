@@ -5,7 +5,7 @@ Peers look for the beginnings of the three refusals in the text, so they stay as
 """
 
 from datetime import datetime
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 from msgspec import Struct
 
@@ -19,8 +19,8 @@ class PairKey(Struct, frozen=True):
     to_vid: VacantId
 
     @classmethod
-    def of(cls, envelope: VacantEnvelope) -> Self:
-        return cls(envelope.from_vacant_id, envelope.to_vacant_id)
+    def from_envelope(cls, env: VacantEnvelope) -> Self:
+        return cls(env.from_vacant_id, env.to_vacant_id)
 
 
 class ReplayState(Struct, frozen=True):
@@ -28,6 +28,17 @@ class ReplayState(Struct, frozen=True):
 
     last_sequence_no: int = 0
     chain_tip: bytes = EMPTY_PREV_HASH
+
+
+@runtime_checkable
+class ReplayStore(Protocol):
+    """Whatever keeps where pairs stand, and accepts each envelope of a pair once and in its turn."""
+
+    async def get(self, key: PairKey, /) -> ReplayState: ...
+
+    async def check_and_advance(self, env: VacantEnvelope, /) -> None:
+        """Raises where the envelope does not come next; the signature is the caller's to check first."""
+        ...
 
 
 def check_chain(state: ReplayState, envelope: VacantEnvelope) -> ReplayState:

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from comity.core.envelope.envelope import Dialect, VacantEnvelope
 from comity.core.envelope.message import A2AMessage
-from comity.core.identity.keys import VacantId
+from comity.core.identity.keys import AnyPublicKey
 
 
-def recognise(envelope: VacantEnvelope, public: bytes | VacantId | None = None) -> VacantEnvelope | None:
+def recognise(envelope: VacantEnvelope, public: AnyPublicKey | None = None) -> VacantEnvelope | None:
     """The envelope in the dialect in which its signature holds; None when it holds in none."""
     if envelope.verify(public):
         return envelope

@@ -7,18 +7,19 @@
 - Payload and hash are worked out once for each envelope: an envelope does not change.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Literal, Self, get_args
 
 from msgspec import Struct
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import asdict, force_setattr, replace
 
 from comity.core.envelope import timestamp as moments
 from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError
-from comity.core.envelope.message import A2AMessage, SelfEval
+from comity.core.envelope.message import A2AMessage
 from comity.core.errors import MalformedError
-from comity.core.identity.keys import SigningKey, VacantId, verify
+from comity.core.identity.keys import AnyPublicKey, AnySigningKey, VacantId, own_key, public_bytes, verify
 from comity.core.wire.canonical import envelope_form, envelope_form_of_text
 
 Dialect = Literal["seed", "selfeval"]
@@ -43,7 +44,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
     timestamp: datetime
     prev_envelope_hash: bytes = EMPTY_PREV_HASH
     idempotency_key: str = ""
-    caller_signature: bytes = b""
+    signature: bytes = b""
     dialect: Dialect = "seed"
 
     def __post_init__(self) -> None:
@@ -57,8 +58,8 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
             raise EnvelopeFormatError(f"prev_envelope_hash must be exactly {HASH_BYTES} bytes")
         if not isinstance(self.idempotency_key, str):
             raise EnvelopeFormatError("idempotency_key must be a string; leave it out or send an empty one")
-        if type(self.caller_signature) is not bytes:
-            raise EnvelopeFormatError("caller_signature must be bytes; empty means unsigned")
+        if type(self.signature) is not bytes:
+            raise EnvelopeFormatError("signature must be bytes; empty means unsigned")
         _check_dialect(self.dialect, self.payload)
         if not isinstance(self.timestamp, datetime):
             raise EnvelopeFormatError("timestamp must be a datetime; without an offset it is taken as UTC")
@@ -66,15 +67,9 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
 
     def signing_dict(self) -> dict[str, Any]:
         """The seven members that are signed."""
-        message = self.payload
-        payload: dict[str, Any] = {
-            "contextId": message.context_id,
-            "messageId": message.message_id,
-            "parts": [{"text": part.text, "type": "text"} for part in message.parts],
-            "role": message.role,
-        }
+        payload = self.payload.canonical_dict()
         if self.dialect == "selfeval":
-            payload["selfEval"] = _signed_self_eval(message.self_eval)
+            payload.setdefault("selfEval", None)
         return {
             "from": self.from_vacant_id.public.hex(),
             "idem": self.idempotency_key,
@@ -104,23 +99,30 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
             hashed = self.__dict__["hash"] = digest(self.signing_payload())
         return hashed
 
-    def signed(self, key: SigningKey) -> Self:
-        envelope = replace(self, caller_signature=key.sign(self.signing_payload()))
+    def signed(self, signing_key: AnySigningKey) -> Self:
+        envelope = replace(self, signature=own_key(signing_key).sign(self.signing_payload()))
         # The signature is not part of what is signed: whatever was worked out stays true.
         envelope.__dict__.update(self.__dict__)
         return envelope
 
-    def verify(self, public: bytes | VacantId | None = None) -> bool:
-        """Whether the owner of `public` signed this; the claimed sender when none is given."""
-        signer = self.from_vacant_id if public is None else public
-        key = signer.public if isinstance(signer, VacantId) else signer
-        return verify(key, self.signing_payload(), self.caller_signature)
+    def verify(self, pubkey: AnyPublicKey | None = None) -> bool:
+        """Whether the owner of `pubkey` signed this; the claimed sender when none is given."""
+        signer = self.from_vacant_id if pubkey is None else pubkey
+        return verify(public_bytes(signer), self.signing_payload(), self.signature)
 
-    def verify_or_raise(self, public: bytes | VacantId | None = None) -> None:
-        if not self.verify(public):
+    def verify_or_raise(self, pubkey: AnyPublicKey | None = None) -> None:
+        if not self.verify(pubkey):
             raise EnvelopeSignatureError(
                 f"envelope signature did not verify for sender {self.from_vacant_id.short()}"
             )
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
+        """This envelope with other values. The signature stays, and verifies only if it still fits."""
+        return replace(self, **(update or {}))
+
+    def model_dump(self) -> dict[str, Any]:
+        """The fields by name, the payload as one more dict; ids, bytes and the moment stay what they are."""
+        return {**asdict(self), "payload": self.payload.model_dump()}
 
 
 def signed_envelope(
@@ -132,10 +134,11 @@ def signed_envelope(
     prev_envelope_hash: bytes,
     idempotency_key: str,
     timestamp: datetime,
-    signing_key: SigningKey,
+    signing_key: AnySigningKey,
     dialect: Dialect = "seed",
 ) -> VacantEnvelope:
     """A new envelope under the signature of `signing_key`."""
+    key = own_key(signing_key)
     envelope = VacantEnvelope(
         from_vacant_id=from_vid,
         to_vacant_id=to_vid,
@@ -147,7 +150,7 @@ def signed_envelope(
         dialect=dialect,
     )
     # nobody has seen it yet: it is finished in place, not made again
-    force_setattr(envelope, "caller_signature", signing_key.sign(envelope.signing_payload()))
+    force_setattr(envelope, "signature", key.sign(envelope.signing_payload()))
     return envelope
 
 
@@ -158,9 +161,3 @@ def _check_dialect(dialect: Dialect, payload: A2AMessage) -> None:
         raise EnvelopeFormatError(
             "the dialect 'seed' does not sign self_eval; use the dialect 'selfeval' or leave it out"
         )
-
-
-def _signed_self_eval(judged: SelfEval | None) -> dict[str, float] | None:
-    if judged is None:
-        return None
-    return {name: getattr(judged, name) for name in judged.__struct_fields__}

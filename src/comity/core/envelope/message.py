@@ -3,10 +3,11 @@
 A value checks itself when it is made, so that whatever exists can be signed.
 """
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, Self, get_args
 
 from msgspec import Struct
-from msgspec.structs import asdict, force_setattr
+from msgspec.structs import asdict, force_setattr, replace
 
 from comity.core.envelope.errors import EnvelopeFormatError
 
@@ -28,6 +29,16 @@ class A2APart(Struct, frozen=True, gc=False):
             )
         if not isinstance(self.text, str):
             raise EnvelopeFormatError("the text of a part must be a string")
+
+    def canonical_dict(self) -> dict[str, Any]:
+        """The members that are signed."""
+        return {"text": self.text, "type": self.type}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
+        return replace(self, **(update or {}))
+
+    def model_dump(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 class SelfEval(Struct, frozen=True, gc=False):
@@ -77,3 +88,22 @@ class A2AMessage(Struct, frozen=True):
             raise EnvelopeFormatError("message_id must be a string or None")
         if self.self_eval is not None and not isinstance(self.self_eval, SelfEval):
             raise EnvelopeFormatError("self_eval must be a SelfEval or None")
+
+    def canonical_dict(self) -> dict[str, Any]:
+        """The members that are signed; `selfEval` only where there is one."""
+        signed: dict[str, Any] = {
+            "contextId": self.context_id,
+            "messageId": self.message_id,
+            "parts": [{"text": part.text, "type": "text"} for part in self.parts],
+            "role": self.role,
+        }
+        if self.self_eval is not None:
+            signed["selfEval"] = asdict(self.self_eval)
+        return signed
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
+        return replace(self, **(update or {}))
+
+    def model_dump(self) -> dict[str, Any]:
+        """The fields by name, the parts as dicts."""
+        return {**asdict(self), "parts": [part.model_dump() for part in self.parts]}

@@ -9,11 +9,13 @@
   their point, and signatures whose scalar is not reduced.
 """
 
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from msgspec import Struct
 from nacl.bindings import crypto_sign, crypto_sign_open, crypto_sign_seed_keypair
 from nacl.exceptions import CryptoError
+from nacl.signing import SigningKey as NaClSigningKey
+from nacl.signing import VerifyKey
 
 from comity.core.errors import ComityError, InvalidError, MalformedError
 from comity.core.identity import base58
@@ -29,11 +31,24 @@ _DID_KEY_LENGTH = len(_DID_KEY) + 47
 class VacantId(Struct, frozen=True):
     """The 32 bytes of a public key, as a name."""
 
-    public: bytes
+    pubkey_bytes: bytes
 
     def __post_init__(self) -> None:
-        if type(self.public) is not bytes or len(self.public) != KEY_BYTES:
+        if type(self.pubkey_bytes) is not bytes or len(self.pubkey_bytes) != KEY_BYTES:
             raise InvalidError(f"a vacant id is made of exactly {KEY_BYTES} bytes")
+
+    @property
+    def public(self) -> bytes:
+        return self.pubkey_bytes
+
+    @classmethod
+    def from_verify_key(cls, verify_key: VerifyKey) -> Self:
+        """The id of the owner of a key of PyNaCl's."""
+        return cls(public_bytes(verify_key))
+
+    def verify_key(self) -> VerifyKey:
+        """The key as PyNaCl has it."""
+        return VerifyKey(self.pubkey_bytes)
 
     @classmethod
     def from_hex(cls, text: str) -> Self:
@@ -59,7 +74,7 @@ class VacantId(Struct, frozen=True):
         return cls(data.removeprefix(_MULTICODEC_ED25519))
 
     def hex(self) -> str:
-        return self.public.hex()
+        return self.pubkey_bytes.hex()
 
     def short(self) -> str:
         """For people to look at; never compare it."""
@@ -104,6 +119,34 @@ class SigningKey:
 
     def __reduce__(self) -> Any:
         raise TypeError("a signing key is not pickled or copied; hand over its seed on purpose")
+
+
+AnySigningKey: TypeAlias = SigningKey | NaClSigningKey
+AnyPublicKey: TypeAlias = VacantId | VerifyKey | bytes
+
+
+def own_key(key: AnySigningKey) -> SigningKey:
+    """The key as ours. PyNaCl's signs too, and returns more than the signature: it is never called."""
+    if isinstance(key, SigningKey):
+        return key
+    if isinstance(key, NaClSigningKey):
+        return SigningKey(bytes(key))
+    raise TypeError(
+        f"a signing key must be a comity.SigningKey or a nacl.signing.SigningKey, not {type(key).__name__}"
+    )
+
+
+def public_bytes(key: AnyPublicKey) -> bytes:
+    if isinstance(key, VacantId):
+        return key.pubkey_bytes
+    if isinstance(key, bytes):
+        return key
+    if isinstance(key, VerifyKey):
+        return bytes(key)
+    raise TypeError(
+        "a public key must be a comity.VacantId, a nacl.signing.VerifyKey or its 32 bytes, "
+        f"not {type(key).__name__}"
+    )
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> bool:

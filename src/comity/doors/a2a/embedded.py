@@ -1,15 +1,17 @@
 """One vacant served from another program: its room and its walk, made when the first envelope comes.
 
-The store behind the replay store is opened in the loop that serves. What is embedded like this has
-no audit log of its own; a node has.
+The store behind one of our replay stores is opened in the loop that serves. A replay store of the program's own
+is driven as it is, with the reference's semantics. What is embedded like this has no audit log; a node has.
 """
 
 import asyncio
-from typing import Protocol
+from typing import Protocol, cast, runtime_checkable
 
 from comity.core.card.resident import ResidentForm
+from comity.core.envelope.chain import ReplayStore
 from comity.core.errors import InvalidError
-from comity.core.identity.keys import SigningKey
+from comity.core.identity.keys import AnySigningKey, SigningKey, own_key
+from comity.pipeline.envelopes.foreign import ForeignStoreRoom
 from comity.pipeline.envelopes.room import Behaviour, EnvelopeRoom, StateProvider
 from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
@@ -17,8 +19,9 @@ from comity.store.protocol import Store
 from comity.system_clock import SystemClock
 
 
+@runtime_checkable
 class OnStore(Protocol):
-    """A replay store, as far as serving needs it: what it stands on."""
+    """A replay store of ours, as far as serving needs it: what it stands on."""
 
     async def opened(self) -> Store: ...
 
@@ -28,23 +31,18 @@ class EmbeddedVacant:
         self,
         *,
         self_form: ResidentForm,
-        self_signing_key: SigningKey,
+        self_signing_key: AnySigningKey,
         behavior: Behaviour,
-        replay_store: OnStore,
+        replay_store: OnStore | ReplayStore,
         state_provider: StateProvider | None = None,
     ) -> None:
-        if self_form.identity != self_signing_key.vacant_id:
+        if not isinstance(replay_store, OnStore | ReplayStore):
             raise InvalidError(
-                f"the form is of {self_form.identity.short()}, the key of "
-                f"{self_signing_key.vacant_id.short()}; give the form its own key"
-            )
-        if not hasattr(replay_store, "opened"):
-            raise InvalidError(
-                "replay_store must be an InMemoryReplayStore or a SqliteReplayStore (or one derived from "
-                "them): replies are kept beside the chain"
+                "replay_store must be an InMemoryReplayStore, a SqliteReplayStore, or an object with the "
+                "methods get and check_and_advance"
             )
         self.form = self_form
-        self._key = self_signing_key
+        self._key = key_of(self_form, self_signing_key)
         self._behavior = behavior
         self._replay_store = replay_store
         self._state = state_provider or (lambda: self_form.runtime_state)
@@ -60,14 +58,38 @@ class EmbeddedVacant:
             raise
 
     async def _open(self) -> tuple[EnvelopeRoom, Walk]:
-        store = await self._replay_store.opened()
         clock = SystemClock()
-        room = EnvelopeRoom(
-            key=self._key,
-            behaviour=self._behavior,
-            state_provider=self._state,
-            store=store,
-            clock=clock,
+        replay_store = self._replay_store
+        # a replay store of another program keeps all the state there is: nothing is committed here
+        store = await replay_store.opened() if isinstance(replay_store, OnStore) else cast("Store", None)
+        room = (
+            EnvelopeRoom(
+                key=self._key,
+                behaviour=self._behavior,
+                state_provider=self._state,
+                store=store,
+                clock=clock,
+            )
+            if isinstance(replay_store, OnStore)
+            else ForeignStoreRoom(
+                replay_store,
+                key=self._key,
+                behaviour=self._behavior,
+                state_provider=self._state,
+                store=store,
+                clock=clock,
+            )
         )
         record = Recorder(store, clock, audited=False)
         return room, Walk(record, clock, budget=None)
+
+
+def key_of(form: ResidentForm, key: AnySigningKey) -> SigningKey:
+    """The key as ours, if it is the form's own."""
+    own = own_key(key)
+    if form.identity != own.vacant_id:
+        raise InvalidError(
+            f"the form is of {form.identity.short()}, the key of {own.vacant_id.short()}; "
+            "give the form its own key"
+        )
+    return own

@@ -8,8 +8,9 @@ from typing import Any
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.card.resident import ResidentForm
 from comity.core.envelope.carrier import METHOD
+from comity.core.envelope.chain import ReplayStore
 from comity.core.envelope.errors import EnvelopeFormatError
-from comity.core.identity.keys import SigningKey
+from comity.core.identity.keys import AnySigningKey
 from comity.core.wire import strict_json
 from comity.doors.a2a.embedded import EmbeddedVacant, OnStore
 from comity.doors.mcp.vacant_tools import TOOLS
@@ -28,11 +29,14 @@ class VacantAsMCPServer:
     def __init__(
         self,
         self_form: ResidentForm,
-        self_signing_key: SigningKey,
+        self_signing_key: AnySigningKey,
         behavior: Behaviour,
-        replay_store: OnStore,
+        replay_store: OnStore | ReplayStore,
     ) -> None:
-        self._form = self_form
+        self.self_form = self_form
+        self.self_signing_key = self_signing_key
+        self.behavior = behavior
+        self.replay_store = replay_store
         self._vacant = EmbeddedVacant(
             self_form=self_form,
             self_signing_key=self_signing_key,
@@ -52,11 +56,11 @@ class VacantAsMCPServer:
         return {"error": f"unknown tool {name!r}"}
 
     def _describe(self) -> dict[str, Any]:
-        return describe(self._form)
+        return describe(self.self_form)
 
     async def _call(self, arguments: dict[str, Any]) -> dict[str, Any]:
         room, walk = await self._vacant.opened()
-        return await call(self._form, room, walk, arguments, OWN_PROCESS)
+        return await call(self.self_form, room, walk, arguments, OWN_PROCESS)
 
 
 def describe(form: ResidentForm) -> dict[str, Any]:

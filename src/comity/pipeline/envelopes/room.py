@@ -151,7 +151,7 @@ class EnvelopeRoom(PlainRoom):
 
     def hold(self, call: Call) -> Turn:
         visit: _Visit = call.evidence
-        turn = self._lanes.turn(PairKey.of(visit.envelope), visit.envelope.sequence_no)
+        turn = self._lanes.turn(PairKey.from_envelope(visit.envelope), visit.envelope.sequence_no)
         visit.lane = turn.lane
         return turn
 
