@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from msgspec.structs import replace
@@ -53,6 +54,17 @@ def test_whoever_has_no_identity_gets_one_with_the_first_call_and_hears_the_repl
     second = comity("call", node.url, "again")
     assert "note:" not in second.err
     assert "number 2 of this pair" in second.err
+
+
+def test_eight_first_calls_at_once_have_one_identity_and_all_get_through(program, node, data):
+    with ThreadPoolExecutor(8) as shells:
+        outcomes = list(shells.map(lambda number: program("call", node.url, f"hello {number}"), range(8)))
+    assert [outcome.err for outcome in outcomes if outcome.code] == []
+    told = [line for outcome in outcomes for line in outcome.err.splitlines()]
+    assert sorted(line for line in told if "answered by" not in line) == [
+        f"note: {data} had no identity; it is {load_identity(data).vacant_id} now"
+    ]
+    assert len({line for line in told if "answered by" in line}) == 8
 
 
 def test_with_json_there_is_one_object_with_everything_that_was_proven(comity, node, identity):

@@ -1,5 +1,7 @@
 import os
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,6 +13,7 @@ from comity.keys.identity import (
     export_identity,
     has_identity,
     load_identity,
+    load_or_create_identity,
     needs_passphrase,
     new_signing_key,
     stored_vacant_id,
@@ -34,6 +37,25 @@ def test_a_new_folder_gets_an_identity_of_its_own(folder):
     assert not needs_passphrase(folder)
     if os.name == "posix":
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_of_many_who_need_an_identity_at_once_one_makes_it_and_all_use_it(folder):
+    together = threading.Barrier(16)
+
+    def start(_number):
+        together.wait()
+        return load_or_create_identity(folder)
+
+    with ThreadPoolExecutor(16) as threads:
+        found = list(threads.map(start, range(16)))
+    assert {key.vacant_id for key, _made in found} == {stored_vacant_id(folder)}
+    assert [made for _key, made in found].count(True) == 1
+
+
+def test_a_folder_that_cannot_be_used_is_told_and_nothing_is_loaded(folder):
+    folder.write_text("no folder")
+    with pytest.raises(KeyRefusedError, match="not a folder"):
+        load_or_create_identity(folder)
 
 
 def test_no_two_identities_are_alike():

@@ -117,10 +117,10 @@ def call(
         """Made only once there is somebody to call."""
         if key is not None:
             return key
-        made = new_key(settings, passphrase_file)
-        if not as_json:
-            note(f"{settings.data} had no identity; it is {made.vacant_id} now")
-        return made
+        new, made = new_key(settings, passphrase_file)
+        if made and not as_json:
+            note(f"{settings.data} had no identity; it is {new.vacant_id} now")
+        return new
 
     find = partial(find_card, named) if capability is None else partial(_choose, capability, key)
     result = asyncio.run(_call(settings, Outside(settings, key), find, caller, _message(words), key_of_call))

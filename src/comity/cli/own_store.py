@@ -12,7 +12,7 @@ from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.core.identity.keys import SigningKey, VacantId
-from comity.keys.identity import create_identity, has_identity, load_identity, stored_vacant_id
+from comity.keys.identity import has_identity, load_identity, load_or_create_identity, stored_vacant_id
 from comity.store.audit_trail import AuditTrail, open_head_file
 from comity.store.protocol import Store
 from comity.store.sqlite import SqliteStore
@@ -38,10 +38,10 @@ def own_key(settings: Settings, passphrase_file: str | None) -> SigningKey:
     return load_identity(settings.data, passphrase=passphrase_for(settings.data, passphrase_file))
 
 
-def new_key(settings: Settings, passphrase_file: str | None) -> SigningKey:
-    """A key for a folder that has none."""
+def new_key(settings: Settings, passphrase_file: str | None) -> tuple[SigningKey, bool]:
+    """A key for a folder that had none a moment ago, and whether it was us who made it."""
     passphrase = None if passphrase_file is None else read_passphrase(passphrase_file)
-    return create_identity(settings.data, passphrase=passphrase)
+    return load_or_create_identity(settings.data, passphrase=passphrase)
 
 
 def _refuse_missing(settings: Settings) -> None:

@@ -57,6 +57,19 @@ def create_identity(
     return key
 
 
+def load_or_create_identity(
+    data_dir: Path, *, passphrase: str | None = None, cost: SealingCost | None = None
+) -> tuple[SigningKey, bool]:
+    """The key of the folder, and whether it was made now. Of many that start at once one makes it, all use it."""
+    if not has_identity(data_dir):
+        try:
+            return create_identity(data_dir, passphrase=passphrase, cost=cost), True
+        except KeyRefusedError:
+            if not has_identity(data_dir):
+                raise
+    return load_identity(data_dir, passphrase=passphrase), False
+
+
 def load_identity(data_dir: Path, *, passphrase: str | None = None) -> SigningKey:
     return open_identity(identity_path(data_dir), passphrase=passphrase)
 

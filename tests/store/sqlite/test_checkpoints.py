@@ -1,5 +1,7 @@
 """The journal is carried over while the writer goes on, and does not grow for ever."""
 
+import contextlib
+import threading
 import time
 
 import apsw
@@ -129,3 +131,29 @@ async def _records(path):
         return await store.read("l", limit=1000)
     finally:
         await store.close()
+
+
+async def test_while_another_process_carries_the_journal_over_nothing_is_reported(path, caplog):
+    first = await SqliteStore.open(path, HandClock())
+    await fill(first, 3)
+    writing, waiting, go_on = apsw.Connection(str(path)), threading.Event(), threading.Event()
+    writing.execute("BEGIN IMMEDIATE")
+
+    def carry_over():
+        """Holds the lock of whoever carries over for as long as it waits for the writer."""
+        other = apsw.Connection(str(path))
+        other.set_busy_handler(lambda _count: waiting.set() or not go_on.wait(PATIENCE))
+        other.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - before its first read it knows of no journal
+        with contextlib.suppress(apsw.BusyError):
+            other.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+        other.close()
+
+    elsewhere = threading.Thread(target=carry_over)
+    elsewhere.start()
+    assert waiting.wait(PATIENCE)
+    checkpoints._carry_over(first._checkpoints._connection)
+    go_on.set()
+    elsewhere.join()
+    writing.close()
+    await first.close()
+    assert not caplog.records

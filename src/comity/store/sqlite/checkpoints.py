@@ -76,6 +76,8 @@ def _carry_over(connection: apsw.Connection) -> int:
     """
     try:
         length, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    except apsw.BusyError:  # another process is carrying it over just now
+        return MOST_PAGES
     except apsw.Error as reason:
         log.warning("the journal could not be carried over into the database: %s", reason)
         return MOST_PAGES

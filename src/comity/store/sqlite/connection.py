@@ -76,6 +76,7 @@ def open_checkpointer(path: Path) -> apsw.Connection:
     """Beside a writer, who has seen to it that the file is there and sound."""
     vfs = CHECKSUMMED_VFS if load_checksums() else None
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+    connection.set_busy_timeout(BUSY_MILLISECONDS)
     connection.pragma("synchronous", "full")
     connection.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - before its first read it knows of no journal
     return connection
