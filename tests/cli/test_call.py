@@ -13,8 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
+from comity.clients.directory import DirectoryClient
+from comity.clients.guarded_http import GuardedHttp
 from comity.config import AgentSettings
 from comity.keys.identity import create_identity, load_identity
+from comity.system_clock import SystemClock
 from tests.cli.neighbourhood import SEND, UnreliablePostman, card_of, refusing, save
 from tests.clients.local_server import reply
 
@@ -94,6 +97,8 @@ def test_somebody_is_named_by_node_endpoint_card_id_or_what_he_offers(
         [node.url + "/"],
         [node.url + SEND],
         [node.url + "/card"],
+        [node.url.removeprefix("http://")],
+        [f"localhost:{node.url.rpartition(':')[2]}/"],
         [card],
         [tmp_path / "shown.json"],
         [node.vacant_id.hex(), "--directory", node.url],
@@ -253,6 +258,86 @@ def test_each_refusal_is_a_sentence(comity, neighbourhood, there, tmp_path, iden
     create_identity(there)
     card = save(card_of(there, server.url(SEND)), tmp_path / "card.json")
     assert words in refused(comity("call", card, "hi"))
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (429, "answers that too many calls came (status 429: because); nothing was carried out"),
+        (
+            502,
+            "gave no answer to 3 attempts; at last status 502 (because); the call may have been carried out",
+        ),
+        (503, "answers that it is busy (status 503: because); nothing was carried out"),
+    ],
+)
+def test_a_target_that_is_busy_until_the_time_is_over_is_quoted(
+    comity, neighbourhood, there, tmp_path, identity, status, words
+):
+    server = neighbourhood.server(refusing(status, "because"))
+    create_identity(there)
+    card = save(card_of(there, server.url(SEND)), tmp_path / "card.json")
+    assert words in refused(comity("call", card, "hi", "--timeout", "1"))
+    assert len(server.requests) == 3
+
+
+def test_a_busy_target_that_asks_for_more_time_than_there_is_is_not_waited_for(
+    comity, neighbourhood, there, tmp_path, identity
+):
+    later = reply(b'{"detail":"later"}', "429 No", "retry-after: 25\r\n")
+    server = neighbourhood.server(lambda _request: later)
+    create_identity(there)
+    card = save(card_of(there, server.url(SEND)), tmp_path / "card.json")
+    assert "status 429: later" in refused(comity("call", card, "hi", "--timeout", "20"))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [None, 410, 423, 429, 503])
+def test_the_next_match_is_called_when_the_first_does_not_take_the_call(
+    comity, neighbourhood, node, there, tmp_path, status
+):
+    first = tmp_path / "first"
+    create_identity(first)
+    server = neighbourhood.server(refusing(status or 500, "because"))
+    where = server.url(SEND) if status else "http://127.0.0.1:9/a2a/message/send"
+    publish(neighbourhood, first, where, node)
+    comity("card", "publish", "--data", there)
+    outcome = comity("call", "--capability", "echo", "hello", "--directory", node.url)
+    assert said(outcome).endswith(": hello\n")
+    notes = [line for line in outcome.err.splitlines() if "trying" in line]
+    assert len(notes) == 1
+    assert f"trying {node.vacant_id}" in notes[0]
+    assert len(server.requests) == (1 if status else 0)
+
+
+@pytest.mark.parametrize("status", [500, 502, 504, None])
+def test_no_other_match_is_called_once_the_first_may_have_carried_it_out(
+    comity, neighbourhood, node, there, tmp_path, status
+):
+    async def silent(reader, writer):
+        await reader.read()
+
+    first = tmp_path / "first"
+    create_identity(first)
+    server = neighbourhood.server(refusing(status, "because") if status else silent)
+    publish(neighbourhood, first, server.url(SEND), node)
+    comity("card", "publish", "--data", there)
+    wait = ["--timeout", "1"]
+    words = refused(comity("call", "--capability", "echo", "hello", "--directory", node.url, *wait))
+    assert "trying" not in words
+    assert "may have been carried out" in words or "failed on this call" in words
+
+
+def publish(neighbourhood, folder, endpoint, node):
+    """A card that the directory shows first, for it says nothing but the word that is asked for."""
+
+    async def put():
+        http = GuardedHttp(allow_loopback=True)
+        directory = DirectoryClient(http, node.url, clock=SystemClock(), key=load_identity(folder))
+        await directory.publish(card_of(folder, endpoint, "echo"))
+        await http.aclose()
+
+    neighbourhood.run(put())
 
 
 def test_a_card_that_leads_to_somebody_else_is_noticed(comity, node, tmp_path, identity):

@@ -43,6 +43,36 @@ def test_both_sides_see_the_same_chains_in_their_own_book(comity, data, after_tw
     assert (called["call"]["pending"], called["call"]["replies_lost"]) == (None, False)
 
 
+def test_a_chain_of_calls_is_forgotten_and_begins_again(comity, data, after_two_calls, neighbourhood):
+    them = stored_vacant_id(after_two_calls)
+    refused = comity("chain", "forget", them.hex())
+    assert (refused.code, "--yes" in refused.err) == (2, True)
+    done = comity("chain", "forget", them.hex()[:8], "--yes")
+    assert done.out == f"Forgotten: 2 calls to {them}. The next one is number 1.\n"
+    assert peers(comity("chain", "show", "--json")) == []
+    assert "CALL_CHAIN_FORGOTTEN" in comity("audit", "tail", "--json").out
+    assert comity("audit", "verify").code == 0
+    again = comity("chain", "forget", them.hex(), "--yes")
+    assert (again.code, "there is no chain" in again.err) == (1, True)
+
+
+def test_an_agent_of_ours_leads_a_caller_who_forgot_back_to_where_they_were(comity, after_two_calls):
+    (called,) = peers(comity("chain", "show", "--json"))
+    comity("chain", "forget", called["vacant_id"], "--yes")
+    card = json.loads(comity("card", "show", "--data", after_two_calls, "--json").out)
+    assert comity("call", card["endpoint"], "three").code == 0
+    (caller,) = peers(comity("chain", "show", "--json", "--data", after_two_calls))
+    assert caller["serve"]["requests"]["seq"] == 3
+
+
+def test_what_was_accepted_from_others_is_never_forgotten(comity, data, after_two_calls):
+    us = stored_vacant_id(data)
+    refused = comity("chain", "forget", us.hex(), "--yes", "--data", after_two_calls)
+    assert (refused.code, "no chain of calls" in refused.err) == (1, True)
+    (caller,) = peers(comity("chain", "show", "--json", "--data", after_two_calls))
+    assert caller["serve"]["requests"]["seq"] == 2
+
+
 def test_for_people_there_is_a_table_of_all_and_a_page_of_one(comity, data, after_two_calls):
     them = stored_vacant_id(after_two_calls).hex()
     (peer,) = peers(comity("chain", "show", "--json"))

@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from comity.clients.directory import DirectoryClient
 from comity.clients.guarded_http import Answer, GuardedHttp
 from comity.clients.refusals import NoAnswerError, UnusableAnswerError
-from comity.clients.targets import choose_target
+from comity.clients.targets import rank_targets
 from comity.core.card.codec import serialize
 from comity.core.card.lifecycle import RuntimeState, Visibility
 from comity.core.envelope.errors import (
@@ -274,10 +274,10 @@ class TestDispatch:
     async def test_chooses_among_what_the_client_finds(self, client, clock, store):
         await client(ALICE).publish(card_of(ALICE, "translate"))
         await client(BOB).publish(card_of(BOB, "translate much else besides"))
-        chosen = await choose_target("translate", client().aggregation_search, None)
+        chosen, *_ = await rank_targets("translate", client().aggregation_search, None)
         assert chosen == card_of(ALICE, "translate")
         with pytest.raises(TargetNotFoundError, match="no public vacant offers capability 'paint'"):
-            await choose_target("paint", client().aggregation_search, None)
+            await rank_targets("paint", client().aggregation_search, None)
 
     async def test_lets_the_oracle_choose(self, client, store):
         await client(ALICE).publish(card_of(ALICE, "translate"))
@@ -290,7 +290,7 @@ class TestDispatch:
             at=0.0,
         )
         await record_review(store=store, review=review)
-        chosen = await choose_target("translate", client().aggregation_search, ReputationOracle(store))
+        chosen, *_ = await rank_targets("translate", client().aggregation_search, ReputationOracle(store))
         assert chosen.vacant_id == BOB.vacant_id
 
 

@@ -23,13 +23,13 @@ from comity.cli.targets import find_card
 from comity.clients.dispatch import DispatchResult
 from comity.clients.dispatcher import Dispatcher
 from comity.clients.refusals import CallRefusedError, NoAnswerError
-from comity.clients.targets import callable_endpoint, choose_target
+from comity.clients.targets import callable_endpoint, rank_targets
 from comity.config import Settings
 from comity.core.card.card import CapabilityCard
 from comity.core.envelope.errors import TargetUnavailableError
 from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.envelope.replies import reply_is_bound
-from comity.core.errors import ConfigError, InvalidError
+from comity.core.errors import ComityError, ConfigError, InvalidError
 from comity.core.identity.keys import SigningKey
 from comity.keys.identity import has_identity
 from comity.pipeline.directory.search import HaloMatch
@@ -122,7 +122,7 @@ def call(
             note(f"{settings.data} had no identity; it is {new.vacant_id} now")
         return new
 
-    find = partial(find_card, named) if capability is None else partial(_choose, capability, key)
+    find = partial(_named, named) if capability is None else partial(_offering, capability, key)
     result = asyncio.run(_call(settings, Outside(settings, key), find, caller, _message(words), key_of_call))
     if as_json:
         print_json(_as_json(result))
@@ -135,17 +135,26 @@ def call(
 async def _call(
     settings: Settings,
     ways: Outside,
-    find: Callable[[Outside], Awaitable[CapabilityCard]],
+    find: Callable[[Outside], Awaitable[list[CapabilityCard]]],
     caller: Callable[[], SigningKey],
     message: A2AMessage,
     key_of_call: str,
 ) -> DispatchResult:
     seconds = settings.dispatch.timeout_seconds
+    clock = SystemClock()
+    until = clock.monotonic() + seconds
     card: CapabilityCard | None = None
+
+    def passed_over(former: CapabilityCard, why: ComityError) -> None:
+        nonlocal card
+        card = cards[cards.index(former) + 1]
+        note(f"{_sentence(why, former)}; trying {card.vacant_id}")
+
     try:
         async with asyncio.timeout(seconds):
             with waiting("looking for the agent"):
-                card = await find(ways)
+                cards = await find(ways)
+            card = cards[0]
             callable_endpoint(card)
             key = caller()
             if card.vacant_id == key.vacant_id:
@@ -155,10 +164,12 @@ async def _call(
                 )
             async with writing(settings, key) as (store, chain):
                 dispatcher = Dispatcher(
-                    store, key, SystemClock(), ways.http, holder=chain, audit_level=settings.audit.level
+                    store, key, clock, ways.http, holder=chain, audit_level=settings.audit.level
                 )
                 with waiting(f"calling {card.vacant_id}"):
-                    return await dispatcher.call(card, message, idempotency_key=key_of_call)
+                    return await dispatcher.call_one_of(
+                        cards, message, idempotency_key=key_of_call, until=until, passed_over=passed_over
+                    )
     except TimeoutError:
         if card is None:
             raise NoAnswerError(
@@ -174,15 +185,19 @@ async def _call(
         raise
 
 
-async def _choose(query: str, key: SigningKey | None, ways: Outside) -> CapabilityCard:
-    """The best of those in the directory who offer it and are not the caller."""
+async def _named(target: str, ways: Outside) -> list[CapabilityCard]:
+    return [await find_card(target, ways)]
+
+
+async def _offering(query: str, key: SigningKey | None, ways: Outside) -> list[CapabilityCard]:
+    """Those in the directory who offer it and are not the caller, the best one first."""
     directory = ways.directory()
 
     async def others(**asked: Any) -> list[HaloMatch]:
         found = await directory.aggregation_search(**asked)
         return [match for match in found if key is None or match.vacant_id != key.vacant_id.hex()]
 
-    return await choose_target(query, others, None)
+    return await rank_targets(query, others, None)
 
 
 def _arguments(target: str, text: str | None, capability: str | None) -> tuple[str, str]:
@@ -246,11 +261,13 @@ def _say_who(result: DispatchResult) -> None:
     sys.stderr.write(paint(words, "dim", wanted=colour_wanted(sys.stderr)) + "\n")
 
 
-def _sentence(refusal: CallRefusedError | TargetUnavailableError, card: CapabilityCard) -> str:
+def _sentence(refusal: ComityError, card: CapabilityCard) -> str:
     """What the refusal means to somebody who typed the call."""
     who, where = card.vacant_id, one_line(card.endpoint or "")
-    if not isinstance(refusal, CallRefusedError):
+    if isinstance(refusal, TargetUnavailableError):
         return f"{who} takes no calls: {refusal.message}"
+    if not isinstance(refusal, CallRefusedError):
+        return refusal.message
     said = refusal.detail or "it gave no reason"
     match refusal.status:
         case 401:
@@ -260,10 +277,15 @@ def _sentence(refusal: CallRefusedError | TargetUnavailableError, card: Capabili
         case 409:
             return (
                 f"{who} does not go on from where this pair stands ({said}); "
-                f"`comity chain show {who.hex()}` shows this side of it"
+                f"`comity chain show {who.hex()}` shows this side of it. If it lost its memory, "
+                f"`comity chain forget {who.hex()}` begins again"
             )
         case 421:
             return f"somebody else lives at {where} ({said}); the card that led there is out of date or false"
+        case 429:
+            return f"{who} answers that too many calls came (status 429: {said}); nothing was carried out, try again later"
+        case 503:
+            return f"{who} answers that it is busy (status 503: {said}); nothing was carried out, try again later"
         case status if status >= 500:
             return f"{who} failed on this call with status {status}: {said}"
         case status:

@@ -1,5 +1,6 @@
 """`comity chain`: how many signed messages went each way with whom, and where each chain ended."""
 
+import asyncio
 from typing import Annotated, Final
 
 import msgspec
@@ -7,18 +8,27 @@ import typer
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, settings_of
-from comity.cli.own_store import refuse_memory
+from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
+from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.pairs import Called, Link, Peer, Served, read_pairs
 from comity.cli.screen import Cell, one_line, print_fields, print_json, print_line, print_table
 from comity.cli.targets import id_of
-from comity.core.errors import ConfigError, NotFoundError
+from comity.clients.pair import Pair
+from comity.config import Settings
+from comity.core.envelope.chain import PairKey
+from comity.core.errors import ConfigError, ConflictError, NotFoundError
+from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.identity import has_identity, stored_vacant_id
+from comity.store.operations import StoreConflict
+from comity.system_clock import SystemClock
 
-app = new_app("Show the chains with other agents: what was asked, what was replied, and what is open.")
+app = new_app(
+    "Show, or forget, the chains with other agents: what was asked, what was replied, what is open."
+)
 
 SHOWN: Final = 50
 _TIP: Final = 12
+_LEASE_SECONDS: Final = 30.0
 
 
 @app.command(
@@ -44,12 +54,7 @@ def show(
     meanwhile.
     """
     settings = settings_of(data, config).settings
-    refuse_memory(settings, "chains are kept there")
-    if not has_identity(settings.data) or not settings.database.is_file():
-        raise NotFoundError(
-            f"nobody in {settings.data} has called or was called yet; start with `comity call`"
-        )
-    peers = read_pairs(settings.database, stored_vacant_id(settings.data).hex())
+    peers = _peers(settings)
     if peer is not None:
         peers = [_chosen(peers, peer)]
     if as_json:
@@ -58,6 +63,75 @@ def show(
         _print_peer(peers[0])
     else:
         _print_peers(peers)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity chain forget 31e30ef4ca92  begin again with an agent that has lost its memory
+    comity chain forget 31e30ef4ca92 --yes  without being asked
+    """,
+)
+def forget(
+    peer: Annotated[
+        str, typer.Argument(metavar="PEER", help="Whose: its id, or as much of it as tells it apart.")
+    ],
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Forget the chain of our calls to an agent, and of its replies: the next call is number 1.
+
+    For an agent that lost its memory and refuses every call since. What it asked of this node is kept: a
+    message that was accepted once is never accepted again.
+    """
+    settings = settings_of(data, config).settings
+    chosen = _chosen(_peers(settings), peer)
+    if chosen.call is None:
+        raise NotFoundError(
+            f"this node has no chain of calls to {chosen.vacant_id[:_TIP]}; nothing to forget"
+        )
+    calls, target = chosen.call.requests.seq, VacantId.from_hex(chosen.vacant_id)
+    confirm(
+        f"The {calls:,} calls to {target} and its replies can then not be shown to follow each other. "
+        "This cannot be undone. Forget them?",
+        yes=yes,
+    )
+    key = own_key(settings, passphrase_file)
+    asyncio.run(_forget(settings, key, target))
+    if as_json:
+        print_json({"forgotten": chosen.vacant_id, "calls": calls})
+    else:
+        print_line(f"Forgotten: {calls:,} calls to {target}. The next one is number 1.")
+
+
+async def _forget(settings: Settings, key: SigningKey, target: VacantId) -> None:
+    async with writing(settings, key) as (store, chain):
+        pair = Pair(
+            store,
+            SystemClock(),
+            PairKey(key.vacant_id, target),
+            holder=chain,
+            lease_seconds=_LEASE_SECONDS,
+            audit_level=settings.audit.level,
+        )
+        try:
+            await pair.forget()
+        except StoreConflict:
+            raise ConflictError(
+                f"a call to {target} is under way; wait for its end and run this again"
+            ) from None
+
+
+def _peers(settings: Settings) -> list[Peer]:
+    refuse_memory(settings, "chains are kept there")
+    if not has_identity(settings.data) or not settings.database.is_file():
+        raise NotFoundError(
+            f"nobody in {settings.data} has called or was called yet; start with `comity call`"
+        )
+    return read_pairs(settings.database, stored_vacant_id(settings.data).hex())
 
 
 def _chosen(peers: list[Peer], text: str) -> Peer:

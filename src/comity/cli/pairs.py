@@ -98,7 +98,10 @@ def _peers(connection: apsw.Connection, self_id: str) -> list[Peer]:
     for key, value in connection.execute(_RECORDS, (CALL_SPACE, prefix, f"{self_id};")):
         peer = _peer(peers, key.removeprefix(prefix))
         peer.call = _with_record(peer.call or Called(), value)
-    return list(peers.values())
+    for peer in peers.values():
+        if peer.call == Called():  # its chain was forgotten
+            peer.call = None
+    return [peer for peer in peers.values() if peer.serve or peer.call]
 
 
 def _peer(peers: dict[str, Peer], vacant_id: str) -> Peer:

@@ -1,4 +1,4 @@
-"""From what a person types to a card: the URL of a node or an endpoint, an id, or a file.
+"""From what a person types to a card: the URL of a node or an endpoint, host:port, an id, or a file.
 
 The card of a URL is what the node there shows of itself; that of an id is looked up in the directory. A
 card is a stranger's word: whoever uses one asks for its signature.
@@ -13,6 +13,7 @@ from typing import Any, Final
 from comity.cli.outside import Outside
 from comity.clients.guarded_http import Answer
 from comity.clients.refusals import UnusableAnswerError
+from comity.config import is_loopback
 from comity.core.card.card import CapabilityCard
 from comity.core.card.codec import deserialize
 from comity.core.envelope.errors import EnvelopeFormatError
@@ -26,6 +27,7 @@ STDIN: Final = "-"
 
 _CARD_LIMIT: Final = 256 * 1024
 _URL: Final = re.compile("https?://", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"(localhost|[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:.]+\]:\d{1,5})(/\S*)?")
 _SHORT_ID: Final = re.compile("(vacant:)?[0-9a-fA-F]{12}")
 
 
@@ -36,7 +38,21 @@ async def find_card(target: str, ways: Outside) -> CapabilityCard:
     vacant_id = id_of(target)
     if vacant_id is not None:
         return await _looked_up(vacant_id, ways)
+    if _is_address(target):
+        return await _shown_at(with_scheme(target), ways)
     return read_card(_file(target), target)
+
+
+def _is_address(text: str) -> bool:
+    return _ADDRESS.fullmatch(text) is not None and not Path(text).exists()
+
+
+def with_scheme(address: str) -> str:
+    """An address as people type it: a node on this machine speaks plain HTTP, any other one TLS."""
+    if _URL.match(address):
+        return address
+    host = address.partition("/")[0].rpartition(":")[0] if ":" in address else address.partition("/")[0]
+    return f"{'http' if is_loopback(host.strip('[]')) else 'https'}://{address}"
 
 
 def id_of(text: str) -> VacantId | None:

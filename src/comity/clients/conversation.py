@@ -28,7 +28,15 @@ from msgspec import Struct
 from comity.clients.dispatch import DispatchResult
 from comity.clients.guarded_http import Answer
 from comity.clients.pair import Answered, Pair, positions_of, state_after, state_before
-from comity.clients.refusals import NoAnswerError, ReplyLostError, TargetRefusedError, UnreachableError
+from comity.clients.refusals import (
+    BusyTargetError,
+    CallRefusedError,
+    NoAnswerError,
+    ReplyLostError,
+    TargetLimitError,
+    TargetRefusedError,
+    UnreachableError,
+)
 from comity.clients.replies import advanced_by_reply, read_refusal, read_result, refusal_of, verified_reply
 from comity.clients.targets import dialect_of
 from comity.core.card.card import CapabilityCard
@@ -36,10 +44,10 @@ from comity.core.clock import Clock
 from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.envelope.chain import ReplayState
 from comity.core.envelope.envelope import Dialect, VacantEnvelope, signed_envelope
-from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError
+from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError, TargetUnavailableError
 from comity.core.envelope.message import A2AMessage
 from comity.core.envelope.statement import TipStatement, resynchronised
-from comity.core.errors import ComityError, OverloadedError, RateLimitedError, RetryLaterError
+from comity.core.errors import ComityError, OverloadedError
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
 from comity.store.operations import StoreConflict
@@ -113,8 +121,11 @@ class Conversation:
         payload: A2AMessage,
         idempotency_key: str,
         repeatable: bool,
+        until: float | None = None,
     ) -> None:
-        """`repeatable`: the caller knows the key and may call again under it."""
+        """`repeatable`: the caller knows the key and may call again under it. `until`: no attempt begins
+        after that moment of the monotonic clock; what was answered last is told instead.
+        """
         self._pair = pair
         self._http = http
         self._clock = clock
@@ -126,6 +137,7 @@ class Conversation:
         self._payload = payload
         self._idempotency_key = idempotency_key
         self._repeatable = repeatable
+        self._until = until
         self._target = card.vacant_id.short()
 
     async def hold(self) -> DispatchResult:
@@ -197,22 +209,30 @@ class Conversation:
     ) -> DispatchResult | _Elsewhere | _NotUnderstood:
         body = _body(envelope)
         waits = self._retries.waits()
+        tries = 0
         while True:
             verdict = await self._attempt(envelope, body, maybe=maybe)
             if not isinstance(verdict, _Again):
                 return verdict
             maybe = maybe or verdict.maybe
+            tries += 1
             wait = next(waits, None)
-            if wait is None:
+            if wait is None or not self._has_time_for(wait := max(wait, verdict.wait)):
                 break
-            await self._clock.sleep(max(wait, verdict.wait))
+            await self._clock.sleep(wait)
             await self._pair.keep_away_others()
         if verdict.accepted:
             await self._pair.stands_at(state_after(envelope))
             raise self._reply_lost("accepted the call, and its reply cannot be had any more")
         if maybe:
+            last = verdict.failure
+            said = (
+                f"; at last status {last.status} ({last.detail})"
+                if isinstance(last, CallRefusedError)
+                else ""
+            )
             raise NoAnswerError(
-                f"{self._target} gave no answer to {self._retries.attempts} attempts; the call may have been "
+                f"{self._target} gave no answer to {tries} attempts{said}; the call may have been "
                 f"carried out. {self._remedy()}"
             )
         self._pair.was_not_accepted(envelope)
@@ -234,7 +254,7 @@ class Conversation:
         refusal = refusal_of(answer)
         if answer.status == 409:
             return await self._conflict(answer, envelope, refusal, maybe=maybe)
-        if (again := _worth_another_try(answer, refusal)) is not None:
+        if (again := _worth_another_try(refusal, _retry_after(answer))) is not None:
             return again
         # With 500 and 504 a peer of the reference release has used the number up, and ours has not.
         if maybe or answer.status >= 500:
@@ -276,6 +296,9 @@ class Conversation:
             await self._pair.stands_at(told)
             raise self._reply_lost("has gone on since the call, which may have been carried out")
         return _Elsewhere(refusal, told)
+
+    def _has_time_for(self, wait: float) -> bool:
+        return self._until is None or self._clock.monotonic() + wait < self._until
 
     def _told(self, answer: Answer) -> ReplayState | None:
         """Where the target stands by its own signature. One that goes back is refused by raising."""
@@ -332,15 +355,16 @@ def _body(envelope: VacantEnvelope) -> bytes:
     return strict_json.dumps(to_a2a_jsonrpc(envelope))
 
 
-def _worth_another_try(answer: Answer, refusal: ComityError) -> _Again | None:
-    wait = _retry_after(answer)
-    match answer.status:
+def _worth_another_try(refusal: CallRefusedError | TargetUnavailableError, wait: float) -> _Again | None:
+    if not isinstance(refusal, CallRefusedError):
+        return None
+    match refusal.status:
         case 429:
-            return _Again(RateLimitedError(refusal.message, wait), wait)
+            return _Again(TargetLimitError(429, refusal.detail, wait), wait)
         case 502:
-            return _Again(RetryLaterError(refusal.message), maybe=True)
+            return _Again(BusyTargetError(502, refusal.detail, wait), maybe=True)
         case 503:
-            return _Again(OverloadedError(refusal.message, wait), wait)
+            return _Again(BusyTargetError(503, refusal.detail, wait), wait)
     return None
 
 

@@ -16,8 +16,8 @@ from comity.clients.targets import (
     AggregationSearch,
     ReputationOracle,
     callable_endpoint,
-    choose_target,
     dialect_of,
+    rank_targets,
 )
 from comity.core.card.card import CapabilityCard
 from comity.core.envelope.carrier import to_a2a_jsonrpc
@@ -86,8 +86,9 @@ async def call_capability(
     caller_response_replay_store: ReplayStore | None = None,
 ) -> DispatchResult:
     """Find somebody who offers it, and call him directly: the directory is asked once and sees no call."""
+    best, *_others = await rank_targets(query, aggregation_search, reputation_oracle)
     return await call_local(
-        target_card=await choose_target(query, aggregation_search, reputation_oracle),
+        target_card=best,
         requester=requester,
         requester_signing_key=requester_signing_key,
         payload=payload,

@@ -7,19 +7,21 @@ envelopes the same place in the chain; calls to different targets do not wait fo
 import contextlib
 from asyncio import Lock
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 from uuid import uuid4
 
 from comity.clients.conversation import Conversation, Http, Retries
 from comity.clients.dispatch import DispatchResult
 from comity.clients.pair import Pair
-from comity.clients.targets import AggregationSearch, ReputationOracle, callable_endpoint, choose_target
+from comity.clients.refusals import BusyTargetError, TargetLimitError, TargetRefusedError, UnreachableError
+from comity.clients.targets import AggregationSearch, ReputationOracle, callable_endpoint, rank_targets
 from comity.core.card.card import CapabilityCard
 from comity.core.clock import Clock
 from comity.core.envelope.chain import PairKey
+from comity.core.envelope.errors import TargetUnavailableError
 from comity.core.envelope.message import A2AMessage
-from comity.core.errors import InvalidError
+from comity.core.errors import ComityError, InvalidError
 from comity.core.guard.audit import AuditLevel
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.store.protocol import Store
@@ -28,6 +30,7 @@ LEASE_SECONDS: Final = 120.0
 """How long a crashed process keeps others from its pairs. Longer than a request may take."""
 
 _IDLE_PAIRS: Final = 1024
+_ONCE: Final = Retries(attempts=1)
 
 
 class Dispatcher:
@@ -57,9 +60,15 @@ class Dispatcher:
         self._queues: OrderedDict[VacantId, _Queue] = OrderedDict()
 
     async def call(
-        self, card: CapabilityCard, payload: A2AMessage, *, idempotency_key: str | None = None
+        self,
+        card: CapabilityCard,
+        payload: A2AMessage,
+        *,
+        idempotency_key: str | None = None,
+        retries: Retries | None = None,
+        until: float | None = None,
     ) -> DispatchResult:
-        """Call the owner of the card.
+        """Call the owner of the card. No attempt begins after the moment `until` of the monotonic clock.
 
         A call that is repeated under its `idempotency_key`, also after a crash of this process, is the
         same call: as long as no other was made to the target since, it gets the reply that there was.
@@ -74,15 +83,42 @@ class Dispatcher:
                 http=self._http,
                 clock=self._clock,
                 key=self._key,
-                retries=self._retries,
+                retries=retries or self._retries,
                 patience=2 * self._lease_seconds,
                 card=card,
                 endpoint=endpoint,
                 payload=payload,
                 idempotency_key=idempotency_key or str(uuid4()),
                 repeatable=bool(idempotency_key),
+                until=until,
             )
             return await conversation.hold()
+
+    async def call_one_of(
+        self,
+        cards: Sequence[CapabilityCard],
+        payload: A2AMessage,
+        *,
+        idempotency_key: str | None = None,
+        until: float | None = None,
+        passed_over: Callable[[CapabilityCard, ComityError], None] = lambda _card, _why: None,
+    ) -> DispatchResult:
+        """Call the first of these that takes the call. One that cannot be reached, takes no calls (410, 423)
+        or is busy (429, 503) is passed over. Whoever may have carried it out is the last one that is asked.
+        """
+        *others, last = cards
+        for card in others:
+            try:
+                return await self.call(
+                    card, payload, idempotency_key=idempotency_key, retries=_ONCE, until=until
+                )
+            except (UnreachableError, TargetRefusedError, TargetUnavailableError, TargetLimitError) as why:
+                passed_over(card, why)
+            except BusyTargetError as why:
+                if why.status != 503:
+                    raise
+                passed_over(card, why)
+        return await self.call(last, payload, idempotency_key=idempotency_key, until=until)
 
     async def call_capability(
         self,
@@ -93,9 +129,9 @@ class Dispatcher:
         reputation_oracle: ReputationOracle | None = None,
         idempotency_key: str | None = None,
     ) -> DispatchResult:
-        """Find somebody who offers it, and call him directly."""
-        card = await choose_target(query, aggregation_search, reputation_oracle)
-        return await self.call(card, payload, idempotency_key=idempotency_key)
+        """Find those who offer it, and call the best one that takes the call."""
+        cards = await rank_targets(query, aggregation_search, reputation_oracle)
+        return await self.call_one_of(cards, payload, idempotency_key=idempotency_key)
 
     @contextlib.asynccontextmanager
     async def _turn(self, target: VacantId) -> AsyncIterator[Pair]:

@@ -140,6 +140,23 @@ class Pair:
         )
         self.accepted = state
 
+    async def forget(self) -> None:
+        """Begin again at number 1: for a target that has lost its memory. Raises StoreConflict while a call is
+        under way. What the target asked of us is in another book, and stays.
+        """
+        await self.keep_away_others()
+        await self.read()
+        start = ReplayState()
+        await self._commit(
+            "CALL_CHAIN_FORGOTTEN",
+            PairRecord(),
+            _advance(self._requests, self.accepted, start),
+            _advance(self._replies, self.replied, start),
+            *self._release(),
+        )
+        self._token = None
+        self.accepted = self.replied = start
+
     def was_not_accepted(self, envelope: VacantEnvelope) -> None:
         """Written down with the next transaction: until then the record only says too much."""
         tip = tip_of(state_after(envelope))

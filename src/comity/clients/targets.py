@@ -49,10 +49,10 @@ def dialect_of(card: CapabilityCard) -> Dialect | None:
             return None
 
 
-async def choose_target(
+async def rank_targets(
     query: str, search: AggregationSearch | None, oracle: ReputationOracle | None
-) -> CapabilityCard:
-    """The best of those who offer it: the first one found, or the one with the highest score."""
+) -> list[CapabilityCard]:
+    """Those who offer it, best first: in the order in which they were found, or by their score."""
     if search is None:
         raise TargetNotFoundError("call_capability: aggregation_search is required for discovery")
     matches = await search(query=query, include_local=False, limit=SEARCH_LIMIT)
@@ -60,9 +60,10 @@ async def choose_target(
     if not cards:
         raise TargetNotFoundError(f"no public vacant offers capability {query!r}")
     if oracle is None:
-        return cards[0]
+        return cards
     scores = [await oracle.score(card.vacant_id.hex(), DIMENSIONS) for card in cards]
-    return cards[scores.index(max(scores))]
+    order = sorted(range(len(cards)), key=scores.__getitem__, reverse=True)  # stable: ties stay in place
+    return [cards[place] for place in order]
 
 
 def _card_of(match: Any) -> CapabilityCard:
