@@ -11,6 +11,7 @@ from comity.core.card.card import CapabilityCard
 from comity.core.card.codec import serialize
 from comity.keys.identity import create_identity, load_identity
 from tests.cli.neighbourhood import SEND, card_of, save
+from tests.clients.reference_registry import ReferenceRegistry
 
 TRANSLATOR = AgentSettings(behaviour="echo", capability="translates\nGerman poems", name="Erika")
 
@@ -250,3 +251,15 @@ def test_a_card_that_can_be_read_as_another_one_comes_with_a_warning(comity, dat
     assert outcome.code == 0
     assert "\x1f" not in outcome.out
     assert "note: capability_text" in outcome.err
+
+
+def test_a_card_goes_into_the_registry_of_the_reference_and_out_of_sight_again(comity, neighbourhood, data):
+    registry = ReferenceRegistry()
+    server = neighbourhood.server(registry.over_http)
+    neighbourhood.node(data)
+    where = ["--directory", server.url("").rstrip("/")]
+    assert "Published as event 1" in comity("card", "publish", *where).out
+    assert "Already published as event 1" in comity("card", "publish", *where).out
+    assert "echo" in comity("search", "", *where).out
+    assert "event 2" in comity("card", "publish", "--visibility", "none", *where).out
+    assert "Nobody" in comity("search", "", *where).out

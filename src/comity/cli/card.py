@@ -237,17 +237,14 @@ async def _publish(
 
 async def _event_of(directory: DirectoryClient, card: CapabilityCard, visibility: Visibility) -> int | None:
     """The number of the actor's last event, if that is what registered this card with this visibility."""
-    last = await directory.last_event_seq(card.vacant_id)
-    if not last:
-        return None
-    (event,) = await directory.event_log(card.vacant_id, from_seq=last, limit=1) or (None,)
+    event = await directory.last_event(card.vacant_id)
     payload = registered_payload(
         vacant_id=card.vacant_id,
         card_hash=card.card_hash(),
         halo_version=card.halo_version,
         visibility=visibility,
     )
-    return last if event is not None and event.payload.encode() == payload else None
+    return event.seq if event is not None and event.payload_json.encode() == payload else None
 
 
 def _visibility(text: str) -> Visibility:

@@ -1,8 +1,12 @@
 """The client of a directory: publish a card, fetch one, search, read its events and its lineage.
 
+Answers are read in the shapes of the contract (envelope 4, "Registry answers"), so that the registry of the
+reference serves as a directory too; nodes of an earlier release wrapped their lists, and are still understood.
+
 A directory is not trusted. A card counts only if its owner signed it, and a card that was asked for
-by id must be of that id; events are verified, each by its signature and together as a chain. What does
-not hold is refused when it was asked for, and left out when it is one of many matches.
+by id must be of that id; events are verified where the directory shows their signatures, which that of the
+reference does not. What does not hold is refused when it was asked for, and left out when it is one of many
+matches.
 
 `aggregation_search` is the search function of `call_capability`. Given a key, the client publishes with
 it, and reads what is hidden from strangers as its owner (see `comity.pipeline.directory.proof`).
@@ -21,9 +25,10 @@ from comity.clients.urls import read_url
 from comity.core.card.card import CapabilityCard, refuse_control_characters
 from comity.core.card.codec import deserialize, serialize
 from comity.core.card.lifecycle import RuntimeState, Visibility
-from comity.core.card.register_event import register_event
+from comity.core.card.register_event import KIND, RegisterEvent, register_event
 from comity.core.clock import Clock
-from comity.core.envelope.errors import EnvelopeSignatureError
+from comity.core.envelope.envelope import digest
+from comity.core.envelope.errors import EnvelopeSignatureError, HashChainError, SignatureVerificationError
 from comity.core.errors import (
     ComityError,
     ConflictError,
@@ -36,8 +41,8 @@ from comity.core.errors import (
 )
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.core.wire import strict_json
-from comity.pipeline.directory.events import DEFAULT_PAGE, LoggedEvent, check_events
-from comity.pipeline.directory.lineage import DEPTH, Direction, Lineage
+from comity.pipeline.directory.events import DEFAULT_PAGE, PAGE, LoggedEvent, check_events
+from comity.pipeline.directory.lineage import DEPTH, Direction
 from comity.pipeline.directory.proof import prove_reader
 from comity.pipeline.directory.search import DEFAULT_LIMIT, HaloMatch
 
@@ -98,9 +103,38 @@ class _ToldMatches(Struct, frozen=True):
     matches: list[Any]
 
 
-class _ToldEvents(Struct, frozen=True):
+class DirectoryEvent(Struct, frozen=True, kw_only=True):
+    """One row of an actor's log: `seq` counts all events of the directory, `actor_seq` those of the actor. The
+    last members are there where the directory shows what proves the event.
+    """
+
+    seq: int
+    event_type: str
+    actor_vacant_id: str
+    subject_vacant_id: str | None = None
+    payload_json: str
+    event_hash_hex: str
+    actor_seq: int
+    ts: int
+    idempotency_key: str | None = None
+    signature_hex: str | None = None
+    prev_event_hash_hex: str | None = None
+
+
+class _WrappedEvents(Struct, frozen=True):
     events: list[LoggedEvent]
-    last_seq: int
+
+
+class _ToldLineage(Struct, frozen=True):
+    chain: list[str]
+
+
+class _WrappedRelative(Struct, frozen=True):
+    vacant_id: str
+
+
+class _WrappedLineage(Struct, frozen=True):
+    nodes: list[_WrappedRelative]
 
 
 class DirectoryClient:
@@ -132,7 +166,8 @@ class DirectoryClient:
         if key is None or key.vacant_id != card.vacant_id:
             raise InvalidError("a card is published with the key of its vacant_id; give the client that key")
         refuse_control_characters(card)
-        actor_seq = await self.last_event_seq(card.vacant_id) + 1
+        last = await self.last_event(card.vacant_id)
+        actor_seq = last.actor_seq + 1 if last else 1
         ts_ms = int(self._clock.now() * 1000)
         event = register_event(
             card,
@@ -141,7 +176,7 @@ class DirectoryClient:
             ts_ms=ts_ms,
             actor_seq=actor_seq,
         ).signed(key)
-        asked = {
+        stated = {
             "capability_card_blob_hex": serialize(card).hex(),
             "runtime_state": str(runtime_state),
             "visibility": str(visibility),
@@ -156,6 +191,7 @@ class DirectoryClient:
             "event_idempotency_key": event.idempotency_key,
             "event_signature_hex": event.signature.hex(),
         }
+        asked = {name: value for name, value in stated.items() if value is not None}
         try:
             told = await self._ask("POST", "/v1/halo", json=asked)
         except NoAnswerError:
@@ -196,30 +232,46 @@ class DirectoryClient:
         return await self.search(query, limit=limit)
 
     async def event_log(
-        self, vacant_id: VacantId, *, from_seq: int = 1, limit: int = DEFAULT_PAGE
-    ) -> list[LoggedEvent]:
-        """The events of that actor, verified; from the first on, the whole chain is."""
-        told = await self._events(vacant_id, from_seq, limit)
-        check_events(vacant_id, told.events)
-        return told.events
+        self, vacant_id: VacantId, *, from_seq: int = 0, limit: int = DEFAULT_PAGE
+    ) -> list[DirectoryEvent]:
+        """One page of the actor's events, those whose `seq` is greater than `from_seq`."""
+        asked = {"from_seq": str(from_seq), "limit": str(limit)}
+        told = await self._read(f"/v1/event_log/{vacant_id.hex()}", asked)
+        if isinstance(told, dict):
+            wrapped = _as(_WrappedEvents, told).events
+            check_events(vacant_id, wrapped)
+            return [_unwrapped(event) for event in wrapped if event.event_seq > from_seq]
+        events = _as(list[DirectoryEvent], told)
+        for event in events:
+            _check_event(event, vacant_id)
+        return events
 
-    async def last_event_seq(self, vacant_id: VacantId) -> int:
-        """The number of the actor's last event, 0 for one the directory does not know."""
+    async def last_event(self, vacant_id: VacantId) -> DirectoryEvent | None:
+        """The actor's last event; None for one the directory does not know."""
+        last: DirectoryEvent | None = None
         try:
-            return (await self._events(vacant_id, 1, 1)).last_seq
+            while page := await self.event_log(vacant_id, from_seq=last.seq if last else 0, limit=PAGE):
+                if last is not None and page[-1].seq <= last.seq:
+                    raise UnusableAnswerError("the directory repeats its events instead of going on")
+                last = page[-1]
         except NotFoundError:
-            return 0
+            return None
+        return last
 
     async def lineage(
         self, vacant_id: VacantId, *, direction: Direction = "ancestors", depth: int = DEPTH
-    ) -> Lineage:
-        """As the directory tells it: parents are not signed for."""
+    ) -> list[VacantId]:
+        """Nearest first, as the directory tells it: parents are not signed for."""
         asked = {"direction": direction, "depth": str(depth)}
-        return _as(Lineage, await self._read(f"/v1/lineage/{vacant_id.hex()}", asked))
-
-    async def _events(self, vacant_id: VacantId, from_seq: int, limit: int) -> _ToldEvents:
-        asked = {"from_seq": str(from_seq), "limit": str(limit)}
-        return _as(_ToldEvents, await self._read(f"/v1/event_log/{vacant_id.hex()}", asked))
+        told = await self._read(f"/v1/lineage/{vacant_id.hex()}", asked)
+        if isinstance(told, dict) and "chain" not in told:
+            named = [node.vacant_id for node in _as(_WrappedLineage, told).nodes]
+        else:
+            named = _as(_ToldLineage, told).chain
+        try:
+            return [VacantId.from_hex(each) for each in named]
+        except MalformedError as reason:
+            raise UnusableAnswerError(f"the directory's answer cannot be read: {reason.message}") from None
 
     async def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         """Nameless first: a directory need not know who reads what everybody may."""
@@ -280,6 +332,51 @@ def _verified_match(told: _ToldMatch) -> HaloMatch:
         score=told.score,
         capability_card=card,
     )
+
+
+def _unwrapped(event: LoggedEvent) -> DirectoryEvent:
+    return DirectoryEvent(
+        seq=event.event_seq,
+        event_type=event.event_type,
+        actor_vacant_id=event.actor,
+        subject_vacant_id=event.subject,
+        payload_json=event.payload,
+        event_hash_hex=event.event_hash_hex,
+        actor_seq=event.actor_seq,
+        ts=event.ts_ms,
+        idempotency_key=event.idempotency_key,
+        signature_hex=event.signature_hex,
+        prev_event_hash_hex=event.prev_event_hash_hex,
+    )
+
+
+def _check_event(told: DirectoryEvent, actor: VacantId) -> None:
+    """Refuse an event of somebody else, and one whose signature is shown and does not hold."""
+    if told.actor_vacant_id != actor.hex():
+        raise UnusableAnswerError(
+            f"event {told.seq} of the directory is not of {actor.short()}, who was asked for"
+        )
+    if told.signature_hex is None or told.idempotency_key is None or told.event_type != KIND:
+        return
+    try:
+        event = RegisterEvent(
+            actor=actor,
+            subject=VacantId.from_hex(told.subject_vacant_id) if told.subject_vacant_id else None,
+            payload_hash=digest(told.payload_json.encode()),
+            idempotency_key=told.idempotency_key,
+            ts_ms=told.ts,
+            actor_seq=told.actor_seq,
+            signature=bytes.fromhex(told.signature_hex),
+        )
+        previous = bytes.fromhex(told.prev_event_hash_hex or "")
+    except (ValueError, ComityError) as reason:
+        raise UnusableAnswerError(f"event {told.seq} of the directory cannot be read: {reason}") from None
+    if not event.verify():
+        raise SignatureVerificationError(
+            f"event {told.seq} of the directory is not signed by {actor.short()}"
+        )
+    if previous and event.event_hash(previous).hex() != told.event_hash_hex:
+        raise HashChainError(f"event {told.seq} of the directory does not have the hash it claims")
 
 
 def _as(kind: type[Told], value: Any) -> Told:
