@@ -119,9 +119,25 @@ def test_the_directory_of_the_settings_comes_before_the_own(comity, neighbourhoo
 
 
 def test_who_is_archived_is_not_published(comity, node):
-    comity("state", "set", "archived")
+    comity("state", "set", "archived", "--yes")
     assert "ARCHIVED, and nothing leads out of that" in failure(comity("card", "publish"))
     assert json_of(comity("search", "", "--json"))["matches"] == []
+
+
+@pytest.mark.parametrize("state", ["HIBERNATING", "STALE", "SUNK", "ARCHIVED"])
+def test_hiding_a_card_leaves_the_state_as_it_is_in_every_state(comity, node, state):
+    assert json_of(comity("card", "publish", "--json"))["state"] == "ACTIVE"
+    comity("state", "set", state, "--yes")
+    hidden = json_of(comity("card", "publish", "--visibility", "none", "--json"))
+    assert (hidden["state"], hidden["former_state"]) == (state, state)
+    assert json_of(comity("state", "show", "--json"))["state"] == state
+    assert json_of(comity("search", "", "--json"))["matches"] == []
+
+
+def test_publishing_wakes_nobody_who_sleeps_and_hiding_makes_nobody_active(comity, node):
+    assert json_of(comity("card", "publish", "--visibility", "none", "--json"))["state"] == "LOCAL"
+    comity("state", "set", "HIBERNATING")
+    assert json_of(comity("card", "publish", "--json"))["state"] == "HIBERNATING"
 
 
 def test_a_directory_that_is_not_served_is_told(comity, neighbourhood, data):

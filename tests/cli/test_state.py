@@ -36,11 +36,17 @@ def test_a_state_set_without_a_node_is_what_the_node_starts_with(comity, neighbo
     assert "STATE_SET" in comity("audit", "tail", "--chain", "cli").out
 
 
+def test_archiving_asks_first(comity, identity):
+    outcome = comity("state", "set", "archived")
+    assert (outcome.code, "--yes" in outcome.err) == (2, True)
+    assert json_of(comity("state", "show", "--json"))["state"] == "LOCAL"
+
+
 @pytest.mark.parametrize("served", [True, False])
 def test_nothing_leads_out_of_archived(comity, neighbourhood, data, identity, served):
     if served:
         neighbourhood.node(data)
-    comity("state", "set", "archived")
+    comity("state", "set", "archived", "--yes")
     outcome = comity("state", "set", "active")
     assert (outcome.code, outcome.out) == (1, "")
     assert "ARCHIVED, and nothing leads out of that" in outcome.err

@@ -117,7 +117,7 @@ def publish(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Put the card of your own agent into a directory, so that others find it. It becomes ACTIVE.
+    """Put the card of your own agent into a directory, so that others find it. A LOCAL agent becomes ACTIVE.
 
     What is there already is not published again, so this may be repeated at will.
     """
@@ -211,18 +211,23 @@ async def _publish(
     where = ways.directory_url
     card = await own_card(settings, ways.own, passphrase_file)
     _refuse_unspecified(card)
-    new_state(await current_state(settings, ways.own), RuntimeState.ACTIVE.value)  # refused if ARCHIVED
+    former = await current_state(settings, ways.own)
+    state = former
+    if visibility is not Visibility.NONE:
+        active = new_state(former, RuntimeState.ACTIVE.value)  # whoever is archived can only be hidden
+        state = active if former is RuntimeState.LOCAL else former
     directory = ways.directory()
     known = await _event_of(directory, card, visibility)
     changed = known is None
     if known is None:
         try:
-            known = (await directory.publish(card, visibility=visibility)).event_seq
+            known = (await directory.publish(card, visibility=visibility, runtime_state=state)).event_seq
         except ConflictError:  # somebody published with the same key meanwhile: perhaps this very card
             known = await _event_of(directory, card, visibility)
             if known is None:
                 raise
-    former = await set_state(settings, ways.own, RuntimeState.ACTIVE, passphrase_file)
+    if state is not former:
+        await set_state(settings, ways.own, state, passphrase_file)
     return card, Publication(
         changed=changed,
         directory=where,
@@ -230,7 +235,7 @@ async def _publish(
         event_seq=known,
         visibility=visibility.value,
         capability_card_hash_hex=card.card_hash().hex(),
-        state=RuntimeState.ACTIVE.value,
+        state=state.value,
         former_state=former.value,
     )
 

@@ -57,7 +57,11 @@ def search(
         )
         return
     if not matches:
-        print_line(f'Nobody in {where} offers that. `comity search ""` shows everybody.')
+        print_line(
+            f'Nobody in {where} offers that. `comity search ""` shows everybody.'
+            if query.strip()
+            else f"Nobody is in {where} yet. `comity card publish` puts your own agent there."
+        )
         return
     scored = any(match.score for match in matches)
     titles = ("", "agent", "offers", "endpoint", *(["score"] if scored else []))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
+from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
 from comity.cli.own_node import own_node
 from comity.cli.own_state import current_state, set_state
 from comity.cli.own_store import own_id
@@ -58,7 +58,7 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
     epilog="""
     comity state set hibernating  refuse calls for now
     comity state set active  take calls again
-    comity state set archived  for good
+    comity state set archived --yes  for good, without being asked
     """,
 )
 def set_command(
@@ -69,6 +69,7 @@ def set_command(
     data: Data = None,
     config: Config = None,
     passphrase_file: PassphraseFile = None,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Set the state. Callers feel it at once; it survives a restart. ARCHIVED is the end.
@@ -79,6 +80,8 @@ def set_command(
     state = read_state(wanted)
     settings = settings_of(data, config).settings
     own = own_node(settings)
+    if state is RuntimeState.ARCHIVED:
+        confirm("An archived agent never takes a call again. This cannot be undone. Archive it?", yes=yes)
     former = asyncio.run(set_state(settings, own, state, passphrase_file))
     if as_json:
         print_json({"state": state.value, "former": former.value, "node": own.url if own else None})
