@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from comity.agents.substrate import SubstrateRequest as SubstrateRequest
     from comity.agents.substrate import SubstrateResponse as SubstrateResponse
     from comity.agents.substrate import SubstrateUnavailableError as SubstrateUnavailableError
+    from comity.client import Client as Client
+    from comity.client import Reply as Reply
+    from comity.clients.directory import DirectoryClient as DirectoryClient
+    from comity.clients.directory import directory_search as directory_search
     from comity.clients.dispatch import DispatchResult as DispatchResult
     from comity.clients.dispatch import DispatchTransport as DispatchTransport
     from comity.clients.dispatch import call_capability as call_capability
@@ -80,6 +84,8 @@ if TYPE_CHECKING:
     from comity.doors.a2a.response import make_response_envelope as make_response_envelope
     from comity.doors.mcp.vacant import VacantAsMCPServer as VacantAsMCPServer
     from comity.node import Node as Node
+    from comity.pipeline.directory.reviews import StoredReputation as StoredReputation
+    from comity.pipeline.directory.search import HaloMatch as HaloMatch
     from comity.pipeline.vcp.service import VcpServer as VcpServer
     from comity.store.replay_stores import InMemoryReplayStore as InMemoryReplayStore
     from comity.store.replay_stores import SqliteReplayStore as SqliteReplayStore
@@ -99,6 +105,14 @@ _HOMES = {
         "SubstrateRequest",
         "SubstrateResponse",
         "SubstrateUnavailableError",
+    ),
+    "comity.client": (
+        "Client",
+        "Reply",
+    ),
+    "comity.clients.directory": (
+        "DirectoryClient",
+        "directory_search",
     ),
     "comity.clients.dispatch": (
         "DispatchResult",
@@ -185,6 +199,8 @@ _HOMES = {
     "comity.doors.a2a.response": ("make_response_envelope",),
     "comity.doors.mcp.vacant": ("VacantAsMCPServer",),
     "comity.node": ("Node",),
+    "comity.pipeline.directory.reviews": ("StoredReputation",),
+    "comity.pipeline.directory.search": ("HaloMatch",),
     "comity.pipeline.vcp.service": ("VcpServer",),
     "comity.store.replay_stores": (
         "InMemoryReplayStore",

@@ -4,6 +4,7 @@ import pytest
 
 from comity.agents.mcp_substrate import MCPClientSubstrate
 from comity.agents.substrate import (
+    SubstrateError,
     SubstrateRateLimitError,
     SubstrateRequest,
     SubstrateResponse,
@@ -56,8 +57,14 @@ async def test_the_tool_is_called_as_the_contract_says():
     [
         ({"text": "a", "result": {"text": "b"}}, "a"),
         ({"result": {"text": "b"}}, "b"),
-        ({"result": {"content": [{"type": "text", "text": "c"}]}}, ""),
-        ({"content": [{"type": "text", "text": "c"}]}, ""),
+        ({"result": {"content": [{"type": "text", "text": "c"}]}}, "c"),
+        (
+            {"content": [{"type": "text", "text": "c"}, {"type": "image"}, {"type": "text", "text": "d"}]},
+            "c\nd",
+        ),
+        ({"result": {"content": [], "structuredContent": {"a": 1}}}, '{"a":1}'),
+        ({"result": {"content": "no list", "isError": False}}, ""),
+        ({"result": {"text": "t", "content": [{"type": "text", "text": "c"}]}}, "t"),
         ({"result": "b"}, ""),
         ({"result": None}, ""),
         ({"text": ""}, ""),
@@ -70,6 +77,29 @@ async def test_the_tool_is_called_as_the_contract_says():
 async def test_the_text_is_read_where_the_contract_has_it(answer, text):
     substrate = MCPClientSubstrate("https://a.example/mcp", "think", Transport(answer))
     assert (await substrate.infer(ASKED)).text == text
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            {"result": {"content": [{"type": "text", "text": "no quota"}], "isError": True}},
+            "failed: no quota",
+        ),
+        ({"isError": True, "content": []}, "does not say why"),
+        ({"error": {"code": -32601, "message": "no such tool"}}, "no such tool \\(code -32601\\)"),
+        ({"error": "odd"}, "error: odd"),
+    ],
+)
+async def test_an_error_of_the_tool_is_never_taken_for_its_text(answer, words):
+    with pytest.raises(SubstrateError, match=words):
+        await MCPClientSubstrate("https://a.example/mcp", "think", Transport(answer)).infer(ASKED)
+
+
+def test_it_shows_what_it_was_made_of():
+    transport = Transport({})
+    substrate = MCPClientSubstrate(server_url="u", tool_name="t", transport=transport)
+    assert (substrate.server_url, substrate.tool_name, substrate.transport) == ("u", "t", transport)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from comity.config import AgentSettings
 from comity.keys.identity import create_identity, load_identity
 from comity.system_clock import SystemClock
 from tests.cli.neighbourhood import SEND, UnreliablePostman, card_of, refusing, save
-from tests.clients.local_server import reply
+from tests.clients.local_server import reply, unused_port
 
 DEADLINE = 20
 
@@ -299,7 +299,7 @@ def test_the_next_match_is_called_when_the_first_does_not_take_the_call(
     first = tmp_path / "first"
     create_identity(first)
     server = neighbourhood.server(refusing(status or 500, "because"))
-    where = server.url(SEND) if status else "http://127.0.0.1:9/a2a/message/send"
+    where = server.url(SEND) if status else f"http://127.0.0.1:{unused_port()}{SEND}"
     publish(neighbourhood, first, where, node)
     comity("card", "publish", "--data", there)
     outcome = comity("call", "--capability", "echo", "hello", "--directory", node.url)

@@ -29,7 +29,7 @@ from comity.core.reputation.review import Review
 from comity.core.wire import strict_json
 from comity.doors.directory import directory_routes
 from comity.doors.http.server import HttpServer
-from comity.pipeline.directory.reviews import ReputationOracle, record_review
+from comity.pipeline.directory.reviews import StoredReputation, record_review
 from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
 from comity.store.audit_trail import AuditTrail
@@ -290,7 +290,7 @@ class TestDispatch:
             at=0.0,
         )
         await record_review(store=store, review=review)
-        chosen, *_ = await rank_targets("translate", client().aggregation_search, ReputationOracle(store))
+        chosen, *_ = await rank_targets("translate", client().aggregation_search, StoredReputation(store))
         assert chosen.vacant_id == BOB.vacant_id
 
 

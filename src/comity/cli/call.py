@@ -16,10 +16,9 @@ import typer
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
-from comity.cli.outside import Outside
+from comity.cli.outside import Outside, find_card
 from comity.cli.own_store import new_key, own_key, refuse_memory, writing
 from comity.cli.screen import note, one_line, print_foreign, print_json, waiting
-from comity.cli.targets import find_card
 from comity.clients.dispatch import DispatchResult
 from comity.clients.dispatcher import Dispatcher
 from comity.clients.refusals import CallRefusedError, NoAnswerError

@@ -15,12 +15,11 @@ from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
-from comity.cli.outside import Outside
+from comity.cli.outside import Outside, find_card
 from comity.cli.own_card import own_card
 from comity.cli.own_state import current_state, set_state
 from comity.cli.own_store import own_key
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line
-from comity.cli.targets import find_card
 from comity.clients.addresses import literal
 from comity.clients.directory import DirectoryClient
 from comity.clients.urls import read_url

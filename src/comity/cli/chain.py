@@ -12,7 +12,7 @@ from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm,
 from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.pairs import Called, Link, Peer, Served, read_pairs
 from comity.cli.screen import Cell, one_line, print_fields, print_json, print_line, print_table
-from comity.cli.targets import id_of
+from comity.clients.finding import id_of
 from comity.clients.pair import Pair
 from comity.config import Settings
 from comity.core.envelope.chain import PairKey

@@ -4,18 +4,30 @@ Loopback may be called while the node of this folder listens there only (ruling 
 public needs a word in dispatch.allowed_hosts.
 """
 
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from comity.cli.own_node import own_node
+from comity.clients import finding
 from comity.clients.directory import DirectoryClient
 from comity.clients.guarded_http import Answer, GuardedHttp
 from comity.clients.refusals import TargetRefusedError
 from comity.clients.urls import read_url
 from comity.config import Settings, is_loopback
+from comity.core.card.card import CapabilityCard
 from comity.core.errors import ConfigError
 from comity.core.identity.keys import SigningKey
 from comity.system_clock import SystemClock
+
+STDIN: Final = "-"
+
+
+async def find_card(target: str, ways: "Outside") -> CapabilityCard:
+    """The card of whomever `target` names, as it was found; - reads it from standard input."""
+    if target == STDIN:
+        return finding.read_card(sys.stdin.buffer.read(finding.CARD_LIMIT + 1), target)
+    return await finding.find_card(target, ways)
 
 
 class OutgoingHttp(GuardedHttp):

@@ -2,7 +2,7 @@
 
 from comity.cli.own_node import OwnNode
 from comity.cli.own_store import own_key
-from comity.cli.targets import CARD_PATH, read_card
+from comity.clients.finding import CARD_PATH, read_card
 from comity.config import Settings
 from comity.core.card.card import CapabilityCard
 from comity.core.envelope.errors import EnvelopeSignatureError

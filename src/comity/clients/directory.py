@@ -13,14 +13,16 @@ it, and reads what is hidden from strangers as its owner (see `comity.pipeline.d
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct
 
+from comity.clients.guarded_http import TIMEOUT, GuardedHttp
 from comity.clients.refusals import NoAnswerError, UnusableAnswerError
+from comity.clients.targets import AggregationSearch
 from comity.clients.urls import read_url
 from comity.core.card.card import CapabilityCard, refuse_control_characters
 from comity.core.card.codec import deserialize, serialize
@@ -45,6 +47,7 @@ from comity.pipeline.directory.events import DEFAULT_PAGE, PAGE, LoggedEvent, ch
 from comity.pipeline.directory.lineage import DEPTH, Direction
 from comity.pipeline.directory.proof import prove_reader
 from comity.pipeline.directory.search import DEFAULT_LIMIT, HaloMatch
+from comity.system_clock import SystemClock
 
 log = logging.getLogger("comity.directory")
 
@@ -135,6 +138,14 @@ class _WrappedRelative(Struct, frozen=True):
 
 class _WrappedLineage(Struct, frozen=True):
     nodes: list[_WrappedRelative]
+
+
+def directory_search(url: str, *, timeout: float = TIMEOUT, allow: Iterable[str] = ()) -> AggregationSearch:
+    """The search of a directory, to be given to `call_capability`. Loopback may be asked, since there is no node
+    here that strangers could reach; other addresses that are not public only if `allow` names them.
+    """
+    http = GuardedHttp(allow=allow, allow_loopback=True, timeout=timeout)
+    return DirectoryClient(http, url, clock=SystemClock()).aggregation_search
 
 
 class DirectoryClient:

@@ -12,7 +12,7 @@ from comity.core.reputation.review import Review
 from comity.core.reputation.score import REFERENCE, ReputationRules, score
 from comity.pipeline.directory.reviews import (
     REVIEW_LOG,
-    ReputationOracle,
+    StoredReputation,
     record_review,
     reputation_of,
     start_reputation,
@@ -151,18 +151,18 @@ class TestAStart:
 class TestTheOracle:
     async def test_knows_nothing_of_strangers(self, known):
         for rules in (ReputationRules(), REFERENCE):
-            assert await ReputationOracle(known.store, rules).score(A.vacant_id.hex(), DIMENSIONS) == 0.0
+            assert await StoredReputation(known.store, rules).score(A.vacant_id.hex(), DIMENSIONS) == 0.0
 
     async def test_answers_by_its_rules(self, known):
         held = await record_review(store=known.store, review=review())
         await record_review(store=known.store, review=review(B, C))
         for rules in (ReputationRules(), REFERENCE, ReputationRules(exploration="harmonic")):
-            told = await ReputationOracle(known.store, rules).score(B.vacant_id.hex(), DIMENSIONS)
+            told = await StoredReputation(known.store, rules).score(B.vacant_id.hex(), DIMENSIONS)
             assert told == score(held, DIMENSIONS, 2, rules)
 
     async def test_does_not_care_how_an_id_is_written(self, known):
         await record_review(store=known.store, review=review())
-        oracle = ReputationOracle(known.store)
+        oracle = StoredReputation(known.store)
         shouted = await oracle.score(B.vacant_id.hex().upper(), ("factual",))
         assert shouted == await oracle.score(B.vacant_id.hex(), ("factual",)) > 0
 
@@ -171,6 +171,6 @@ class TestTheOracle:
             signals = dict.fromkeys(DIMENSIONS, signal)
             await record_review(store=known.store, review=review(A, target, signals=signals))
         for rules in (ReputationRules(), REFERENCE):
-            oracle = ReputationOracle(known.store, rules)
+            oracle = StoredReputation(known.store, rules)
             better, worse = [await oracle.score(key.vacant_id.hex(), DIMENSIONS) for key in (B, C)]
             assert better > worse

@@ -97,7 +97,7 @@ async def reputation_of(store: Store, vacant_id: str) -> Reputation | None:
     return _read_reputation(held.value) if held else None
 
 
-class ReputationOracle:
+class StoredReputation:
     """Who is the better choice? Plugs into `call_capability(…, reputation_oracle=…)`."""
 
     def __init__(self, store: Store, rules: ReputationRules = REPAIRED) -> None:

@@ -6,11 +6,11 @@ card is a stranger's word: whoever uses one asks for its signature.
 
 import re
 import stat
-import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from comity.cli.outside import Outside
+from comity.clients.conversation import Http
+from comity.clients.directory import DirectoryClient
 from comity.clients.guarded_http import Answer
 from comity.clients.refusals import UnusableAnswerError
 from comity.config import is_loopback
@@ -20,18 +20,29 @@ from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.errors import ConfigError, MalformedError, NotFoundError, RetryLaterError
 from comity.core.identity.keys import VacantId
 from comity.core.wire import strict_json
-from comity.doors.a2a.message_send import MESSAGE_SEND_PATH
 
 CARD_PATH: Final = "/card"
-STDIN: Final = "-"
+CARD_LIMIT: Final = 256 * 1024
 
-_CARD_LIMIT: Final = 256 * 1024
+_SEND_PATH: Final = "/a2a/message/send"
 _URL: Final = re.compile("https?://", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"(localhost|[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:.]+\]:\d{1,5})(/\S*)?")
 _SHORT_ID: Final = re.compile("(vacant:)?[0-9a-fA-F]{12}")
 
 
-async def find_card(target: str, ways: Outside) -> CapabilityCard:
+class Ways(Protocol):
+    """How a card is fetched: the HTTP client, and the directory to ask."""
+
+    @property
+    def http(self) -> Http: ...
+
+    @property
+    def directory_url(self) -> str: ...
+
+    def directory(self) -> DirectoryClient: ...
+
+
+async def find_card(target: str, ways: Ways) -> CapabilityCard:
     """The card of whomever `target` names, as it was found."""
     if _URL.match(target):
         return await _shown_at(target, ways)
@@ -69,6 +80,8 @@ def id_of(text: str) -> VacantId | None:
 
 def read_card(data: bytes, where: str) -> CapabilityCard:
     """A card by itself, or within what a node says at /card. What is said around it must agree with it."""
+    if len(data) > CARD_LIMIT:
+        raise EnvelopeFormatError(f"{where} is larger than {CARD_LIMIT:,} bytes; it is not a card")
     try:
         members = strict_json.loads(data, unique_keys=True)
     except MalformedError as reason:
@@ -86,9 +99,9 @@ def read_card(data: bytes, where: str) -> CapabilityCard:
     return card
 
 
-async def _shown_at(url: str, ways: Outside) -> CapabilityCard:
+async def _shown_at(url: str, ways: Ways) -> CapabilityCard:
     node = url.partition("#")[0].partition("?")[0].rstrip("/")
-    node = node.removesuffix(MESSAGE_SEND_PATH).removesuffix(CARD_PATH)
+    node = node.removesuffix(_SEND_PATH).removesuffix(CARD_PATH)
     answer = await ways.http.request("GET", node + CARD_PATH)
     if answer.status != 200:
         raise _no_card(node, answer)
@@ -110,7 +123,7 @@ def _no_card(node: str, answer: Answer) -> Exception:
             return UnusableAnswerError(f"{node} answered with status {answer.status} instead of its card")
 
 
-async def _looked_up(vacant_id: VacantId, ways: Outside) -> CapabilityCard:
+async def _looked_up(vacant_id: VacantId, ways: Ways) -> CapabilityCard:
     directory = ways.directory()
     try:
         return await directory.card(vacant_id)
@@ -123,18 +136,13 @@ async def _looked_up(vacant_id: VacantId, ways: Outside) -> CapabilityCard:
 
 def _file(name: str) -> bytes:
     try:
-        if name == STDIN:
-            data = sys.stdin.buffer.read(_CARD_LIMIT + 1)
-        else:
-            path = Path(name).expanduser()
-            if not stat.S_ISREG(path.stat().st_mode):
-                raise ConfigError(f"{name} is not a file; name a card file")
-            with path.open("rb") as file:
-                data = file.read(_CARD_LIMIT + 1)
+        path = Path(name).expanduser()
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ConfigError(f"{name} is not a file; name a card file")
+        with path.open("rb") as file:
+            data = file.read(CARD_LIMIT + 1)
     except (FileNotFoundError, NotADirectoryError, ValueError, RuntimeError):
         raise _neither(name) from None
-    if len(data) > _CARD_LIMIT:
-        raise EnvelopeFormatError(f"{name} is larger than {_CARD_LIMIT:,} bytes; it is not a card")
     return data
 
 
