@@ -1,14 +1,18 @@
 """`comity id import`: an identity of the reference release goes on living here."""
 
+import contextlib
 import json
+import sqlite3
 import sys
 import tomllib
 from types import ModuleType
 
 import pytest
 
+from comity.core.envelope.chain import PairKey
 from comity.keys.identity import create_identity, load_identity, needs_passphrase
 from comity.keys.sealing import SealingCost
+from comity.store.replay import chain_of
 from tests.keys.vacant_folders import CHAINS, KEY, META, TARGET, logbook_lines, write_folder
 
 
@@ -199,3 +203,85 @@ def test_a_folder_that_is_none_is_told_and_nothing_is_made(comity, folder, data,
     assert (outcome.code, outcome.out) == (code, "")
     assert words in outcome.err
     assert not data.exists()
+
+
+@pytest.fixture
+def replay(tmp_path):
+    """The database that the reference's server keeps: one row for every envelope that it accepted."""
+    caller, own = TARGET.hex(), KEY.vacant_id.hex()
+    file = tmp_path / "replay.db"
+    with contextlib.closing(sqlite3.connect(file)) as database, database:
+        database.execute(
+            "CREATE TABLE replay_protect (from_vid_hex TEXT, to_vid_hex TEXT, sequence_no INT, "
+            "chain_tip BLOB NOT NULL, PRIMARY KEY (from_vid_hex, to_vid_hex, sequence_no))"
+        )
+        rows = [(caller, own, seq, bytes([seq]) * 32) for seq in range(1, 13)]
+        rows += [(own, caller, seq, bytes([100 + seq]) * 32) for seq in range(1, 12)]
+        rows += [("ab" * 32, "cd" * 32, 5, bytes(32))]
+        database.executemany("INSERT INTO replay_protect VALUES (?, ?, ?, ?)", rows)
+    return file
+
+
+def test_what_its_server_accepted_is_not_accepted_again(comity, folder, replay):
+    told = imported(comity("id", "import", folder, "--replay", replay, "--json"))
+    assert notes(told, "taken")["replay"] == "chains with 1 caller, as the agent"
+    (peer,) = chains(comity)
+    assert peer["serve"]["requests"] == {"seq": 12, "tip": "0c" * 32}
+    assert peer["serve"]["replies"] == {"seq": 11, "tip": "6f" * 32}
+    assert comity("audit", "verify").code == 0
+
+
+def test_the_tips_alone_are_taken_for_the_identity_that_is_here_and_only_forwards(comity, data, replay):
+    create_identity(data, key=KEY)
+    told = imported(comity("id", "import", "--replay", replay, "--json"))
+    assert notes(told, "taken") == {"replay": "chains with 1 caller, as the agent"}
+    assert "REPLAY_IMPORTED" in comity("audit", "tail").out
+    with contextlib.closing(sqlite3.connect(replay)) as database, database:
+        database.execute("DELETE FROM replay_protect WHERE sequence_no > 3")
+    again = imported(comity("id", "import", "--replay", replay, "--json"))
+    assert notes(again, "left") == {"replay": "chains with 1 of 1: known here, as far or farther"}
+    (peer,) = chains(comity)
+    assert peer["serve"]["requests"]["seq"] == 12
+    assert "Not taken" in comity("id", "import", "--replay", replay).out
+
+
+def test_a_server_goes_on_after_the_replay_database(comity, data, replay, neighbourhood):
+    """An envelope that the old server accepted is refused, and the next number is taken."""
+    create_identity(data, key=KEY)
+    assert comity("id", "import", "--replay", replay).code == 0
+    node = neighbourhood.node(data)
+
+    async def where_it_stands():
+        calls = chain_of(PairKey(TARGET, KEY.vacant_id))
+        return await node.store.tip(calls)
+
+    assert neighbourhood.run(where_it_stands()).seq == 12
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "words"),
+    [
+        (lambda file: None, 2, "is not a file"),
+        (lambda file: file.write_bytes(b"no database at all, but long enough to look at" * 10), 1, "replay"),
+        (
+            lambda file: sqlite3.connect(file).execute("CREATE TABLE a (b)").connection.close(),
+            1,
+            "replay_protect",
+        ),
+    ],
+)
+def test_a_file_that_is_no_replay_database_is_told(comity, data, tmp_path, make, code, words):
+    create_identity(data, key=KEY)
+    file = tmp_path / "other.db"
+    make(file)
+    outcome = comity("id", "import", "--replay", file)
+    assert (outcome.code, words in outcome.err) == (code, True), outcome.err
+
+
+def test_a_row_that_cannot_be_read_takes_nothing(comity, data, replay):
+    create_identity(data, key=KEY)
+    with contextlib.closing(sqlite3.connect(replay)) as database, database:
+        database.execute("UPDATE replay_protect SET chain_tip = x'00' WHERE sequence_no = 12")
+    outcome = comity("id", "import", "--replay", replay)
+    assert (outcome.code, "nothing was taken" in outcome.err) == (1, True)
+    assert comity("id", "import").code == 2

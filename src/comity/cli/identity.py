@@ -5,7 +5,7 @@ asked for by name.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -33,6 +33,9 @@ from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.files import IdentityFile, KeptHere, KeptInKeyring, KeptSealed, read_identity
 from comity.keys.identity import create_identity, export_identity, has_identity, identity_path, load_identity
 from comity.keys.sealing import SealingCost, seal
+
+if TYPE_CHECKING:
+    from comity.cli.identity_import import Takeover
 
 app = new_app(
     "Show, make, export or import the identity of a node: an Ed25519 key, and the id that is its public half."
@@ -158,12 +161,22 @@ def export(
     comity id import ~/.vacant/alice  into your own data folder, which must have no identity yet
     comity id import ~/.vacant/alice --data ~/alice  into another one
     comity id import ~/.vacant/alice --passphrase-file pass.txt  and seal the key
+    comity id import ~/.vacant/alice --replay replay.db  and what its server has accepted
+    comity id import --replay replay.db  only that, for the identity that is here
     """,
 )
 def import_folder(
     folder: Annotated[
-        str, typer.Argument(metavar="FOLDER", help="The identity folder, such as ~/.vacant/alice.")
-    ],
+        str | None, typer.Argument(metavar="FOLDER", help="The identity folder, such as ~/.vacant/alice.")
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(
+            "--replay",
+            metavar="FILE",
+            help="The replay database of its server: what was accepted there is not accepted again here.",
+        ),
+    ] = None,
     data: Data = None,
     config: Config = None,
     passphrase_file: PassphraseFile = None,
@@ -176,15 +189,29 @@ def import_folder(
     """
     import asyncio
 
-    from comity.cli.identity_import import take_over
+    from comity.cli.identity_import import take_over, take_replay
+    from comity.cli.own_store import own_key
     from comity.keys.vacant_import import read_vacant_folder
 
     loaded = settings_of(data, config)
     settings = loaded.settings
+    tips = None if replay is None else Path(replay).expanduser()
+    if folder is None:
+        if tips is None:
+            raise ConfigError("missing argument 'FOLDER'; name the identity folder, --replay FILE, or both")
+        key = own_key(settings, passphrase_file)
+        report = asyncio.run(take_replay(settings, key, tips))
+        if as_json:
+            print_json({"vacant_id": key.vacant_id.hex(), "data": str(settings.data), **report.as_json()})
+        else:
+            _print_takeover(report)
+        return
     source = read_vacant_folder(Path(folder).expanduser())
     words = None if passphrase_file is None else read_passphrase(passphrase_file)
     may_configure = loaded.file in {None, settings.data / CONFIG_FILE}
-    report = asyncio.run(take_over(settings, source, passphrase=words, may_configure=may_configure))
+    report = asyncio.run(
+        take_over(settings, source, replay=tips, passphrase=words, may_configure=may_configure)
+    )
     vacant_id = source.key.vacant_id
     if as_json:
         facts = {"vacant_id": vacant_id.hex(), "name": source.name, "data": str(settings.data)}
@@ -192,13 +219,21 @@ def import_folder(
         print_json({**facts, **report.as_json(), "logbook": logbook})
         return
     print_line(f"{vacant_id}, called {one_line(source.name)}, is the identity of {settings.data}.")
-    for title, facts_of in (("Taken", report.taken), ("Not taken", report.left)):
-        if facts_of:
-            print_line()
-            print_line(paint(title, "bold", wanted=colour_wanted()))
-            print_fields(facts_of, indent="  ")
+    print_line()
+    _print_takeover(report)
     print_line()
     print_line("From now on use one of the two: both would count the same chains.")
+
+
+def _print_takeover(report: "Takeover") -> None:
+    shown = [
+        (title, facts) for title, facts in (("Taken", report.taken), ("Not taken", report.left)) if facts
+    ]
+    for number, (title, facts) in enumerate(shown):
+        if number:
+            print_line()
+        print_line(paint(title, "bold", wanted=colour_wanted()))
+        print_fields(facts, indent="  ")
 
 
 def _export_secret(

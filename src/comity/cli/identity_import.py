@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+import apsw
 from msgspec import Struct
 
 from comity.cli.own_store import entry, refuse_memory, writing
@@ -18,16 +19,24 @@ from comity.clients.pair import CALL_BOOK
 from comity.clients.urls import read_url
 from comity.config import CONFIG_FILE, Settings, is_loopback, load_settings
 from comity.core.envelope.chain import PairKey, ReplayState
-from comity.core.errors import ComityError, ConfigError, ConflictError, KeyRefusedError
+from comity.core.envelope.envelope import HASH_BYTES, LAST_SEQUENCE_NO
+from comity.core.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError
+from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.identity import create_identity, has_identity, identity_path, stored_vacant_id
 from comity.keys.vacant_import import VacantFolder
 from comity.pipeline.residence import SPACE, STATE_KEY, store_state
 from comity.store.claim import running_node
 from comity.store.operations import Advance, Operation
 from comity.store.protocol import Store
-from comity.store.replay import chain_of, state_of, tip_of
+from comity.store.replay import SERVE_BOOK, chain_of, state_of, tip_of
 
 IMPORTED: Final = "IDENTITY_IMPORTED"
+REPLAY_IMPORTED: Final = "REPLAY_IMPORTED"
+
+_REPLAY_TIPS: Final = """
+    SELECT from_vid_hex, to_vid_hex, max(sequence_no), chain_tip FROM replay_protect
+    WHERE from_vid_hex = :own OR to_vid_hex = :own GROUP BY from_vid_hex, to_vid_hex
+"""
 
 
 class Takeover(Struct, frozen=True):
@@ -42,22 +51,113 @@ class Takeover(Struct, frozen=True):
 
 
 async def take_over(
-    settings: Settings, source: VacantFolder, *, passphrase: str | None, may_configure: bool
+    settings: Settings,
+    source: VacantFolder,
+    *,
+    replay: Path | None,
+    passphrase: str | None,
+    may_configure: bool,
 ) -> Takeover:
     """`may_configure`: nobody named another settings file, so that of the data folder may be made."""
-    refuse_memory(settings, "chains would be lost")
-    running = running_node(settings.data)
-    if running is not None:
-        raise ConflictError(f"a node is running on {settings.data} at {running.url}; stop it first")
+    _refuse_running(settings)
+    tips = None if replay is None else read_replay_tips(replay, source.key.vacant_id)
     report = Takeover([], [])
     _take_key(settings, source, passphrase, report)
     _take_words(settings, source, report, may_configure=may_configure)
     async with writing(settings, source.key) as (store, _chain):
-        operations = [*await _state(store, source, report), *await _chains(store, source, report)]
+        operations = [
+            *await _state(store, source, report),
+            *await _chains(store, source, report),
+            *(await _served(store, tips, source.key.vacant_id, report) if tips is not None else ()),
+        ]
         fact = f"identity:{source.key.vacant_id.hex()}"
         await store.commit(*operations, audit=[entry(settings, IMPORTED, fact)])
     report.left.extend(_rest(source))
     return report
+
+
+async def take_replay(settings: Settings, key: SigningKey, replay: Path) -> Takeover:
+    """The places in the chains of calls that were answered, for an identity that is here already."""
+    _refuse_running(settings)
+    tips = read_replay_tips(replay, key.vacant_id)
+    report = Takeover([], [])
+    async with writing(settings, key) as (store, _chain):
+        operations = await _served(store, tips, key.vacant_id, report)
+        if operations:
+            fact = f"identity:{key.vacant_id.hex()}"
+            await store.commit(*operations, audit=[entry(settings, REPLAY_IMPORTED, fact)])
+    return report
+
+
+def read_replay_tips(file: Path, own: VacantId) -> dict[PairKey, ReplayState]:
+    """Where each pair of `own` stands in a replay database of the reference. The file is only read."""
+    if not file.is_file():
+        raise ConfigError(f"{file} is not a file; name the replay database, such as replay.db")
+    try:
+        connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            rows: list[Any] = connection.execute(_REPLAY_TIPS, {"own": own.hex()}).fetchall()
+        finally:
+            connection.close()
+    except apsw.Error as fault:
+        raise MalformedError(
+            f"{file} holds no replay database of the reference release ({fault}); it has a table replay_protect"
+        ) from None
+    try:
+        return {
+            PairKey(VacantId.from_hex(sender), VacantId.from_hex(receiver)): _sound(seq, tip)
+            for sender, receiver, seq, tip in rows
+        }
+    except (ComityError, TypeError, ValueError) as fault:
+        raise MalformedError(f"{file} holds a row that cannot be read ({fault}); nothing was taken") from None
+
+
+def _sound(seq: Any, tip: Any) -> ReplayState:
+    if (
+        type(seq) is not int
+        or not 1 <= seq <= LAST_SEQUENCE_NO
+        or type(tip) is not bytes
+        or len(tip) != HASH_BYTES
+    ):
+        raise ValueError(f"number {seq!r} with a tip that is not {HASH_BYTES} bytes")
+    return ReplayState(seq, tip)
+
+
+async def _served(
+    store: Store, tips: dict[PairKey, ReplayState], own: VacantId, report: Takeover
+) -> list[Operation]:
+    """The places in the chains of what was accepted, and of what was replied."""
+    operations: list[Operation] = []
+    taken: set[VacantId] = set()
+    for pair, state in tips.items():
+        moves = await _forwards(store, pair, state, SERVE_BOOK)
+        operations += moves
+        taken |= {pair.from_vid, pair.to_vid} if moves else set()
+    callers = {vid for pair in tips for vid in (pair.from_vid, pair.to_vid)} - {own}
+    taken -= {own}
+    if taken:
+        report.taken.append(
+            ("replay", f"chains with {len(taken)} {_plural(len(taken), 'caller')}, as the agent")
+        )
+    if callers - taken:
+        known = len(callers - taken)
+        report.left.append(
+            ("replay", f"chains with {known} of {len(callers)}: known here, as far or farther")
+        )
+    if not callers:
+        report.left.append(("replay", f"no chain with {own} is in it"))
+    return operations
+
+
+def _plural(count: int, word: str) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _refuse_running(settings: Settings) -> None:
+    refuse_memory(settings, "chains would be lost")
+    running = running_node(settings.data)
+    if running is not None:
+        raise ConflictError(f"a node is running on {settings.data} at {running.url}; stop it first")
 
 
 def _take_key(settings: Settings, source: VacantFolder, passphrase: str | None, report: Takeover) -> None:
@@ -128,23 +228,21 @@ async def _chains(store: Store, source: VacantFolder, report: Takeover) -> list[
     taken = 0
     for target, chains in source.chains.items():
         moves = [
-            *await _forwards(store, PairKey(own, target), chains.requests),
-            *await _forwards(store, PairKey(target, own), chains.replies),
+            *await _forwards(store, PairKey(own, target), chains.requests, CALL_BOOK),
+            *await _forwards(store, PairKey(target, own), chains.replies, CALL_BOOK),
         ]
         operations += moves
         taken += bool(moves)
     if taken:
-        report.taken.append(
-            ("chains", f"with {taken} {'target' if taken == 1 else 'targets'}, as the caller")
-        )
+        report.taken.append(("chains", f"with {taken} {_plural(taken, 'target')}, as the caller"))
     if taken < len(source.chains):
         known = len(source.chains) - taken
         report.left.append(("chains", f"with {known} of {len(source.chains)}: known here, as far or farther"))
     return operations
 
 
-async def _forwards(store: Store, pair: PairKey, to: ReplayState) -> list[Operation]:
-    chain = chain_of(pair, CALL_BOOK)
+async def _forwards(store: Store, pair: PairKey, to: ReplayState, book: str) -> list[Operation]:
+    chain = chain_of(pair, book)
     tip = await store.tip(chain)
     if to.last_sequence_no <= state_of(tip).last_sequence_no:
         return []
