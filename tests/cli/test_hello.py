@@ -188,6 +188,20 @@ def test_a_busy_server_is_asked_once_and_its_wait_is_told(comity, serving):
     assert "try again in 17 s" in outcome.err
 
 
+@pytest.mark.parametrize(
+    "url", ["nonsense", "ftp://127.0.0.1/", "ws://", "tcp://127.0.0.1", "ws://192.0.2.7/vcp"]
+)
+def test_an_address_that_cannot_be_used_is_a_wrong_call(comity, url):
+    outcome = comity("hello", url)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert repr(url) in outcome.err
+
+
+def test_the_scheme_of_a_node_on_this_machine_may_be_left_out(comity, serving):
+    url = serving(script(ack())).urls["ws"]
+    assert comity("hello", url.removeprefix("ws://").removesuffix("/vcp"), "--extensions", "").code == 0
+
+
 @pytest.mark.parametrize("code", ["IDENTITY_INVALID", "EXTENSION_CONFLICT", "NEW_CODE"])
 def test_every_code_has_something_to_do(comity, serving, code):
     outcome = comity("hello", serving(script(error(code, "so.\x1b[2J"))).urls["tcp"])

@@ -269,6 +269,44 @@ class TestTime:
         run_simulated(scene)
 
     @staticmethod
+    def test_a_longer_wait_than_there_is_time_for_is_told_at_once_and_kept_by_the_next_connect():
+        async def scene():
+            world = with_script(error("RATE_LIMITED", retry_after=60), ack())
+            for _ in range(2):
+                with pytest.raises(VcpRefusedError, match="RATE_LIMITED") as refusal:
+                    await world.connect(connect_seconds=30).__aenter__()
+                assert refusal.value.error.retry_after == 60
+            assert (len(world.server.said), len(world.dialled)) == (1, 1)
+            await asyncio.sleep(40)
+            async with world.connect(connect_seconds=30):
+                assert world.clock.monotonic() >= 60
+            assert [moment for moment, _ in world.server.heard] == pytest.approx([0, 60])
+
+        run_simulated(scene)
+
+    @staticmethod
+    def test_another_server_is_not_held_off():
+        async def scene():
+            world = with_script(error("RATE_LIMITED", retry_after=600), ack())
+            with pytest.raises(VcpRefusedError):
+                await world.connect(connect_seconds=5).__aenter__()
+            async with world.connect(url="ws://127.0.0.1:9999/vcp", connect_seconds=5) as session:
+                assert session.version == "3.1"
+
+        run_simulated(scene)
+
+    @staticmethod
+    def test_connecting_ends_at_its_deadline_whatever_happens():
+        async def scene():
+            for server in (Simulation(tries=[UNREACHABLE] * 90), with_script(*[HANGS] * 90)):
+                began = server.clock.monotonic()
+                with pytest.raises((UnreachableError, NoAnswerError)):
+                    await server.connect(attempts=90, connect_seconds=25).__aenter__()
+                assert server.clock.monotonic() - began <= 25
+
+        run_simulated(scene)
+
+    @staticmethod
     def test_attempts_count_connections_and_hellos_together():
         async def scene():
             world = with_script(*[error()] * 5, tries=[UNREACHABLE])

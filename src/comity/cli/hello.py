@@ -23,7 +23,8 @@ from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
 from comity.cli.own_store import own_key, writing
 from comity.cli.screen import Cell, note, one_line, print_fields, print_json, print_line, print_table, waiting
 from comity.cli.token_argument import read_token
-from comity.clients.refusals import NoAnswerError
+from comity.clients.finding import is_address, with_scheme
+from comity.clients.refusals import NoAnswerError, TargetRefusedError
 from comity.clients.vcp import MIN_VERSION, VERSION, VcpClient
 from comity.clients.vcp_refusals import VcpRefusedError
 from comity.clients.vcp_session import VcpSession
@@ -98,7 +99,10 @@ def hello(
     token = None if identity is None else read_token(identity)
     seconds = SECONDS if timeout is None else _seconds(timeout)
     settings = settings_of(data, config).settings
-    target = read_target(url)
+    try:
+        target = read_target(with_scheme(url) if is_address(url) else url)
+    except TargetRefusedError as refusal:
+        raise ConfigError(f"{url[:80]!r}: {refusal.message}") from None
     logging.getLogger("comity.vcp").addHandler(logging.NullHandler())  # what it would say is shown below
     forgetful = _why_not_remembered(settings, passphrase_file)
     try:

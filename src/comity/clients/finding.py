@@ -49,12 +49,12 @@ async def find_card(target: str, ways: Ways) -> CapabilityCard:
     vacant_id = id_of(target)
     if vacant_id is not None:
         return await _looked_up(vacant_id, ways)
-    if _is_address(target):
+    if is_address(target):
         return await _shown_at(with_scheme(target), ways)
     return read_card(_file(target), target)
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
     return _ADDRESS.fullmatch(text) is not None and not Path(text).exists()
 
 

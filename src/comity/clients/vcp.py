@@ -6,6 +6,8 @@
 - A server that cannot be reached, goes away or does not answer the hello within 10 s is connected to
   again; one that is busy is asked again on the same connection, not before it said. The waits grow from 1 s
   to 30 s. All of that happens `attempts` times in total.
+- All of it takes `connect_seconds` at most. A server that asks for a longer wait is quoted at once, and no later
+  `connect` to it says hello before that time.
 - An answer that breaks the protocol, and an error that no waiting mends, end it at once.
 - With a store, what the server promised is remembered, and an alert tells what it no longer promises.
 - How to connect (`vcp_links`), when to connect again (here) and what is said (`core.negotiation.client`)
@@ -15,10 +17,12 @@
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Final
+from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from msgspec import UNSET
 
@@ -33,7 +37,7 @@ from comity.core.errors import ComityError, InvalidError
 from comity.core.guard.audit import AuditLevel
 from comity.core.negotiation import backoff
 from comity.core.negotiation.client import ATTEMPTS, ClientMachine, Established
-from comity.core.negotiation.messages import Ack, Hello
+from comity.core.negotiation.messages import Ack, Hello, VcpError
 from comity.links.protocol import PeerLink
 from comity.pipeline.conductor import Conductor
 from comity.store.protocol import Store
@@ -44,8 +48,15 @@ log = logging.getLogger("comity.vcp")
 VERSION: Final = "3.1"
 MIN_VERSION: Final = "1.0"
 ANSWER_SECONDS: Final = 30.0
+CONNECT_SECONDS: Final = 180.0
+
+_Done = TypeVar("_Done")
 
 Dial = Callable[[VcpTarget, ssl.SSLContext | None], Awaitable[PeerLink]]
+
+_CLOCK: Final = SystemClock()
+_not_before: WeakKeyDictionary[Clock, dict[str, float]] = WeakKeyDictionary()
+"""By the address of a server: the moment before which it does not want to be asked again."""
 
 # drawn to spread clients in time; nobody is kept from guessing it
 _draw = random.random
@@ -53,13 +64,22 @@ _draw = random.random
 
 class VcpClient:
     def __init__(
-        self, target: VcpTarget, hello: Hello, *, attempts: int, memory: LastAcks | None, clock: Clock
+        self,
+        target: VcpTarget,
+        hello: Hello,
+        *,
+        attempts: int,
+        seconds: float,
+        memory: LastAcks | None,
+        clock: Clock,
     ) -> None:
         self._target = target
         self._hello = hello
         self._attempts = attempts
         self._memory = memory
         self._clock = clock
+        self._seconds = seconds
+        self._until = clock.monotonic() + seconds
         self._failures = 0
 
     @classmethod
@@ -76,6 +96,7 @@ class VcpClient:
         store: Store | None = None,
         audit_level: AuditLevel | None = "standard",
         attempts: int = ATTEMPTS,
+        connect_seconds: float = CONNECT_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
         allow_plain: bool = False,
         tls: ssl.SSLContext | None = None,
@@ -87,11 +108,12 @@ class VcpClient:
 
         `url` is ws://, wss://, tcp://, tcps:// or the http(s):// of a node; `allow_plain` lets it be
         unencrypted to other machines. `store` remembers what the server promised (`audit_level` None: it has
-        no audit trail). `answer_seconds` is for the answer to a context request.
+        no audit trail). `connect_seconds` is for all attempts together, `answer_seconds` for the answer to a
+        context request.
         """
         if attempts < 1:
             raise InvalidError("attempts must be 1 or more")
-        clock = clock or SystemClock()
+        clock = clock or _CLOCK
         hello = Hello(
             version=version,
             min_version=min_version,
@@ -101,7 +123,12 @@ class VcpClient:
         )
         memory = None if store is None else LastAcks(store, clock, audit_level=audit_level)
         client = cls(
-            read_target(url, allow_plain=allow_plain), hello, attempts=attempts, memory=memory, clock=clock
+            read_target(url, allow_plain=allow_plain),
+            hello,
+            attempts=attempts,
+            seconds=connect_seconds,
+            memory=memory,
+            clock=clock,
         )
         async with client._session(lambda target: dial(target, tls), draw, answer_seconds) as session:
             yield session
@@ -114,16 +141,17 @@ class VcpClient:
         answer_seconds: float,
     ) -> AsyncIterator[VcpSession]:
         before = await self._recall()
+        await self._keep_away_as_asked()
         while True:
             machine = ClientMachine(self._hello, random=draw, last_ack=before)
             try:
-                link = await reach(self._target)
+                link = await self._in_time(reach(self._target))
             except UnreachableError as fault:
                 await self._wait_after(fault, draw)
                 continue
             async with _conversing(machine, link, self._clock) as conversation:
                 try:
-                    established = await self._negotiate(conversation)
+                    established = await self._in_time(self._negotiate(conversation))
                 except (UnreachableError, NoAnswerError) as fault:
                     failure = fault
                 else:
@@ -142,7 +170,12 @@ class VcpClient:
             if isinstance(report, ComityError):
                 raise report
             self._failures += 1
-            if report.retry_in is None or self._failures >= self._attempts:
+            asked_for = report.error.retry_after or 0
+            if asked_for:
+                held_off = _not_before.setdefault(self._clock, {})
+                held_off[self._target.url] = self._clock.monotonic() + asked_for
+            too_long = report.retry_in is not None and not self._has_time_for(report.retry_in)
+            if report.retry_in is None or too_long or self._failures >= self._attempts:
                 raise VcpRefusedError(report.error)
             log.info(
                 "%s is busy (%s); asking again in %.1f s",
@@ -156,8 +189,38 @@ class VcpClient:
         if self._failures >= self._attempts:
             raise failure
         wait = backoff.delay(self._failures, draw())
+        if not self._has_time_for(wait):
+            raise failure
         log.info("%s; connecting again in %.1f s", failure.message, wait)
         await self._clock.sleep(wait)
+
+    async def _keep_away_as_asked(self) -> None:
+        """Until the moment that the server named to an earlier `connect`."""
+        moment = _not_before.get(self._clock, {}).get(self._target.url, 0.0)
+        wait = moment - self._clock.monotonic()
+        if wait <= 0:
+            return
+        if not self._has_time_for(wait):
+            raise VcpRefusedError(
+                VcpError(
+                    code="RATE_LIMITED",
+                    message=f"{self._target.url} asked not to be asked again before that",
+                    retry_after=math.ceil(wait),
+                )
+            )
+        await self._clock.sleep(wait)
+
+    def _has_time_for(self, wait: float) -> bool:
+        return self._clock.monotonic() + wait < self._until
+
+    async def _in_time(self, work: Awaitable[_Done]) -> _Done:
+        try:
+            async with asyncio.timeout(max(0.0, self._until - self._clock.monotonic())):
+                return await work
+        except TimeoutError:
+            raise NoAnswerError(
+                f"{self._target.url} gave no session within {self._seconds:g} seconds"
+            ) from None
 
     async def _recall(self) -> Ack | None:
         if self._memory is None:

@@ -39,7 +39,7 @@ from comity.core.wire import strict_json
 MOST_WAITING: Final = 8
 
 _TO_SAY: Final = "to say"
-_NOT_SAID: Final = "the session has ended before this was sent; connect again"
+_NOT_SAID: Final = "the session has ended before this was sent: nothing was sent; connect again"
 
 
 class Utterance(Struct, frozen=True):
@@ -64,11 +64,13 @@ class Conversation:
         self.ended: ComityError | None = None
         self._machine = machine
         self._to_say: asyncio.Queue[Utterance] = asyncio.Queue()
+        self._in_hand: Utterance | None = None  # taken by the conductor, not yet given to the machine
         self._waiting: deque[Utterance] = deque()
         self._room = asyncio.Semaphore(MOST_WAITING)
 
     async def next_to_say(self, _question: Any) -> Utterance:
-        return await self._to_say.get()
+        self._in_hand = await self._to_say.get()
+        return self._in_hand
 
     async def say(self, request: dict[str, Any]) -> bytes:
         """The answer to the request. Raises what ended the session, if that came first."""
@@ -86,6 +88,7 @@ class Conversation:
         if type(event) is Answered and event.tag == _TO_SAY:
             said = event.answer
             assert said is not None
+            self._in_hand = None
             if said.answer.cancelled():  # nobody wants it said any more
                 self._room.release()
                 return (Ask(_TO_SAY, None),)
@@ -111,6 +114,9 @@ class Conversation:
             self.reports.put_nowait(why)
         while self._waiting:
             self._settle(self._waiting.popleft(), self.ended)
+        if self._in_hand is not None:
+            self._settle(self._in_hand, _too_late(self.ended))
+            self._in_hand = None
         while not self._to_say.empty():
             self._settle(self._to_say.get_nowait(), _too_late(self.ended))
 

@@ -234,6 +234,23 @@ class TestAnAck:
             NO_FEATURES | features
         )
 
+    @pytest.mark.parametrize("told", ["yes", 3, None, ["a"], {"since": "2027"}])
+    def test_may_name_features_that_we_do_not_know_in_any_way(self, told):
+        features = {"encryption": True, "quantum": told}
+        ack = read_ack(self.answer(core_features=features), [TORCH, PERSONAL])
+        assert ack.core_features == NO_FEATURES | {"encryption": True}
+
+    def test_of_torch_without_relational_must_not_deny_that_it_is_degraded(self):
+        def answer(capability, *supported):
+            others = {"supported": list(supported), "unsupported": [], "capabilities": {TORCH: capability}}
+            return read_ack(self.answer(**others), supported)
+
+        with pytest.raises(InvalidError, match="not degraded although VCP-X-Relational is not supported"):
+            answer({"degraded": False}, TORCH)
+        for capability in ({"degraded": True}, {}, {"lineage_depth": 100}):
+            assert answer(capability, TORCH).supported == (TORCH,)
+        assert answer({"degraded": False}, TORCH, RELATIONAL).supported == (TORCH, RELATIONAL)
+
     def test_may_have_members_that_we_do_not_know(self):
         ack = read_ack(self.answer(future=1, capabilities={PERSONAL: {"new": [1]}}), [PERSONAL, TORCH])
         assert ack.capabilities == {PERSONAL: {"new": [1]}}
@@ -291,6 +308,11 @@ class TestAnError:
             "retry_after": None,
         }
 
+    def test_with_a_long_message_keeps_its_code(self):
+        told = {"type": "vcp-error", "code": "RATE_LIMITED", "message": "m" * 5000, "retry_after": 7}
+        error = read_error(told)
+        assert (error.code, error.message, error.retry_after) == ("RATE_LIMITED", "m" * 1024, 7)
+
     def test_of_an_older_server_has_a_code_and_a_message(self):
         old = {"type": "vcp-error", "code": "IDENTITY_REQUIRED", "message": "m", "supported_versions": None}
         assert read_error(old) == VcpError(code="IDENTITY_REQUIRED", message="m")
@@ -303,7 +325,6 @@ class TestAnError:
             {"code": 5},
             {"message": None},
             {"message": ""},
-            {"message": "x" * 1025},
             {"supported_versions": "3.1"},
             {"supported_versions": [3.1]},
             {"retry_after": -1},

@@ -17,6 +17,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from comity.core.errors import ComityError, InvalidError, MalformedError
 from comity.core.negotiation import features, versions
+from comity.core.negotiation.capabilities import RELATIONAL, TORCH
 from comity.core.wire import strict_json
 
 ErrorCode = Literal[
@@ -163,6 +164,7 @@ def read_ack(value: Any, requested: Collection[str]) -> Ack:
     flags = {}
     if value.get("core_features") is not None:
         flags = _member(value, "core_features", _are_flags, "an object of booleans")
+        flags = {name: flag for name, flag in flags.items() if type(flag) is bool}
     both = set(supported).intersection(unsupported)
     if both:
         raise InvalidError(f"the ack lists {min(both)} as supported and as unsupported")
@@ -171,6 +173,14 @@ def read_ack(value: Any, requested: Collection[str]) -> Ack:
     strange = set(capabilities).difference(supported)
     if strange:
         raise InvalidError(f"the ack describes {min(strange)[:LONGEST_EXTENSION]}, which it does not support")
+    if (
+        TORCH in supported
+        and RELATIONAL not in supported
+        and capabilities.get(TORCH, {}).get("degraded") is False
+    ):
+        raise InvalidError(
+            f"the ack says that {TORCH} is not degraded although {RELATIONAL} is not supported"
+        )
     return Ack(
         version=version,
         supported=tuple(supported),
@@ -185,12 +195,7 @@ def read_ack(value: Any, requested: Collection[str]) -> Ack:
 def read_error(value: Any) -> VcpError:
     """Codes that we do not know are kept: whatever it is called, there is no session."""
     code = _member(value, "code", lambda it: _is_text(it, LONGEST_EXTENSION), "a short text")
-    text = _member(
-        value,
-        "message",
-        lambda it: _is_text(it, LONGEST_MESSAGE),
-        f"a text of 1 to {LONGEST_MESSAGE} characters",
-    )
+    text = _member(value, "message", lambda it: type(it) is str and it, "a text")[:LONGEST_MESSAGE]
     supported: tuple[str, ...] | UnsetType = UNSET
     if value.get("supported_versions") is not None:
         supported = tuple(
@@ -256,7 +261,10 @@ def _are_objects(value: Any) -> bool:
 
 
 def _are_flags(value: Any) -> bool:
-    return type(value) is dict and all(type(flag) is bool for flag in value.values())
+    """Features that we do not know may be told in any way."""
+    return type(value) is dict and all(
+        type(flag) is bool for name, flag in value.items() if name in features.CORE_FEATURES
+    )
 
 
 def _are_versions(value: Any) -> bool:
