@@ -5,6 +5,7 @@ import json
 import pytest
 
 from comity.config import AgentSettings
+from comity.testing.vectors import vector_file
 
 SAMPLE = "tests.pipeline.actions.sample_plugin"
 
@@ -100,3 +101,24 @@ def test_a_signed_call_reaches_an_action(comity, neighbourhood, tmp_path):
     reply = json.loads(answered.out)
     assert reply["ok"] is True
     assert "cannot refund" in reply["data"]["output"]["reframed_message"]
+
+
+def test_the_schemas_are_written_under_the_names_that_the_contract_lists(comity, tmp_path):
+    assert comity("actions", "schemas", tmp_path / "new").out.startswith("20 schemas are in ")
+    written = {path.name for path in (tmp_path / "new" / "schemas").iterdir()}
+    assert {"supportive-conversation.input.json", "supportive-conversation.output.json"} <= written
+    assert comity("actions", "schemas", tmp_path / "new").code == 0
+    (tmp_path / "new" / "schemas" / "supportive-conversation.input.json").write_text("{}")
+    refused = comity("actions", "schemas", tmp_path / "new")
+    assert (refused.code, "differs" in refused.err) == (1, True)
+    shared = comity("actions", "schemas", tmp_path / "more", "--enhanced", "--plugin", SAMPLE, "--json")
+    assert len(json.loads(shared.out)["files"]) == 2 * (9 + 1)
+    assert "has the skill of another action" in shared.err
+
+
+@pytest.mark.vector
+@pytest.mark.parametrize(("flags", "release"), [((), "v0.1"), (("--compat", "1.0"), "v1.0.8")])
+def test_vector_actions_the_schemas_are_named_as_the_releases_name_theirs(comity, tmp_path, flags, release):
+    known = vector_file("actions", "schemas")[release]
+    assert comity("actions", "schemas", tmp_path, *flags).code == 0
+    assert {path.name for path in (tmp_path / "schemas").iterdir()} == set(known)

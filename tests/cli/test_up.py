@@ -317,3 +317,17 @@ def test_a_node_lets_its_threads_change_places_soon_and_the_library_does_not(com
         check=True,
     )
     assert float(told.stdout) > SWITCH_SECONDS
+
+
+def test_what_to_type_next_works_from_anywhere(monkeypatch, tmp_path):
+    from comity.cli import up
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["bin dir/comity"])
+    assert up._typed() == f"'{tmp_path}/bin dir/comity'"
+    monkeypatch.setattr("sys.argv", ["-m"])
+    assert up._typed() == f"{sys.executable} -m comity"
+    (tmp_path / "comity").write_text("#!/bin/sh\n")
+    (tmp_path / "comity").chmod(0o755)
+    assert up._typed() == "comity"

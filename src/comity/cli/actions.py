@@ -1,11 +1,13 @@
 """`comity actions`: the skills on stdin and stdout for programs, and one at a time for people.
 
 Without a word behind it the command serves until its input ends, in the mode asked for. `list` and `run` are
-for people; they know all that the enhanced mode knows.
+for people; they know all that the enhanced mode knows. `schemas` writes the schemas that the contract names.
 """
 
 import asyncio
+import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -15,7 +17,7 @@ from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Json
 from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
-from comity.core.errors import ConfigError, MalformedError
+from comity.core.errors import ConfigError, ConflictError, MalformedError
 from comity.core.wire import strict_json
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ Private = Annotated[
     comity actions --jsonrpc --enhanced  the same as JSON-RPC 2.0
     comity actions list  what there is
     comity actions run supportive_reply --input '{"message":"hello","risk_level":"low"}'  call one
+    comity actions schemas .  write their JSON schemas
     """,
 )
 def actions(
@@ -76,11 +79,7 @@ def actions(
         if any((*flags, jsonrpc, plugin, allow_private_pages)):
             raise ConfigError(f"write the options behind the word {context.invoked_subcommand}")
         return
-    if sum(flags) > 1:
-        raise ConfigError("--strict, --compat and --enhanced exclude each other; choose one")
-    if compat not in {None, COMPAT}:
-        raise ConfigError(f"--compat knows {COMPAT} only, not {str(compat)[:40]!r}")
-    mode: Mode = "enhanced" if enhanced else "compat" if compat else "strict"
+    mode = _mode(compat, strict=strict, enhanced=enhanced)
     from comity.doors.actions.stdio import serve_stdio
 
     runner = _runner(_library(mode, plugin), allow_private=allow_private_pages)
@@ -138,12 +137,68 @@ def run_action(
         _print(data)
 
 
+@app.command(
+    "schemas",
+    cls=HelpfulCommand,
+    epilog="""
+    comity actions schemas .  as schemas/… in this folder, where `list_actions` says that they are
+    comity actions schemas build --enhanced  those of the enhanced mode, with the plugins
+    """,
+)
+def write_schemas(
+    folder: Annotated[
+        str, typer.Argument(metavar="DIR", help="The folder to write into; it is made if needed.")
+    ],
+    compat: Annotated[
+        str | None,
+        typer.Option("--compat", metavar=COMPAT, help="The schemas of release 1.0.8."),
+    ] = None,
+    enhanced: Annotated[bool, typer.Option("--enhanced", help="Those of the enhanced mode.")] = False,
+    plugin: Plugins = None,
+    as_json: Json = False,
+) -> None:
+    """Write the JSON schemas of the actions under the names that `list_actions` tells.
+
+    Without an option they are those of the strict mode. A file that is there with another content is left, and
+    then nothing is written.
+    """
+    mode = _mode(compat, strict=False, enhanced=enhanced)
+    registry = _library(mode, plugin).registry
+    files: dict[Path, bytes] = {}
+    for listed, described in zip(registry.listing(), registry.descriptions(), strict=True):
+        for kind in ("input", "output"):
+            path = Path(folder).expanduser() / listed[f"{kind}SchemaPath"]
+            schema = json.dumps(described[f"{kind}Schema"], indent=2, ensure_ascii=False).encode() + b"\n"
+            if files.setdefault(path, schema) != schema:
+                note(
+                    f"{listed['action']} has the skill of another action; its {kind} schema has no name of its own"
+                )
+    for path, content in files.items():
+        if path.exists() and path.read_bytes() != content:
+            raise ConflictError(f"{path} is there and differs; move it away, or name another folder")
+    for path, content in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    if as_json:
+        print_json({"files": [str(path) for path in files]})
+    else:
+        print_line(f"{len(files)} schemas are in {Path(folder).expanduser() / 'schemas'}.")
+
+
 async def _called(runner: "Runner", name: str, given: dict[str, Any]) -> dict[str, Any]:
     try:
         return await runner.call(name, given)
     finally:
         _tell("")
         await runner.aclose()
+
+
+def _mode(compat: str | None, *, strict: bool, enhanced: bool) -> "Mode":
+    if sum([strict, compat is not None, enhanced]) > 1:
+        raise ConfigError("--strict, --compat and --enhanced exclude each other; choose one")
+    if compat not in {None, COMPAT}:
+        raise ConfigError(f"--compat knows {COMPAT} only, not {str(compat)[:40]!r}")
+    return "enhanced" if enhanced else "compat" if compat else "strict"
 
 
 def _library(mode: "Mode", plugins: list[str] | None) -> "Library":

@@ -209,7 +209,7 @@ def _next(node: Node, loaded: Loaded) -> list[tuple[str, str]]:
         ]
     return [
         *steps,
-        (f"{comity} install", "let Claude Code, Codex, Cursor and others use it"),
+        (f"{comity} install{folder}", "let Claude Code, Codex, Cursor and others use it"),
         (f"{comity} audit tail --follow{folder}", "what happens, as it happens"),
         (f"{comity} doctor{folder}", "when something seems wrong"),
         ("Ctrl-C", "stop"),
@@ -217,11 +217,13 @@ def _next(node: Node, loaded: Loaded) -> list[tuple[str, str]]:
 
 
 def _typed() -> str:
-    """How the command is called from here: by its name, where a shell finds it."""
+    """How the command is called from anywhere: by its name, where a shell finds it; else by its whole path."""
     if shutil.which("comity"):
         return "comity"
     started_as = Path(sys.argv[0])
-    return shlex.quote(os.path.relpath(started_as)) if started_as.name == "comity" else "python -m comity"
+    if started_as.name == "comity":
+        return shlex.quote(os.path.abspath(started_as))  # noqa: PTH100 - Path.resolve() follows links
+    return f"{shlex.quote(sys.executable)} -m comity"
 
 
 def _passphrase(data: Path, file: str | None) -> str | None:

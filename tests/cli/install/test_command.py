@@ -253,3 +253,31 @@ def test_help_says_how_it_is_called(comity):
 
 def test_the_program_itself_needs_no_client_library(environ):
     assert run(["install", "--help"]) == 0
+
+
+def test_only_the_rooms_that_are_named_are_offered_there(comity, home):
+    assert comity("install", "cursor", "--rooms", "actions, vcp").code == 0
+    entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["comity"]
+    assert entry["args"][-2:] == ["--rooms", "actions,vcp"]
+    refused = comity("install", "cursor", "--rooms", "kitchen")
+    assert (refused.code, "--rooms takes vcp" in refused.err) == (2, True)
+
+
+def test_install_takes_back_what_it_installed(comity, home, tree):
+    before = tree()
+    assert comity("install", "cursor").code == 0
+    assert tree() != before
+    taken = comity("install", "cursor", "--uninstall")
+    assert (taken.code, "removed" in taken.out) == (0, True)
+    assert tree() == before
+    refused = comity("install", "cursor", "--uninstall", "--print")
+    assert (refused.code, "--print" in refused.err) == (2, True)
+
+
+def test_a_file_that_cannot_be_read_is_told_of_once(comity, home):
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").write_text('{"mcpServers": {,}')
+    for call in (["install", "cursor"], ["install", "cursor", "--dry-run"]):
+        outcome = comity(*call)
+        assert outcome.code == 1
+        assert (outcome.out + outcome.err).count("line 1, column") == 1

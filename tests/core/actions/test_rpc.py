@@ -106,3 +106,9 @@ def test_too_long_a_message_is_one_error_and_the_stream_goes_on():
     replies = answers(b'"' + b"x" * 600_000 + b'"', invoke("echo_text", id_=2))
     assert replies[0]["error"]["code"] == -32600
     assert replies[1]["id"] == 2
+
+
+def test_whoever_speaks_mcp_here_is_told_where_mcp_is_spoken():
+    for method in ("tools/list", "initialize"):
+        assert "comity mcp --rooms actions" in answers(call(method))[0]["error"]["data"]["message"]
+    assert "comity mcp" not in answers(call("nonsense"))[0]["error"]["data"]["message"]

@@ -34,6 +34,7 @@ from comity.cli.install.show import (
 from comity.cli.options import Data, Json, Yes, confirm, settings_of
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
+from comity.core.mcp.rooms import check_rooms
 
 app = new_app()
 
@@ -55,8 +56,10 @@ DryRun = Annotated[
     comity install claude-code codex  those two
     comity install --all --preset core --yes  all that are found, with the nine core tools for peers
     comity install cursor --scope project  for the project in this folder
+    comity install claude-code --rooms actions  with the actions and nothing else
     comity install vscode --dry-run  show the lines that would change
     comity install zed --print  print what to paste yourself
+    comity install codex --uninstall  take it back
     comity install --all --json  for programs
     """,
 )
@@ -72,11 +75,23 @@ def command(
             "tokens and sealed sessions.",
         ),
     ] = "full",
+    rooms: Annotated[
+        str | None,
+        typer.Option(
+            "--rooms", metavar="A,B", help="Rooms to offer there: vcp, vacant, actions, vdo; all if not set."
+        ),
+    ] = None,
     scope: Annotated[
-        str, typer.Option("--scope", metavar="SCOPE", help="user, project (this folder's file) or local.")
-    ] = "user",
+        str | None,
+        typer.Option(
+            "--scope", metavar="SCOPE", help="user (if not set), project (this folder's file) or local."
+        ),
+    ] = None,
     name: Name = DEFAULT_NAME,
     dry_run: DryRun = False,
+    take_back: Annotated[
+        bool, typer.Option("--uninstall", help="Take the registration back, as `comity uninstall` does.")
+    ] = False,
     paste: Annotated[
         bool, typer.Option("--print", help="Print the entry to paste yourself, and change nothing.")
     ] = False,
@@ -90,8 +105,19 @@ def command(
     changed at one key, with comments, layout and everything else kept, and `comity uninstall` restores it
     byte for byte.
     """
+    if take_back:
+        from comity.cli.install.uninstall import command as uninstall
+
+        if paste or rooms is not None:
+            raise ConfigError("--uninstall takes the entry out; leave --print and --rooms out")
+        uninstall(clients, everyone, scope, name, dry_run, data, yes, as_json)
+        return
     checked_name(name)
     checked_preset(preset)
+    scope = scope or "user"
+    offered = (
+        () if rooms is None else check_rooms([room.strip() for room in rooms.split(",") if room.strip()])
+    )
     machine = this_machine()
     loaded = settings_of(data, None)
     folder = loaded.settings.data
@@ -102,7 +128,7 @@ def command(
     ]
     records = Records(folder)
     secret = join_secret(folder, make=False) if is_secure(preset) else ""
-    launch = launch_of(preset, places_of(loaded), secret=secret)
+    launch = launch_of(preset, places_of(loaded), secret=secret, rooms=offered)
     plans = [plan_install(target, launch, machine, records) for target in targets]
     if not changes:
         _show_only(plans, launch, machine, paste=paste, as_json=as_json)
@@ -112,7 +138,7 @@ def command(
         ask(plans, yes=yes)
     if is_secure(preset) and any(plan.action not in {"keep", "refuse"} for plan in plans):
         secret = join_secret(folder, make=True)
-        launch = launch_of(preset, places_of(loaded), secret=secret)
+        launch = launch_of(preset, places_of(loaded), secret=secret, rooms=offered)
     outcomes = [install(target, launch, machine, records) for target in targets]
     if secret and not as_json and any(has_changed(outcome) for outcome in outcomes):
         note(f"the join secret is in {folder / SECRET_FILE}; files that hold it are closed to others")

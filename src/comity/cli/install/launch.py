@@ -50,10 +50,19 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 
 def launch_of(
-    preset: str, places: Mapping[str, str], *, secret: str = "", runner: Sequence[str] | None = None
+    preset: str,
+    places: Mapping[str, str],
+    *,
+    secret: str = "",
+    rooms: Sequence[str] = (),
+    runner: Sequence[str] | None = None,
 ) -> Launch:
-    """`places` are variables that lead the server to the folder and the settings that are meant."""
+    """`places` are variables that lead the server to the folder and the settings that are meant; `rooms` are those
+    that are offered, all when none is named.
+    """
     args = ["mcp", "--tool-profile", preset.removeprefix("secure-")]
+    if rooms:
+        args += ["--rooms", ",".join(rooms)]
     env = dict(places)
     if is_secure(preset):
         args += _SECURE

@@ -46,8 +46,9 @@ def print_plans(plans: Sequence[Plan]) -> None:
 
 
 def _remark(plan: Plan) -> str:
-    if plan.fault or not plan.call:
-        return plan.fault or plan.remark
+    """A fault is not among them: it is an error, and told once as that."""
+    if not plan.call:
+        return plan.remark
     return f"by its own command, {shlex.join(plan.call)}"
 
 

@@ -30,6 +30,9 @@ CodeOf = Callable[[ComityError], int]
 _Reply = Generator[Work, Settled, bytes | None]
 
 
+_OF_MCP = frozenset({"initialize", "server/discover", "tools/list", "tools/call", "ping"})
+
+
 class RpcMachine:
     def __init__(self, calls: Calls, code_of: CodeOf, *, limit: int = LIMIT) -> None:
         """`code_of` is the table of the doors: the JSON-RPC code of an error."""
@@ -99,8 +102,10 @@ class RpcMachine:
                 if issues := describe_issues(params):
                     return _invalid(request, INVALID_DESCRIBE, issues)
                 return self._description(request.params)
-        known = "list_actions, invoke and describe_action"
-        error = RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found", {"message": f"there are {known}"})
+        known = "there are list_actions, invoke and describe_action"
+        if request.method in _OF_MCP:
+            known += "; this is not MCP, which `comity mcp --rooms actions` speaks"
+        error = RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found", {"message": known})
         return jsonrpc.error_bytes(request.id, error)
 
     def _listing(self) -> list[dict[str, Any]]:
