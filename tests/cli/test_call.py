@@ -266,29 +266,19 @@ def test_each_refusal_is_a_sentence(comity, neighbourhood, there, tmp_path, iden
         (429, "answers that too many calls came (status 429: because); nothing was carried out"),
         (
             502,
-            "gave no answer to 3 attempts; at last status 502 (because); the call may have been carried out",
+            "gave no answer to 1 attempt; at last status 502 (because); the call may have been carried out",
         ),
         (503, "answers that it is busy (status 503: because); nothing was carried out"),
     ],
 )
-def test_a_target_that_is_busy_until_the_time_is_over_is_quoted(
+def test_a_target_that_asks_for_more_time_than_there_is_is_quoted_at_once(
     comity, neighbourhood, there, tmp_path, identity, status, words
 ):
-    server = neighbourhood.server(refusing(status, "because"))
-    create_identity(there)
-    card = save(card_of(there, server.url(SEND)), tmp_path / "card.json")
-    assert words in refused(comity("call", card, "hi", "--timeout", "1"))
-    assert len(server.requests) == 3
-
-
-def test_a_busy_target_that_asks_for_more_time_than_there_is_is_not_waited_for(
-    comity, neighbourhood, there, tmp_path, identity
-):
-    later = reply(b'{"detail":"later"}', "429 No", "retry-after: 25\r\n")
+    later = reply(b'{"detail":"because"}', f"{status} No", "retry-after: 25\r\n")
     server = neighbourhood.server(lambda _request: later)
     create_identity(there)
     card = save(card_of(there, server.url(SEND)), tmp_path / "card.json")
-    assert "status 429: later" in refused(comity("call", card, "hi", "--timeout", "20"))
+    assert words in refused(comity("call", card, "hi", "--timeout", "20"))
     assert len(server.requests) == 1
 
 
@@ -322,7 +312,7 @@ def test_no_other_match_is_called_once_the_first_may_have_carried_it_out(
     server = neighbourhood.server(refusing(status, "because") if status else silent)
     publish(neighbourhood, first, server.url(SEND), node)
     comity("card", "publish", "--data", there)
-    wait = ["--timeout", "1"]
+    wait = ["--timeout", "3"]
     words = refused(comity("call", "--capability", "echo", "hello", "--directory", node.url, *wait))
     assert "trying" not in words
     assert "may have been carried out" in words or "failed on this call" in words

@@ -4,8 +4,10 @@ import pytest
 
 from comity.clients.conversation import Retries
 from comity.clients.refusals import (
+    BusyTargetError,
     CallRefusedError,
     NoAnswerError,
+    TargetLimitError,
     TargetRefusedError,
     UnreachableError,
     UnusableAnswerError,
@@ -21,7 +23,7 @@ from comity.core.envelope.errors import (
 from comity.core.envelope.message import A2AMessage, A2APart, SelfEval
 from comity.core.errors import OverloadedError, RateLimitedError
 from comity.testing.loop import run_simulated
-from tests.clients.model_target import answer, text_of
+from tests.clients.model_target import answer, message, text_of
 from tests.clients.scene import ALICE, EVE, LOST, NOBODY, REQUEST_LOST, Scene, simulated
 
 
@@ -320,3 +322,48 @@ async def test_an_answer_beyond_our_limits_leaves_the_call_open():
         await scene.say("a")
     assert await scene.say("b") == "echo b"
     assert scene.agrees()
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(429, TargetLimitError), (503, BusyTargetError), (502, NoAnswerError)]
+)
+def test_when_the_time_is_over_the_last_answer_is_told_and_nothing_more_is_tried(status, error):
+    async def hurry():
+        scene = Scene(retries=Retries(attempts=9, first_wait=1, longest_wait=1))
+        scene.wire.weather = [answer(status, {"detail": "full"})] * 9
+        with pytest.raises(error, match=f"{status}.*full"):
+            await scene.say(until=scene.clock.monotonic() + 2.5)
+        assert len(scene.wire.bodies) == 3
+        assert scene.clock.monotonic() == pytest.approx(2)
+        scene.wire.weather = []
+        assert await scene.say() == "echo hello"
+        assert scene.agrees()
+
+    run_simulated(hurry)
+
+
+@simulated
+async def test_of_several_the_first_that_takes_the_call_gets_it_alone():
+    scene = Scene()
+    card = scene.bob.card()
+    passed = []
+    for weather in (NOBODY, answer(410, {}), answer(423, {}), answer(429, {}), answer(503, {})):
+        scene.wire.weather = [weather]
+        result = await scene.alice.call_one_of(
+            [card, card], message("hi"), passed_over=lambda _card, why: passed.append(why)
+        )
+        assert text_of(result.response_envelope) == "echo hi"
+    assert len(passed) == 5
+    assert len(scene.bob.executed) == 5
+
+
+@pytest.mark.parametrize("weather", [LOST, answer(502, {}), answer(500, {}), answer(504, {})])
+def test_of_several_nobody_else_is_asked_once_one_may_have_done_it(weather):
+    async def ask():
+        scene = Scene()
+        scene.wire.weather = [weather] * 9
+        with pytest.raises((NoAnswerError, CallRefusedError)):
+            await scene.alice.call_one_of([scene.bob.card()] * 3, message("hi"))
+        assert len(scene.wire.bodies) == 1
+
+    run_simulated(ask)

@@ -232,7 +232,7 @@ class Conversation:
                 else ""
             )
             raise NoAnswerError(
-                f"{self._target} gave no answer to {tries} attempts{said}; the call may have been "
+                f"{self._target} gave no answer to {tries} {'attempt' if tries == 1 else 'attempts'}{said}; the call may have been "
                 f"carried out. {self._remedy()}"
             )
         self._pair.was_not_accepted(envelope)
@@ -362,7 +362,7 @@ def _worth_another_try(refusal: CallRefusedError | TargetUnavailableError, wait:
         case 429:
             return _Again(TargetLimitError(429, refusal.detail, wait), wait)
         case 502:
-            return _Again(BusyTargetError(502, refusal.detail, wait), maybe=True)
+            return _Again(BusyTargetError(502, refusal.detail, wait), wait, maybe=True)
         case 503:
             return _Again(BusyTargetError(503, refusal.detail, wait), wait)
     return None

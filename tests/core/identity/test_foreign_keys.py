@@ -73,6 +73,7 @@ def test_what_is_no_public_key_is_a_type_error(key):
 def test_an_id_becomes_a_key_of_pynacl_and_back():
     key = VacantId(pubkey_bytes=ALICE.vacant_id.public).verify_key()
     assert isinstance(key, VerifyKey)
+    assert ALICE.verify_key == THEIRS.verify_key
     assert VacantId.from_verify_key(key) == VacantId.from_verify_key(THEIRS.verify_key) == ALICE.vacant_id
 
 

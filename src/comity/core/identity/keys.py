@@ -108,6 +108,11 @@ class SigningKey:
         return cls(seed)
 
     @property
+    def verify_key(self) -> VerifyKey:
+        """The public half, as PyNaCl has it."""
+        return self.vacant_id.verify_key()
+
+    @property
     def seed(self) -> bytes:
         return self._secret[:KEY_BYTES]
 
