@@ -18,7 +18,7 @@ def test_list_names_the_nine_and_what_a_plugin_adds(comity):
     shown = comity("actions", "list", "--plugin", SAMPLE)
     assert shown.code == 0
     lines = shown.out.splitlines()
-    assert len(lines) == 1 + 9 + 3
+    assert len(lines) == 1 + 9 + 4
     assert lines[0].split() == ["action", "needs", "boundary"]
     assert any(line.startswith("greet ") and "A sample" in line for line in lines)
     told = json.loads(comity("actions", "list", "--json").out)["actions"]

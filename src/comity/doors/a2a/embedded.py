@@ -5,13 +5,13 @@ is driven as it is, with the reference's semantics. What is embedded like this h
 """
 
 import asyncio
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from comity.core.card.resident import ResidentForm
 from comity.core.envelope.chain import ReplayStore
 from comity.core.errors import InvalidError
 from comity.core.identity.keys import AnySigningKey, SigningKey, own_key
-from comity.pipeline.envelopes.foreign import ForeignStoreRoom
+from comity.pipeline.envelopes.foreign import NO_STORE, ForeignStoreRoom
 from comity.pipeline.envelopes.room import Behaviour, EnvelopeRoom, StateProvider
 from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
@@ -58,28 +58,26 @@ class EmbeddedVacant:
             raise
 
     async def _open(self) -> tuple[EnvelopeRoom, Walk]:
-        clock = SystemClock()
-        replay_store = self._replay_store
-        # a replay store of another program keeps all the state there is: nothing is committed here
-        store = await replay_store.opened() if isinstance(replay_store, OnStore) else cast("Store", None)
-        room = (
-            EnvelopeRoom(
+        clock, replay_store = SystemClock(), self._replay_store
+        room: EnvelopeRoom
+        if isinstance(replay_store, OnStore):
+            store = await replay_store.opened()
+            room = EnvelopeRoom(
                 key=self._key,
                 behaviour=self._behavior,
                 state_provider=self._state,
                 store=store,
                 clock=clock,
             )
-            if isinstance(replay_store, OnStore)
-            else ForeignStoreRoom(
+        else:
+            store = NO_STORE
+            room = ForeignStoreRoom(
                 replay_store,
                 key=self._key,
                 behaviour=self._behavior,
                 state_provider=self._state,
-                store=store,
                 clock=clock,
             )
-        )
         record = Recorder(store, clock, audited=False)
         return room, Walk(record, clock, budget=None)
 

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, cast
 
 from comity.core.clock import Clock
 from comity.core.envelope.carrier import to_a2a_message
@@ -28,6 +28,9 @@ from comity.store.protocol import Store
 
 log = logging.getLogger("comity.envelopes")
 
+NO_STORE: Final = cast("Store", None)
+"""The replay store keeps all the state there is: nothing is ever committed beside it."""
+
 
 class ForeignStoreRoom(EnvelopeRoom):
     def __init__(
@@ -37,11 +40,10 @@ class ForeignStoreRoom(EnvelopeRoom):
         key: SigningKey,
         behaviour: Behaviour,
         state_provider: StateProvider,
-        store: Store,
         clock: Clock,
     ) -> None:
         super().__init__(
-            key=key, behaviour=behaviour, state_provider=state_provider, store=store, clock=clock
+            key=key, behaviour=behaviour, state_provider=state_provider, store=NO_STORE, clock=clock
         )
         self._replay_store = replay_store
         self._replying = asyncio.Lock()
