@@ -128,6 +128,18 @@ def test_an_engine_of_another_library_is_refused_when_it_is_given():
         SqliteReplayStore(sqlalchemy.create_async_engine("sqlite+aiosqlite://"))
 
 
+async def test_the_router_mounts_beside_the_routes_of_a_fastapi_application():
+    app = FastAPI()
+    app.get("/hi")(lambda: {"hi": True})
+    app.mount(
+        "",
+        build_a2a_router(self_form=resident(), self_signing_key=SERVER, behavior=echo, replay_store=Theirs()),
+    )
+    http = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
+    assert (await post(http, Caller().next())).status_code == 200
+    assert (await http.get("/hi")).json() == {"hi": True}
+
+
 def test_including_the_router_in_fastapi_names_mount():
     router = build_a2a_router(
         self_form=resident(), self_signing_key=SERVER, behavior=echo, replay_store=Theirs()
