@@ -159,8 +159,8 @@ class Host:
         if envelope is not None:
             read = from_a2a_message(envelope)
             try:
-                self.chains[PairKey.of(read)] = check_chain(
-                    self.chains.get(PairKey.of(read), ReplayState()), read
+                self.chains[PairKey.from_envelope(read)] = check_chain(
+                    self.chains.get(PairKey.from_envelope(read), ReplayState()), read
                 )
             except ComityError as why:
                 final = "non-monotonic" not in why.message

@@ -44,7 +44,7 @@ def verify_export(data: bytes) -> list[ExportedMessage]:
             raise InvalidError(f"line {number} is no envelope: {why.message}") from None
         if envelope is None:
             raise InvalidError(f"line {number}: the signature does not verify")
-        pair = PairKey.of(envelope)
+        pair = PairKey.from_envelope(envelope)
         last = tips.get(pair)
         if last is not None and not _follows(last, envelope):
             raise InvalidError(f"line {number} does not follow the message before it from the same sender")
