@@ -170,6 +170,20 @@ def test_no_answer_to_an_offer_is_said_in_the_words_of_the_contract():
     assert told == {"transfer_id": "file_1", "direction": "outgoing", "reason": outgoing.last_error}
 
 
+def test_a_slow_link_is_given_more_time_with_each_try():
+    pair = FilePair(frames=False)
+    outgoing = pair.send(DATA, chunk_bytes=4096, max_retries=5, ack_timeout=1.0)
+    pair.deliver(), pair.deliver()
+    waits = []
+    while not outgoing.is_over:
+        pair.wire.clear()
+        waits.append(pair.timers["a", "file-out:file_1"] - pair.now)
+        pair.timers.pop(("a", "files"), None)
+        pair.timers.pop(("b", "files"), None)
+        pair.fire_next()
+    assert waits == [4, 8, 16, 32, 32, 32]
+
+
 def test_a_refused_offer_fails_at_once_with_its_reason():
     pair = FilePair(limits=FileLimits(max_bytes=100_000))
     pair.books["a"]._limits = FileLimits()

@@ -494,11 +494,17 @@ class OutgoingFile:
         return f"file-out:{self.offer.transfer_id}"
 
     def _wait(self, now: float) -> Effect:
+        """Patient before the first acknowledgement, which may stand behind a whole window in the other direction, and
+        twice as patient after each try.
+        """
         seconds = max(self._ack_timeout, 4 * self._ack_time)
         if self._phase is Sending.OFFERED:
-            seconds = max(seconds, 1.0)
+            seconds = max(self._ack_timeout, 1.0)
         elif self._phase is Sending.COMPLETING:
             seconds = max(2 * seconds, 1.0)
+        elif not self._ack_time:
+            seconds = 4 * self._ack_timeout
+        seconds *= 2 ** min(self._retries, 3)
         return SetTimer(self._timer, now + seconds)
 
     def _record(self) -> dict[str, Any]:
