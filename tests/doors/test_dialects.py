@@ -54,6 +54,7 @@ def made(kind, text="something"):
 LOOKS = {
     errors.MalformedError: (400, jsonrpc.PARSE_ERROR),
     errors.InvalidError: (400, jsonrpc.INVALID_PARAMS),
+    errors.ActionError: (400, jsonrpc.INVALID_PARAMS),
     errors.TooLargeError: (413, jsonrpc.INVALID_REQUEST),
     errors.UnauthenticatedError: (401, jsonrpc.INVALID_REQUEST),
     errors.ForbiddenError: (403, jsonrpc.INVALID_REQUEST),

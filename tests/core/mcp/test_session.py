@@ -150,7 +150,7 @@ def test_messages_of_ours():
 
 
 def test_what_is_stored_of_a_session_has_a_size():
-    session = Session(without_handshake("ann", ""))
+    session = Session(without_handshake(visitor("ann", "")))
     subscribe = Request(1, "resources/subscribe", {"uri": "x" * LONGEST_URI})
     assert session.heard(subscribe)
     with pytest.raises(McpError, match=str(LONGEST_URI)):

@@ -79,7 +79,7 @@ async def test_a_publication_that_is_refused_or_repeated_counts_nothing(store, c
 async def test_what_is_counted_is_what_it_takes_on_the_disk(tmp_path, clock):
     store = await SqliteStore.open(tmp_path / "comity.db", clock)
     house = House(store, clock, total=10**9)
-    house.directory.walk._audited = False
+    house.directory.walk.record._audited = False
     empty = (tmp_path / "comity.db").stat().st_size
     for number in range(60):
         words = " ".join(f"word{number * 1000 + n}" for n in range(800))

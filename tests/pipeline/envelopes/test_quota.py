@@ -10,6 +10,7 @@ from comity.doors.a2a.message_send import MessageSend
 from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.envelopes.room import KEPT_SECONDS
 from comity.pipeline.storage import Quota
+from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import tail
 from comity.store.audit_trail import AuditTrail
@@ -178,7 +179,7 @@ async def test_refused_first_envelopes_of_fresh_keys_are_counted_and_not_written
     store = MemoryStore(clock, trail=AuditTrail("main", SERVER))
     budget = Budget(clock, Figures(new_pairs=1))
     server = Server(store, clock=clock, budget=budget, sole_writer=True)
-    door = MessageSend(server.room, Walk(store, clock, budget=budget))
+    door = MessageSend(server.room, Walk(Recorder(store, clock), clock, budget=budget))
     for number in range(600):
         body = server.http.build_request(
             "POST", "http://x", json=to_a2a_jsonrpc(Caller(f"fresh {number}").next())
@@ -187,7 +188,7 @@ async def test_refused_first_envelopes_of_fresh_keys_are_counted_and_not_written
         peer = {"client": (f"192.0.2.{number % 2}", 1)}
         answer = await ask(door, scope_of("POST", "/", headers, **peer), [body])
         assert answer.status == (200 if number < 2 else 429)
-    door._walk.flush()
+    door._walk.record.flush()
     await store.commit()
     entries = [entry async for entry in tail(store, "main", 1000)]
     assert [(entry.verification_result, entry.failed_step) for entry in entries] == [
