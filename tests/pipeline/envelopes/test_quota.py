@@ -196,4 +196,4 @@ async def test_refused_first_envelopes_of_fresh_keys_are_counted_and_not_written
         ("ENVELOPE_OK", None),
         ("REFUSED", "envelope:rate_limited"),
     ]
-    assert entries[-1].checks_passed == ("count:598",)
+    assert entries[-1].checks_passed[0] == "count:598"
