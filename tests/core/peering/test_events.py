@@ -80,6 +80,36 @@ def test_large_events_push_out_others_by_their_bytes():
     assert log.bytes_held < 1_001_000
 
 
+def test_what_was_promised_is_not_dropped_before_it_was_read():
+    log = EventLog(most_events=5)
+    log.read("slow", 1, 0)
+    for number in range(3):
+        log.append(numbered(f"promised {number}"), promised=True)
+        log.append(numbered("other"))
+    for number in range(100):
+        log.append(numbered(number))
+    told = log.read("slow", 50, 0)
+    assert told[0]["count"] == 101
+    assert [event["ok"] for event in told[1:]] == ["promised 0", "promised 1", "promised 2", 98, 99]
+    for number in range(5):
+        log.append(numbered(number))
+    assert [event["ok"] for event in log.read("other", 50, 0)] == [0, 1, 2, 3, 4]
+
+
+def test_lost_events_are_counted_once_however_little_is_read_at_a_time():
+    log = EventLog(most_events=6)
+    log.append(numbered("first"))
+    log.read("slow", 1, 0)
+    for number in range(20):
+        log.append(numbered(number), promised=number % 5 == 0)
+    told = []
+    while log.waiting_for("slow"):
+        told += log.read("slow", 2, 0)
+    kept = [event["ok"] for event in told if event["type"] != "events_dropped"]
+    assert kept == [0, 5, 10, 15, 18, 19]
+    assert sum(event["count"] for event in told if event["type"] == "events_dropped") == 14
+
+
 def test_readers_beyond_the_limit_are_forgotten_the_idlest_first():
     log = EventLog()
     log.append(numbered(0))

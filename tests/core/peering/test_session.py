@@ -812,6 +812,16 @@ def test_an_unread_message_survives_a_restart_and_a_read_one_does_not_come_again
     assert [event for event in b.read() if event["type"] == "data_received"] == []
 
 
+def test_a_receipted_message_outlives_a_flood_of_other_events_until_it_is_read():
+    world, a, b = pair()
+    a.send("do not lose me")
+    world.run(1)
+    for number in range(3000):
+        b.put("k", number, broadcast=False)
+    assert "do not lose me" in [event.get("data") for event in b.read(most=500)]
+    assert b.session.messages.unread == 0
+
+
 def test_a_request_and_its_reply_belong_together():
     world, a, b = pair()
     [request] = a.send({"ask": 1}, "bob")["message_ids"]

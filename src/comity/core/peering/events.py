@@ -4,10 +4,12 @@
   SDP, no candidates, no keys can slip in.
 - The log holds so many events and so many bytes; the oldest go first. A reader that lost some is told how many
   by `events_dropped` before it gets the rest (ruling 61).
+- A message that was receipted is promised: it is not dropped before somebody has read it.
 - Readers do not take events from each other. Readers that nobody asked for in a long time are forgotten first.
 """
 
-from collections import OrderedDict, deque
+from bisect import bisect_left
+from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -120,47 +122,55 @@ class EventLog:
     def __init__(self, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES) -> None:
         self._most_events = most_events
         self._most_bytes = most_bytes
-        self._events: deque[tuple[dict[str, Any], int]] = deque()
-        self._first = 0
+        self._numbers: list[int] = []
+        self._events: dict[int, tuple[dict[str, Any], int]] = {}
+        self._promised: set[int] = set()
+        self._next = 0
         self._bytes = 0
         self._cursors: OrderedDict[str, int] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._events)
+        return len(self._numbers)
 
     @property
     def bytes_held(self) -> int:
         return self._bytes
 
-    def append(self, event: dict[str, Any], size: int = 0) -> None:
-        """`size` is what its data weighs in bytes, where it has any."""
-        weight = _SMALL + size
-        self._events.append((event, weight))
-        self._bytes += weight
-        while len(self._events) > self._most_events or (
-            self._bytes > self._most_bytes and len(self._events) > 1
-        ):
-            self._bytes -= self._events.popleft()[1]
-            self._first += 1
+    def append(self, event: dict[str, Any], size: int = 0, *, promised: bool = False) -> None:
+        """`size` is what its data weighs in bytes. What is `promised` is not dropped before somebody has read it;
+        whoever promises sees to it that it is not too much.
+        """
+        self._numbers.append(self._next)
+        self._events[self._next] = (event, _SMALL + size)
+        if promised:
+            self._promised.add(self._next)
+        self._next += 1
+        self._bytes += _SMALL + size
+        while len(self._numbers) > self._most_events or self._bytes > self._most_bytes:
+            at = next((at for at, number in enumerate(self._numbers) if number not in self._promised), None)
+            if at is None or len(self._numbers) == 1:
+                break
+            self._bytes -= self._events.pop(self._numbers.pop(at))[1]
 
     def waiting_for(self, reader: str) -> int:
         """How many events `read` would give, the notice of lost ones included."""
-        cursor = self._cursors.get(reader, self._first)
-        return self._first + len(self._events) - max(cursor, self._first) + (cursor < self._first)
+        cursor = self._cursor(reader)
+        kept = len(self._numbers) - bisect_left(self._numbers, cursor)
+        return kept + (self._next - cursor > kept)
 
     def read(self, reader: str, most: int, seconds: float) -> list[dict[str, Any]]:
         """The oldest events that this reader has not had. A new reader starts with the oldest one kept."""
-        cursor = self._cursors.get(reader, self._first)
-        found: list[dict[str, Any]] = []
-        if cursor < self._first and most > 0:
-            found.append(session_event("events_dropped", seconds, count=self._first - cursor))
-            cursor = self._first
-        start = cursor - self._first
-        wanted = max(0, most - len(found))
-        for at in range(start, min(start + wanted, len(self._events))):
-            found.append(self._events[at][0])
-            cursor += 1
-        self._cursors[reader] = cursor
+        cursor = self._cursor(reader)
+        start = bisect_left(self._numbers, cursor)
+        chosen = self._numbers[start : start + max(0, most)]
+        lost = self._end_of(chosen, start) - cursor - len(chosen)
+        if lost and len(chosen) == most:
+            chosen = chosen[:-1]
+            lost = self._end_of(chosen, start) - cursor - len(chosen)
+        found = [session_event("events_dropped", seconds, count=lost)] if lost else []
+        found += [self._events[number][0] for number in chosen]
+        self._promised.difference_update(chosen)
+        self._cursors[reader] = self._end_of(chosen, start) if most > 0 else cursor
         self._cursors.move_to_end(reader)
         if len(self._cursors) > MOST_READERS:
             self._cursors.popitem(last=False)
@@ -168,3 +178,11 @@ class EventLog:
 
     def forget_reader(self, reader: str) -> None:
         self._cursors.pop(reader, None)
+
+    def _cursor(self, reader: str) -> int:
+        return self._cursors.get(reader, self._numbers[0] if self._numbers else self._next)
+
+    def _end_of(self, chosen: list[int], start: int) -> int:
+        """Where a reader stands that has had these: before the next one that is kept."""
+        following = start + len(chosen)
+        return self._numbers[following] if following < len(self._numbers) else self._next

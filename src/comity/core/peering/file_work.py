@@ -117,11 +117,14 @@ class ForgetTransfer(Effect, frozen=True):
 
 
 class Report(Effect, frozen=True):
-    """Tell the owner of the session: an event of this type with these members; `size` is what its data weighs."""
+    """Tell the owner of the session: an event of this type with these members. `size` is what its data weighs;
+    `promised`: it must not be lost before it was read.
+    """
 
     kind: str
     members: dict[str, Any]
     size: int = 0
+    promised: bool = False
 
 
 class FileAnswer(Event, frozen=True):

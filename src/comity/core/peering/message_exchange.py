@@ -161,4 +161,4 @@ class MessageExchange:
         }
         if mail.re is not None:
             members["re"] = mail.re
-        return Report("data_received", members, mail.size)
+        return Report("data_received", members, mail.size, promised=True)

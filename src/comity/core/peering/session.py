@@ -480,7 +480,7 @@ class RoomSession:
 
     def _tell(self, report: Report) -> Effect:
         event = session_event(report.kind, self._wall(), **report.members)
-        self.events.append(event, report.size)
+        self.events.append(event, report.size, promised=report.promised)
         return Told(event)
 
     _TABLE: ClassVar[Mapping[type[Event], _Handler]] = {
