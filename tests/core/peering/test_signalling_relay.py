@@ -306,6 +306,22 @@ ROOMS = st.sampled_from(["one", "two"])
 STREAMS = st.sampled_from(["s", "t", "u"])
 
 
+def test_who_joins_a_room_is_no_longer_reached_by_whom_a_play_outside_has_introduced():
+    machine = SignallingRelay(RelayLimits())
+    for who in ("a", "b"):
+        machine.connect(who, None, trusted=False)
+
+    def say(who, message):
+        return [effect.to for effect in machine.receive(who, json.dumps(message).encode(), 0.0)]
+
+    say("b", {"request": "play", "streamID": "s"})
+    say("a", {"request": "seed", "streamID": "s"})
+    assert say("a", {"UUID": "b", "x": 1}) == ["b"]
+    say("a", {"request": "joinroom", "roomid": "one"})
+    assert say("a", {"UUID": "b", "x": 1}) == ["a"]
+    assert say("b", {"UUID": "a", "x": 1}) == ["b"]
+
+
 class RelayWorld(RuleBasedStateMachine):
     """Whatever peers do, no message leaves its room, no stream has two owners, and nothing is left behind."""
 

@@ -121,9 +121,6 @@ class SignallingRelay:
             return
         self._leave(who, peer)
         del self._peers[who]
-        for other in peer.introduced:
-            if other in self._peers:
-                self._peers[other].introduced.discard(who)
         if peer.address is not None:
             left = self._by_address[peer.address] - 1
             if left:
@@ -319,6 +316,9 @@ class SignallingRelay:
                 yield Say(other, text)
 
     def _leave(self, who: str, peer: _Peer) -> None:
+        for other in peer.introduced:  # whoever joins a room is not reached from outside of it
+            self._peers[other].introduced.discard(who)
+        peer.introduced = set()
         for stream in peer.streams:
             del self._owners[peer.room, stream]
         peer.streams = {}
