@@ -31,6 +31,7 @@ from comity.doors.a2a.card import CARD_PATHS, card_routes
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
 from comity.doors.actions.http import action_routes
 from comity.doors.directory import directory_routes, is_directory_path
+from comity.doors.events import EVENTS_PATH, EventsEndpoint
 from comity.doors.http.app import HttpDoor, Readiness, RoomRoute
 from comity.doors.http.asgi import App
 from comity.doors.http.entry import Entry
@@ -312,7 +313,8 @@ class Node:
         """The paths of the rooms that are open, and which of them need no token."""
         settings = self.settings
         mcp = mcp_endpoint(self.mcp, self.vcp_over_mcp, self, self._clock, settings, self._opened)
-        hot: dict[str, App] = {MCP_PATH: mcp}
+        watching = EventsEndpoint(self.events, self.record, self.mcp.changes.closing)
+        hot: dict[str, App] = {MCP_PATH: mcp, EVENTS_PATH: watching}
         body_limit = settings.http.body_limit
         routes = action_routes(self.actions, self.walk, body_limit=body_limit, version=__version__)
         public = {VCP_PATH}

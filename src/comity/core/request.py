@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from hashlib import sha256
 from itertools import count
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class RequestMark(NamedTuple):
@@ -16,8 +16,8 @@ class RequestMark(NamedTuple):
     traceparent: str = ""
 
 
-_NONE = RequestMark()
-_current: ContextVar[RequestMark] = ContextVar("request", default=_NONE)
+NO_REQUEST: Final = RequestMark()
+_current: ContextVar[RequestMark] = ContextVar("request", default=NO_REQUEST)
 
 
 class RequestIds:

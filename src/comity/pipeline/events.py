@@ -2,17 +2,22 @@
 
 An event names who and what by short ids, names and hashes, never by content. The last `KEPT` are kept; a reader asks
 for those after a number and is told when some of them are gone already. Readers are woken together, a moment after
-the first event, so that a flood of acts costs them no more than a few.
+the first event, so that a flood of acts costs them no more than a few. Numbers begin anew when the node starts; `run`
+names this life of it.
 """
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from comity.bus.protocol import Bus
+from comity.core.guard.audit import timestamp
 
 KEPT: Final = 4096
 SUBJECT: Final = "events"
@@ -35,6 +40,40 @@ class NodeEvent(Struct, frozen=True, omit_defaults=True):
     count: int = 1
 
 
+class _OnTheWire(Struct, omit_defaults=True):
+    number: int
+    time: str
+    room: str
+    kind: str
+    who: str = ""
+    what: str = ""
+    request: str = ""
+    trace: str = ""
+    failed: str = ""
+    count: int = 1
+
+
+def encode(event: NodeEvent) -> bytes:
+    """As JSON, in one line: the time is RFC 3339, and what is empty or 1 is left out."""
+    return _encode(
+        _OnTheWire(
+            event.number,
+            timestamp(event.time),
+            event.room,
+            event.kind,
+            event.who,
+            event.what,
+            event.request,
+            event.trace,
+            event.failed,
+            event.count,
+        )
+    )
+
+
+_encode = msgspec.json.Encoder().encode
+
+
 class Page(NamedTuple):
     """`reset`: some of what was asked for is gone."""
 
@@ -44,6 +83,7 @@ class Page(NamedTuple):
 
 class Events:
     def __init__(self, bus: Bus) -> None:
+        self.run = secrets.token_hex(4)
         self._bus = bus
         self._kept: deque[NodeEvent] = deque(maxlen=KEPT)
         self._last = 0
@@ -72,21 +112,24 @@ class Events:
         if self._due is None:
             self._due = asyncio.get_running_loop().call_later(_MOMENT, self._wake)
 
-    def since(self, number: int) -> Page:
-        """Those after that number. One from before a restart, or from the future, is as good as none."""
-        oldest = self._kept[0].number if self._kept else self._last + 1
-        if number > self._last:
-            return Page(tuple(self._kept), reset=True)
-        wanted = min(self._last - number, len(self._kept))
-        newest = [self._kept[at] for at in range(-wanted, 0)]
-        return Page(newest, reset=number + 1 < oldest)
+    def since(self, number: int, most: int = KEPT) -> Page:
+        """The first `most` after that number. One from the future is of another life of the node, and as good as none."""
+        reset = number > self._last
+        oldest = self._last - len(self._kept)
+        skipped = 0 if reset else max(0, number - oldest)
+        end = min(skipped + most, len(self._kept))
+        return Page([self._kept[at] for at in range(skipped, end)], reset=reset or number < oldest)
+
+    def hints(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Something for each time that there may be more to read; until the bus closes."""
+        return self._bus.listen(SUBJECT)
 
     async def follow(self, after: int) -> AsyncIterator[Page]:
         """Pages as they come, the first one at once, also when it is empty; until the bus closes."""
-        async with self._bus.listen(SUBJECT) as hints:
+        async with self.hints() as hints:
             page = self.since(after)
-            yield page
             seen = self._last
+            yield page
             async for _hint in hints:
                 page = self.since(seen)
                 seen = self._last

@@ -5,7 +5,8 @@
 - Refusals of strangers are counted by minute, room and reason (`refuse`), and alike calls that change nothing by the
   moment (`tally`): one entry and one event for each group, with the number among the checks, where the hash covers it
   (rulings 22, 23). Somebody who is refused, or only looks, cannot fill the disk.
-- An entry ends with who called and which request it was: `caller:<kind>:<short>`, `request:<hash>`.
+- An entry ends with who called and which request it was: `caller:<kind>:<short>`, `request:<hash>`. A group of acts that
+  belong to several requests names none.
 - What cannot be written is told to the log; the caller does not hear of it.
 """
 
@@ -13,10 +14,9 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ from comity.core.caller import UNKNOWN, Caller
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
 from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
-from comity.core.request import RequestIds, current_request, request_check
+from comity.core.request import NO_REQUEST, RequestIds, RequestMark, current_request, request_check
 from comity.store.operations import Operation
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ log = logging.getLogger("comity.record")
 MOMENT: Final = 0.05
 REQUEST_IDS: Final = RequestIds(secrets.token_hex(5))
 _MINUTE: Final = 60
+
+_Key = TypeVar("_Key")
 
 
 class EntryStore(Protocol):
@@ -61,6 +63,17 @@ class Act(Struct, frozen=True, kw_only=True):
     hashes: Mapping[str, Any] = {}
 
 
+class _Group:
+    """Alike acts, counted together. `request` is that of all of them; none where they belong to several."""
+
+    __slots__ = ("caller", "count", "request")
+
+    def __init__(self, caller: Caller, request: RequestMark) -> None:
+        self.caller = caller
+        self.request = request
+        self.count = 0
+
+
 class Recorder:
     def __init__(
         self,
@@ -80,13 +93,15 @@ class Recorder:
         self._level = level
         self._audited = audited
         self._minute = 0
-        self._refusals: Counter[tuple[str, str]] = Counter()
-        self._calls: Counter[tuple[str, str, str]] = Counter()
-        self._callers: dict[str, Caller] = {}
+        self._refusals: dict[tuple[str, str], _Group] = {}
+        self._calls: dict[tuple[str, str, str], _Group] = {}
         self._calls_due: asyncio.TimerHandle | None = None
 
-    def entry(self, act: Act) -> AuditDraft:
-        caller, request = act.caller, current_request()
+    def entry(self, act: Act, request: RequestMark | None = None) -> AuditDraft:
+        """`request` is the one that is being dealt with, unless another one is named."""
+        caller = act.caller
+        if request is None:
+            request = current_request()
         named = (caller.label, request_check(request.id)) if request.id else (caller.label,)
         return AuditDraft(
             verification_result=act.result,
@@ -141,7 +156,7 @@ class Recorder:
     def refuse_noted(self, room: str, code: str) -> None:
         """Count a refusal that the metrics have already."""
         self.close_minute()
-        self._refusals[room, code] += 1
+        _count_in(self._refusals, (room, code), UNKNOWN)
 
     def refuse_once(self, room: str, refusal: ComityError) -> None:
         """Count it, unless that was done further in."""
@@ -151,9 +166,7 @@ class Recorder:
 
     def tally(self, what: str, caller: Caller, outcome: str) -> None:
         """Count a call that changed nothing."""
-        owner = caller.owner
-        self._calls[what, outcome, owner] += 1
-        self._callers[owner] = caller
+        _count_in(self._calls, (what, outcome, caller.owner), caller)
         if self._calls_due is None:
             self._calls_due = asyncio.get_running_loop().call_later(MOMENT, self.flush_calls)
 
@@ -163,17 +176,20 @@ class Recorder:
         if minute == self._minute and not anyway:
             return
         self._minute = minute
-        counts, self._refusals = self._refusals, Counter()
+        groups, self._refusals = self._refusals, {}
         self._write_groups(
-            Act(
-                room=room,
-                result="REFUSED",
-                failed_step=f"{room}:{code}",
-                checks=(f"count:{number}",),
-                seconds=_MINUTE,
-                about=code,
+            (
+                Act(
+                    room=room,
+                    result="REFUSED",
+                    failed_step=f"{room}:{code}",
+                    checks=(f"count:{group.count}",),
+                    seconds=_MINUTE,
+                    about=code,
+                ),
+                group,
             )
-            for (room, code), number in sorted(counts.items())
+            for (room, code), group in sorted(groups.items())
         )
 
     def flush_calls(self) -> None:
@@ -181,22 +197,20 @@ class Recorder:
         if self._calls_due is not None:
             self._calls_due.cancel()
             self._calls_due = None
-        counts, self._calls = self._calls, Counter()
-        callers, self._callers = self._callers, {}
+        groups, self._calls = self._calls, {}
         acts = []
-        for (what, outcome, owner), number in counts.items():
-            self.count("mcp", outcome, number)
+        for (what, outcome, _owner), group in groups.items():
+            self.count("mcp", outcome, group.count)
             well = outcome in ("ok", "asked")
-            acts.append(
-                Act(
-                    room="mcp",
-                    result=f"MCP_{what.upper()}_{'OK' if well else 'FAILED'}",
-                    caller=callers[owner],
-                    checks=("rate", "identity", f"count:{number}"),
-                    failed_step=None if well else outcome,
-                    about=what,
-                )
+            act = Act(
+                room="mcp",
+                result=f"MCP_{what.upper()}_{'OK' if well else 'FAILED'}",
+                caller=group.caller,
+                checks=("rate", "identity", f"count:{group.count}"),
+                failed_step=None if well else outcome,
+                about=what,
             )
+            acts.append((act, group))
         self._write_groups(acts)
 
     def flush(self) -> None:
@@ -204,12 +218,12 @@ class Recorder:
         self.flush_calls()
         self.close_minute(anyway=True)
 
-    def _write_groups(self, acts: Iterable[Act]) -> None:
+    def _write_groups(self, acts: "Iterable[tuple[Act, _Group]]") -> None:
+        """Whoever happens to be dealt with now has nothing to do with them."""
         entries = []
-        for act in acts:
-            count = int(act.checks[-1].removeprefix("count:"))
-            self._tell(act, count)
-            entries.append(self.entry(act))
+        for act, group in acts:
+            self._tell(act, group.count, group.request)
+            entries.append(self.entry(act, group.request))
         self._write(entries)
 
     def _write(self, entries: Sequence[AuditDraft]) -> "asyncio.Future[tuple[Any, ...]] | None":
@@ -219,9 +233,10 @@ class Recorder:
         written.add_done_callback(_report)
         return written
 
-    def _tell(self, act: Act, count: int = 1) -> None:
+    def _tell(self, act: Act, count: int = 1, request: RequestMark | None = None) -> None:
         if self._events is not None:
-            request = current_request()
+            if request is None:
+                request = current_request()
             self._events.add(
                 self._clock.now(),
                 act.room,
@@ -240,6 +255,16 @@ async def finish(future: "asyncio.Future[Any]") -> None:
     while not future.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([future])
+
+
+def _count_in(groups: dict[_Key, _Group], key: _Key, caller: Caller) -> None:
+    request = current_request()
+    group = groups.get(key)
+    if group is None:
+        group = groups[key] = _Group(caller, request)
+    elif group.request is not request:
+        group.request = NO_REQUEST
+    group.count += 1
 
 
 @lru_cache(4096)  # whoever calls once calls again
