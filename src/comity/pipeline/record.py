@@ -36,6 +36,8 @@ log = logging.getLogger("comity.record")
 MOMENT: Final = 0.05
 REQUEST_IDS: Final = RequestIds(secrets.token_hex(5))
 _MINUTE: Final = 60
+_NAMING: Final = ("session_id_hash", "request_id_hash", "content_hash")
+_SHORT: Final = 16
 
 _Key = TypeVar("_Key")
 
@@ -50,7 +52,7 @@ class EntryStore(Protocol):
 
 class Act(Struct, frozen=True, kw_only=True):
     """`result` is what the entry calls it, such as ENVELOPE_OK. `about` names the subject for those who watch, by name
-    or hash. `hashes` are further fields of the entry.
+    or hash; where it is empty, the hashes do. `hashes` are further fields of the entry.
     """
 
     room: str
@@ -242,7 +244,7 @@ class Recorder:
                 act.room,
                 act.result,
                 who=act.caller.label.removeprefix("caller:"),
-                what=act.about,
+                what=act.about or _short_hash(act.hashes),
                 request=request.id,
                 trace=request.traceparent,
                 failed=act.failed_step or "",
@@ -270,6 +272,14 @@ def _count_in(groups: dict[_Key, _Group], key: _Key, caller: Caller) -> None:
 @lru_cache(4096)  # whoever calls once calls again
 def _issuer_hash(owner: str) -> str:
     return privacy_hash(owner)
+
+
+def _short_hash(hashes: Mapping[str, Any]) -> str:
+    for name in _NAMING:
+        found: str | None = hashes.get(name)
+        if found is not None:
+            return found.partition(":")[2][:_SHORT]
+    return ""
 
 
 def _report(written: "asyncio.Future[tuple[Any, ...]]") -> None:

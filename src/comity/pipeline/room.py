@@ -34,11 +34,14 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Sealed(Struct, frozen=True, kw_only=True):
-    """The answer, with the state that changes together with it and what the audit entry adds."""
+    """The answer, with the state that changes together with it and what the audit entry adds. `about` names, for those
+    who watch, what it was about; where it is empty, the hashes of the entry do.
+    """
 
     reply: Any
     operations: tuple[Operation, ...] = ()
     audit: Mapping[str, Any] = {}
+    about: str = ""
 
 
 class Admission(Struct, frozen=True, kw_only=True):

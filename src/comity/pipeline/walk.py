@@ -11,7 +11,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 
 from comity.core.clock import Clock
@@ -121,13 +121,13 @@ class Walk:
         self, room: Room, call: Call, began: float, admission: Admission, sealed: Sealed
     ) -> tuple[Sealed, bool]:
         """The answer to give, and whether we were cancelled once it was stored."""
-        act = self._act(room, call, "OK", began, admission.checks, sealed.audit)
+        act = self._act(room, call, "OK", began, admission.checks, sealed)
         if sealed.operations:
             try:
                 return sealed, await self.record.commit_through(sealed.operations, act)
             except StoreConflict as conflict:
                 sealed = await room.answer_conflict(call, conflict)
-                act = self._act(room, call, "OK", began, admission.checks, sealed.audit)
+                act = self._act(room, call, "OK", began, admission.checks, sealed)
         self.record.note(act)
         return sealed, False
 
@@ -173,7 +173,7 @@ class Walk:
         outcome: str,
         began: float,
         checks: Sequence[str] = (),
-        hashes: Mapping[str, Any] | None = None,
+        sealed: Sealed | None = None,
         failed_step: str | None = None,
     ) -> Act:
         return Act(
@@ -183,7 +183,8 @@ class Walk:
             checks=(*_CHECKS, *checks),
             failed_step=failed_step,
             seconds=self._clock.monotonic() - began,
-            hashes=hashes or {},
+            about="" if sealed is None else sealed.about,
+            hashes={} if sealed is None else sealed.audit,
         )
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from comity.core.errors import ActionError, UnauthenticatedError
 from comity.pipeline.actions.runner import Runner
-from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom
+from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
 
 _MAY_CALL: Final = ("local", "oauth")
 
@@ -45,3 +45,6 @@ class ActionsRoom(PlainRoom):
     async def handle(self, call: Call) -> dict[str, Any]:
         asked: Invocation = call.arrival.body
         return await self._runner.call(asked.action, asked.input, call.caller, asked.client)
+
+    async def seal(self, call: Call, result: dict[str, Any]) -> Sealed:
+        return Sealed(reply=result, about=call.arrival.body.action)
