@@ -32,6 +32,9 @@ COMMANDS = (
         "state", "comity.cli.state", "Show or set whether the agent of a node takes calls", "Run a node"
     ),
     Announced("doctor", "comity.cli.doctor", "Check this machine and say what to do", "Run a node"),
+    Announced(
+        "watch", "comity.cli.watch", "Show what happens on the running node, line by line", "Run a node"
+    ),
     Announced("mcp", "comity.cli.mcp", "Serve an MCP client on standard input and output", "Run a node"),
     Announced("relay", "comity.cli.relay", "Let peers find each other: signalling for rooms", "Run a node"),
     Announced("call", "comity.cli.call", "Call an agent and print its signed reply", "Meet others"),

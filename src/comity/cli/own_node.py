@@ -4,10 +4,11 @@ Of an https node the certificate must be the very one that the settings name; no
 """
 
 import ssl
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from comity.clients.guarded_http import Answer, GuardedHttp
+from comity.clients.guarded_http import GuardedHttp
 from comity.clients.refusals import UnusableAnswerError
 from comity.clients.urls import read_url
 from comity.config import Settings
@@ -37,15 +38,27 @@ class OwnNode:
 
     async def ask(self, method: str, path: str, json: Any = None) -> dict[str, Any]:
         """The JSON object that it answers; NotFoundError when it serves no agent and so has no such path."""
-        answer = await self.http.request(
-            method, self.url + path, json, {"authorization": f"Bearer {self._token}"}
-        )
-        body = _object(answer)
+        answer = await self.http.request(method, self.url + path, json, self._proof())
+        body = _object(answer.body)
         if answer.status == 200:
             return body
-        kind = _REFUSALS.get(answer.status, UnusableAnswerError)
-        said = str(body.get("detail", "")) or f"status {answer.status}"
-        raise kind(f"the node at {self.url} refused: {said}")
+        raise self._refusal(answer.status, body)
+
+    async def stream(self, path: str, headers: Mapping[str, str], *, silence: float) -> AsyncIterator[bytes]:
+        """The parts of an answer that goes on, as they come."""
+        async with self.http.stream(self.url + path, {**headers, **self._proof()}, silence=silence) as answer:
+            if answer.status != 200:
+                raise self._refusal(answer.status, _object(b"".join([part async for part in answer.parts])))
+            async for part in answer.parts:
+                yield part
+
+    def _proof(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self._token}"}
+
+    def _refusal(self, status: int, body: dict[str, Any]) -> ComityError:
+        kind = _REFUSALS.get(status, UnusableAnswerError)
+        said = str(body.get("detail", "")) or f"status {status}"
+        return kind(f"the node at {self.url} refused: {said}")
 
 
 def own_node(settings: Settings) -> OwnNode | None:
@@ -53,9 +66,9 @@ def own_node(settings: Settings) -> OwnNode | None:
     return None if running is None else OwnNode(settings, running)
 
 
-def _object(answer: Answer) -> dict[str, Any]:
+def _object(answer: bytes) -> dict[str, Any]:
     try:
-        body = strict_json.loads(answer.body)
+        body = strict_json.loads(answer)
     except MalformedError:
         body = None
     return body if isinstance(body, dict) else {}

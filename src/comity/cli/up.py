@@ -19,6 +19,7 @@ import typer
 
 import comity
 from comity.agents.load import load_behaviour
+from comity.cli.act_sinks import ActSinks
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app, section
 from comity.cli.logs import write_logs
@@ -105,11 +106,15 @@ def up(
         str | None, typer.Option("--tls-key", metavar="FILE", help="The key of that certificate.")
     ] = None,
     passphrase_file: PassphraseFile = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Do not show on the terminal what happens.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Start a node and keep it running until Ctrl-C or SIGTERM.
 
-    The first start makes the data folder, the identity and the local token. Nothing has to be typed.
+    The first start makes the data folder, the identity and the local token. Nothing has to be typed. On a terminal
+    each act of the node is one line.
     """
     flags = {
         "agent.behaviour": agent,
@@ -129,12 +134,13 @@ def up(
     sys.setswitchinterval(SWITCH_SECONDS)
     passphrase = _passphrase(settings.data, passphrase_file)
     with asyncio.Runner(loop_factory=_fast_loop()) as runner:
-        runner.run(_serve(loaded, passphrase, as_json=as_json))
+        runner.run(_serve(loaded, passphrase, as_json=as_json, quiet=quiet))
 
 
-async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool) -> None:
+async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet: bool) -> None:
     moves = loaded.sources["port"] == DEFAULT  # a port that somebody asked for is that one or none
     node = Node(loaded.settings, passphrase=passphrase, may_move_port=moves)
+    sinks: ActSinks | None = None
     try:
         await node.start()
         gc.collect()
@@ -145,9 +151,12 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool) -> No
             print_json(_ready_line(node))
         else:
             _greet(node, loaded)
+        sinks = ActSinks(node.events, loaded.settings, shown=not (quiet or as_json))
         await stopped
     finally:
         await node.stop()
+        if sinks is not None:
+            await sinks.finish()
     if not as_json:
         print_line("\nStopped." if sys.stdout.isatty() else "Stopped.")  # a terminal has just shown ^C
 
@@ -210,7 +219,7 @@ def _next(node: Node, loaded: Loaded) -> list[tuple[str, str]]:
     return [
         *steps,
         (f"{comity} install{folder}", "let Claude Code, Codex, Cursor and others use it"),
-        (f"{comity} audit tail --follow{folder}", "what happens, as it happens"),
+        (f"{comity} watch{folder}", "what happens, as it happens"),
         (f"{comity} doctor{folder}", "when something seems wrong"),
         ("Ctrl-C", "stop"),
     ]

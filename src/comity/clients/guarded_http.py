@@ -13,8 +13,9 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -42,6 +43,14 @@ class Answer(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class StreamedAnswer(NamedTuple):
+    """An answer whose body has not been read yet."""
+
+    status: int
+    headers: Mapping[str, str]
+    parts: AsyncIterable[bytes]
 
 
 class GuardedHttp:
@@ -80,16 +89,28 @@ class GuardedHttp:
         target = read_url(url)
         if json is not None:
             body = strict_json.dumps(json)
-        sent = {
-            "host": target.authority,
-            "user-agent": "comity",
-            "accept": "application/json",
-            "accept-encoding": "identity",
-        }
-        if body is not None:
-            sent |= {"content-type": "application/json", "content-length": str(len(body))}
-        sent |= {name.lower(): value for name, value in (headers or {}).items()}
-        return await self._exchange(method, target, sent, body)
+        where = target.authority
+        async with (
+            _named_failures(where, self._timeout),
+            asyncio.timeout(self._timeout),
+            self._opened(method, target, headers, body, self._timeout) as response,
+        ):
+            answered = _headers_of(response)
+            return Answer(response.status, answered, await self._read(response, answered, where))
+
+    @asynccontextmanager
+    async def stream(
+        self, url: str, headers: Mapping[str, str] | None = None, *, silence: float
+    ) -> AsyncIterator[StreamedAnswer]:
+        """An answer to GET that is read as it comes, for as long as it goes on. It may not be silent for longer than
+        `silence` seconds.
+        """
+        target = read_url(url)
+        async with (
+            _named_failures(target.authority, silence),
+            self._opened("GET", target, headers, None, silence) as response,
+        ):
+            yield StreamedAnswer(response.status, _headers_of(response), response.aiter_stream())
 
     async def post_json(self, url: str, value: Any) -> Answer:
         return await self.request("POST", url, value)
@@ -99,45 +120,44 @@ class GuardedHttp:
         if kept is not None:
             await kept.aclose()
 
-    async def _exchange(
-        self, method: str, target: HttpUrl, headers: Mapping[str, str], body: bytes | None
-    ) -> Answer:
+    @asynccontextmanager
+    async def _opened(
+        self,
+        method: str,
+        target: HttpUrl,
+        headers: Mapping[str, str] | None,
+        body: bytes | None,
+        seconds: float,
+    ) -> "AsyncIterator[httpcore.Response]":
         import httpcore
 
+        sent = {
+            "host": target.authority,
+            "user-agent": "comity",
+            "accept": "application/json",
+            "accept-encoding": "identity",
+        }
+        if body is not None:
+            sent |= {"content-type": "application/json", "content-length": str(len(body))}
+        sent |= {name.lower(): value for name, value in (headers or {}).items()}
         url = httpcore.URL(
             scheme=target.scheme.encode(),
             host=target.host.encode(),
             port=target.port,
             target=target.target.encode(),
         )
-        limits = dict.fromkeys(("read", "write", "pool"), self._timeout) | {
-            "connect": min(self._timeout / 2, CONNECT_TIMEOUT)  # so that it is known that nothing was sent
+        limits = dict.fromkeys(("read", "write", "pool"), seconds) | {
+            "connect": min(seconds / 2, CONNECT_TIMEOUT)  # so that it is known that nothing was sent
         }
-        where = target.authority
         pool = await self._connections()
-        try:
-            async with (
-                asyncio.timeout(self._timeout),
-                pool.stream(
-                    method,
-                    url,
-                    headers=[(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
-                    content=body,
-                    extensions={"timeout": limits},
-                ) as response,
-            ):
-                answered = {
-                    name.decode("latin-1").lower(): v.decode("latin-1") for name, v in response.headers
-                }
-                return Answer(response.status, answered, await self._read(response, answered, where))
-        except (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout) as reason:
-            raise UnreachableError(_why_unreachable(where, reason)) from None
-        except (TimeoutError, httpcore.TimeoutException):
-            raise NoAnswerError(
-                f"{where} did not answer within {self._timeout:g} seconds; try again later"
-            ) from None
-        except (httpcore.NetworkError, httpcore.ProtocolError):
-            raise NoAnswerError(f"the connection to {where} broke before the answer was complete") from None
+        async with pool.stream(
+            method,
+            url,
+            headers=[(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
+            content=body,
+            extensions={"timeout": limits},
+        ) as response:
+            yield response
 
     async def _read(self, response: "httpcore.Response", headers: Mapping[str, str], where: str) -> bytes:
         if headers.get("content-encoding", "identity").lower() != "identity":
@@ -172,6 +192,25 @@ class GuardedHttp:
             self._kept = _kept_open(self._pool)
             await anext(self._kept)
         return self._pool
+
+
+@asynccontextmanager
+async def _named_failures(where: str, seconds: float) -> AsyncIterator[None]:
+    """What the library raises becomes a refusal that says what to do."""
+    import httpcore
+
+    try:
+        yield
+    except (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout) as reason:
+        raise UnreachableError(_why_unreachable(where, reason)) from None
+    except (TimeoutError, httpcore.TimeoutException):
+        raise NoAnswerError(f"{where} did not answer within {seconds:g} seconds; try again later") from None
+    except (httpcore.NetworkError, httpcore.ProtocolError):
+        raise NoAnswerError(f"the connection to {where} broke before the answer was complete") from None
+
+
+def _headers_of(response: "httpcore.Response") -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
 
 
 async def _kept_open(pool: "httpcore.AsyncConnectionPool") -> AsyncGenerator[None]:

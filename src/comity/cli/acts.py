@@ -1,0 +1,170 @@
+"""One line for each act: in plain words for people, as a log line for files.
+
+Whatever a line shows of others is made harmless first: no control character reaches a terminal or a log.
+"""
+
+import time
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from comity.cli.colour import paint
+from comity.cli.screen import one_line
+from comity.core.guard.audit import timestamp
+from comity.pipeline.events import NodeEvent
+
+LOGGER: Final = "comity.acts"
+
+_WORDS: Final = {
+    "NODE_STARTED": "the node started",
+    "NODE_STOPPED": "the node stopped",
+    "STORE_WRITTEN_AGAIN": "the store can be written again",
+    "PING_OK": "ping answered",
+    "ENVELOPE_OK": "signed call answered",
+    "ENVELOPE_FAILED": "signed call failed",
+    "ACTIONS_OK": "action run",
+    "ACTIONS_FAILED": "action failed",
+    "STATE_OK": "state of the agent set",
+    "STATE_FAILED": "state of the agent not set",
+    "DIRECTORY_PUBLISH_OK": "card published here",
+    "DIRECTORY_PUBLISH_FAILED": "card not published",
+    "MCP_SESSION_BEGUN": "MCP session began",
+    "MCP_SESSION_ENDED": "MCP session ended",
+    "MCP_TASK_BEGUN": "task began",
+    "MCP_TASK_COMPLETED": "task done",
+    "MCP_TASK_FAILED": "task failed",
+    "MCP_TASK_CANCELLED": "task cancelled",
+    "MCP_TASK_INPUT_REQUIRED": "task waits for input",
+    "MCP_TASK_WORKING": "task goes on",
+    "HANDSHAKE_ACK": "VCP handshake accepted",
+    "HANDSHAKE_ERROR": "VCP handshake refused",
+    "SESSION_IMPLICIT": "VCP 1.0 session began",
+    "SESSION_ENDED": "VCP session ended",
+    "CONTEXT_EXCHANGED": "context received",
+    "CONTEXT_REFUSED": "context refused",
+    "REFUSED": "refused",
+}
+_ENDINGS: Final = {"_OK": "answered", "_FAILED": "failed", "_ADMITTED": "accepted"}
+_WHO: Final = {"vacant": "vacant", "oauth": "visitor", "vcp": "VCP", "peer": "peer"}
+_ROOM: Final = 9
+_DONE: Final = 24
+_BY: Final = 15
+_GAP: Final = "  "
+
+
+def words_for(event: NodeEvent) -> str:
+    """What happened, in plain words."""
+    said = _WORDS.get(event.kind)
+    if said is None and event.room == "mcp" and event.kind.endswith("_OK"):
+        said = "MCP call answered"
+    elif said is None and event.room == "mcp" and event.kind.endswith("_FAILED"):
+        said = "MCP call failed"
+    if said is None:
+        said = event.kind.lower().replace("_", " ")
+        for ending, word in _ENDINGS.items():
+            if event.kind.endswith(ending):
+                said = f"{event.room.replace('_', ' ')} {word}"
+    reason = event.failed.removeprefix(f"{event.room}:")
+    if reason:
+        said += f": {reason.lower().replace('_', ' ')}"
+    if event.count > 1:
+        said += f", {event.count:,} times"
+    return one_line(said)
+
+
+def who_in_words(who: str) -> str:
+    kind, _, short = who.partition(":")
+    if kind == "local":
+        return "you"
+    if kind in _WHO and short not in ("", "-"):
+        return one_line(f"{_WHO[kind]} {short}")
+    return "a stranger" if kind == "unknown" else one_line(who)
+
+
+def readable(event: NodeEvent, *, coloured: bool, width: int = 0) -> str:
+    """Time, room, what happened, who, what it was about, and the request. With a `width`, what does not fit is left out,
+    the last first.
+    """
+    bad = bool(event.failed)
+    what = "" if event.kind == "REFUSED" else one_line(event.what)
+    parts = [
+        (time.strftime("%H:%M:%S", time.localtime(event.time)), "dim"),
+        (one_line(event.room).ljust(_ROOM), "cyan"),
+        (words_for(event).ljust(_DONE), "red" if bad else "green"),
+        (who_in_words(event.who).ljust(_BY), "bold"),
+        *([(what, "")] if what else []),
+        *([(f"request {one_line(event.request)}", "dim")] if event.request else []),
+    ]
+    while width and len(parts) > 4 and len(_GAP.join(text for text, _ in parts)) > width:
+        parts.pop()
+    text, style = parts[-1]
+    parts[-1] = text.rstrip(), style
+    return _GAP.join(paint(text, style, wanted=coloured and bool(style)) for text, style in parts)
+
+
+def log_line(event: NodeEvent) -> str:
+    """As the other lines of the log look, with what belongs to the act as `name=value`."""
+    line = f"{_to_the_second(int(event.time))},{int(event.time % 1 * 1000):03} INFO {LOGGER}: {event.kind} room={event.room}"
+    if event.who:
+        line += f" who={_value(event.who)}"
+    if event.what:
+        line += f" what={_value(event.what)}"
+    if event.request:
+        line += f" request={event.request}"
+    if event.trace:
+        line += f" trace={_value(event.trace)}"
+    if event.failed:
+        line += f" failed={_value(event.failed)}"
+    if event.count != 1:
+        line += f" count={event.count}"
+    return line + "\n"
+
+
+class _JsonLine(Struct, omit_defaults=True):
+    at: str
+    level: str
+    logger: str
+    message: str
+    room: str
+    kind: str
+    who: str = ""
+    what: str = ""
+    request: str = ""
+    trace: str = ""
+    failed: str = ""
+    count: int = 1
+
+
+def json_log_line(event: NodeEvent) -> str:
+    line = _JsonLine(
+        timestamp(event.time)[:-1] + "+00:00",
+        "info",
+        LOGGER,
+        event.kind,
+        event.room,
+        event.kind,
+        event.who,
+        event.what,
+        event.request,
+        event.trace,
+        event.failed,
+        event.count,
+    )
+    return _encode(line).decode() + "\n"
+
+
+def _value(text: str) -> str:
+    """As it is; in quotes and escaped where it could be read as something else."""
+    if text.isascii() and text.isprintable() and " " not in text and '"' not in text:
+        return text
+    return _encode(one_line(text)).decode()
+
+
+@lru_cache(2)  # many are written within the same one
+def _to_the_second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+_encode = msgspec.json.Encoder().encode

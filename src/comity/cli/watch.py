@@ -1,0 +1,167 @@
+"""`comity watch`: what happens on the running node, one line for each act.
+
+The node is asked at `/v1/events`. When it stops, the command waits for it to start again and goes on where it was;
+what it could not see is said on stderr.
+"""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+from comity.cli.acts import readable
+from comity.cli.colour import colour_wanted
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, settings_of, whole_number
+from comity.cli.own_node import OwnNode, own_node
+from comity.cli.screen import note, print_json, print_line
+from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
+from comity.config import Settings
+from comity.core.errors import ComityError, NotFoundError
+from comity.core.wire import strict_json
+from comity.doors.events import EVENTS_PATH
+from comity.pipeline.events import KEPT, NodeEvent
+
+app = new_app()
+
+RETRY_SECONDS: Final = 0.5
+
+_SILENCE: Final = 45.0  # three heartbeats of the node
+_LONGEST_MESSAGE: Final = 16 * 1024 * 1024
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity watch  what happens from now on
+    comity watch --since 0  first what the node still knows, its last 4,096 acts
+    comity watch --json  one JSON object per line, for programs
+    """,
+)
+def watch(
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="NUMBER", help="Begin after the act with this number; with now if not set."
+        ),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Show what happens on the running node, one line for each act, until Ctrl-C.
+
+    A line says when, in which room of the node, what happened, who caused it, what it was about, and the id of
+    the request, which stands in the answer (x-request-id), in the log and, as a hash, in the audit record. Content is
+    never shown. Calls of the same kind within a moment, and refusals within a minute, are counted in one line.
+    """
+    settings = settings_of(data, config).settings
+    after = "" if since is None else str(whole_number("--since", since, 0, 10**15))
+    asyncio.run(_watch(settings, after, as_json=as_json))
+
+
+class Message(NamedTuple):
+    """One server-sent event. `data` has one entry for each line of it."""
+
+    id: str
+    kind: str
+    data: list[str]
+
+
+class Messages:
+    """Bytes in, server-sent events out."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, part: bytes) -> Iterator[Message]:
+        *whole, self._rest = (self._rest + part).split(b"\n\n")
+        if len(self._rest) > _LONGEST_MESSAGE:
+            raise UnusableAnswerError("the node sent an event that does not end")
+        for text in whole:
+            fields = [line.partition(": ") for line in text.decode("utf-8", "replace").split("\n")]
+            yield Message(
+                next((value for name, _, value in fields if name == "id"), ""),
+                next((value for name, _, value in fields if name == "event"), "message"),
+                [value for name, _, value in fields if name == "data"],
+            )
+
+
+class _Watching:
+    def __init__(self, after: str, *, as_json: bool) -> None:
+        self.after = after
+        self._as_json = as_json
+        self._coloured = colour_wanted()
+        self._answers = True
+
+    async def follow(self, own: OwnNode) -> None:
+        """Until the node ends the stream."""
+        place = {"last-event-id": self.after} if self.after else {}
+        messages = Messages()
+        accept = {"accept": "text/event-stream"}
+        async for part in own.stream(EVENTS_PATH, accept | place, silence=_SILENCE):
+            self._answers = True
+            for message in messages.feed(part):
+                self._take(message)
+
+    def complain(self, trouble: ComityError) -> None:
+        """Say that the node does not answer, once for each time that it stops answering."""
+        if not self._answers:
+            return
+        self._answers = False
+        note(f"{trouble.message}; trying again until it answers")
+
+    def _take(self, message: Message) -> None:
+        if message.kind == "reset":
+            oldest = strict_json.loads(message.data[0].encode())["oldest"]
+            note(
+                f"acts before number {oldest} are gone: the node keeps {KEPT:,}, and none from before its start"
+            )
+        else:
+            for line in message.data:
+                self._show(strict_json.loads(line.encode()))
+            sys.stdout.flush()
+        self.after = message.id or self.after
+
+    def _show(self, act: dict[str, Any]) -> None:
+        if self._as_json:
+            print_json(act)
+            return
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        moment = datetime.fromisoformat(act.pop("time")).timestamp()
+        print_line(readable(NodeEvent(**act, time=moment), coloured=self._coloured, width=width))
+
+
+async def _watch(settings: Settings, after: str, *, as_json: bool) -> None:
+    watching = _Watching(after, as_json=as_json)
+    own = own_node(settings)
+    if own is None:
+        raise NotFoundError(
+            f"no node is running on {settings.data}; start one with `comity up`, or name its folder with --data"
+        )
+    while True:
+        try:
+            await watching.follow(own)
+        except (UnreachableError, NoAnswerError) as trouble:
+            watching.complain(trouble)
+        finally:
+            await own.http.aclose()
+        own = await _again(settings)
+
+
+async def _again(settings: Settings) -> OwnNode:
+    """The node, once it runs; a connection that was lost while it did is no news."""
+    await asyncio.sleep(RETRY_SECONDS)
+    own = own_node(settings)
+    if own is not None:
+        return own
+    note("the node has stopped; waiting for it to start again")
+    while own is None:
+        await asyncio.sleep(RETRY_SECONDS)
+        own = own_node(settings)
+    note("the node is running again")
+    return own
