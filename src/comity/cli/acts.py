@@ -51,6 +51,7 @@ _WHO: Final = {"vacant": "vacant", "oauth": "visitor", "vcp": "VCP", "peer": "pe
 _ROOM: Final = 9
 _DONE: Final = 24
 _BY: Final = 15
+_ABOUT: Final = 16
 _GAP: Final = "  "
 
 
@@ -94,10 +95,10 @@ def readable(event: NodeEvent, *, coloured: bool, width: int = 0) -> str:
         (one_line(event.room).ljust(_ROOM), "cyan"),
         (words_for(event).ljust(_DONE), "red" if bad else "green"),
         (who_in_words(event.who).ljust(_BY), "bold"),
-        *([(what, "")] if what else []),
+        *([(what.ljust(_ABOUT), "")] if what or event.request else []),
         *([(f"request {one_line(event.request)}", "dim")] if event.request else []),
     ]
-    while width and len(parts) > 4 and len(_GAP.join(text for text, _ in parts)) > width:
+    while width and len(parts) > 4 and len(_GAP.join(text for text, _ in parts).rstrip()) > width:
         parts.pop()
     text, style = parts[-1]
     parts[-1] = text.rstrip(), style
@@ -106,17 +107,19 @@ def readable(event: NodeEvent, *, coloured: bool, width: int = 0) -> str:
 
 def log_line(event: NodeEvent) -> str:
     """As the other lines of the log look, with what belongs to the act as `name=value`."""
-    line = f"{_to_the_second(int(event.time))},{int(event.time % 1 * 1000):03} INFO {LOGGER}: {event.kind} room={event.room}"
+    whole = int(event.time)
+    milliseconds = int((event.time - whole) * 1000)
+    line = f"{_to_the_second(whole)},{milliseconds:03} INFO {LOGGER}: {_name(event.kind)} room={_name(event.room)}"
     if event.who:
-        line += f" who={_value(event.who)}"
+        line += f" who={_name(event.who)}"
     if event.what:
         line += f" what={_value(event.what)}"
     if event.request:
-        line += f" request={event.request}"
+        line += f" request={_value(event.request)}"
     if event.trace:
         line += f" trace={_value(event.trace)}"
     if event.failed:
-        line += f" failed={_value(event.failed)}"
+        line += f" failed={_name(event.failed)}"
     if event.count != 1:
         line += f" count={event.count}"
     return line + "\n"
@@ -160,6 +163,11 @@ def _value(text: str) -> str:
     if text.isascii() and text.isprintable() and " " not in text and '"' not in text:
         return text
     return _encode(one_line(text)).decode()
+
+
+@lru_cache(1024)  # there are few of them, and each comes often
+def _name(text: str) -> str:
+    return _value(text)
 
 
 @lru_cache(2)  # many are written within the same one

@@ -191,7 +191,7 @@ def _greet(node: Node, loaded: Loaded) -> None:
         indent="  ",
     )
     print_line()
-    print_line(section("Next", _next(node, loaded)))
+    print_line(section("Next", _next(node, loaded)) + "\n")
     sys.stdout.flush()
 
 
