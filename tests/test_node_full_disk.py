@@ -1,6 +1,7 @@
 """A node whose disk takes nothing more: it says so, in few words, and goes on when there is room again."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ def node(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "COMITY_LOG_LEVEL": "warning"},
     )
     yield process
     process.kill()

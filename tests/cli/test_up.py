@@ -74,10 +74,16 @@ def get(url):
         return answer.status, answer.read()
 
 
+LIFE = ["NODE_STARTED", "NODE_STOPPED"]
+
+
 def stop(node, asked=signal.SIGTERM):
+    """How it ended, what it said, and which acts its log tells of; anything else there fails the test."""
     node.send_signal(asked)
     out, err = node.communicate(timeout=DEADLINE)
-    return node.returncode, out, err
+    acts = [re.fullmatch(r"\S+ \S+ INFO comity\.acts: (\w+) room=.+", line) for line in err.splitlines()]
+    assert all(acts), err
+    return node.returncode, out, [act[1] for act in acts]
 
 
 def test_a_first_start_sets_everything_up_and_a_second_on_the_same_folder_is_refused(start, program, data):
@@ -107,7 +113,7 @@ def test_a_first_start_sets_everything_up_and_a_second_on_the_same_folder_is_ref
     assert adopt.code == 1
     assert "in use by another process" in adopt.err
 
-    assert stop(node) == (0, "", "")
+    assert stop(node) == (0, "", LIFE)
     last = json.loads(program("audit", "tail", "-n", "1", "--json").out)
     assert last["verification_result"] == "NODE_STOPPED"
     assert program("audit", "verify").code == 0
@@ -116,7 +122,7 @@ def test_a_first_start_sets_everything_up_and_a_second_on_the_same_folder_is_ref
 def test_a_stop_right_after_the_ready_line_is_a_clean_one(start):
     node = start("--port", "0", "--json")
     assert node.stdout.readline()
-    assert stop(node) == (0, "", "")
+    assert stop(node) == (0, "", LIFE)
 
 
 def test_people_get_address_identity_folder_link_and_next_steps(start, data):
@@ -134,7 +140,7 @@ def test_people_get_address_identity_folder_link_and_next_steps(start, data):
     assert str(data) in text
     assert f"comity id show --data {data}" in text
     assert "\x1b" not in text
-    assert stop(node, signal.SIGINT) == (0, "Stopped.\n", "")
+    assert stop(node, signal.SIGINT) == (0, "Stopped.\n", LIFE)
 
 
 def test_an_agent_answers_calls_and_people_see_what_it_offers_and_what_to_do(start, program, data, tmp_path):
