@@ -161,6 +161,31 @@ async def test_alike_calls_of_a_moment_stand_in_one_entry_with_their_number_unde
 
 
 @simulated
+async def test_a_group_names_a_request_only_where_all_of_it_belongs_to_that_one():
+    desk = Desk()
+    for id_, caller in (("r-1", OWNER), ("r-2", visitor("ann")), ("r-3", visitor("bob")), ("r-4", OWNER)):
+        begin_request(id_)
+        desk.record.tally("echo", caller, "ok")
+        desk.record.refuse("http", "forbidden" if id_ == "r-1" else "unauthenticated")
+    desk.record.flush()
+    await settle()
+    told = {(event.kind, event.who, event.what): event.request for event in desk.events.since(0).events}
+    assert list(told.values()) == ["", "r-2", "r-3", "r-1", ""]
+    checks = [entry.checks_passed[-1] for entry in await desk.store.entries()]
+    assert checks == ["caller:local:-", *map(request_check, ("r-2", "r-3", "r-1")), "caller:unknown:-"]
+
+
+@simulated
+async def test_an_act_is_named_by_what_it_was_about_or_by_its_hash():
+    desk = Desk()
+    hashes = {"request_id_hash": "blake2b:" + "ab" * 32}
+    desk.record.note(Act(room="shop", result="SHOP_OK", about="goods", hashes=hashes))
+    desk.record.note(Act(room="shop", result="SHOP_OK", hashes=hashes))
+    desk.record.note(Act(room="shop", result="SHOP_OK"))
+    assert [event.what for event in desk.events.since(0).events] == ["goods", "ab" * 8, ""]
+
+
+@simulated
 async def test_the_walk_writes_refused_strangers_down_once_a_minute():
     house = House(budget=Budget(SimulatedClock(), Figures(requests=1, per_seconds=3600)))
     await house.take(Window(caller=ANN))
@@ -201,6 +226,31 @@ async def test_events_are_numbered_kept_for_a_while_and_a_late_reader_is_told():
     assert ([event.number for event in page.events], page.reset) == ([KEPT + 9, KEPT + 10], False)
     assert events.since(KEPT + 10) == ([], False)
     assert events.since(KEPT + 11).reset  # a number of another life of the node
+
+
+@simulated
+async def test_a_reader_misses_nothing_that_happens_while_it_is_busy():
+    bus = InProcessBus()
+    events = Events(bus)
+    events.add(0.0, "shop", "FIRST")
+    seen = []
+    async for page in events.follow(0):
+        seen += [event.kind for event in page.events]
+        if len(seen) == 1:
+            events.add(0.0, "shop", "SECOND")
+            await asyncio.sleep(1)
+        else:
+            break
+    assert seen == ["FIRST", "SECOND"]
+
+
+@simulated
+async def test_a_page_holds_no_more_than_was_asked_for():
+    events = Events(InProcessBus())
+    for _ in range(10):
+        events.add(0.0, "shop", "SHOP_OK")
+    assert [event.number for event in events.since(3, 4).events] == [4, 5, 6, 7]
+    assert events.since(0, 4).reset is False
 
 
 @simulated

@@ -138,6 +138,7 @@ class McpStream:
         elif type(effect) is Work:
             self._start(effect)
         elif type(effect) is Greet:
+            begin_request(REQUEST_IDS.new())
             self._later(self._greet(effect), None)
         elif type(effect) is Drop:
             self._drop(effect.work)
