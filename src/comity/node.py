@@ -60,6 +60,7 @@ from comity.pipeline.ping import PingRoom
 from comity.pipeline.record import Act, Recorder
 from comity.pipeline.residence import StateRoom, resident_form, vacant_form
 from comity.pipeline.storage import CARDS, Quota
+from comity.pipeline.tracing import open_tracing
 from comity.pipeline.vcp.over_mcp import VcpOverMcp
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import prune
@@ -178,14 +179,17 @@ class Node:
         self.bus = InProcessBus()
         self._opened.push_async_callback(self.bus.close)
         self.events = Events(self.bus)
-        self.record = Recorder(
+        tracing = open_tracing(os.environ, self.notices.append)
+        if tracing is not None:
+            self._opened.push_async_callback(tracing.close)
+        self.record = (Recorder if tracing is None else tracing.recorder)(
             self.store,
             self._clock,
             metrics=self._metrics,
             events=self.events,
             level=self.settings.audit.level,
         )
-        self.walk = Walk(self.record, self._clock, budget=self.budget)
+        self.walk = (Walk if tracing is None else tracing.walk)(self.record, self._clock, budget=self.budget)
         self.replies, self.cards = self._quota(REPLIES), self._quota(CARDS)
         await self._look_at_quotas()
         self._metrics.show_limits(self.budget, (self.replies, self.cards))

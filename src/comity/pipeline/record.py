@@ -64,6 +64,11 @@ class Act(Struct, frozen=True, kw_only=True):
     about: str = ""
     hashes: Mapping[str, Any] = {}
 
+    @property
+    def subject(self) -> str:
+        """What it was about, by name or short hash."""
+        return self.about or _short_hash(self.hashes)
+
 
 class _Group:
     """Alike acts, counted together. `request` is that of all of them; none where they belong to several."""
@@ -244,7 +249,7 @@ class Recorder:
                 act.room,
                 act.result,
                 who=act.caller.label.removeprefix("caller:"),
-                what=act.about or _short_hash(act.hashes),
+                what=act.subject,
                 request=request.id,
                 trace=request.traceparent,
                 failed=act.failed_step or "",

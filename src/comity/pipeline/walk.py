@@ -107,7 +107,7 @@ class Walk:
                 sealed = admission.answered or await room.seal(call, await self._handle(room, call))
                 sealed, cancelled = await self._commit(room, call, began, admission, sealed)
             except BaseException as failure:
-                act = self._act(room, call, "FAILED", began, failed_step=_code_of(failure))
+                act = self._act(room, call, "FAILED", began, failed_step=code_of(failure))
                 if admitted:
                     await finish(asyncio.ensure_future(self._undo(room, call, act)))
                 else:
@@ -209,7 +209,7 @@ class _Continued:
                 return done.value
 
 
-def _code_of(failure: BaseException) -> str:
+def code_of(failure: BaseException) -> str:
     if isinstance(failure, asyncio.CancelledError):
         return "cancelled"
     return failure.code if isinstance(failure, ComityError) else "internal"
