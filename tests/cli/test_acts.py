@@ -69,6 +69,8 @@ def test_a_narrow_terminal_gets_less_and_never_a_broken_line():
     assert "63ae6ff9" in narrower
     assert "request" not in narrower
     assert readable(CALL, coloured=False, width=20).endswith("vacant abababab")
+    plain = readable(event("SHOP_OK", who="local:-", request="r1"), coloured=False, width=60)
+    assert plain.endswith("you")
 
 
 def test_colours_change_nothing_but_the_look():

@@ -4,12 +4,15 @@ import contextlib
 import io
 import json
 import os
+import pty
 import re
+import select
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import time
 import urllib.request
 
 import apsw
@@ -337,3 +340,88 @@ def test_what_to_type_next_works_from_anywhere(monkeypatch, tmp_path):
     (tmp_path / "comity").write_text("#!/bin/sh\n")
     (tmp_path / "comity").chmod(0o755)
     assert up._typed() == "comity"
+
+
+@pytest.fixture
+def on_terminal(environ):
+    """Start a node whose stdout and stderr are a terminal; what comes back waits until that shows a text."""
+    opened = []
+
+    def start(*arguments):
+        ours, theirs = pty.openpty()
+        node = subprocess.Popen(
+            [*COMITY, "up", "--port", "0", *arguments],
+            env={**environ, "COLUMNS": "120"},
+            stdout=theirs,
+            stderr=theirs,
+            text=True,
+        )
+        os.close(theirs)
+        shown = ""
+
+        def until(text):
+            nonlocal shown
+            deadline = time.monotonic() + DEADLINE
+            while text not in shown:
+                ready, _, _ = select.select([ours], [], [], max(0.0, deadline - time.monotonic()))
+                assert ready, shown
+                shown += os.read(ours, 65536).decode()
+            return shown
+
+        opened.append((node, ours))
+        return node, until
+
+    yield start
+    for node, ours in opened:
+        node.kill()
+        node.wait()
+        os.close(ours)
+
+
+def ping(url, data):
+    token = (data / "token").read_text().strip()
+    asked = urllib.request.Request(
+        f"{url}/v1/ping", method="POST", headers={"authorization": f"Bearer {token}"}
+    )
+    with urllib.request.urlopen(asked, timeout=5) as answer:
+        return answer.headers["x-request-id"]
+
+
+def test_a_terminal_shows_each_act_once_and_quiet_shows_none(on_terminal, data):
+    node, until = on_terminal()
+    url = re.search(r"http://127\.0\.0\.1:\d+", until("Ctrl-C"))[0]
+    request = ping(url, data)
+    shown = until("ping answered")
+    assert shown.count("ping answered") == 1
+    assert "comity.acts" not in shown  # the log does not tell it again
+    assert "\x1b[32mping answered" in until(request)[-200:]
+    node.terminate()
+    assert "Stopped." in until("Stopped.")
+    assert node.wait(DEADLINE) == 0
+
+    node, until = on_terminal("--quiet")
+    url = re.search(r"http://127\.0\.0\.1:\d+", until("Ctrl-C"))[0]
+    ping(url, data)
+    node.terminate()
+    shown = until("Stopped.")
+    assert "ping" not in shown
+    assert "comity.acts" not in shown
+
+
+def test_at_warning_no_act_is_logged(start, environ, data):
+    environ["COMITY_LOG_LEVEL"] = "warning"
+    node = start("--port", "0", "--json")
+    ping(json.loads(node.stdout.readline())["url"], data)
+    assert stop(node) == (0, "", [])
+
+
+def test_with_log_json_each_act_is_one_json_object(start, environ, data):
+    environ["COMITY_LOG_JSON"] = "true"
+    node = start("--port", "0", "--json")
+    request = ping(json.loads(node.stdout.readline())["url"], data)
+    node.terminate()
+    _, err = node.communicate(timeout=DEADLINE)
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert [line["kind"] for line in lines] == ["NODE_STARTED", "PING_OK", "NODE_STOPPED"]
+    assert (lines[1]["request"], lines[1]["who"]) == (request, "local:-")
+    assert {(line["level"], line["logger"]) for line in lines} == {("info", "comity.acts")}

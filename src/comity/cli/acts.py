@@ -100,6 +100,8 @@ def readable(event: NodeEvent, *, coloured: bool, width: int = 0) -> str:
     ]
     while width and len(parts) > 4 and len(_GAP.join(text for text, _ in parts).rstrip()) > width:
         parts.pop()
+    while not parts[-1][0].strip():
+        parts.pop()
     text, style = parts[-1]
     parts[-1] = text.rstrip(), style
     return _GAP.join(paint(text, style, wanted=coloured and bool(style)) for text, style in parts)
