@@ -250,7 +250,8 @@ async def test_a_stream_ends_in_order_when_the_node_stops(ends):
     reader = Reader(desk)
     await settle()
     desk.closing.set() if ends == "node" else await desk.bus.close()
-    await reader.task
+    async with asyncio.timeout(5):
+        await reader.task
     assert reader.written[-1][1:] == ("", False)
 
 
