@@ -271,7 +271,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_trouble(caplog
         assert await healthy(node.url)
         async with httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as client:
             async with asyncio.timeout(10):  # a hang-up is noticed when the connection is read again
-                while 'outcome="hung_up",room="http"} 20.0' not in (await client.get("/metrics")).text:
+                while 'outcome="hung_up",room="http"} 20.0' not in (await client.get("/metrics")).text:  # noqa: ASYNC110 - nobody is told
                     await asyncio.sleep(0.01)
     assert [record for record in caplog.records if record.name.startswith("comity")] == []
 
