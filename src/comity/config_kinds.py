@@ -7,7 +7,6 @@ A section of the settings is a Struct. A field that is a number, a text or a lis
 import ipaddress
 import re
 from collections.abc import Callable, Collection
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
@@ -114,7 +113,6 @@ NAMED_HOST = r"[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]"
 ADDRESS = r"|https?://[^\s@]+"
 
 
-@lru_cache
 def kinds_of(section: type[Struct], but: Collection[str] = ()) -> dict[str, Kind]:
     """The kind of each field, except for those named in `but`."""
     return {

@@ -183,6 +183,11 @@ def _text(text: str, _name: str) -> str | None:
 def _rooms(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
-    from comity.core.mcp.rooms import check_rooms
+    from comity.node import PARTS
 
-    return check_rooms(_names(text, "--rooms"))
+    known = [*(part.room for part in PARTS if part.room), "vdo"]
+    chosen = _names(text, "--rooms")
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"--rooms takes {', '.join(known)}; {name[:60]!r} is none of them")
+    return chosen

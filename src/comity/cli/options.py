@@ -57,7 +57,7 @@ _TYPED = {
 
 
 def settings_of(data: str | None, config: str | None, **flags: Any) -> "Loaded":
-    from comity.config import load_settings
+    from comity.node import load_settings
 
     try:
         return load_settings({"data": data, "config": config, **flags})

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from comity.doors.http.status_page import page
-from comity.node import Node
+from comity.parts.http import Http
 from comity.testing import bearer, running_node
 from tests.doors.http.house import STATUS, TOKEN, House
 
@@ -140,14 +140,14 @@ def test_it_can_be_read_by_day_and_by_night(scheme):
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
 async def test_a_browser_enters_by_the_link_and_the_script_keeps_the_figures_fresh(tmp_path, monkeypatch):
     looks = 0
-    real = Node.status
+    real = Http._status
 
     async def counted(self):
         nonlocal looks
         looks += 1
         return {**await real(self), "calls": looks}
 
-    monkeypatch.setattr(Node, "status", counted)
+    monkeypatch.setattr(Http, "_status", counted)
     async with running_node() as node:
         browser = await asyncio.create_subprocess_exec(
             CHROMIUM,

@@ -1,10 +1,10 @@
 """The HTTP application: routes, and the guard in front of them.
 
-Public without a token are only the paths listed here and those that a room opens by naming them.
+Public without a token are only the paths listed here and those that a part names as public.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -26,7 +26,7 @@ from comity.pipeline.room import Arrival, Room
 from comity.pipeline.walk import Walk
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
-_PUBLIC_PREFIXES = ("/enter/", "/assets/")
+_PUBLIC_PREFIXES: tuple[str, ...] = ("/enter/", "/assets/")
 _PAGE_POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _NO_SNIFFING = {"x-content-type-options": "nosniff"}
 
@@ -34,6 +34,27 @@ _NO_SNIFFING = {"x-content-type-options": "nosniff"}
 class Readiness(NamedTuple):
     ready: bool
     reason: str = ""
+
+
+class Served(Protocol):
+    """What a part of the node serves over HTTP. `hot` and, for WebSockets, `sockets` are answered without a router
+    before them; `public` paths, and those that begin with one of `public_prefixes`, need no token.
+    """
+
+    @property
+    def routes(self) -> Sequence[BaseRoute]: ...
+
+    @property
+    def hot(self) -> Mapping[str, App]: ...
+
+    @property
+    def sockets(self) -> Mapping[str, App]: ...
+
+    @property
+    def public(self) -> Collection[str]: ...
+
+    @property
+    def public_prefixes(self) -> tuple[str, ...]: ...
 
 
 class HttpDoor:
@@ -51,16 +72,10 @@ class HttpDoor:
         origins: Collection[str] = (),
         budget: Budget,
         proxies: Collection[str] = (),
-        hot: Mapping[str, App] | None = None,
-        sockets: Mapping[str, App] | None = None,
-        routes: Sequence[BaseRoute] = (),
-        is_public: Callable[[str], bool] = lambda _path: False,
         visitors: Visitors | None = None,
+        parts: Sequence[Served] = (),
     ) -> None:
-        """`routes` are those of further doors; `hot` and, for WebSockets, `sockets` are paths that are
-        answered without a router before them; `is_public` tells which of all of these need no token;
-        `budget`, `proxies` and `visitors` are the guard's.
-        """
+        """`budget`, `proxies` and `visitors` are the guard's."""
         self._entry = entry
         self._metrics = metrics
         self._readiness = readiness
@@ -74,18 +89,22 @@ class HttpDoor:
                 Route("/metrics", self._show_metrics),
                 Route("/v1/status", self._show_status),
                 *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
-                *routes,
+                *(route for part in parts for route in part.routes),
             ],
             exception_handlers={HTTPException: _no_such_page, ComityError: _refusal},
         )
+        hot: dict[str, App] = {"/v1/ping": RoomRoute(ping, walk, body_limit)}
+        sockets: dict[str, App] = {}
+        public, prefixes = set(PUBLIC_PATHS), _PUBLIC_PREFIXES
+        for part in parts:
+            hot |= part.hot
+            sockets |= part.sockets
+            public |= set(part.public)
+            prefixes += part.public_prefixes
         self.app: App = Guard(
-            _HotPaths(
-                {"/v1/ping": RoomRoute(ping, walk, body_limit), **(hot or {})}, sockets or {}, application
-            ),
+            _HotPaths(hot, sockets, application),
             entry,
-            is_public=lambda path: (
-                path in PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIXES) or is_public(path)
-            ),
+            is_public=lambda path: path in public or path.startswith(prefixes),
             body_limit=body_limit,
             hosts=hosts,
             origins=origins,

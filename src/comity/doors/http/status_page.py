@@ -22,7 +22,20 @@ Asset = Callable[[Request], Awaitable[Response]]
 def page(status: dict[str, Any]) -> str:
     template = Template((_FOLDER / "status.html").read_text("utf-8"))
     shown = {**status, "token_file": shlex.quote(f"{status['data']}/token")}
-    return template.substitute({key: escape(str(value)) for key, value in shown.items()})
+    escaped = {key: escape(str(value)) for key, value in shown.items()}
+    panels = "\n".join(_panel(part, panel) for part, panel in status["panels"].items())
+    return template.substitute({**escaped, "panels": panels})
+
+
+def _panel(part: str, panel: dict[str, Any]) -> str:
+    rows = "\n".join(
+        f'      <li><strong id="panel-{part}-{row}">{escape(value)}</strong><span>{escape(label)}</span></li>'
+        for row, (label, value) in enumerate(panel["rows"])
+    )
+    return (
+        f'  <section aria-labelledby="panel-{part}">\n    <h2 id="panel-{part}">{escape(panel["title"])}</h2>\n'
+        f'    <ul class="figures">\n{rows}\n    </ul>\n  </section>'
+    )
 
 
 def assets() -> dict[str, Asset]:
