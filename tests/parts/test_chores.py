@@ -41,7 +41,10 @@ async def test_each_chore_is_done_soon_and_then_in_its_own_rhythm():
 @pytest.mark.parametrize(
     ("failure", "line"),
     [
-        (StoreFullError("no space is left"), "a periodic task failed and will be tried again: no space is left"),
+        (
+            StoreFullError("no space is left"),
+            "a periodic task failed and will be tried again: no space is left",
+        ),
         (KeyError("bug"), "a periodic task failed and will be tried again"),
     ],
 )

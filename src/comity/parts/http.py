@@ -1,5 +1,7 @@
 """The HTTP server of a node: everything that the parts serve behind one guard, and the node's own pages."""
 
+import logging
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from comity.core.errors import ComityError, StoreFullError
@@ -8,12 +10,15 @@ from comity.doors.http.entry import Entry
 from comity.doors.http.server import HttpServer, PortTakenError
 from comity.keys.tokens import same_token
 from comity.parts.mcp import Mcp
+from comity.parts.part import Panel
 from comity.pipeline.ping import PingRoom
 from comity.release import __version__
 from comity.store.audit_trail import log_of
 
 if TYPE_CHECKING:
     from comity.parts.house import House
+
+log = logging.getLogger("comity.node")
 
 
 class Http:
@@ -70,7 +75,6 @@ class Http:
         """What the first page shows."""
         house, settings = self._house, self._house.settings
         readiness = await self._readiness()
-        panels = {part.name: await part.panel() for part in house.parts}
         return {
             "ready": readiness.ready,
             "state": "ready" if readiness.ready else readiness.reason,
@@ -86,8 +90,18 @@ class Http:
             "audit_entries": await house.store.end(log_of(house.chain)) if readiness.ready else "unknown",
             "store": settings.store.engine,
             "encryption": "encrypted" if house.vault.encrypts else "plaintext",
-            "panels": {name: panel._asdict() for name, panel in panels.items() if panel is not None},
+            "panels": {name: panel._asdict() async for name, panel in self._panels()},
         }
+
+    async def _panels(self) -> AsyncIterator[tuple[str, Panel]]:
+        for part in self._house.parts:
+            try:
+                panel = await part.panel()
+            except Exception:
+                log.exception("the panel of the part %s failed", part.name)
+                continue
+            if panel is not None:
+                yield part.name, panel
 
     async def _readiness(self) -> Readiness:
         house = self._house

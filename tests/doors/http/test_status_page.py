@@ -81,8 +81,9 @@ def test_the_page_refers_to_nothing_but_this_node():
 
 
 def test_what_it_shows_is_text_and_never_markup():
+    nasty_panels = {"toy": {"title": NASTY, "rows": [(NASTY, NASTY)]}}
     for key in STATUS:
-        shown = page({**STATUS, key: NASTY})
+        shown = page({**STATUS, key: nasty_panels if key == "panels" else NASTY})
         assert "<script>alert" not in shown
         assert Document(shown).tags == Document(page(STATUS)).tags
 
@@ -99,6 +100,13 @@ def test_the_script_knows_every_place_that_it_fills():
     for name in names.replace('"', "").split(", "):
         assert name in document.ids
         assert name in STATUS
+
+
+def test_a_panel_of_a_part_has_its_title_and_a_place_for_each_row():
+    document = Document(page(STATUS))
+    assert document.text["panel-toy"] == "Toys"
+    assert document.text["panel-toy-0"] == "7"
+    assert "`panel-${part}-${row}`" in (ASSETS / "status.js").read_text("utf-8")
 
 
 async def test_the_page_comes_with_a_policy_that_forbids_all_but_its_own_files():
