@@ -72,8 +72,13 @@ class Node:
         from comity.system_clock import SystemClock
 
         self.settings = settings
+        self.url = ""
         self.entry_link = ""
         self.house: House
+        self.store: Store
+        self.walk: Walk
+        self.vacant_id: VacantId
+        self.notices: list[str] = []
         self._passphrase = passphrase
         self._may_move_port = may_move_port
         self._guest = guest
@@ -82,27 +87,6 @@ class Node:
         self._closing = asyncio.Lock()
         self._signals: list[signal.Signals] = []
         self._stack = contextlib.AsyncExitStack()
-
-    @property
-    def vacant_id(self) -> "VacantId":
-        return self.house.vacant_id
-
-    @property
-    def url(self) -> str:
-        return self.house.url
-
-    @property
-    def notices(self) -> list[str]:
-        """What whoever started the node should know."""
-        return self.house.notices
-
-    @property
-    def store(self) -> "Store":
-        return self.house.store
-
-    @property
-    def walk(self) -> "Walk":
-        return self.house.walk
 
     async def start(self) -> None:
         try:
@@ -145,9 +129,15 @@ class Node:
     async def _open(self) -> None:
         from comity.parts.house import House
 
-        self.house = House(self.settings, self._clock, self._stack, self._stopping)
-        await self.house.open(self._passphrase, guest=self._guest)
-        await self.house.open_parts(wanted_parts(self.settings))
+        self.house = house = House(self.settings, self._clock, self._stack, self._stopping)
+        await house.open(self._passphrase, guest=self._guest)
+        self.store, self.walk, self.vacant_id, self.notices = (
+            house.store,
+            house.walk,
+            house.vacant_id,
+            house.notices,
+        )
+        await house.open_parts(wanted_parts(self.settings))
 
     async def _serve(self) -> None:
         from comity.parts.http import Http
@@ -158,7 +148,7 @@ class Node:
         for part in house.parts:
             await part.serve(house)
         await http.start()
-        self.entry_link = http.new_entry_link()
+        self.url, self.entry_link = house.url, http.new_entry_link()
         house.claim.announce(
             RunningNode(
                 pid=os.getpid(),

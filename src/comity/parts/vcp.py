@@ -43,8 +43,8 @@ class Vcp(Part):
         from comity.core.negotiation.policy import ServerPolicy
         from comity.core.negotiation.registry import ExtensionRegistry
         from comity.pipeline.vcp.contexts import Contexts
-        from comity.pipeline.vcp.desk import VcpDesk
         from comity.pipeline.vcp.features import RunningFeatures
+        from comity.pipeline.vcp.identity import IdentityDesk
         from comity.pipeline.vcp.mcp import VcpRooms
         from comity.pipeline.vcp.over_mcp import VcpOverMcp
         from comity.pipeline.vcp.resources import VcpResources
@@ -60,7 +60,7 @@ class Vcp(Part):
             https_only=settings.production,
         )
         house.stack.push_async_callback(lists.aclose)
-        desk = VcpDesk(
+        desk = IdentityDesk(
             clock,
             mode=IdentityMode(vcp.identity_mode),
             issuers=IssuerRegistry(_issuers(vcp, house.vacant_id)),

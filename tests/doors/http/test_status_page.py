@@ -9,7 +9,7 @@ from importlib.resources import files
 import httpx
 import pytest
 
-from comity.doors.http.status_page import page
+from comity.doors.http.app import page
 from comity.parts.http import Http
 from comity.testing import bearer, running_node
 from tests.doors.http.house import STATUS, TOKEN, House
