@@ -59,7 +59,7 @@ class Mcp(Part):
     async def open(self, house: "House") -> None:
         from comity.pipeline.mcp.sessions import Sessions
 
-        async def opened() -> "House":
+        async def this_house() -> "House":
             return house
 
         def end_vcp(session: "HttpSession") -> None:
@@ -67,7 +67,7 @@ class Mcp(Part):
 
         mcp = house.settings.mcp
         tally, secret = house.record.tally, house.key.seed
-        self.side = mcp_side(house.kinds, opened, house.clock, tally=tally, secret=secret)
+        self.side = mcp_side(house.kinds, this_house, house.clock, tally=tally, secret=secret)
         house.stack.push_async_callback(self.side.close)
         self._sessions = Sessions(
             house.store,

@@ -201,7 +201,7 @@ class StoredTasks:
     def _tell(self, task: Task) -> None:
         job = self._jobs.get(task.id)
         if job is not None:
-            job.hear(task)
+            job.update(task)
         self._changes.task_changed(task.id, tasks.detailed_json(task))
 
     async def _beat(self) -> None:
@@ -221,7 +221,7 @@ class StoredTasks:
         for job in tuple(self._jobs.values()):
             found = await (await self._house()).store.get(SPACE, job.id)
             if found is not None:
-                job.hear(tasks.from_bytes(found.value))
+                job.update(tasks.from_bytes(found.value))
 
     def _forget(self, job: "_Job") -> None:
         if self._jobs.pop(job.id, None) is not None:
@@ -295,7 +295,7 @@ class _Job:
         self._keys.add(fresh)
         return fresh
 
-    def hear(self, task: Task) -> None:
+    def update(self, task: Task) -> None:
         self.answers |= task.answers
         self.stirred.set()
         if task.over and self.running is not None and self.running is not asyncio.current_task():
