@@ -15,8 +15,8 @@ from comity.config import Settings
 from comity.core.caller import OWN_PROCESS
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, NotFoundError
-from comity.core.identity.keys import SigningKey, VacantId
-from comity.keys.identity import create_identity, has_identity, load_identity
+from comity.core.identity.keys import VacantId
+from comity.keys.identity import load_or_create_identity
 from comity.keys.private import ensure_private_folder
 from comity.keys.tokens import TOKEN_FILE, load_or_create_token
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
@@ -82,7 +82,7 @@ class House:
         if not guest:
             self.claim = FolderClaim(data)
             self.stack.callback(self.claim.release)
-        self.key = await asyncio.to_thread(self._identity, passphrase)
+        self.key, _made = await asyncio.to_thread(load_or_create_identity, data, passphrase=passphrase)
         self.token = load_or_create_token(data / TOKEN_FILE)
         keys = load_or_create_vault_keys(data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
         self.vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
@@ -123,10 +123,6 @@ class House:
     async def note(self, result: str) -> None:
         """Write down something that the node does by itself."""
         await self.record.commit((), own_act(result))
-
-    def _identity(self, passphrase: str | None) -> SigningKey:
-        data = self.settings.data
-        return (load_identity if has_identity(data) else create_identity)(data, passphrase=passphrase)
 
     def _metrics_of_parts(self) -> Iterable[Metric]:
         for part in self.parts:

@@ -10,8 +10,8 @@ from comity.core.card.lifecycle import RuntimeState
 from comity.core.envelope.carrier import from_a2a_result, to_a2a_jsonrpc
 from comity.core.errors import InvalidError
 from comity.core.identity.keys import SigningKey
-from comity.doors.a2a.card import card_routes
 from comity.doors.a2a.app import build_a2a_app, build_a2a_router
+from comity.doors.a2a.card import card_routes
 from comity.store.replay_stores import InMemoryReplayStore, SqliteReplayStore
 from tests.doors.a2a.residents import resident
 from tests.pipeline.envelopes.peers import SERVER, Caller, echo

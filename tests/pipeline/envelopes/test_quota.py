@@ -9,8 +9,8 @@ from comity.core.envelope.chain import PairKey
 from comity.doors.a2a.message_send import MessageSend
 from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.envelopes.room import KEPT_SECONDS
-from comity.pipeline.storage import Quota
 from comity.pipeline.record import Recorder
+from comity.pipeline.storage import Quota
 from comity.pipeline.walk import Walk
 from comity.store.audit_log import tail
 from comity.store.audit_trail import AuditTrail
