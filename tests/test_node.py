@@ -35,6 +35,7 @@ from comity.core.errors import (
 )
 from comity.doors.http.server import PortTakenError
 from comity.node import Node
+from comity.parts.house import House
 from comity.pipeline.room import Identified, PlainRoom
 from comity.store.audit_log import tail, verify_chain
 from comity.store.claim import running_node as holder_of
@@ -115,11 +116,11 @@ async def test_the_first_start_makes_everything_and_shows_it_to_nobody(data):
 async def test_the_second_start_finds_what_the_first_one_made(data):
     async with running_node(data) as node:
         first = (node.vacant_id, bearer(node), (data / "vault.key").read_bytes())
-        sealed = node.vault.seal(b"a secret")
+        sealed = node.house.vault.seal(b"a secret")
         link = node.entry_link.rpartition("/")[2]
     async with running_node(data) as node:
         assert (node.vacant_id, bearer(node), (data / "vault.key").read_bytes()) == first
-        assert node.vault.open(sealed) == b"a secret"
+        assert node.house.vault.open(sealed) == b"a secret"
         assert node.entry_link.rpartition("/")[2] != link
 
 
@@ -315,7 +316,7 @@ class SlowRoom(PlainRoom):
 
 async def test_stopping_lets_what_is_under_way_finish(data, monkeypatch):
     room = SlowRoom()
-    monkeypatch.setattr("comity.node.PingRoom", lambda: room)
+    monkeypatch.setattr("comity.parts.http.PingRoom", lambda: room)
     async with running_node(data) as node, asking(node) as client:
         call = asyncio.create_task(client.post("/v1/ping", json={}))
         await room.began.wait()
@@ -331,7 +332,7 @@ async def test_stopping_lets_what_is_under_way_finish(data, monkeypatch):
 
 async def test_stopping_ends_what_does_not_finish_in_time(data, monkeypatch, caplog):
     room = SlowRoom()
-    monkeypatch.setattr("comity.node.PingRoom", lambda: room)
+    monkeypatch.setattr("comity.parts.http.PingRoom", lambda: room)
     async with running_node(data, http=HttpSettings(shutdown_seconds=0.05)) as node, asking(node) as client:
         call = asyncio.create_task(client.post("/v1/ping", json={}))
         await room.began.wait()
@@ -450,17 +451,17 @@ async def test_a_start_that_fails_is_told_as_it_failed_also_when_stopping_fails_
         self.store._closed = True
         raise ConfigError("the first failure")
 
-    monkeypatch.setattr(Node, "_listen", fail)
+    monkeypatch.setattr(Node, "_serve", fail)
 
     async def refuse(*_args):
         raise StoreUnavailableError("the second failure")
 
-    real = Node._note
+    real = House.note
 
     async def note(self, event):
         await (refuse() if event == "NODE_STOPPED" else real(self, event))
 
-    monkeypatch.setattr(Node, "_note", note)
+    monkeypatch.setattr(House, "note", note)
     with pytest.raises(ConfigError, match="the first failure"):
         await node.start()
     assert "the second failure" in caplog.text
@@ -552,9 +553,9 @@ async def test_signals_stop_it_and_are_given_back_afterwards(data):
 )
 async def test_the_status_tells_how_long_it_has_been_up(seconds, shown):
     clock = VirtualClock()
-    async with running_node(clock=clock) as node:
+    async with running_node(clock=clock) as node, asking(node) as client:
         clock.jump(seconds)
-        status = await node.status()
+        status = (await client.get("/v1/status")).json()
     assert status["uptime"] == shown
     assert status["calls"] == 0
     assert status["audit_entries"] == 1

@@ -53,7 +53,7 @@ class Watched:
     def __init__(self, node):
         self.node = node
         self._paper = io.StringIO()
-        self._log = ActLog(node.events, OpenWriter(self._paper), log_line)
+        self._log = ActLog(node.house.events, OpenWriter(self._paper), log_line)
         self.http = httpx.AsyncClient(base_url=node.url, timeout=SECONDS)
         self.owner = bearer(node)
 
@@ -74,12 +74,12 @@ class Watched:
         """In this block somebody does something: one act of this kind, by this caller, that adds to this metric.
         What is yielded takes the request id, where the caller is told.
         """
-        before, counts = self.node.events.last, await self.counts()
+        before, counts = self.node.house.events.last, await self.counts()
         told = []
         yield told
 
         async def its_acts():
-            return [act for act in self.node.events.since(before).events if act.kind == kind]
+            return [act for act in self.node.house.events.since(before).events if act.kind == kind]
 
         acts = await until(its_acts)
         (act,) = acts
@@ -155,15 +155,15 @@ async def test_a_visitor_with_an_access_token_is_named_as_that_visitor_and_never
     ada = Who(kind="oauth", id=f"{ISSUER}:ada")
     url = f"{watched.node.url}/mcp"
     async with Http(url, authorization=f"Bearer {signer.token(**said)}") as http:
-        before = watched.node.events.last
+        before = watched.node.house.events.last
         session = await http.begin()
-        (begun,) = watched.node.events.since(before).events
+        (begun,) = watched.node.house.events.since(before).events
         assert (begun.kind, f"caller:{begun.who}") == ("MCP_SESSION_BEGUN", ada.label)
         async with watched.expecting("ACTIONS_OK", ada, "actions", "ok") as told:
             posted(told, await http.post(call(1, "cognitive_accessibility_audit", **ACTION), **session))
         async with watched.expecting("MCP_VCP_STATUS_OK", ada, "mcp", "ok") as told:
             posted(told, await http.post(call(2, "vcp_status"), **session))
-    assert not [act for act in watched.node.events.since(before).events if act.who == "local:-"]
+    assert not [act for act in watched.node.house.events.since(before).events if act.who == "local:-"]
 
 
 async def test_a_vacant_by_its_signature_with_the_trace_it_named(watched):
@@ -173,7 +173,7 @@ async def test_a_vacant_by_its_signature_with_the_trace_it_named(watched):
         body = to_a2a_jsonrpc(caller.next())
         answer = await watched.http.post("/a2a/message/send", json=body, headers={"traceparent": TRACE})
         posted(told, answer)
-    last = watched.node.events.since(watched.node.events.last - 1).events[0]
+    last = watched.node.house.events.since(watched.node.house.events.last - 1).events[0]
     assert last.trace == TRACE
     assert f"trace={TRACE}" in watched.log_lines()[-1]
 
@@ -183,10 +183,10 @@ async def test_a_vcp_session_with_an_identity_and_one_without(watched):
     token = issue_a(load_identity(node.settings.data), issuer=node.vacant_id.hex(), kind="user", subject="al")
     for identity in (token, None):
         async with connect(node.url.replace("http", "ws", 1) + "/vcp", proxy=None) as peer:
-            before = node.events.last
+            before = node.house.events.last
             await peer.send(json.dumps(hello(**({"identity": identity} if identity else {}))))
             await peer.recv()
-            acts = {act.kind: act for act in node.events.since(before).events}
+            acts = {act.kind: act for act in node.house.events.since(before).events}
             who = Who(kind="vcp", id=f"{node.vacant_id.hex()}:user:al") if identity else NOBODY
             assert acts["HANDSHAKE_ACK"].who == who.label.removeprefix("caller:")
             async with watched.expecting("CONTEXT_EXCHANGED", who, "vcp", "context_exchanged"):
@@ -207,7 +207,7 @@ async def test_a_handshake_is_counted_in_the_metrics(watched):
 async def test_a_stranger_who_is_refused_alone(watched):
     async with watched.expecting("REFUSED", NOBODY, "http", "unauthenticated") as told:
         posted(told, await watched.http.post("/v1/ping"))
-        watched.node.record.flush()
+        watched.node.house.record.flush()
 
 
 async def test_600_refused_first_envelopes_of_unknown_keys_are_counted_and_not_written_one_by_one(watched):
@@ -216,7 +216,7 @@ async def test_600_refused_first_envelopes_of_unknown_keys_are_counted_and_not_w
         caller = Caller(f"unknown {number}", to_vid=watched.node.vacant_id, prev_envelope_hash=b"x" * 32)
         answer = await watched.http.post("/a2a/message/send", json=to_a2a_jsonrpc(caller.next()))
         assert answer.status_code == 409, answer.text
-    watched.node.record.flush()
+    watched.node.house.record.flush()
 
     async def new_entries():
         return (await watched.entries())[len(before) :]
@@ -240,7 +240,7 @@ async def test_50_malformed_posts_leave_a_trace(watched, path, room, known):
     for _ in range(50):
         assert (await watched.http.post(path, content=b'{"jsonrpc":', headers=headers)).status_code == 400
     assert (await watched.counts() - counts)[room, "malformed"] == 50
-    before = watched.node.events.last
-    watched.node.record.flush()
-    told = [act for act in watched.node.events.since(before).events if act.kind == "REFUSED"]
+    before = watched.node.house.events.last
+    watched.node.house.record.flush()
+    told = [act for act in watched.node.house.events.since(before).events if act.kind == "REFUSED"]
     assert sum(act.count for act in told if act.failed == f"{room}:malformed") == 50

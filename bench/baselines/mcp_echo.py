@@ -30,6 +30,7 @@ async def ours(carrier: str, *, audited: bool) -> None:
     from comity.doors.mcp.stdio import serve_stdio
     from comity.keys.tokens import TOKEN_FILE, read_token
     from comity.node import Node
+    from comity.parts.mcp import Mcp
 
     echo = Tool(
         name="echo",
@@ -44,9 +45,10 @@ async def ours(carrier: str, *, audited: bool) -> None:
         node = Node(Settings(data=data, port=0), guest=carrier == "stdio")
         await node.start()
         stack.push_async_callback(node.stop)
-        node.mcp.catalog.add_tools([echo])
+        side = node.house.find(Mcp).side
+        side.catalog.add_tools([echo])
         if carrier == "stdio":
-            await serve_stdio(lambda write: node.mcp.open_stream(Selection(), MESSAGE_LIMIT, write))
+            await serve_stdio(lambda write: side.open_stream(Selection(), MESSAGE_LIMIT, write))
         else:
             _ready(f"{node.url}/mcp", token=read_token(data / TOKEN_FILE))
             await node.wait_stopped()

@@ -4,10 +4,7 @@ import contextlib
 
 from comity.core.errors import InvalidError, MalformedError
 from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey
-from comity.core.identity.uvc.canonical import canonicalise
-from comity.core.identity.uvc.pattern import matches
-from comity.core.identity.uvc.token import UvcToken, parse_uvc
-from comity.core.identity.uvc.uri import parse_uri
+from comity.core.identity.uvc import UvcToken, canonicalise, matches, parse_uri, parse_uvc
 from comity.core.identity.verification import IdentityMode, Refusal, parse_identity, verify_identity
 
 LONGEST = 600

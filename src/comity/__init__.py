@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from comity.clients.targets import ReputationOracle as ReputationOracle
     from comity.clients.vcp import VcpClient as VcpClient
     from comity.config import Settings as Settings
-    from comity.config import load_settings as load_settings
     from comity.core.card.behavior import BehaviorBundle as BehaviorBundle
     from comity.core.card.card import DEFAULT_HALO_VERSION as DEFAULT_HALO_VERSION
     from comity.core.card.card import MAX_SUPPORTED_HALO_VERSION as MAX_SUPPORTED_HALO_VERSION
@@ -84,6 +83,7 @@ if TYPE_CHECKING:
     from comity.doors.a2a.response import make_response_envelope as make_response_envelope
     from comity.doors.mcp.vacant import VacantAsMCPServer as VacantAsMCPServer
     from comity.node import Node as Node
+    from comity.node import load_settings as load_settings
     from comity.pipeline.directory.reviews import StoredReputation as StoredReputation
     from comity.pipeline.directory.search import HaloMatch as HaloMatch
     from comity.pipeline.vcp.service import VcpServer as VcpServer
@@ -124,10 +124,7 @@ _HOMES = {
     "comity.clients.envelopes": ("build_envelope",),
     "comity.clients.targets": ("ReputationOracle",),
     "comity.clients.vcp": ("VcpClient",),
-    "comity.config": (
-        "Settings",
-        "load_settings",
-    ),
+    "comity.config": ("Settings",),
     "comity.core.card.behavior": ("BehaviorBundle",),
     "comity.core.card.card": (
         "CapabilityCard",
@@ -198,7 +195,10 @@ _HOMES = {
     ),
     "comity.doors.a2a.response": ("make_response_envelope",),
     "comity.doors.mcp.vacant": ("VacantAsMCPServer",),
-    "comity.node": ("Node",),
+    "comity.node": (
+        "Node",
+        "load_settings",
+    ),
     "comity.pipeline.directory.reviews": ("StoredReputation",),
     "comity.pipeline.directory.search": ("HaloMatch",),
     "comity.pipeline.vcp.service": ("VcpServer",),

@@ -23,18 +23,19 @@ from comity.clients.dispatcher import Dispatcher
 from comity.clients.finding import find_card
 from comity.clients.guarded_http import GuardedHttp
 from comity.clients.refusals import NoAnswerError
-from comity.config import Settings, load_settings
+from comity.config import Settings
 from comity.core.card.card import CapabilityCard
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.errors import ConfigError, InvalidError
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.identity import load_or_create_identity
+from comity.node import load_settings
 from comity.pipeline.directory.reviews import StoredReputation
 from comity.pipeline.directory.search import DEFAULT_LIMIT, HaloMatch
-from comity.store.audit_trail import AuditTrail, open_head_file
 from comity.store.claim import running_node
-from comity.store.sqlite import SqliteStore
+from comity.store.opening import open_store, open_trail
+from comity.store.protocol import Store
 from comity.system_clock import SystemClock
 
 CHAIN: Final = "client"
@@ -81,7 +82,7 @@ class Client:
         self.http = GuardedHttp(allow=allowed, allow_loopback=True, timeout=self._timeout)
         self._closing: contextlib.AsyncExitStack | None = None
         self._key: SigningKey
-        self._store: SqliteStore
+        self._store: Store
         self._dispatcher: Dispatcher
 
     async def __aenter__(self) -> Self:
@@ -93,16 +94,15 @@ class Client:
             self._key, _made = await asyncio.to_thread(
                 load_or_create_identity, settings.data, passphrase=self._passphrase
             )
-            chain, head_file = open_head_file(settings.audit_heads, CHAIN)
-            trail = AuditTrail(chain, self._key, head_file)
-            self._store = await SqliteStore.open(settings.database, self._clock, trail)
+            trail = open_trail(settings, self._key, CHAIN)
+            self._store = await open_store(settings, self._clock, trail)
             closing.push_async_callback(self._store.close)
             self._dispatcher = Dispatcher(
                 self._store,
                 self._key,
                 self._clock,
                 self.http,
-                holder=chain,
+                holder=trail.chain,
                 audit_level=settings.audit.level,
             )
             self._closing = closing.pop_all()

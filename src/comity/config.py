@@ -17,32 +17,27 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import fields
 
 from comity.config_kinds import (
+    ADDRESS,
     HOST,
     NAMED_HOST,
     PATH,
     Kind,
+    kinds_of,
     list_of,
     network,
     number,
-    one_of,
     text,
     whole,
-    yes_no,
 )
 from comity.core.errors import ConfigError
 
-Environment = Literal["production", "prod", "staging", "development", "test"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
-Engine = Literal["sqlite", "memory"]
-AuditLevel = Literal["minimal", "standard", "full", "diagnostic"]
-IdentityPolicy = Literal["optional", "required", "verified"]
-TokenMode = Literal["structural", "verified"]
 
 DEFAULT_PORT = 8420
 CONFIG_FILE = "config.toml"
@@ -65,6 +60,11 @@ _OTHER_VARIABLES = frozenset(
 _PRODUCTION = frozenset(("production", "prod", "staging"))
 _FILE_LIMIT = 1024 * 1024
 _SHOWN_LIMIT = 60
+_MOST_BYTES = 1_000_000_000_000_000
+
+_Some = whole(1, 1_000_000_000)
+_Port = whole(0, 65_535)
+_S = TypeVar("_S", bound=Struct)
 
 
 class TlsSettings(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class TlsSettings(Struct, frozen=True, kw_only=True):
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True):
-    engine: Engine = "sqlite"
+    engine: Literal["sqlite", "memory"] = "sqlite"
 
 
 class StorageSettings(Struct, frozen=True, kw_only=True):
@@ -81,25 +81,30 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     cards in all. One address has at most a 32nd of each, and the last quarter is for those who are known.
     """
 
-    replies_bytes: int = 1_073_741_824
-    pair_bytes: int = 16_777_216
-    cards_bytes: int = 536_870_912
+    replies_bytes: Annotated[int, whole(1_048_576, _MOST_BYTES)] = 1_073_741_824
+    pair_bytes: Annotated[int, whole(1024, _MOST_BYTES)] = 16_777_216
+    cards_bytes: Annotated[int, whole(1_048_576, _MOST_BYTES)] = 536_870_912
 
 
 class HttpSettings(Struct, frozen=True, kw_only=True):
-    body_limit: int = 1_048_576
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
+    body_limit: Annotated[int, whole(1024, 1_073_741_824)] = 1_048_576
+    allowed_hosts: Annotated[
+        tuple[str, ...], list_of(text("a host name without a port, such as node.example", NAMED_HOST))
+    ] = ()
+    allowed_origins: Annotated[
+        tuple[str, ...],
+        list_of(text("an origin such as https://app.example", f"https?://({NAMED_HOST})(:[0-9]{{1,5}})?")),
+    ] = ()
     public: bool = False
-    trusted_proxies: tuple[str, ...] = ()
-    shutdown_seconds: float = 10.0
+    trusted_proxies: Annotated[tuple[str, ...], list_of(network())] = ()
+    shutdown_seconds: Annotated[float, number(0, 600)] = 10.0
 
 
 class AuditSettings(Struct, frozen=True, kw_only=True):
     """`retention_days` 0 keeps every entry."""
 
-    level: AuditLevel = "standard"
-    retention_days: int = 0
+    level: Literal["minimal", "standard", "full", "diagnostic"] = "standard"
+    retention_days: Annotated[int, whole(0, 36_500)] = 0
 
 
 class RateSettings(Struct, frozen=True, kw_only=True):
@@ -107,10 +112,10 @@ class RateSettings(Struct, frozen=True, kw_only=True):
     once it is proven. `new_pairs` is how many callers never heard of an address may bring in an hour.
     """
 
-    requests: int = 6000
-    bytes: int = 67_108_864
-    per_seconds: float = 60
-    new_pairs: int = 1000
+    requests: Annotated[int, _Some] = 6000
+    bytes: Annotated[int, whole(1024, 1_000_000_000_000)] = 67_108_864
+    per_seconds: Annotated[float, number(0.001, 86_400)] = 60
+    new_pairs: Annotated[int, _Some] = 1000
     limit_loopback: bool = False
 
 
@@ -120,14 +125,29 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     where others reach the agent, when that is not the node's own address: behind a proxy, say.
     """
 
-    behaviour: str = ""
-    name: str = ""
-    capability: str = ""
-    system_prompt: str = ""
-    key_variable: str = "OPENAI_API_KEY"
-    endpoint: str = ""
-    deadline_seconds: float = 60
-    freshness_seconds: float = 0
+    behaviour: Annotated[
+        str,
+        text(
+            "echo, actions, module:function, mcp:… or openai:…",
+            r"|echo|actions|[A-Za-z_][\w.]*:[\w.]+|(mcp|openai):.+",
+        ),
+    ] = ""
+    name: Annotated[
+        str, text("a name of at most 64 letters, digits, dots, dashes or spaces", r"[\w .-]{0,64}")
+    ] = ""
+    capability: Annotated[
+        str,
+        text(
+            "a text of at most 4,096 characters without control characters", r"[^\x00-\x08\x0b-\x1f]{0,4096}"
+        ),
+    ] = ""
+    system_prompt: Annotated[str, text("a text of at most 65,536 characters", r"(?s).{0,65536}")] = ""
+    key_variable: Annotated[
+        str, text("the name of an environment variable", r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+    ] = "OPENAI_API_KEY"
+    endpoint: Annotated[str, text("an address such as https://agent.example/a2a/message/send", ADDRESS)] = ""
+    deadline_seconds: Annotated[float, number(0.001, 86_400)] = 60
+    freshness_seconds: Annotated[float, number(0, 86_400 * 365)] = 0
 
     @property
     def offer(self) -> str:
@@ -140,24 +160,32 @@ class ActionSettings(Struct, frozen=True, kw_only=True):
     work for anybody else may take; how many calls of one caller may wait.
     """
 
-    own_characters: int = 4_194_304
-    characters: int = 65_536
-    seconds: float = 20
-    queued: int = 32
+    own_characters: Annotated[int, whole(1, 1_073_741_824)] = 4_194_304
+    characters: Annotated[int, whole(1, 1_073_741_824)] = 65_536
+    seconds: Annotated[float, number(0.001, 3600)] = 20
+    queued: Annotated[int, whole(1, 1_000_000)] = 32
 
 
 class DirectorySettings(Struct, frozen=True, kw_only=True):
     """`serve`: others may publish and look up cards here. `url`: where this node publishes and looks."""
 
     serve: bool = True
-    url: str = ""
+    url: Annotated[str, text("an address such as https://directory.example", ADDRESS)] = ""
 
 
 class DispatchSettings(Struct, frozen=True, kw_only=True):
     """`allowed_hosts` may be called although their addresses are private."""
 
-    allowed_hosts: tuple[str, ...] = ()
-    timeout_seconds: float = 60
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        list_of(
+            text(
+                "a host name, an address without a port, or a network such as 10.1.0.0/16",
+                f"({NAMED_HOST})(/[0-9]{{1,3}})?",
+            )
+        ),
+    ] = ()
+    timeout_seconds: Annotated[float, number(0.001, 3600)] = 60
 
 
 class VaultSettings(Struct, frozen=True, kw_only=True):
@@ -170,17 +198,33 @@ class VcpSettings(Struct, frozen=True, kw_only=True):
     `handshakes` are those of an address in a minute. `tcp_port` 0: VCP is spoken over WebSocket only.
     """
 
-    identity_policy: IdentityPolicy = "optional"
-    identity_mode: TokenMode = "structural"
-    issuers: tuple[str, ...] = ()
-    crls: tuple[str, ...] = ()
-    hello_seconds: float = 5
-    idle_seconds: float = 300
-    session_ttl_seconds: float = 900
-    handshakes: int = 10
-    loopback_handshakes: int = 600
-    tcp_port: int = 0
-    server_id: str = ""
+    identity_policy: Literal["optional", "required", "verified"] = "optional"
+    identity_mode: Literal["structural", "verified"] = "structural"
+    issuers: Annotated[
+        tuple[str, ...],
+        list_of(
+            text(
+                "an issuer and its public Ed25519 key as name=64 hexadecimal digits",
+                r"[A-Za-z0-9._-]{1,128}=[0-9a-f]{64}",
+            )
+        ),
+    ] = ()
+    crls: Annotated[
+        tuple[str, ...],
+        list_of(
+            text(
+                "an issuer and the address of its list as name=https://…",
+                r"[A-Za-z0-9._-]{1,128}=https?://[^\s@]+",
+            )
+        ),
+    ] = ()
+    hello_seconds: Annotated[float, number(2, 5)] = 5
+    idle_seconds: Annotated[float, number(1, 86_400)] = 300
+    session_ttl_seconds: Annotated[float, number(1, 604_800)] = 900
+    handshakes: Annotated[int, _Some] = 10
+    loopback_handshakes: Annotated[int, _Some] = 600
+    tcp_port: Annotated[int, _Port] = 0
+    server_id: Annotated[str, text("a name of at most 256 printable characters", r"[ -~]{0,256}")] = ""
 
 
 class McpSettings(Struct, frozen=True, kw_only=True):
@@ -189,18 +233,22 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     its keys are.
     """
 
-    idle_seconds: float = 1800
-    sessions: int = 10_000
-    oauth_issuer: str = ""
-    oauth_keys: str = ""
-    resource: str = ""
+    idle_seconds: Annotated[float, number(1, 86_400)] = 1800
+    sessions: Annotated[int, whole(1, 1_000_000)] = 10_000
+    oauth_issuer: Annotated[str, text("an address such as https://login.example", ADDRESS)] = ""
+    oauth_keys: Annotated[
+        str, text("the address of a key set, or the path of a file that holds one", r"[^\x00]{0,4096}")
+    ] = ""
+    resource: Annotated[str, text("the address of /mcp as clients know it", r"|https?://[^\s@?#]+")] = ""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
+    """`parts` holds the sections that a part of the node declares itself; `of` reads them."""
+
+    host: Annotated[str, text("an address or a host name such as 127.0.0.1", HOST)] = "127.0.0.1"
+    port: Annotated[int, _Port] = DEFAULT_PORT
     data: Path
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
-    environment: Environment = "development"
+    environment: Literal["production", "prod", "staging", "development", "test"] = "development"
     log_level: LogLevel = "info"
     log_json: bool = False
     tls: TlsSettings = TlsSettings()
@@ -216,6 +264,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     vault: VaultSettings = VaultSettings()
     vcp: VcpSettings = VcpSettings()
     mcp: McpSettings = McpSettings()
+    parts: Mapping[str, Struct] = {}
+
+    def of(self, section: type[_S]) -> _S:
+        """The section of a part, by its type; the defaults where nothing is set."""
+        return next((held for held in self.parts.values() if isinstance(held, section)), None) or section()
 
     @property
     def production(self) -> bool:
@@ -283,11 +336,14 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     home: Path | None = None,
     platform: str = sys.platform,
+    sections: Mapping[str, type[Struct]] | None = None,
 ) -> Loaded:
-    """Read every source. A flag is named by its dotted key (`config` names the file); None is not given."""
+    """Read every source. A flag is named by its dotted key (`config` names the file); None is not given.
+    `sections` are those that parts declare, by their names.
+    """
     environ = os.environ if environ is None else environ
-    _refuse_unknown_variables(environ)
-    reading = _Reading(home)
+    reading = _Reading(home, sections or {})
+    _refuse_unknown_variables(environ, reading)
 
     given = {key: value for key, value in (flags or {}).items() if value is not None}
     chosen_file = given.pop("config", None)
@@ -304,9 +360,9 @@ def load_settings(
     found = {**from_file, **from_environment, **from_flags}
     if "data" not in found:
         found["data"] = _Found(default_data_folder(environ, reading.home, platform), DEFAULT)
-    settings = _build({key: value for key, (value, _) in found.items()})
+    settings = _build({key: value for key, (value, _) in found.items()}, reading)
     _refuse_missing_files(settings)
-    sources = {key: found[key].source if key in found else DEFAULT for key in _KINDS}
+    sources = {key: found[key].source if key in found else DEFAULT for key in reading.kinds}
     return Loaded(settings=settings, sources=sources, file=file if explicit or from_file else None)
 
 
@@ -334,10 +390,10 @@ def is_loopback(host: str) -> bool:
 
 def values_of(settings: Settings) -> dict[str, Any]:
     """Every effective value by its dotted key."""
-    values = {}
-    for key in _KINDS:
-        section, _, name = key.rpartition(".")
-        values[key] = getattr(getattr(settings, section) if section else settings, name)
+    values = {name: getattr(settings, name) for name in _TOP_KINDS}
+    sections = {name: getattr(settings, name) for name in _SECTIONS} | dict(settings.parts)
+    for section, held in sections.items():
+        values |= {f"{section}.{name}": getattr(held, name) for name in kinds_of(type(held))}
     return values
 
 
@@ -347,10 +403,16 @@ class _Found(NamedTuple):
 
 
 class _Reading:
-    """The user's home folder, looked up only when a path needs it."""
+    """What may be set, and the user's home folder, which is looked up only when a path needs it."""
 
-    def __init__(self, home: Path | None) -> None:
+    def __init__(self, home: Path | None, of_parts: Mapping[str, type[Struct]]) -> None:
         self._home = home
+        self.of_parts = of_parts
+        self.sections = {**_SECTIONS, **of_parts}
+        self.kinds = dict(_TOP_KINDS)
+        for section, declared in self.sections.items():
+            self.kinds |= {f"{section}.{name}": kind for name, kind in kinds_of(declared).items()}
+        self.variables = {_PREFIX + key.replace(".", "_").upper(): key for key in self.kinds}
 
     def home(self) -> Path:
         try:
@@ -369,96 +431,12 @@ class _Reading:
         return Path(os.path.abspath(start / text))  # noqa: PTH100 - Path.absolute() keeps `..`
 
 
-_KINDS: dict[str, Kind] = {
-    "host": text("an address or a host name such as 127.0.0.1", HOST),
-    "port": whole(0, 65_535),
-    "data": PATH,
-    "environment": one_of("production", "prod", "staging", "development", "test"),
-    "log_level": one_of("debug", "info", "warning", "error", "critical"),
-    "log_json": yes_no(),
-    "tls.cert": PATH,
-    "tls.key": PATH,
-    "store.engine": one_of("sqlite", "memory"),
-    "storage.replies_bytes": whole(1_048_576, 1_000_000_000_000_000),
-    "storage.pair_bytes": whole(1024, 1_000_000_000_000_000),
-    "storage.cards_bytes": whole(1_048_576, 1_000_000_000_000_000),
-    "http.body_limit": whole(1024, 1_073_741_824),
-    "http.allowed_hosts": list_of(text("a host name without a port, such as node.example", NAMED_HOST)),
-    "http.allowed_origins": list_of(
-        text("an origin such as https://app.example", f"https?://({NAMED_HOST})(:[0-9]{{1,5}})?")
-    ),
-    "http.public": yes_no(),
-    "http.trusted_proxies": list_of(network()),
-    "http.shutdown_seconds": number(0, 600),
-    "audit.level": one_of("minimal", "standard", "full", "diagnostic"),
-    "audit.retention_days": whole(0, 36_500),
-    "rate.requests": whole(1, 1_000_000_000),
-    "rate.bytes": whole(1024, 1_000_000_000_000),
-    "rate.per_seconds": number(0.001, 86_400),
-    "rate.new_pairs": whole(1, 1_000_000_000),
-    "rate.limit_loopback": yes_no(),
-    "agent.behaviour": text(
-        "echo, actions, module:function, mcp:… or openai:…",
-        r"|echo|actions|[A-Za-z_][\w.]*:[\w.]+|(mcp|openai):.+",
-    ),
-    "agent.name": text("a name of at most 64 letters, digits, dots, dashes or spaces", r"[\w .-]{0,64}"),
-    "agent.capability": text(
-        "a text of at most 4,096 characters without control characters", r"[^\x00-\x08\x0b-\x1f]{0,4096}"
-    ),
-    "agent.system_prompt": text("a text of at most 65,536 characters", r"(?s).{0,65536}"),
-    "agent.key_variable": text("the name of an environment variable", r"[A-Za-z_][A-Za-z0-9_]{0,127}"),
-    "agent.endpoint": text("an address such as https://agent.example/a2a/message/send", r"|https?://[^\s@]+"),
-    "agent.deadline_seconds": number(0.001, 86_400),
-    "agent.freshness_seconds": number(0, 86_400 * 365),
-    "actions.own_characters": whole(1, 1_073_741_824),
-    "actions.characters": whole(1, 1_073_741_824),
-    "actions.seconds": number(0.001, 3600),
-    "actions.queued": whole(1, 1_000_000),
-    "directory.serve": yes_no(),
-    "directory.url": text("an address such as https://directory.example", r"|https?://[^\s@]+"),
-    "dispatch.allowed_hosts": list_of(
-        text(
-            "a host name, an address without a port, or a network such as 10.1.0.0/16",
-            f"({NAMED_HOST})(/[0-9]{{1,3}})?",
-        )
-    ),
-    "dispatch.timeout_seconds": number(0.001, 3600),
-    "vault.plaintext": yes_no(),
-    "vcp.identity_policy": one_of("optional", "required", "verified"),
-    "vcp.identity_mode": one_of("structural", "verified"),
-    "vcp.issuers": list_of(
-        text(
-            "an issuer and its public Ed25519 key as name=64 hexadecimal digits",
-            r"[A-Za-z0-9._-]{1,128}=[0-9a-f]{64}",
-        )
-    ),
-    "vcp.crls": list_of(
-        text(
-            "an issuer and the address of its list as name=https://…",
-            r"[A-Za-z0-9._-]{1,128}=https?://[^\s@]+",
-        )
-    ),
-    "vcp.hello_seconds": number(2, 5),
-    "vcp.idle_seconds": number(1, 86_400),
-    "vcp.session_ttl_seconds": number(1, 604_800),
-    "vcp.handshakes": whole(1, 1_000_000_000),
-    "vcp.loopback_handshakes": whole(1, 1_000_000_000),
-    "vcp.tcp_port": whole(0, 65_535),
-    "mcp.idle_seconds": number(1, 86_400),
-    "mcp.sessions": whole(1, 1_000_000),
-    "mcp.oauth_issuer": text("an address such as https://login.example", r"|https?://[^\s@]+"),
-    "mcp.oauth_keys": text(
-        "the address of a key set, or the path of a file that holds one", r"[^\x00]{0,4096}"
-    ),
-    "mcp.resource": text("the address of /mcp as clients know it", r"|https?://[^\s@?#]+"),
-    "vcp.server_id": text("a name of at most 256 printable characters", r"[ -~]{0,256}"),
-}
 _SECTIONS = {
     field.name: field.type
     for field in fields(Settings)
     if isinstance(field.type, type) and issubclass(field.type, Struct)
 }
-_VARIABLES = {_PREFIX + key.replace(".", "_").upper(): key for key in _KINDS}
+_TOP_KINDS = kinds_of(Settings, but=(*_SECTIONS, "parts"))
 
 
 def flag_of(key: str) -> str:
@@ -466,7 +444,7 @@ def flag_of(key: str) -> str:
 
 
 def _taken(key: str, raw: Any, place: str, source: str, reading: _Reading, start: Path) -> _Found:
-    kind = _KINDS[key]
+    kind = reading.kinds[key]
     try:
         return _Found(reading.path(raw, start) if kind.is_path else kind.take(raw), source)
     except ValueError:
@@ -474,7 +452,7 @@ def _taken(key: str, raw: Any, place: str, source: str, reading: _Reading, start
 
 
 def _from_text(key: str, text: str, source: str, reading: _Reading) -> _Found:
-    kind = _KINDS[key]
+    kind = reading.kinds[key]
     try:
         value = kind.read(text.strip())
     except ValueError:
@@ -486,9 +464,11 @@ def _from_flags(flags: Mapping[str, Any], reading: _Reading) -> dict[str, _Found
     found = {}
     for key, raw in flags.items():
         flag = flag_of(key)
-        if key not in _KINDS:
+        if key not in reading.kinds:
             _refuse_name(
-                f"the flag {flag} is unknown", flag, {flag_of(known): flag_of(known) for known in _KINDS}
+                f"the flag {flag} is unknown",
+                flag,
+                {flag_of(known): flag_of(known) for known in reading.kinds},
             )
         if isinstance(raw, str):
             found[key] = _from_text(key, raw, flag, reading)
@@ -498,7 +478,7 @@ def _from_flags(flags: Mapping[str, Any], reading: _Reading) -> dict[str, _Found
 
 
 def _from_environment(environ: Mapping[str, str], reading: _Reading) -> dict[str, _Found]:
-    named = {key: variable for variable, key in _VARIABLES.items() if environ.get(variable)}
+    named = {key: variable for variable, key in reading.variables.items() if environ.get(variable)}
     for key, variable in _PLAIN_VARIABLES.items():
         if key not in named and environ.get(variable):
             named[key] = variable
@@ -507,23 +487,24 @@ def _from_environment(environ: Mapping[str, str], reading: _Reading) -> dict[str
 
 def _from_file(file: Path, reading: _Reading, *, required: bool) -> dict[str, _Found]:
     found = {}
-    for key, raw in _dotted(_read_toml(file, required=required), file):
-        if key not in _KINDS:
-            known = {name.rpartition(".")[2]: name for name in _KINDS} | {name: name for name in _KINDS}
+    for key, raw in _dotted(_read_toml(file, required=required), file, reading):
+        if key not in reading.kinds:
+            known = {name.rpartition(".")[2]: name for name in reading.kinds}
+            known |= {name: name for name in reading.kinds}
             _refuse_name(f"{file}: the setting {key} is unknown", key, known)
         found[key] = _taken(key, raw, f"{key} in {file}", str(file), reading, file.parent)
     return found
 
 
-def _dotted(document: Mapping[str, Any], file: Path) -> Iterator[tuple[str, Any]]:
+def _dotted(document: Mapping[str, Any], file: Path, reading: _Reading) -> Iterator[tuple[str, Any]]:
     for name, value in document.items():
-        if name in _SECTIONS:
+        if name in reading.sections:
             if not isinstance(value, dict):
                 raise ConfigError(f"{name} in {file} must be a section that begins with [{name}]")
             for inner, held in value.items():
                 yield f"{name}.{inner}", held
-        elif isinstance(value, dict) and name not in _KINDS:
-            sections = {section: f"[{section}]" for section in _SECTIONS}
+        elif isinstance(value, dict) and name not in reading.kinds:
+            sections = {section: f"[{section}]" for section in reading.sections}
             _refuse_name(f"{file}: the section [{name}] is unknown", name, sections)
         else:
             yield name, value
@@ -580,14 +561,17 @@ def _find_file(
     return data / CONFIG_FILE, False
 
 
-def _build(values: Mapping[str, Any]) -> Settings:
-    top: dict[str, Any] = {key: value for key, value in values.items() if "." not in key}
-    for section, kind in _SECTIONS.items():
-        named = f"{section}."
-        top[section] = kind(
-            **{key.removeprefix(named): value for key, value in values.items() if key.startswith(named)}
+def _build(values: Mapping[str, Any], reading: _Reading) -> Settings:
+    def section(name: str, declared: type[Struct]) -> Struct:
+        return declared(
+            **{key: values[f"{name}.{key}"] for key in kinds_of(declared) if f"{name}.{key}" in values}
         )
-    return Settings(**top)
+
+    top = {key: value for key, value in values.items() if "." not in key}
+    top |= {name: section(name, declared) for name, declared in _SECTIONS.items()}
+    return Settings(
+        **top, parts={name: section(name, declared) for name, declared in reading.of_parts.items()}
+    )
 
 
 def _refuse_missing_files(settings: Settings) -> None:
@@ -596,8 +580,8 @@ def _refuse_missing_files(settings: Settings) -> None:
             raise ConfigError(f"{key} names {path}, which is not a file that can be read; name the right one")
 
 
-def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    known = {*_VARIABLES, *_OTHER_VARIABLES}
+def _refuse_unknown_variables(environ: Mapping[str, str], reading: _Reading) -> None:
+    known = {*reading.variables, *_OTHER_VARIABLES}
     for name in sorted(environ):
         if name.startswith(_PREFIX) and name not in known:
             _refuse_name(

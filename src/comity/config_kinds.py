@@ -1,9 +1,17 @@
-"""The kinds of values that settings have: what each must be, in words, and how text becomes one."""
+"""The kinds of values that settings have: what each must be, in words, and how text becomes one.
+
+A section of the settings is a Struct. A field that is a number, a text or a list names its kind, as in
+`Annotated[int, whole(1, 10)]`; for a bool, a Literal and a Path the type is enough.
+"""
 
 import ipaddress
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 
 class Kind(NamedTuple):
@@ -102,3 +110,27 @@ def list_of(item: Kind) -> Kind:
 PATH = Kind("a path", str, lambda value: value, is_path=True)
 HOST = r"[A-Za-z0-9._%-]{1,253}|[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9._-]+)?"
 NAMED_HOST = r"[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]"
+ADDRESS = r"|https?://[^\s@]+"
+
+
+def kinds_of(section: type[Struct], but: Collection[str] = ()) -> dict[str, Kind]:
+    """The kind of each field, except for those named in `but`."""
+    return {
+        field.name: _kind(section, field.name, field.type)
+        for field in fields(section)
+        if field.name not in but
+    }
+
+
+def _kind(section: type[Struct], name: str, declared: Any) -> Kind:
+    if get_origin(declared) is Annotated:
+        named = next((extra for extra in declared.__metadata__ if isinstance(extra, Kind)), None)
+        if named is not None:
+            return named
+    if declared is bool:
+        return yes_no()
+    if get_origin(declared) is Literal:
+        return one_of(*get_args(declared))
+    if declared is Path or declared == Path | None:
+        return PATH
+    raise TypeError(f"{section.__name__}.{name} needs a kind, as in Annotated[int, whole(1, 10)]")

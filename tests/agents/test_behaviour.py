@@ -1,7 +1,6 @@
 """What every behaviour has to do with."""
 
-from comity.agents.behaviour import close_behaviour, saying, text_of
-from comity.agents.echo import echo
+from comity.agents.behaviour import close_behaviour, echo, saying, text_of
 from tests.agents.envelopes import request
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.agents.echo import echo
+from comity.agents.behaviour import echo
 from tests.agents.envelopes import BOB, request, said
 
 

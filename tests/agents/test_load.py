@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from comity.agents.behaviour import close_behaviour
-from comity.agents.echo import echo
+from comity.agents.behaviour import close_behaviour, echo
 from comity.agents.function import FunctionAgent
 from comity.agents.load import load_behaviour
 from comity.agents.mcp_tool import McpTool

@@ -8,13 +8,10 @@ import pytest
 
 from comity.cli import checks
 from comity.cli.checks import (
-    Finding,
-    check_budget,
     check_clock,
     check_disk,
     check_folder,
     check_python,
-    check_storage,
 )
 from comity.config import (
     AgentSettings,
@@ -24,6 +21,8 @@ from comity.config import (
     StorageSettings,
     StoreSettings,
 )
+from comity.parts.limits import check_budget, check_storage
+from comity.parts.part import CheckResult
 from comity.store.claim import FolderClaim, RunningNode
 from comity.store.operations import Hold
 from comity.store.sqlite import SqliteStore
@@ -173,7 +172,7 @@ def test_a_port_that_is_held_by_our_own_node_is_fine(data):
     claim.announce(RunningNode(pid=77, url="http://127.0.0.1:1", vacant_id="00"))
     found = checks.check_port(Settings(data=data), asked_for=True)
     claim.release()
-    assert found == Finding("port", "ok", "the node of this folder is at http://127.0.0.1:1 (process 77)")
+    assert found == CheckResult("port", "ok", "the node of this folder is at http://127.0.0.1:1 (process 77)")
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6 addresses")
@@ -256,7 +255,7 @@ def test_a_database_of_an_earlier_release_is_no_fault(data):
     connection = apsw.Connection(str(settings.database))
     migrate(connection, settings.database, STEPS[:2])
     connection.close()
-    assert check_storage(settings) == Finding(
+    assert check_storage(settings) == CheckResult(
         "quotas", "ok", "not counted yet; the next start of the node does"
     )
 

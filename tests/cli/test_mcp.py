@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from comity.cli.options import read_rooms
+from comity.core.errors import ConfigError
 from comity.core.peering.profiles import PROFILES, TOOLS_OF, allowed_profiles
 from tests.doors.mcp.conversing import call, initialize, request, said_by
 from tests.doors.mcp.processes import comity_mcp
@@ -212,3 +214,11 @@ def test_a_person_at_a_terminal_is_told_what_it_waits_for(tmp_path, silenced):
         assert process.wait(30) == 0
     os.close(leader)
     assert (b"comity install" in said) != silenced
+
+
+@pytest.mark.parametrize("name", ["core", "VCP", "x" * 5000])
+def test_a_room_that_is_none_is_refused_with_those_there_are(name):
+    with pytest.raises(ConfigError, match="vcp, vacant, actions, vdo") as caught:
+        read_rooms(f"vcp,{name}")
+    assert len(caught.value.message) < 200
+    assert read_rooms(" vdo, vcp,vdo ,") == ("vdo", "vcp")

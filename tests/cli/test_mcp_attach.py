@@ -15,6 +15,7 @@ from comity.core.errors import ComityError
 from comity.core.peering.demands import Demands
 from comity.doors.mcp.opening import Opening, line_of
 from comity.doors.mcp.unix import McpSocket, socket_path
+from comity.parts.vcp import Vcp
 from comity.store.claim import running_node as announced
 from comity.testing.nodes import running_node
 from tests.doors.mcp.conversing import call, eventually, frame, initialize, line, notify, request
@@ -32,7 +33,7 @@ async def node(data):
 
 def connected(node):
     """How many clients have said hello and are still there."""
-    return len(node.vcp.sessions)
+    return len(node.house.find(Vcp).service.sessions)
 
 
 @contextlib.asynccontextmanager

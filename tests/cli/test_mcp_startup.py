@@ -47,7 +47,7 @@ async def test_a_greeting_loads_no_room(data):
     modules, _ = await greeted(data)
     assert "comity.doors.mcp.stdio" in modules
     assert {name.partition(".")[0] for name in modules} & HEAVY == set()
-    assert {"comity.node", "comity.core.actions"} & modules == set()
+    assert {"comity.parts.house", "comity.parts.http", "comity.core.actions"} & modules == set()
 
 
 async def test_lists_load_neither_a_database_nor_a_web_server(data):

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-import comity.node
+import comity.parts.http
 from comity.config import AgentSettings, load_settings
 from comity.core.errors import ConfigError
 from comity.testing import bearer, running_node
@@ -73,12 +73,12 @@ def _paths(app: Any, depth: int = 3) -> set[str]:
 async def test_the_http_page_names_the_routes_of_a_node_and_who_may_use_them(monkeypatch):
     doors = []
 
-    class Door(comity.node.HttpDoor):
+    class Door(comity.parts.http.HttpDoor):
         def __init__(self, **given) -> None:
             super().__init__(**given)
             doors.append(self)
 
-    monkeypatch.setattr(comity.node, "HttpDoor", Door)
+    monkeypatch.setattr(comity.parts.http, "HttpDoor", Door)
     async with running_node(agent=AgentSettings(behaviour="echo")) as node:
         assert _paths(doors[0].app) == {path for _, path in _routes_shown()}
         async with httpx.AsyncClient(base_url=node.url) as http:

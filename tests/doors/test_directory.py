@@ -8,14 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 
-from comity.doors.directory import directory_routes, is_directory_path
+from comity.config import DirectorySettings
+from comity.doors.directory import directory_routes
 from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.directory.proof import prove_reader
 from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
-from comity.testing import VirtualClock
+from comity.testing import VirtualClock, running_node
 from tests.pipeline.directory.publications import agent, card_of, publication
 from tests.store.samples import KEY
 
@@ -284,19 +285,16 @@ async def test_whatever_stands_in_a_query_is_answered_below_500(clock, query, ki
             assert answer.status_code in (200, 400, 401)
 
 
-@pytest.mark.parametrize(
-    ("path", "public"),
-    [
-        ("/v1/halo", True),
-        ("/v1/query_capability", True),
-        ("/v1/capability_card/00", True),
-        ("/v1/event_log/00", True),
-        ("/v1/lineage/00", True),
-        ("/v1/halo/", False),
-        ("/v1/capability_card", False),
-        ("/v1/status", False),
-        ("/", False),
-    ],
-)
-def test_its_own_paths_and_no_others_are_public(path, public):
-    assert is_directory_path(path) is public
+PUBLIC = ("/v1/halo", "/v1/query_capability", "/v1/capability_card/00", "/v1/event_log/00", "/v1/lineage/00")
+OTHERS = ("/v1/halo/", "/v1/capability_card", "/v1/status", "/")
+
+
+async def test_its_own_paths_and_no_others_are_public_while_it_is_served():
+    async def without_token(node):
+        async with httpx.AsyncClient(base_url=node.url) as stranger:
+            return [path for path in (*PUBLIC, *OTHERS) if (await stranger.get(path)).status_code != 401]
+
+    async with running_node() as node:
+        assert await without_token(node) == list(PUBLIC)
+    async with running_node(directory=DirectorySettings(serve=False)) as node:
+        assert await without_token(node) == []

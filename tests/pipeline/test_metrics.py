@@ -2,12 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from comity.pipeline.budget import Budget, Figures
-from comity.pipeline.metrics import Metrics
-from comity.pipeline.storage import Quota
-from comity.store.memory import MemoryStore
-from comity.store.operations import Hold
-from comity.testing import VirtualClock
+from comity.pipeline.metrics import Metric, Metrics
 
 
 def samples(metrics):
@@ -41,17 +36,19 @@ def test_release_and_uptime_are_told_and_two_nodes_in_one_process_do_not_mix():
     assert not any(name.startswith("comity_call") for name, *_ in samples(other))
 
 
-async def test_budgets_that_ran_out_and_bytes_stored_for_others_are_told():
-    metrics, clock = Metrics("1", lambda: 1.0), VirtualClock()
-    budget, store = Budget(clock, Figures(requests=1)), MemoryStore(clock)
-    quota = Quota(store, clock, name="cards", total=1000, has_share=lambda _address: True)
-    metrics.show_limits(budget, [quota])
-    await store.commit(Hold(quota="cards", item="x", holder="a", bytes=42))
-    await quota.look()
-    for _ in range(3):
-        budget.take("192.0.2.7")
+def test_the_metrics_of_parts_are_asked_for_each_time_plain_or_by_a_label():
+    counts = {"red": 1}
+    metrics = Metrics(
+        "1",
+        lambda: 1.0,
+        lambda: [
+            Metric("comity_doors_open", "Doors that are open.", len(counts)),
+            Metric("comity_balls", "Balls thrown.", counts, "colour", "counter"),
+        ],
+    )
+    assert samples(metrics)["comity_balls_total", ("colour", "red")] == 1
+    counts |= {"red": 5, "blue": 2}
     seen = samples(metrics)
-    assert seen["comity_budget_refused_total", ("kind", "address")] == 2
-    assert seen["comity_budget_refused_total", ("kind", "identity")] == 0
-    assert seen["comity_stored_bytes", ("quota", "cards")] == 42
-    assert seen["comity_stored_limit_bytes", ("quota", "cards")] == 1000
+    assert seen[("comity_doors_open",)] == 2
+    assert seen["comity_balls_total", ("colour", "red")] == 5
+    assert seen["comity_balls_total", ("colour", "blue")] == 2

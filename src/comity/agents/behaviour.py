@@ -21,6 +21,11 @@ def saying(text: str) -> A2AMessage:
     return A2AMessage(role="ROLE_AGENT", parts=(A2APart(text=text),))
 
 
+async def echo(envelope: VacantEnvelope) -> A2AMessage:
+    """The agent that says what it was told: for trying things out."""
+    return saying(f"echo from {envelope.to_vacant_id.short()}: {text_of(envelope)}")
+
+
 async def close_behaviour(behaviour: Behaviour) -> None:
     """Let go of what a behaviour holds: threads, connections, a process of its own."""
     close = getattr(behaviour, "aclose", None)

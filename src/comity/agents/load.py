@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from comity.agents.behaviour import Behaviour
+from comity.agents.behaviour import Behaviour, echo
 from comity.clients.guarded_http import TIMEOUT
 from comity.core.errors import ConfigError
 
@@ -30,8 +30,6 @@ def load_behaviour(
     """
     kind, separator, _ = spec.partition(":")
     if spec == "echo":
-        from comity.agents.echo import echo
-
         return echo
     if spec == "actions":
         from comity.agents.actions import load_actions

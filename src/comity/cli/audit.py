@@ -6,8 +6,8 @@ stopped: it is for an operator who put back an older database on purpose, and sa
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -36,8 +36,8 @@ from comity.core.identity.keys import SigningKey
 from comity.keys.identity import load_identity, stored_vacant_id
 from comity.store.audit_log import AuditReport, chains, tail, verify_chain
 from comity.store.audit_trail import AuditTrail, HeadFile, log_of
+from comity.store.opening import open_store, reading
 from comity.store.protocol import Store
-from comity.store.sqlite import SqliteStore
 from comity.system_clock import SystemClock
 
 app = new_app("Verify, follow or adopt the audit record: hash-linked entries under a signed head.")
@@ -150,7 +150,7 @@ def adopt(
 async def _verify(
     settings: Settings, only: str | None, seen: Callable[[int, int], None]
 ) -> list[AuditReport]:
-    async with _reading(settings.database) as store:
+    async with reading(settings, SystemClock()) as store:
         public = stored_vacant_id(settings.data).public
         names = _chosen(await _chain_names(store, settings.audit_heads), only)
         total = sum([await store.end(log_of(name)) for name in names])
@@ -172,7 +172,7 @@ async def _verified(
 async def _tail(
     settings: Settings, only: str | None, count: int, show: Callable[[str, AuditEntry], None], *, follow: bool
 ) -> None:
-    async with _reading(settings.database) as store:
+    async with reading(settings, SystemClock()) as store:
         recent: list[tuple[str, AuditEntry]] = []
         reached: dict[str, int] = {}
         names = await chains(store)
@@ -193,7 +193,7 @@ async def _tail(
 
 
 async def _adopt(settings: Settings, key: SigningKey) -> dict[str, int]:
-    async with _reading(settings.database) as store:
+    async with reading(settings, SystemClock()) as store:
         names = await _chain_names(store, settings.audit_heads)
     if not names:
         raise NotFoundError(f"{settings.database} holds no audit chain; there is nothing to adopt")
@@ -213,23 +213,10 @@ async def _adopt(settings: Settings, key: SigningKey) -> dict[str, int]:
 async def _adopt_chain(settings: Settings, trail: AuditTrail) -> int:
     """Hand the trail, and its lock, to a store that takes the database as it is."""
     clock = SystemClock()
-    try:
-        store = await SqliteStore.open(settings.database, clock, trail, adopt=True)
-    except BaseException:
-        trail.close()
-        raise
+    store = await open_store(settings, clock, trail, adopt=True)
     try:
         await store.commit(audit=[AuditDraft(verification_result=ADOPTED, created_at=timestamp(clock.now()))])
         return await store.end(trail.log)
-    finally:
-        await store.close()
-
-
-@asynccontextmanager
-async def _reading(database: Path) -> AsyncIterator[Store]:
-    store = await SqliteStore.open_for_reading(database, SystemClock())
-    try:
-        yield store
     finally:
         await store.close()
 

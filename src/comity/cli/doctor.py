@@ -4,13 +4,15 @@ import os
 
 import typer
 
-from comity.cli.checks import Finding, findings
+from comity.cli.checks import findings
 from comity.cli.failures import FAILED
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, settings_of
 from comity.cli.screen import Cell, print_json, print_line, print_table
-from comity.config import DEFAULT, Loaded, load_settings
+from comity.config import DEFAULT, Loaded
 from comity.core.errors import ConfigError
+from comity.node import load_settings
+from comity.parts.part import CheckResult
 
 app = new_app()
 
@@ -45,15 +47,15 @@ def doctor(data: Data = None, config: Config = None, as_json: Json = False) -> N
         raise typer.Exit(FAILED)
 
 
-def _settings(data: str | None, config: str | None) -> tuple[Loaded | None, list[Finding]]:
+def _settings(data: str | None, config: str | None) -> tuple[Loaded | None, list[CheckResult]]:
     """The settings; when they cannot be used, at least the data folder is looked at without them."""
     try:
         loaded = settings_of(data, config)
     except ConfigError as refusal:
-        return _without_settings(data), [Finding("settings", "fail", refusal.message)]
+        return _without_settings(data), [CheckResult("settings", "fail", refusal.message)]
     where = f"from {loaded.file}" if loaded.file else "no file, none needed"
     changed = sum(source != DEFAULT for source in loaded.sources.values())
-    return loaded, [Finding("settings", "ok", f"valid, {changed} not default, {where}")]
+    return loaded, [CheckResult("settings", "ok", f"valid, {changed} not default, {where}")]
 
 
 def _without_settings(data: str | None) -> Loaded | None:
@@ -69,7 +71,7 @@ def _without_settings(data: str | None) -> Loaded | None:
         return None
 
 
-def _row(finding: Finding) -> tuple[Cell, ...]:
+def _row(finding: CheckResult) -> tuple[Cell, ...]:
     text = f"{finding.finding}. To do: {finding.remedy}" if finding.remedy else finding.finding
     return (finding.mark, _STYLES[finding.mark]), finding.check, text
 

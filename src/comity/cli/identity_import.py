@@ -17,13 +17,14 @@ from comity.cli.own_store import entry, refuse_memory, writing
 from comity.cli.screen import one_line
 from comity.clients.pair import CALL_BOOK
 from comity.clients.urls import read_url
-from comity.config import CONFIG_FILE, Settings, is_loopback, load_settings
+from comity.config import CONFIG_FILE, Settings, is_loopback
 from comity.core.envelope.chain import PairKey, ReplayState
 from comity.core.envelope.envelope import HASH_BYTES, LAST_SEQUENCE_NO
 from comity.core.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.identity import create_identity, has_identity, identity_path, stored_vacant_id
 from comity.keys.vacant_import import VacantFolder
+from comity.node import load_settings
 from comity.pipeline.residence import SPACE, STATE_KEY, store_state
 from comity.store.claim import running_node
 from comity.store.operations import Advance, Operation

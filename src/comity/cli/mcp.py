@@ -12,7 +12,7 @@ import typer
 
 import comity
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, settings_of, whole_number
+from comity.cli.options import Config, Data, read_rooms, settings_of, whole_number
 from comity.core.errors import ConfigError, PeerError
 from comity.core.peering.demands import Demands
 from comity.core.peering.profiles import read_profile
@@ -96,7 +96,7 @@ def mcp(
     Joins the node that runs on the data folder; where none runs, it works by itself.
     """
     opening = Opening(
-        rooms=_rooms(rooms),
+        rooms=None if rooms is None else read_rooms(rooms),
         profile=_given("--tool-profile", tool_profile, read_profile, "full"),
         max_message_bytes=_given("--max-message-bytes", max_message_bytes, _limit, MESSAGE_LIMIT),
         demands=Demands(
@@ -178,11 +178,3 @@ def _names(text: str, _name: str) -> tuple[str, ...]:
 
 def _text(text: str, _name: str) -> str | None:
     return text.strip() or None
-
-
-def _rooms(text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    from comity.core.mcp.rooms import check_rooms
-
-    return check_rooms(_names(text, "--rooms"))

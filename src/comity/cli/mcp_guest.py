@@ -16,14 +16,15 @@ from comity.core.guard.audit import AuditDraft
 from comity.core.peering.demands import Demands
 from comity.doors.mcp.opening import Opening
 from comity.doors.mcp.stdio import serve_stdio
-from comity.node_mcp import McpSide
+from comity.node import wanted_parts
+from comity.parts.mcp import mcp_side
 from comity.pipeline.record import Recorder
 from comity.store.operations import Operation
 from comity.system_clock import SystemClock
 
 if TYPE_CHECKING:
     from comity.node import Node
-
+    from comity.parts.house import House
 
 log = logging.getLogger("comity.mcp")
 
@@ -35,7 +36,7 @@ def serve_alone(settings: Settings, opening: Opening) -> None:
         guest = Guest(settings)
         clock = SystemClock()
         record = Recorder(guest, clock)
-        side = McpSide(guest.opened, clock, tally=record.tally)
+        side = mcp_side(wanted_parts(settings), guest.house, clock, tally=record.tally)
         try:
             await serve_stdio(lambda write: side.open_stream(selection, opening.max_message_bytes, write))
         finally:
@@ -54,9 +55,9 @@ class Guest:
         self._opening: asyncio.Task[Node] | None = None
         self._noted: list[AuditDraft] = []
 
-    async def opened(self) -> "Node":
+    async def house(self) -> "House":
         try:
-            return await asyncio.shield(self._begin())
+            return (await asyncio.shield(self._begin())).house
         except (ComityError, OSError) as fault:
             why = fault.message if isinstance(fault, ComityError) else str(fault)
             raise RetryLaterError(why) from fault

@@ -57,13 +57,25 @@ _TYPED = {
 
 
 def settings_of(data: str | None, config: str | None, **flags: Any) -> "Loaded":
-    from comity.config import load_settings
+    from comity.node import load_settings
 
     try:
         return load_settings({"data": data, "config": config, **flags})
     except ConfigError as refusal:
         flag, space, rest = refusal.message.partition(" ")
         raise ConfigError(f"{_TYPED.get(flag, flag)}{space}{rest}") from None
+
+
+def read_rooms(text: str) -> tuple[str, ...]:
+    """What --rooms names: rooms of MCP tools, with commas between them."""
+    from comity.node import PARTS
+
+    known = [*(part.room for part in PARTS if part.room), "vdo"]
+    chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"--rooms takes {', '.join(known)}; {name[:60]!r} is none of them")
+    return chosen
 
 
 def whole_number(name: str, text: str, low: int, high: int) -> int:

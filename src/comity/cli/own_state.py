@@ -7,12 +7,14 @@ with the former state.
 import contextlib
 
 from comity.cli.own_node import OwnNode
-from comity.cli.own_store import entry, own_key, reading, refuse_memory, writing
+from comity.cli.own_store import entry, own_key, refuse_memory, writing
 from comity.config import Settings
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.errors import NotFoundError
 from comity.pipeline.residence import new_state, store_state, stored_state
 from comity.store.claim import FolderClaim
+from comity.store.opening import reading
+from comity.system_clock import SystemClock
 
 STATE_PATH = "/v1/state"
 HEALTH_PATH = "/health"
@@ -26,7 +28,7 @@ async def current_state(settings: Settings, own: OwnNode | None) -> RuntimeState
     refuse_memory(settings, "only a running node knows the state")
     if not settings.database.is_file():
         return RuntimeState.LOCAL
-    async with reading(settings) as store:
+    async with reading(settings, SystemClock()) as store:
         return await stored_state(store)
 
 

@@ -1,4 +1,4 @@
-"""The database of the data folder, for a command that reads or writes it while a node may be running.
+"""The key and the database of the data folder, for a command that works while a node may be running.
 
 A process that writes has an audit chain of its own: `cli`, or `cli-2` while another command has that.
 """
@@ -13,9 +13,8 @@ from comity.core.errors import ConfigError, NotFoundError
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.identity import has_identity, load_identity, load_or_create_identity, stored_vacant_id
-from comity.store.audit_trail import AuditTrail, open_head_file
+from comity.store.opening import open_store, open_trail
 from comity.store.protocol import Store
-from comity.store.sqlite import SqliteStore
 from comity.system_clock import SystemClock
 
 CLI_CHAIN: Final = "cli"
@@ -54,19 +53,10 @@ def _refuse_missing(settings: Settings) -> None:
 @contextlib.asynccontextmanager
 async def writing(settings: Settings, key: SigningKey) -> AsyncIterator[tuple[Store, str]]:
     """The store, and the name of the chain that this process writes."""
-    chain, head_file = open_head_file(settings.audit_heads, CLI_CHAIN)
-    store = await SqliteStore.open(settings.database, SystemClock(), AuditTrail(chain, key, head_file))
+    trail = open_trail(settings, key, CLI_CHAIN)
+    store = await open_store(settings, SystemClock(), trail)
     try:
-        yield store, chain
-    finally:
-        await store.close()
-
-
-@contextlib.asynccontextmanager
-async def reading(settings: Settings) -> AsyncIterator[Store]:
-    store = await SqliteStore.open_for_reading(settings.database, SystemClock())
-    try:
-        yield store
+        yield store, trail.chain
     finally:
         await store.close()
 

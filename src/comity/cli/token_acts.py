@@ -19,7 +19,7 @@ from comity.core.guard.audit import privacy_hash
 from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.core.identity.signed_token import issue_a, issue_b, token_id
-from comity.core.identity.uvc.token import UvcToken
+from comity.core.identity.uvc import UvcToken
 from comity.core.identity.verification import (
     IdentityMode,
     Refusal,

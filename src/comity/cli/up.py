@@ -151,7 +151,7 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
             print_json(_ready_line(node))
         else:
             _greet(node, loaded)
-        sinks = ActSinks(node.events, loaded.settings, shown=not (quiet or as_json))
+        sinks = ActSinks(node.house.events, loaded.settings, shown=not (quiet or as_json))
         await stopped
     finally:
         await node.stop()

@@ -56,11 +56,6 @@ def directory_routes(
     ]
 
 
-def is_directory_path(path: str) -> bool:
-    """Whether the path is one that needs no token."""
-    return path in DIRECTORY_PUBLIC_PATHS or path.startswith(DIRECTORY_PUBLIC_PREFIXES)
-
-
 def _publish(walk: Walk, room: PublishRoom, body_limit: int) -> Take:
     async def take(scope: Scope, receive: Receive) -> Any:
         body = await read_json_body(scope, receive, body_limit, "a publication")

@@ -6,32 +6,44 @@ somebody asks for them.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
+from typing import Literal, NamedTuple
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
-
-from comity.pipeline.budget import KINDS, Budget
-from comity.pipeline.storage import Quota
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _BOUNDS = [*(str(float(bound)) for bound in _SECONDS), "+Inf"]
 
 
-class Metrics:
-    def __init__(self, version: str, uptime: Callable[[], float]) -> None:
-        self._registry = CollectorRegistry()
+class Metric(NamedTuple):
+    """One number, or one for each value of a label. A counter gets `_total` behind its name where it is read."""
+
+    name: str
+    help: str
+    value: float | Mapping[str, float]
+    label: str = ""
+    kind: Literal["gauge", "counter"] = "gauge"
+
+
+class Metrics(Collector):
+    def __init__(
+        self,
+        version: str,
+        uptime: Callable[[], float],
+        of_parts: Callable[[], Iterable[Metric]] = lambda: (),
+    ) -> None:
+        """`of_parts` is asked whenever somebody reads."""
+        self._version = version
+        self._uptime = uptime
+        self._of_parts = of_parts
         self._calls = _Calls()
-        self._registry.register(self._calls)
-        Gauge(
-            "comity_build", "Always 1; the release is a label.", ["version"], registry=self._registry
-        ).labels(version).set(1)
-        Gauge(
-            "comity_uptime_seconds", "Seconds since the node started.", registry=self._registry
-        ).set_function(uptime)
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
 
     def observe(self, room: str, outcome: str, seconds: float) -> None:
         self._calls.outcomes[room, outcome] += 1
@@ -41,10 +53,6 @@ class Metrics:
         """Calls that were counted together, without their seconds."""
         self._calls.outcomes[room, outcome] += number
 
-    def show_limits(self, budget: Budget, quotas: Sequence[Quota]) -> None:
-        """Tell of those who had nothing left, and of what is stored for others."""
-        self._registry.register(_Limits(budget, quotas))
-
     @property
     def calls(self) -> int:
         return self._calls.outcomes.total()
@@ -52,30 +60,21 @@ class Metrics:
     def exposition(self) -> bytes:
         return generate_latest(self._registry)
 
-
-class _Limits(Collector):
-    def __init__(self, budget: Budget, quotas: Sequence[Quota]) -> None:
-        self._budget = budget
-        self._quotas = quotas
-
-    def collect(self) -> Iterable[Metric]:
-        refused = CounterMetricFamily(
-            "comity_budget_refused",
-            "Messages that found an empty budget, or waited for one.",
-            labels=["kind"],
+    def collect(self) -> Iterable[Family]:
+        yield from self._calls.collect()
+        own = (
+            Metric("comity_build", "Always 1; the release is a label.", {self._version: 1}, "version"),
+            Metric("comity_uptime_seconds", "Seconds since the node started.", self._uptime()),
         )
-        for kind in KINDS:
-            refused.add_metric([kind], self._budget.refused[kind])
-        yield refused
-        held = GaugeMetricFamily("comity_stored_bytes", "Bytes stored for others.", labels=["quota"])
-        most = GaugeMetricFamily(
-            "comity_stored_limit_bytes", "Bytes that may be stored for others.", labels=["quota"]
-        )
-        for quota in self._quotas:
-            held.add_metric([quota.name], quota.held)
-            most.add_metric([quota.name], quota.total)
-        yield held
-        yield most
+        for metric in (*own, *self._of_parts()):
+            make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            family = make(metric.name, metric.help, labels=[metric.label] if metric.label else [])
+            if isinstance(metric.value, Mapping):
+                for label, value in metric.value.items():
+                    family.add_metric([label], value)
+            else:
+                family.add_metric([], metric.value)
+            yield family
 
 
 class _Durations:
@@ -90,7 +89,7 @@ class _Durations:
         self.sum += seconds
 
 
-class _Calls(Collector):
+class _Calls:
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self._durations: dict[str, _Durations] = {}
@@ -101,7 +100,7 @@ class _Calls(Collector):
             found = self._durations[room] = _Durations()
         return found
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[Family]:
         calls = CounterMetricFamily(
             "comity_calls", "Messages that took the walk.", labels=["room", "outcome"]
         )

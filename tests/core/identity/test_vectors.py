@@ -5,12 +5,7 @@ from base64 import b64decode
 from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey
 from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import issue_a, issue_b, parse_signed
-from comity.core.identity.uvc.canonical import canonicalise
-from comity.core.identity.uvc.errors import UvcTokenError
-from comity.core.identity.uvc.pattern import matches
-from comity.core.identity.uvc.token import parse_uvc
-from comity.core.identity.uvc.uri import UvcUri
-from comity.core.identity.uvc.version import NumberedVersion
+from comity.core.identity.uvc import NumberedVersion, UvcTokenError, UvcUri, canonicalise, matches, parse_uvc
 from comity.core.identity.verification import IdentityMode, verify_identity
 from comity.testing.vectors import format_runner, known_keys
 from tests.core.identity.known_answers import of, signed_objects

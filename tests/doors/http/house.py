@@ -30,6 +30,7 @@ STATUS = {
     "audit_entries": 5,
     "store": "memory",
     "encryption": "encrypted",
+    "panels": {"toy": {"title": "Toys", "rows": [("left", "7")]}},
 }
 
 

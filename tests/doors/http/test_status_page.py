@@ -9,8 +9,8 @@ from importlib.resources import files
 import httpx
 import pytest
 
-from comity.doors.http.status_page import page
-from comity.node import Node
+from comity.doors.http.app import page
+from comity.parts.http import Http
 from comity.testing import bearer, running_node
 from tests.doors.http.house import STATUS, TOKEN, House
 
@@ -81,8 +81,9 @@ def test_the_page_refers_to_nothing_but_this_node():
 
 
 def test_what_it_shows_is_text_and_never_markup():
+    nasty_panels = {"toy": {"title": NASTY, "rows": [(NASTY, NASTY)]}}
     for key in STATUS:
-        shown = page({**STATUS, key: NASTY})
+        shown = page({**STATUS, key: nasty_panels if key == "panels" else NASTY})
         assert "<script>alert" not in shown
         assert Document(shown).tags == Document(page(STATUS)).tags
 
@@ -99,6 +100,13 @@ def test_the_script_knows_every_place_that_it_fills():
     for name in names.replace('"', "").split(", "):
         assert name in document.ids
         assert name in STATUS
+
+
+def test_a_panel_of_a_part_has_its_title_and_a_place_for_each_row():
+    document = Document(page(STATUS))
+    assert document.text["panel-toy"] == "Toys"
+    assert document.text["panel-toy-0"] == "7"
+    assert "`panel-${part}-${row}`" in (ASSETS / "status.js").read_text("utf-8")
 
 
 async def test_the_page_comes_with_a_policy_that_forbids_all_but_its_own_files():
@@ -140,14 +148,14 @@ def test_it_can_be_read_by_day_and_by_night(scheme):
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
 async def test_a_browser_enters_by_the_link_and_the_script_keeps_the_figures_fresh(tmp_path, monkeypatch):
     looks = 0
-    real = Node.status
+    real = Http._status
 
     async def counted(self):
         nonlocal looks
         looks += 1
         return {**await real(self), "calls": looks}
 
-    monkeypatch.setattr(Node, "status", counted)
+    monkeypatch.setattr(Http, "_status", counted)
     async with running_node() as node:
         browser = await asyncio.create_subprocess_exec(
             CHROMIUM,

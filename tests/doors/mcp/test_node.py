@@ -7,6 +7,8 @@ import time
 import pytest
 
 from comity.config import McpSettings
+from comity.parts.mcp import Mcp
+from comity.parts.vcp import Vcp
 from comity.testing import VirtualClock
 from comity.testing.nodes import bearer, running_node
 from tests.doors.mcp.conversing import call, initialize, modern, request
@@ -75,7 +77,7 @@ async def test_a_session_survives_the_node_that_began_it(tmp_path):
         assert status.json()["result"]["structuredContent"]["negotiated"] is True
         assert (await http.post(request(4, "ping"), **gone)).status_code == 404
         async with http.streaming(None, **session) as standing:
-            node.mcp.changes.resource_updated("vcp://capabilities")
+            node.house.find(Mcp).side.changes.resource_updated("vcp://capabilities")
             told = await next_event(events(standing))
         assert told.message["params"]["uri"] == "vcp://capabilities"
 
@@ -116,14 +118,14 @@ async def test_an_idle_session_takes_what_it_negotiated_with_it():
     clock = VirtualClock()
     async with running_node(clock=clock, mcp=McpSettings(idle_seconds=100)) as node, client(node) as http:
         session = await http.begin(vcp=HELLO)
-        assert len(node.vcp.sessions) == 1
+        assert len(node.house.find(Vcp).service.sessions) == 1
         await clock.advance(90)
         assert (await http.post(request(1, "ping"), **session)).status_code == 200
         await clock.advance(90)
-        assert len(node.vcp.sessions) == 1
+        assert len(node.house.find(Vcp).service.sessions) == 1
         await clock.advance(90)
         async with asyncio.timeout(5):
-            while len(node.vcp.sessions):  # noqa: ASYNC110 - housekeeping tells nobody
+            while len(node.house.find(Vcp).service.sessions):  # noqa: ASYNC110 - housekeeping tells nobody
                 await asyncio.sleep(0.002)
         assert (await http.post(request(2, "ping"), **session)).status_code == 404
 
@@ -135,15 +137,15 @@ async def test_the_settings_limit_the_sessions():
             await next_event(events(standing))
             refused = await http.post(initialize(vcp=HELLO))
             assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
-            assert len(node.vcp.sessions) == 0
+            assert len(node.house.find(Vcp).service.sessions) == 0
 
 
 async def test_a_session_that_makes_room_takes_what_it_negotiated_with_it():
     async with running_node(mcp=McpSettings(sessions=1)) as node, client(node) as http:
         first = await http.begin(vcp=HELLO)
-        assert len(node.vcp.sessions) == 1
+        assert len(node.house.find(Vcp).service.sessions) == 1
         await http.begin()
-        assert len(node.vcp.sessions) == 0
+        assert len(node.house.find(Vcp).service.sessions) == 0
         assert (await http.post(request(1, "ping"), **first)).status_code == 404
 
 
@@ -183,7 +185,7 @@ async def test_a_hello_that_cannot_be_accepted_leaves_mcp_as_it_is(node):
             listed = (await http.post(message, **repeated(message))).json()["result"]
             assert listed["_meta"]["space.creed.vcp/ack"]["type"] == "vcp-error"
             assert listed["tools"]
-        assert len(node.vcp.sessions) == 0
+        assert len(node.house.find(Vcp).service.sessions) == 0
 
 
 async def test_tools_of_every_room_are_listed_once_and_looking_changes_nothing(node):
@@ -193,7 +195,7 @@ async def test_tools_of_every_room_are_listed_once_and_looking_changes_nothing(n
             coming = events(standing)
             await next_event(coming)
             lists = [(await http.post(request(n, "tools/list"), **session)).json() for n in (1, 2)]
-            node.mcp.changes.list_changed("prompts")
+            node.house.find(Mcp).side.changes.list_changed("prompts")
             assert (await next_event(coming)).message["method"] == "notifications/prompts/list_changed"
         names = [tool["name"] for tool in lists[0]["result"]["tools"]]
         assert json.dumps(lists[0]["result"]) == json.dumps(lists[1]["result"])

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from comity.core.mcp.catalog import Selection
+from comity.parts.mcp import Mcp
 from comity.testing.nodes import bearer, running_node
 from tests.doors.mcp.conversing import Talk, initialize, modern
 from tests.doors.mcp.http_talk import Http, repeated
@@ -62,7 +63,7 @@ async def over_a_stream(node):
 
     async def ask(message):
         def stream(write):
-            return node.mcp.open_stream(Selection(), 1 << 20, write)
+            return node.house.find(Mcp).side.open_stream(Selection(), 1 << 20, write)
 
         talks.append(Talk(SimpleNamespace(stream=stream)))
         return (await talks[-1].ask(message))["result"]

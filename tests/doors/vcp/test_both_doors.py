@@ -6,7 +6,7 @@ import json
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from comity.pipeline.vcp.crowd import Limits
+from comity.pipeline.vcp.sessions import ConnectionLimits
 from comity.store.vault import Vault
 from tests.doors.vcp.doors import DOORS, open_doors
 from tests.pipeline.vcp.house import PERSONAL, TORCH, WIRE, hello, token
@@ -146,7 +146,7 @@ async def test_a_session_ends_with_an_error_when_the_key_is_taken_away(door):
 
 
 async def test_an_honest_client_gets_in_past_many_that_say_nothing(door):
-    async with open_doors(limits=Limits(half_open=5)) as doors:
+    async with open_doors(limits=ConnectionLimits(half_open=5)) as doors:
         silent = [doors.client(door) for _ in range(8)]
         first = [await one.__aenter__() for one in silent]
         async with doors.client(door) as client:
@@ -157,7 +157,7 @@ async def test_an_honest_client_gets_in_past_many_that_say_nothing(door):
 
 
 async def test_when_everybody_talks_a_newcomer_is_told_to_come_later(door):
-    async with open_doors(limits=Limits(connections=1)) as doors, doors.client(door) as client:
+    async with open_doors(limits=ConnectionLimits(connections=1)) as doors, doors.client(door) as client:
         await client.ask(hello())
         if door == "tcp":
             async with doors.client(door) as other:

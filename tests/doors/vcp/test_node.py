@@ -15,6 +15,7 @@ from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import issue_a
 from comity.keys.identity import load_identity
 from comity.keys.vault_key import VAULT_KEY_FILE
+from comity.parts.vcp import Vcp
 from comity.store.audit_log import tail
 from comity.testing import running_node
 from tests.pipeline.vcp.house import PERSONAL, WIRE, hello
@@ -56,7 +57,7 @@ async def test_what_an_owner_tells_is_nowhere_in_the_files_of_the_node(tmp_path)
         assert answer["accepted"] == ["constitution", "categorical"]
         held = await node.store.get("vcp:session", f"vcp:session:{session_id}:context")
         assert held.value.startswith(b"enc:")
-        assert b"lighthouse" in node.vault.open(held.value)
+        assert b"lighthouse" in node.house.vault.open(held.value)
         assert [entry.verification_result async for entry in tail(node.store, "main", 3)] == [
             "REVOCATION_GOOD",
             "HANDSHAKE_ACK",
@@ -102,7 +103,7 @@ async def test_tcp_is_spoken_where_the_settings_say():
         writer.write(json.dumps(hello()).encode() + b"\n")
         ack = json.loads(await reader.readline())
         assert (ack["type"], ack["server_id"]) == ("vcp-ack", "mine")
-        assert ack["session_id"] in node.vcp.sessions
+        assert ack["session_id"] in node.house.find(Vcp).service.sessions
         writer.close()
 
 

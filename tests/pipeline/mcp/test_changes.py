@@ -14,7 +14,7 @@ def test_who_listens_hears_until_he_stops():
     async def main():
         counter = Counter()
         heard = []
-        with counter.changes.told(
+        with counter.changes.subscribe(
             lambda kind, name: (kind, name) == ("list", "tools"), lambda *told: heard.append(told)
         ):
             counter.changes.list_changed("tools")
@@ -29,9 +29,9 @@ def test_a_listener_may_stop_while_it_is_told():
     async def main():
         counter = Counter()
         heard = []
-        first = counter.changes.told(lambda *_: True, lambda *_: first.__exit__(None, None, None))
+        first = counter.changes.subscribe(lambda *_: True, lambda *_: first.__exit__(None, None, None))
         first.__enter__()
-        with counter.changes.told(lambda *_: True, lambda *told: heard.append(told)):
+        with counter.changes.subscribe(lambda *_: True, lambda *told: heard.append(told)):
             counter.changes.list_changed("tools")
             counter.changes.list_changed("tools")
         assert len(heard) == 2
@@ -43,7 +43,7 @@ def test_too_many_listeners_are_told_to_come_later(monkeypatch):
     monkeypatch.setattr(changes, "MOST_LISTENERS", 0)
 
     async def main():
-        with pytest.raises(OverloadedError), Counter().changes.told(lambda *_: True, lambda *_: None):
+        with pytest.raises(OverloadedError), Counter().changes.subscribe(lambda *_: True, lambda *_: None):
             pass
 
     run_simulated(main)
@@ -57,7 +57,7 @@ def test_a_change_of_the_catalogue_is_told():
     async def main():
         counter = Counter()
         heard = []
-        with counter.changes.told(lambda *_: True, lambda *told: heard.append(told[0])):
+        with counter.changes.subscribe(lambda *_: True, lambda *told: heard.append(told[0])):
             counter.tool(lambda _c, _a: said(""))
         assert heard == ["notifications/tools/list_changed"]
 

@@ -7,7 +7,7 @@ from comity.core.negotiation.session import Identity
 from comity.core.revocation.crl import RevocationList
 from comity.core.revocation.decision import Denylist
 from comity.core.revocation.reading import CrlSource
-from comity.pipeline.vcp.desk import VcpDesk
+from comity.pipeline.vcp.identity import IdentityDesk
 from comity.testing import EPOCH, VirtualClock
 from tests.pipeline.vcp.house import ALICE, ISSUERS
 from tests.pipeline.vcp.test_identity import WITH_LIST
@@ -32,7 +32,7 @@ class Lists:
 
 
 def desk(**named):
-    return VcpDesk(VirtualClock(), **({"mode": IdentityMode.VERIFIED, "issuers": ISSUERS} | named))
+    return IdentityDesk(VirtualClock(), **({"mode": IdentityMode.VERIFIED, "issuers": ISSUERS} | named))
 
 
 @pytest.mark.parametrize("identity", [None, ALICE, STRUCTURAL, Identity()])

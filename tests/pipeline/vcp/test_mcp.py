@@ -21,8 +21,8 @@ from comity.pipeline.mcp.calls import Calls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.vcp.addresses import EXTENSION_ADDRESSES
 from comity.pipeline.vcp.contexts import Contexts
-from comity.pipeline.vcp.desk import VcpDesk
 from comity.pipeline.vcp.features import RunningFeatures
+from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.mcp import VcpRooms, vcp_resources, vcp_tools
 from comity.pipeline.vcp.resource_readers import Reader
 from comity.pipeline.vcp.resources import VcpResources
@@ -50,7 +50,7 @@ class House:
         vault = Vault([VAULT_KEY])
         features = RunningFeatures(clock, vault=lambda: vault)
         self.denied = Denylist()
-        desk = VcpDesk(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: self.denied)
+        desk = IdentityDesk(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: self.denied)
         self.sessions = LiveSessions()
         self.resources = VcpResources(
             policy=ServerPolicy(core_features={}, registry=registry(), environment="test", server_id="here"),

@@ -14,8 +14,8 @@ from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.session import Identity, Session
 from comity.core.revocation.decision import Denylist
 from comity.pipeline.vcp.contexts import Contexts, UnreadableContextError
-from comity.pipeline.vcp.desk import VcpDesk
 from comity.pipeline.vcp.features import RunningFeatures
+from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.remedies import InactiveExtensionError, RevokedError
 from comity.pipeline.vcp.resource_readers import EXTENSION_ADDRESSES, Owner, Reader
 from comity.pipeline.vcp.resources import VcpResources, constitution_id
@@ -56,7 +56,7 @@ class House:
             sessions=self.sessions,
             contexts=self.contexts,
             vault=lambda: self.vault,
-            desk=VcpDesk(
+            desk=IdentityDesk(
                 self.clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: self.denied
             ),
         )

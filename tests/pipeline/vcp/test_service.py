@@ -9,7 +9,7 @@ from comity.core.guard.audit import privacy_hash
 from comity.core.identity.verification import IdentityMode
 from comity.core.negotiation.session import Identity
 from comity.links.protocol import LinkClosed
-from comity.pipeline.vcp.crowd import Limits
+from comity.pipeline.vcp.sessions import ConnectionLimits
 from comity.store.vault import Vault
 from tests.pipeline.vcp.house import (
     ALICE,
@@ -354,7 +354,7 @@ async def test_refusals_beyond_a_share_are_counted_and_not_written():
 
 @simulated
 async def test_the_silent_longest_goes_when_another_one_needs_the_place():
-    house = House(limits=Limits(half_open=2))
+    house = House(limits=ConnectionLimits(half_open=2))
     first, second, third = (house.connect() for _ in range(3))
     await settle()
     assert await first.served == "this side stops"
@@ -370,7 +370,7 @@ async def test_the_silent_longest_goes_when_another_one_needs_the_place():
 
 @simulated
 async def test_an_address_has_its_share_and_others_theirs():
-    house = House(limits=Limits(per_address=1))
+    house = House(limits=ConnectionLimits(per_address=1))
     await house.connect().ask(hello())
     with pytest.raises(OverloadedError):
         await house.connect().served

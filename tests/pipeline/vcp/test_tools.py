@@ -13,7 +13,7 @@ from comity.core.identity.verification import IdentityMode
 from comity.core.negotiation.session import Identity, Session
 from comity.core.revocation.decision import Denylist
 from comity.pipeline.vcp import schemas
-from comity.pipeline.vcp.desk import VcpDesk
+from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.tools import encode_context, parse_csm1, status, validate_token
 from comity.testing import EPOCH, VirtualClock
 from tests.core.wire.json_values import values
@@ -38,7 +38,7 @@ UVC_KEYS = {
 
 
 def desk(mode=IdentityMode.VERIFIED, **named):
-    return VcpDesk(VirtualClock(), **({"mode": mode, "issuers": ISSUERS} | named))
+    return IdentityDesk(VirtualClock(), **({"mode": mode, "issuers": ISSUERS} | named))
 
 
 def fits(answer, schema):

@@ -31,10 +31,9 @@ from comity.cli.install.show import (
     print_snippet,
     snippet,
 )
-from comity.cli.options import Data, Json, Yes, confirm, settings_of
+from comity.cli.options import Data, Json, Yes, confirm, read_rooms, settings_of
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
-from comity.core.mcp.rooms import check_rooms
 
 app = new_app()
 
@@ -115,9 +114,7 @@ def command(
     checked_name(name)
     checked_preset(preset)
     scope = scope or "user"
-    offered = (
-        () if rooms is None else check_rooms([room.strip() for room in rooms.split(",") if room.strip()])
-    )
+    offered = () if rooms is None else read_rooms(rooms)
     machine = this_machine()
     loaded = settings_of(data, None)
     folder = loaded.settings.data

@@ -31,7 +31,7 @@ from comity.core.identity.signed_token import (
     parse_signed,
     token_id,
 )
-from comity.core.identity.uvc.token import UvcToken, parse_uvc
+from comity.core.identity.uvc import UvcToken, parse_uvc
 from comity.core.revocation.decision import Revocable, RevocationStatus
 
 IDENTITY_INVALID: Final = "IDENTITY_INVALID"

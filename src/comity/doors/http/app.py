@@ -1,10 +1,15 @@
-"""The HTTP application: routes, and the guard in front of them.
+"""The HTTP application: routes, the first page, and the guard in front of them.
 
-Public without a token are only the paths listed here and those that a room opens by naming them.
+Public without a token are only the paths listed here and those that a part names as public.
+The page is whole when it arrives; its script only keeps the figures fresh.
 """
 
+import shlex
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any, NamedTuple, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,21 +24,46 @@ from comity.doors.http.asgi import App, Receive, Scope, Send
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.entry import Entry
 from comity.doors.http.guard import Guard, Visitors, caller_of
-from comity.doors.http.status_page import assets, page
 from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import CONTENT_TYPE, Metrics
 from comity.pipeline.room import Arrival, Room
 from comity.pipeline.walk import Walk
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
-_PUBLIC_PREFIXES = ("/enter/", "/assets/")
+_PUBLIC_PREFIXES: tuple[str, ...] = ("/enter/", "/assets/")
 _PAGE_POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _NO_SNIFFING = {"x-content-type-options": "nosniff"}
+
+_FOLDER = files("comity.doors.http") / "assets"
+_ASSET_TYPES = {"status.css": "text/css; charset=utf-8", "status.js": "text/javascript; charset=utf-8"}
+
+Asset = Callable[[Request], Awaitable[Response]]
 
 
 class Readiness(NamedTuple):
     ready: bool
     reason: str = ""
+
+
+class Served(Protocol):
+    """What a part of the node serves over HTTP. `hot` and, for WebSockets, `sockets` are answered without a router
+    before them; `public` paths, and those that begin with one of `public_prefixes`, need no token.
+    """
+
+    @property
+    def routes(self) -> Sequence[BaseRoute]: ...
+
+    @property
+    def hot(self) -> Mapping[str, App]: ...
+
+    @property
+    def sockets(self) -> Mapping[str, App]: ...
+
+    @property
+    def public(self) -> Collection[str]: ...
+
+    @property
+    def public_prefixes(self) -> tuple[str, ...]: ...
 
 
 class HttpDoor:
@@ -51,16 +81,10 @@ class HttpDoor:
         origins: Collection[str] = (),
         budget: Budget,
         proxies: Collection[str] = (),
-        hot: Mapping[str, App] | None = None,
-        sockets: Mapping[str, App] | None = None,
-        routes: Sequence[BaseRoute] = (),
-        is_public: Callable[[str], bool] = lambda _path: False,
         visitors: Visitors | None = None,
+        parts: Sequence[Served] = (),
     ) -> None:
-        """`routes` are those of further doors; `hot` and, for WebSockets, `sockets` are paths that are
-        answered without a router before them; `is_public` tells which of all of these need no token;
-        `budget`, `proxies` and `visitors` are the guard's.
-        """
+        """`budget`, `proxies` and `visitors` are the guard's."""
         self._entry = entry
         self._metrics = metrics
         self._readiness = readiness
@@ -74,18 +98,22 @@ class HttpDoor:
                 Route("/metrics", self._show_metrics),
                 Route("/v1/status", self._show_status),
                 *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
-                *routes,
+                *(route for part in parts for route in part.routes),
             ],
             exception_handlers={HTTPException: _no_such_page, ComityError: _refusal},
         )
+        hot: dict[str, App] = {"/v1/ping": RoomRoute(ping, walk, body_limit)}
+        sockets: dict[str, App] = {}
+        public, prefixes = set(PUBLIC_PATHS), _PUBLIC_PREFIXES
+        for part in parts:
+            hot |= part.hot
+            sockets |= part.sockets
+            public |= set(part.public)
+            prefixes += part.public_prefixes
         self.app: App = Guard(
-            _HotPaths(
-                {"/v1/ping": RoomRoute(ping, walk, body_limit), **(hot or {})}, sockets or {}, application
-            ),
+            _HotPaths(hot, sockets, application),
             entry,
-            is_public=lambda path: (
-                path in PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIXES) or is_public(path)
-            ),
+            is_public=lambda path: path in public or path.startswith(prefixes),
             body_limit=body_limit,
             hosts=hosts,
             origins=origins,
@@ -173,3 +201,40 @@ async def _no_such_page(_request: Request, refusal: Exception) -> Response:
 
 def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
     return Response(strict_json.dumps(value), status, {**(headers or {}), **_NO_SNIFFING}, "application/json")
+
+
+def page(status: dict[str, Any]) -> str:
+    template = Template((_FOLDER / "status.html").read_text("utf-8"))
+    shown = {**status, "token_file": shlex.quote(f"{status['data']}/token")}
+    escaped = {key: escape(str(value)) for key, value in shown.items()}
+    panels = "\n".join(_panel(part, panel) for part, panel in status["panels"].items())
+    return template.substitute({**escaped, "panels": panels})
+
+
+def _panel(part: str, panel: dict[str, Any]) -> str:
+    rows = "\n".join(
+        f'      <li><strong id="panel-{part}-{row}">{escape(value)}</strong><span>{escape(label)}</span></li>'
+        for row, (label, value) in enumerate(panel["rows"])
+    )
+    return (
+        f'  <section aria-labelledby="panel-{part}">\n    <h2 id="panel-{part}">{escape(panel["title"])}</h2>\n'
+        f'    <ul class="figures">\n{rows}\n    </ul>\n  </section>'
+    )
+
+
+def assets() -> dict[str, Asset]:
+    return {name: _asset((_FOLDER / name).read_bytes(), kind) for name, kind in _ASSET_TYPES.items()}
+
+
+def _asset(content: bytes, kind: str) -> Asset:
+    async def serve(_request: Request) -> Response:
+        return Response(
+            content,
+            headers={
+                "content-type": kind,
+                "cache-control": "max-age=300",
+                **_NO_SNIFFING,
+            },
+        )
+
+    return serve

@@ -200,7 +200,7 @@ class _Exchange:
         elif isinstance(message, Request):
             await self._request(held, message)
         else:
-            self._heed(held, message)
+            self._take_unanswered(held, message)
             await self._respond.with_body(202, b"")
 
     def _check_accept(self) -> None:
@@ -263,7 +263,7 @@ class _Exchange:
             elif isinstance(item, Invalid):
                 waiting.append(_ready(refused(item.id, item.error)))
             else:
-                self._heed(held, item)
+                self._take_unanswered(held, item)
         answers = [answer for answer in await asyncio.gather(*waiting) if answer is not None]
         if answers:
             await self._respond.with_body(200, b"[" + b",".join(answers) + b"]")
@@ -299,7 +299,7 @@ class _Exchange:
             await self._behind.sessions.keep(held)
         return begun
 
-    def _heed(self, held: HttpSession, message: Incoming) -> None:
+    def _take_unanswered(self, held: HttpSession, message: Incoming) -> None:
         if isinstance(message, Response):
             held.questions.answered(message)
         elif isinstance(message, Notification) and message.method == "notifications/cancelled":

@@ -74,7 +74,7 @@ class McpStream:
         self._reading = False
         self._flush_due = False
         self._open = ExitStack()
-        self._told = False
+        self._subscribed = False
 
     def receive(self, data: bytes) -> None:
         self._incoming.append(self._stream.receive(data))
@@ -218,10 +218,10 @@ class McpStream:
 
     def _flush(self) -> None:
         self._flush_due = False
-        if self._conversation.initialized and not self._told:
-            self._told = True
+        if self._conversation.initialized and not self._subscribed:
+            self._subscribed = True
             try:
-                self._open.enter_context(self._calls.changes.told(self._wants, self._hear))
+                self._open.enter_context(self._calls.changes.subscribe(self._wants, self._notify))
             except OverloadedError as full:
                 log.warning("a client will not hear of changes: %s", full)
         if self._ready:
@@ -232,7 +232,7 @@ class McpStream:
     def _wants(self, kind: str, name: str) -> bool:
         return kind == "list" or (kind == "resource" and name in self._conversation.session.subscribed)
 
-    def _hear(self, method: str, params: Json) -> None:
+    def _notify(self, method: str, params: Json) -> None:
         self.send(notification(method, params or None))
 
     def ask(self, request: InputRequest) -> Awaitable[Any]:

@@ -195,15 +195,15 @@ class Calls:
                 return name in listen.tasks
             return bool(getattr(listen, name))
 
-        def hear(method: str, params: Json) -> None:
+        def notify(method: str, params: Json) -> None:
             meta = {**params.get("_meta", {}), META_SUBSCRIPTION: work.id}
             outlet.send(notification(method, {**params, "_meta": meta}))
 
         try:
             owned = () if self._tasks is None else await self._tasks.known(listen.tasks, work.asker.owner)
             listen = replace(listen, tasks=owned)
-            with self.changes.told(wanted, hear):
-                hear("notifications/subscriptions/acknowledged", {"notifications": listen.to_json()})
+            with self.changes.subscribe(wanted, notify):
+                notify("notifications/subscriptions/acknowledged", {"notifications": listen.to_json()})
                 await self.changes.closing.wait()
         except ComityError as fault:
             return self._fault(work, fault, None)

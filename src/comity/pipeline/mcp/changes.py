@@ -1,6 +1,6 @@
 """Who wants to hear of what has changed: lists, resources, tasks. In this process; nothing is kept for later.
 
-A listener is a callback that must not wait. What it is told are notifications as method and parameters.
+A listener is a callback that must not wait. What it is given are notifications as method and parameters.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from comity.core.mcp.results import Json
 MOST_LISTENERS: Final = 16_384
 """More than there are sessions: each of them listens."""
 
-Hear = Callable[[str, Json], None]
+Notify = Callable[[str, Json], None]
 
 
 class Wanted(Protocol):
-    """Whether a change is to be told: a list by its name, a resource by its address, a task by its id."""
+    """Whether a listener wants a change: a list by its name, a resource by its address, a task by its id."""
 
     def __call__(self, kind: str, name: str) -> bool: ...
 
@@ -29,17 +29,17 @@ class Changes:
 
     def __init__(self, catalog: Catalog) -> None:
         self.closing = asyncio.Event()
-        self._listeners: dict[int, tuple[Wanted, Hear]] = {}
+        self._listeners: dict[int, tuple[Wanted, Notify]] = {}
         self._next = 0
         catalog.on_change(self.list_changed)
 
     @contextmanager
-    def told(self, wanted: Wanted, hear: Hear) -> Iterator[None]:
+    def subscribe(self, wanted: Wanted, notify: Notify) -> Iterator[None]:
         if len(self._listeners) >= MOST_LISTENERS:
             raise OverloadedError("too many subscriptions on this node; try again later")
         number = self._next
         self._next += 1
-        self._listeners[number] = wanted, hear
+        self._listeners[number] = wanted, notify
         try:
             yield
         finally:
@@ -55,6 +55,6 @@ class Changes:
         self._tell("task", task_id, "notifications/tasks", task)
 
     def _tell(self, kind: str, name: str, method: str, params: Json) -> None:
-        for wanted, hear in tuple(self._listeners.values()):
+        for wanted, notify in tuple(self._listeners.values()):
             if wanted(kind, name):
-                hear(method, dict(params))
+                notify(method, dict(params))

@@ -65,8 +65,8 @@ class HttpSession:
         self.running: dict[Id, tuple[Work, asyncio.Task[Any]]] = {}
         self._streams: dict[str, EventStream] = {}
         self._numbers = 0
-        self._told = changes.told(self._wants, self._hear)
-        self._told.__enter__()
+        self._subscription = changes.subscribe(self._wants, self._notify)
+        self._subscription.__enter__()
 
     @property
     def busy(self) -> bool:
@@ -103,7 +103,7 @@ class HttpSession:
             asyncio.get_running_loop().call_soon(running[1].cancel)  # after it has begun, to clean up
 
     def end(self) -> None:
-        self._told.__exit__(None, None, None)
+        self._subscription.__exit__(None, None, None)
         self.questions.abandon()
         for _, task in self.running.values():
             task.cancel()
@@ -113,7 +113,7 @@ class HttpSession:
     def _wants(self, kind: str, name: str) -> bool:
         return kind == "list" or (kind == "resource" and name in self.session.subscribed)
 
-    def _hear(self, method: str, params: Json) -> None:
+    def _notify(self, method: str, params: Json) -> None:
         self.standing.add(notification(method, params or None))
 
 

@@ -44,7 +44,7 @@ BEAT: Final = 5.0
 _MISSED_BEATS: Final = 3
 
 
-class Opened(Protocol):
+class TaskHouse(Protocol):
     """A node, as far as tasks need it."""
 
     @property
@@ -55,17 +55,17 @@ class Opened(Protocol):
 
 
 class StoredTasks:
-    """`opened` gives the store and the record, and opens them where that has not been done; no task, no store."""
+    """`house` gives the store and the record, and opens them where that has not been done; no task, no store."""
 
     def __init__(
         self,
-        opened: Callable[[], Awaitable[Opened]],
+        house: Callable[[], Awaitable[TaskHouse]],
         clock: Clock,
         changes: Changes,
         *,
         most: int = MOST_RUNNING,
     ) -> None:
-        self._opened = opened
+        self._house = house
         self._clock = clock
         self._changes = changes
         self._most = most
@@ -95,7 +95,7 @@ class StoredTasks:
         self._jobs[job.id] = job
         self._owned[owner] += 1
         try:
-            node = await self._opened()
+            node = await self._house()
             act = _act("MCP_TASK_BEGUN", task, context.asker.caller)
             await node.record.commit([self._alive(), _put(task, expect=0)], act)
         except BaseException:
@@ -160,7 +160,7 @@ class StoredTasks:
         await self._change(id_, lambda held: tasks.ended(held, outcome, self._clock.now()))
 
     async def _owned_by(self, id_: str, owner: str) -> Task | None:
-        found = await (await self._opened()).store.get(SPACE, id_)
+        found = await (await self._house()).store.get(SPACE, id_)
         if found is None:
             return None
         task = tasks.from_bytes(found.value)
@@ -173,11 +173,11 @@ class StoredTasks:
     async def _is_held(self, task: Task) -> bool:
         if task.holder == self._name:
             return task.id in self._jobs
-        return await (await self._opened()).store.get(HOLDERS, task.holder) is not None
+        return await (await self._house()).store.get(HOLDERS, task.holder) is not None
 
     async def _change(self, id_: str, change: Callable[[Task], Task]) -> Task | None:
         """Write what has changed about a task, on top of what others have written meanwhile."""
-        node = await self._opened()
+        node = await self._house()
         while True:
             found = await node.store.get(SPACE, id_)
             if found is None:
@@ -201,7 +201,7 @@ class StoredTasks:
     def _tell(self, task: Task) -> None:
         job = self._jobs.get(task.id)
         if job is not None:
-            job.hear(task)
+            job.update(task)
         self._changes.task_changed(task.id, tasks.detailed_json(task))
 
     async def _beat(self) -> None:
@@ -209,7 +209,7 @@ class StoredTasks:
             while self._jobs:
                 await self._clock.sleep(BEAT)
                 try:
-                    await (await self._opened()).store.commit(self._alive())
+                    await (await self._house()).store.commit(self._alive())
                     await self._listen()
                 except StoreError:
                     log.exception("the tasks of this process could not be looked after")
@@ -219,9 +219,9 @@ class StoredTasks:
     async def _listen(self) -> None:
         """Hear what other processes have written about tasks that run here."""
         for job in tuple(self._jobs.values()):
-            found = await (await self._opened()).store.get(SPACE, job.id)
+            found = await (await self._house()).store.get(SPACE, job.id)
             if found is not None:
-                job.hear(tasks.from_bytes(found.value))
+                job.update(tasks.from_bytes(found.value))
 
     def _forget(self, job: "_Job") -> None:
         if self._jobs.pop(job.id, None) is not None:
@@ -295,7 +295,7 @@ class _Job:
         self._keys.add(fresh)
         return fresh
 
-    def hear(self, task: Task) -> None:
+    def update(self, task: Task) -> None:
         self.answers |= task.answers
         self.stirred.set()
         if task.over and self.running is not None and self.running is not asyncio.current_task():

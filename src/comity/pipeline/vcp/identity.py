@@ -14,10 +14,16 @@ from typing import Final, Protocol
 from comity.core.clock import Clock
 from comity.core.errors import UnauthenticatedError
 from comity.core.identity.issuers import IssuerRegistry
-from comity.core.identity.verification import IdentityMode, Verdict, verify_identity
+from comity.core.identity.verification import IdentityMode, Verdict, subject_id, verify_identity
 from comity.core.negotiation.session import Identity
 from comity.core.revocation.crl import RevocationList
-from comity.core.revocation.decision import Denylist, RevocationStatus, Unavailable, revocation_status
+from comity.core.revocation.decision import (
+    Denylist,
+    Revocable,
+    RevocationStatus,
+    Unavailable,
+    revocation_status,
+)
 from comity.core.revocation.reading import CrlSource
 
 log = logging.getLogger("comity.vcp")
@@ -62,6 +68,17 @@ class IdentityDesk:
         if not verdict.ok:
             raise UnauthenticatedError("the identity token was not accepted; obtain a fresh one")
         return Identity(issuer=verdict.issuer, subject=verdict.subject, owner=verdict.owner)
+
+    async def still_good(self, jtis: tuple[str, ...], identity: Identity | None) -> RevocationStatus:
+        """Whether what a session stands on is still good, for whoever hands out its bundle later (vcp 5.4, 7.2).
+        `jtis` are the ids of what is asked about; the identity's subject may be revoked as a whole.
+        """
+        if identity is None or identity.issuer is None or identity.subject is None:
+            return await self._revocation(Verdict(revocable=Revocable(jtis)))
+        subject = subject_id(identity.issuer, identity.subject)
+        return await self._revocation(
+            Verdict(revocable=Revocable(jtis, subject), issuer=identity.issuer, owner=identity.owner)
+        )
 
     async def _revocation(self, verdict: Verdict) -> RevocationStatus:
         issuer = self._issuers.get(verdict.issuer) if verdict.owner and verdict.issuer else None

@@ -14,7 +14,7 @@ from comity.pipeline.vcp import schemas
 from comity.pipeline.vcp.addresses import CAPABILITIES, core_templates, shown
 
 if TYPE_CHECKING:
-    from comity.pipeline.vcp.desk import VcpDesk
+    from comity.pipeline.vcp.identity import IdentityDesk
     from comity.pipeline.vcp.remedies import Answer
     from comity.pipeline.vcp.resource_readers import Owner
     from comity.pipeline.vcp.resources import VcpResources
@@ -25,7 +25,7 @@ _READS = {"readOnlyHint": True, "openWorldHint": False}
 class VcpRooms(NamedTuple):
     """What the tools work with. `uptime` is in seconds."""
 
-    desk: "VcpDesk"
+    desk: "IdentityDesk"
     resources: "VcpResources"
     version: str
     uptime: Callable[[], float]

@@ -45,8 +45,8 @@ from comity.pipeline.vcp.addresses import (
     template,
 )
 from comity.pipeline.vcp.contexts import Contexts
-from comity.pipeline.vcp.desk import VcpDesk
 from comity.pipeline.vcp.features import RunningFeatures
+from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.remedies import InactiveExtensionError, RevokedError
 from comity.pipeline.vcp.resource_readers import Owner, ResourceReaders
 from comity.pipeline.vcp.sessions import LiveSessions
@@ -72,7 +72,7 @@ class VcpResources:
         sessions: LiveSessions,
         contexts: Contexts,
         vault: Callable[[], Vault],
-        desk: VcpDesk,
+        desk: IdentityDesk,
         readers: ResourceReaders | None = None,
     ) -> None:
         self.readers = readers or ResourceReaders()

@@ -34,10 +34,9 @@ from comity.pipeline.conductor import Conductor
 from comity.pipeline.record import REQUEST_IDS, Act, Recorder
 from comity.pipeline.vcp import record
 from comity.pipeline.vcp.contexts import Contexts, Exchange, UnreadableContextError, owner_of
-from comity.pipeline.vcp.crowd import Crowd, Limits
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
-from comity.pipeline.vcp.sessions import LiveSessions
+from comity.pipeline.vcp.sessions import ConnectionLimits, LiveSessions, OpenConnections
 from comity.store.operations import Operation
 from comity.store.vault import Vault
 
@@ -70,7 +69,7 @@ class VcpServer:
         desk: IdentityDesk,
         contexts: Contexts,
         vault: Callable[[], Vault],
-        limits: Limits | None = None,
+        limits: ConnectionLimits | None = None,
         budget: Budget | None = None,
         new_id: Callable[[], str] = lambda: f"ses_{secrets.token_hex(16)}",
     ) -> None:
@@ -86,7 +85,7 @@ class VcpServer:
         self._contexts = contexts
         self._vault = vault
         self._budget = budget or Budget(clock)
-        self._crowd = Crowd(limits or Limits(), has_share=self._budget.limits)
+        self._connections = OpenConnections(limits or ConnectionLimits(), has_share=self._budget.limits)
         self._new_id = new_id
 
     @property
@@ -95,7 +94,7 @@ class VcpServer:
 
     @property
     def connections(self) -> int:
-        return len(self._crowd)
+        return len(self._connections)
 
     async def serve(self, link: VcpLink) -> str:
         """One connection, from its first moment to its end; returns the reason. Raises OverloadedError, with
@@ -105,7 +104,7 @@ class VcpServer:
         paced = _PacedLink(link, attended, self._budget, self._clock)
         conductor = Conductor(attended, paced, self._clock, attended.answer, send_seconds=SEND_SECONDS)
         try:
-            attended.number = self._crowd.enter(link.peer, attended.leave)
+            attended.number = self._connections.enter(link.peer, attended.leave)
         except OverloadedError as refusal:
             self._record.refuse(record.ROOM, refusal.code)
             raise
@@ -115,7 +114,7 @@ class VcpServer:
         finally:
             running.cancel()
             await asyncio.wait([running])
-            self._crowd.gone(attended.number)
+            self._connections.gone(attended.number)
             attended.end()
         if running.cancelled():
             await link.close(_STOPS)  # it may not even have begun
@@ -148,7 +147,7 @@ class VcpServer:
         self._contexts.forget_stranger(session.id)
 
     def spoke(self, number: int) -> None:
-        self._crowd.spoke(number)
+        self._connections.spoke(number)
 
     def happened(self, what: Happened, peer: str) -> None:
         if what.overlooked:

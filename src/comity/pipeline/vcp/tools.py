@@ -18,9 +18,7 @@ from comity.core.context.errors import ContextError
 from comity.core.context.wire_format import encode, read_context
 from comity.core.errors import ComityError, MalformedError, UnauthenticatedError
 from comity.core.identity.signed_token import SignedToken, StampedToken, log_prefix
-from comity.core.identity.uvc.errors import UvcTokenError
-from comity.core.identity.uvc.token import UvcToken
-from comity.core.identity.uvc.uri import UvcUri, parse_uri
+from comity.core.identity.uvc import UvcToken, UvcTokenError, UvcUri, parse_uri
 from comity.core.identity.verification import TokenKind, parse_identity
 from comity.core.negotiation.features import CORE_FEATURES
 from comity.core.negotiation.session import Identity, Session

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from comity.core.context.csm1.code import Csm1Code, Tier, parse_csm1
 from comity.core.context.csm1.errors import Csm1Error
 from comity.core.context.csm1.personas import PERSONAS, SCOPES
-from comity.core.identity.uvc.token import UvcToken, parse_uvc
+from comity.core.identity.uvc import UvcToken, parse_uvc
 from tests.core.identity.uvc.tokens import tokens
 
 numbers = st.integers(0, 999)

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.identity.uvc.canonical import canonicalise, hash_form, same_token
-from comity.core.identity.uvc.errors import UvcTokenError
-from comity.core.identity.uvc.token import parse_uvc
+from comity.core.identity.uvc import UvcTokenError, canonicalise, hash_form, parse_uvc, same_token
 from tests.core.identity.uvc.tokens import near_tokens, tokens
 
 

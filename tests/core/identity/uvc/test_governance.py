@@ -1,8 +1,7 @@
 import pytest
 
 from comity.core.errors import InvalidError
-from comity.core.identity.uvc.governance import check_governance
-from comity.core.identity.uvc.namespaces import RESERVED_WORDS, TIER_OF
+from comity.core.identity.uvc import RESERVED_WORDS, TIER_OF, check_governance
 
 
 def checked(text):

@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.errors import MalformedError
-from comity.core.identity.uvc.pattern import matches
-from comity.core.identity.uvc.token import parse_uvc
+from comity.core.identity.uvc import matches, parse_uvc
 from tests.core.identity.uvc.tokens import tokens
 
 

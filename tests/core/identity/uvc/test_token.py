@@ -2,10 +2,7 @@ import pytest
 from hypothesis import given
 
 from comity.core.errors import InvalidError, MalformedError
-from comity.core.identity.uvc.errors import UvcTokenError
-from comity.core.identity.uvc.namespaces import Tier
-from comity.core.identity.uvc.token import UvcToken, parse_uvc
-from comity.core.identity.uvc.version import Constraint
+from comity.core.identity.uvc import Constraint, Tier, UvcToken, UvcTokenError, parse_uvc
 from tests.core.identity.uvc.tokens import near_tokens, tokens
 
 LONG = "a" * 32

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 
 from comity.core.errors import InvalidError, MalformedError
-from comity.core.identity.uvc.token import parse_uvc
-from comity.core.identity.uvc.uri import UvcUri, parse_uri
+from comity.core.identity.uvc import UvcUri, parse_uri, parse_uvc
 from tests.core.identity.uvc.tokens import near_tokens, tokens
 
 TOKEN = parse_uvc("family.safe.guide@1.0.0")

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 
 from comity.core.errors import MalformedError
-from comity.core.identity.uvc.version import AliasVersion, Constraint, NumberedVersion, read_version
+from comity.core.identity.uvc import AliasVersion, Constraint, NumberedVersion, read_version
 from tests.core.identity.uvc.tokens import versions
 
 

@@ -4,9 +4,14 @@ from string import ascii_lowercase, ascii_uppercase, digits
 
 from hypothesis import strategies as st
 
-from comity.core.identity.uvc.errors import UvcTokenError
-from comity.core.identity.uvc.token import UvcToken
-from comity.core.identity.uvc.version import ALIASES, AliasVersion, Constraint, NumberedVersion
+from comity.core.identity.uvc import (
+    ALIASES,
+    AliasVersion,
+    Constraint,
+    NumberedVersion,
+    UvcToken,
+    UvcTokenError,
+)
 
 
 def _word(first, rest, longest):

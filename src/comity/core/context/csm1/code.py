@@ -32,8 +32,7 @@ from comity.core.context.csm1.personas import (
     scopes_of,
 )
 from comity.core.errors import MalformedError
-from comity.core.identity.uvc.canonical import canonicalise
-from comity.core.identity.uvc.token import UvcToken, parse_uvc
+from comity.core.identity.uvc import UvcToken, canonicalise, parse_uvc
 
 COMPACT_MARK: Final = "CS1"
 LONGEST_COMPACT: Final = 294

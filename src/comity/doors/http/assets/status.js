@@ -18,6 +18,8 @@ async function refresh() {
     if (!answer.ok) throw new Error(`the node answers with status ${answer.status}`);
     const status = await answer.json();
     for (const name of FIGURES) show(name, status[name]);
+    for (const [part, panel] of Object.entries(status.panels))
+      panel.rows.forEach(([, value], row) => show(`panel-${part}-${row}`, value));
     lamp(status.ready);
   } catch (reason) {
     show("state", reason instanceof TypeError ? "not reachable" : reason.message);

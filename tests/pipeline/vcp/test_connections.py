@@ -5,16 +5,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from comity.core.errors import OverloadedError
-from comity.pipeline.vcp.crowd import Crowd, Limits
+from comity.pipeline.vcp.sessions import ConnectionLimits, OpenConnections
 
 PEERS = ("own", "a", "b")
-LIMITS = Limits(connections=6, half_open=3, per_address=2)
+LIMITS = ConnectionLimits(connections=6, half_open=3, per_address=2)
 
 
 class Comings(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
-        self.crowd = Crowd(LIMITS, has_share=lambda peer: peer != "own")
+        self.crowd = OpenConnections(LIMITS, has_share=lambda peer: peer != "own")
         self.silent = {}
         self.talking = {}
 
@@ -64,7 +64,7 @@ TestComings = Comings.TestCase
 
 
 def test_one_who_leaves_twice_counts_once():
-    crowd = Crowd(LIMITS, has_share=lambda _peer: True)
+    crowd = OpenConnections(LIMITS, has_share=lambda _peer: True)
     numbers = [crowd.enter("a", lambda: None) for _ in range(2)]
     crowd.gone(numbers[0])
     crowd.gone(numbers[0])
@@ -75,7 +75,7 @@ def test_one_who_leaves_twice_counts_once():
 
 def test_the_first_to_be_silent_is_the_first_to_go():
     gone = []
-    crowd = Crowd(LIMITS, has_share=lambda _peer: False)
+    crowd = OpenConnections(LIMITS, has_share=lambda _peer: False)
     for name in range(5):
         crowd.enter("own", lambda name=name: gone.append(name))
     assert gone == [0, 1]

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from comity.core.errors import StoreFullError
-from comity.pipeline.housekeeping import keep_house
+from comity.parts.house import run_chores
+from comity.parts.part import Chore
 from comity.testing import SimulatedClock, VirtualClock
 from tests.pipeline.walking import simulated
 
@@ -21,7 +22,7 @@ async def test_each_chore_is_done_soon_and_then_in_its_own_rhythm():
 
         return do
 
-    keeping = asyncio.create_task(keep_house(clock, [(60, chore("sweep")), (150, chore("air"))]))
+    keeping = asyncio.create_task(run_chores(clock, [Chore(60, chore("sweep")), Chore(150, chore("air"))]))
     await clock.sleep(301)
     assert done == [
         ("sweep", 60),
@@ -40,8 +41,11 @@ async def test_each_chore_is_done_soon_and_then_in_its_own_rhythm():
 @pytest.mark.parametrize(
     ("failure", "line"),
     [
-        (StoreFullError("no space is left"), "housekeeping is put off: no space is left"),
-        (KeyError("bug"), "housekeeping failed and is put off"),
+        (
+            StoreFullError("no space is left"),
+            "a periodic task failed and will be tried again: no space is left",
+        ),
+        (KeyError("bug"), "a periodic task failed and will be tried again"),
     ],
 )
 @simulated
@@ -56,7 +60,7 @@ async def test_a_chore_that_fails_is_tried_again_and_holds_up_no_other(failure, 
     async def work():
         done.append("worked")
 
-    keeping = asyncio.create_task(keep_house(clock, [(60, fail), (60, work)]))
+    keeping = asyncio.create_task(run_chores(clock, [Chore(60, fail), Chore(60, work)]))
     await clock.sleep(121)
     keeping.cancel()
     assert done == ["tried", "worked"] * 2
@@ -72,7 +76,7 @@ async def test_a_chore_that_takes_long_is_not_made_up_for():
         done.append(clock.monotonic())
         await clock.sleep(200)
 
-    keeping = asyncio.create_task(keep_house(clock, [(60, dawdle)]))
+    keeping = asyncio.create_task(run_chores(clock, [Chore(60, dawdle)]))
     await clock.sleep(600)
     keeping.cancel()
     assert [round(at) for at in done] == [60, 260, 460]
@@ -85,7 +89,7 @@ async def test_a_machine_that_slept_does_each_chore_once_and_not_for_every_time_
     async def work():
         done.append(clock.monotonic())
 
-    keeping = asyncio.create_task(keep_house(clock, [(60, work)]))
+    keeping = asyncio.create_task(run_chores(clock, [Chore(60, work)]))
     await clock.advance(0)
     clock.jump(10 * 3600)
     await clock.advance(0)

@@ -1,0 +1,1 @@
+"""One module for each capability of a node. What a part is stands in `part.py`; `node.py` lists them."""

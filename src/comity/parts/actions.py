@@ -1,0 +1,63 @@
+"""The humane-communication actions: over HTTP, and as tools of MCP."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from comity.config import ActionSettings
+from comity.parts.part import OpenHouse, Part
+
+if TYPE_CHECKING:
+    from comity.core.mcp.catalog import Tool
+    from comity.doors.actions.mcp import ActionsDesk
+    from comity.parts.house import House
+    from comity.pipeline.actions.runner import ActionLimits
+
+
+class Actions(Part):
+    name = "actions"
+    room = "actions"
+
+    @classmethod
+    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+        from comity.doors.actions.mcp import action_tools
+        from comity.pipeline.actions.built_in import registry_of
+
+        async def desk() -> "ActionsDesk":
+            from comity.doors.actions.mcp import ActionsDesk
+            from comity.pipeline.actions.room import ActionsRoom
+
+            opened = await house()
+            return ActionsDesk(ActionsRoom(opened.find(cls).runner), opened.walk)
+
+        return action_tools(registry_of("enhanced"), desk)
+
+    async def open(self, house: "House") -> None:
+        from asyncio import to_thread
+
+        from comity.clients.pages import Pages
+        from comity.pipeline.actions.library import Library
+        from comity.pipeline.actions.plugins import announced_plugins
+        from comity.pipeline.actions.runner import Runner
+
+        settings = house.settings
+        plugins = await to_thread(announced_plugins, house.notices.append)
+        pages = Pages(allow=settings.dispatch.allowed_hosts)
+        self.runner = Runner(Library("enhanced", plugins), pages, limits=action_limits(settings.actions))
+        house.stack.push_async_callback(self.runner.aclose)
+
+    async def serve(self, house: "House") -> None:
+        from comity.doors.actions.http import action_routes
+        from comity.release import __version__
+
+        limit = house.settings.http.body_limit
+        self.routes = action_routes(self.runner, house.walk, body_limit=limit, version=__version__)
+
+
+def action_limits(settings: ActionSettings) -> "ActionLimits":
+    from comity.pipeline.actions.runner import ActionLimits, Allowance
+
+    return ActionLimits(
+        own=Allowance(characters=settings.own_characters),
+        others=Allowance(characters=settings.characters, seconds=settings.seconds),
+        queued=settings.queued,
+    )

@@ -1,0 +1,160 @@
+"""The house: what the parts of a node share. It opens from the inside out: folder, keys, store, record, walk.
+
+What is opened is pushed onto `stack`, and closed in the opposite order.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from typing import Final, TypeVar
+
+from comity.bus.in_process import InProcessBus
+from comity.config import Settings
+from comity.core.caller import OWN_PROCESS
+from comity.core.clock import Clock
+from comity.core.errors import ComityError, NotFoundError
+from comity.core.identity.keys import VacantId
+from comity.keys.identity import load_or_create_identity
+from comity.keys.private import ensure_private_folder
+from comity.keys.tokens import TOKEN_FILE, load_or_create_token
+from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
+from comity.parts.part import Chore, Part
+from comity.pipeline.budget import Budget, Figures
+from comity.pipeline.events import Events
+from comity.pipeline.metrics import Metric, Metrics
+from comity.pipeline.record import Act, Recorder
+from comity.pipeline.tracing import open_tracing
+from comity.pipeline.walk import Walk
+from comity.release import __version__
+from comity.store.claim import FolderClaim
+from comity.store.opening import open_store, open_trail
+from comity.store.vault import Vault
+
+log = logging.getLogger("comity.node")
+
+MAIN_CHAIN: Final = "main"
+FIRST_CHORES: Final = 60.0
+"""A node that never runs for long has chores too."""
+
+_P = TypeVar("_P", bound=Part)
+
+
+class House:
+    def __init__(
+        self, settings: Settings, clock: Clock, stack: AsyncExitStack, stopping: asyncio.Event
+    ) -> None:
+        """`stopping` is set as soon as the node was asked to stop."""
+        self.settings = settings
+        self.clock = clock
+        self.stack = stack
+        self.stopping = stopping
+        self.notices: list[str] = []
+        self.url = ""
+        self.parts: list[Part] = []
+        self._started_at = clock.monotonic()
+
+    @property
+    def vacant_id(self) -> VacantId:
+        return self.key.vacant_id
+
+    def current_vault(self) -> Vault:
+        """The vault; without its key, when that was taken away while the node runs."""
+        if self._vault_key_file is None or self._vault_key_file.exists():
+            return self.vault
+        return Vault([], environment=self.settings.environment)
+
+    def uptime(self) -> float:
+        return self.clock.monotonic() - self._started_at
+
+    def find(self, kind: type[_P]) -> _P:
+        """The open part of that class."""
+        for part in self.parts:
+            if isinstance(part, kind):
+                return part
+        raise NotFoundError(f"the part {kind.name} is not open on this node")
+
+    async def open(self, passphrase: str | None, *, guest: bool) -> None:
+        """A guest shares the data folder with whoever else works in it."""
+        settings = self.settings
+        data = settings.data
+        await asyncio.to_thread(ensure_private_folder, data)
+        if not guest:
+            self.claim = FolderClaim(data)
+            self.stack.callback(self.claim.release)
+        self.key, _made = await asyncio.to_thread(load_or_create_identity, data, passphrase=passphrase)
+        self.token = load_or_create_token(data / TOKEN_FILE)
+        keys = load_or_create_vault_keys(data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
+        self.vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
+        self._vault_key_file = None if VAULT_KEY_VARIABLE in os.environ else data / VAULT_KEY_FILE
+        trail = open_trail(settings, self.key, MAIN_CHAIN)
+        self.chain = trail.chain
+        self.store = await open_store(settings, self.clock, trail)
+        self.stack.push_async_callback(self.store.close)
+        self.metrics = Metrics(__version__, self.uptime, self._metrics_of_parts)
+        self.budget = Budget(self.clock, Figures.of(settings))
+        self.bus = InProcessBus()
+        self.stack.push_async_callback(self.bus.close)
+        self.events = Events(self.bus)
+        tracing = open_tracing(os.environ, self.notices.append)
+        if tracing is not None:
+            self.stack.push_async_callback(tracing.close)
+        self.record = (Recorder if tracing is None else tracing.recorder)(
+            self.store,
+            self.clock,
+            metrics=self.metrics,
+            events=self.events,
+            level=settings.audit.level,
+        )
+        self.walk = (Walk if tracing is None else tracing.walk)(self.record, self.clock, budget=self.budget)
+        await self.note("NODE_STARTED")
+        self.stack.push_async_callback(self.note, "NODE_STOPPED")
+        self.stack.callback(self.record.flush)
+
+    async def open_parts(self, kinds: Iterable[type[Part]]) -> None:
+        """Open each of them, then begin with what they have to do now and then."""
+        self.kinds = tuple(kinds)
+        for kind in self.kinds:
+            part = kind()
+            await part.open(self)
+            self.parts.append(part)
+        for part in self.parts:
+            if part.chores:
+                working = asyncio.create_task(run_chores(self.clock, part.chores))
+                self.stack.push_async_callback(_end, working)
+
+    async def note(self, result: str) -> None:
+        """Write down something that the node does by itself."""
+        await self.record.commit((), own_act(result))
+
+    def _metrics_of_parts(self) -> Iterable[Metric]:
+        for part in self.parts:
+            yield from part.metrics()
+
+
+def own_act(result: str) -> Act:
+    return Act(room="node", result=result, caller=OWN_PROCESS)
+
+
+async def run_chores(clock: Clock, chores: Iterable[Chore]) -> None:
+    """Each of them every so many seconds, for ever, and soon after the start. One that fails is tried again
+    next time.
+    """
+    due = {chore: clock.monotonic() + min(chore.every, FIRST_CHORES) for chore in chores}
+    while True:
+        await clock.sleep(max(0.0, min(due.values()) - clock.monotonic()))
+        for chore, moment in due.items():
+            if moment <= clock.monotonic():
+                due[chore] = clock.monotonic() + chore.every
+                try:
+                    await chore.run()
+                except ComityError as reason:
+                    log.warning("a periodic task failed and will be tried again: %s", reason)
+                except Exception:
+                    log.exception("a periodic task failed and will be tried again")
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])

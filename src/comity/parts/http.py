@@ -1,0 +1,130 @@
+"""The HTTP server of a node: everything that the parts serve behind one guard, and the node's own pages."""
+
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from comity.core.errors import ComityError, StoreFullError
+from comity.doors.http.app import HttpDoor, Readiness
+from comity.doors.http.entry import Entry
+from comity.doors.http.server import HttpServer, PortTakenError
+from comity.keys.tokens import same_token
+from comity.parts.mcp import Mcp
+from comity.parts.part import Panel
+from comity.pipeline.ping import PingRoom
+from comity.release import __version__
+from comity.store.audit_trail import log_of
+
+if TYPE_CHECKING:
+    from comity.parts.house import House
+
+log = logging.getLogger("comity.node")
+
+
+class Http:
+    def __init__(self, house: "House", *, may_move_port: bool) -> None:
+        """Bind the port, so that the address is known; nothing is answered yet."""
+        self._house = house
+        settings = house.settings
+        cert, key = settings.tls.cert, settings.tls.key
+        try:
+            self._server = HttpServer(settings.host, settings.port, cert=cert, key=key)
+        except PortTakenError:
+            if not may_move_port:
+                raise
+            self._server = HttpServer(settings.host, 0, cert=cert, key=key)
+            house.notices.append(f"port {settings.port} was taken; listening on {self._server.port} instead")
+        house.stack.push_async_callback(self._server.stop)
+        house.url = self._server.url
+        self._entry = Entry(
+            lambda token: same_token(token, house.token),
+            house.clock,
+            port=self._server.port,
+            secure=cert is not None,
+        )
+
+    async def start(self) -> None:
+        house, http = self._house, self._house.settings.http
+        door = HttpDoor(
+            walk=house.walk,
+            entry=self._entry,
+            metrics=house.metrics,
+            ping=PingRoom(),
+            readiness=self._readiness,
+            status=self._status,
+            body_limit=http.body_limit,
+            hosts=(house.settings.host, *http.allowed_hosts),
+            origins=http.allowed_origins,
+            budget=house.budget,
+            proxies=http.trusted_proxies,
+            visitors=house.find(Mcp).visitors,
+            parts=house.parts,
+        )
+        await self._server.start(
+            door.app,
+            shutdown_seconds=http.shutdown_seconds,
+            refused=lambda code: house.record.refuse("http", code),
+            hung_up=lambda: house.record.count("http", "hung_up"),
+            websockets=[path for part in house.parts for path in part.sockets],
+        )
+
+    def new_entry_link(self) -> str:
+        return self._house.url + self._entry.new_link()
+
+    async def _status(self) -> dict[str, Any]:
+        """What the first page shows."""
+        house, settings = self._house, self._house.settings
+        readiness = await self._readiness()
+        return {
+            "ready": readiness.ready,
+            "state": "ready" if readiness.ready else readiness.reason,
+            "vacant_id": house.vacant_id.hex(),
+            "short": house.vacant_id.short(),
+            "did_key": house.vacant_id.did_key(),
+            "url": house.url,
+            "data": str(settings.data),
+            "environment": settings.environment,
+            "version": __version__,
+            "uptime": _duration(house.uptime()),
+            "calls": house.metrics.calls,
+            "audit_entries": await house.store.end(log_of(house.chain)) if readiness.ready else "unknown",
+            "store": settings.store.engine,
+            "encryption": "encrypted" if house.vault.encrypts else "plaintext",
+            "panels": {name: panel._asdict() async for name, panel in self._panels()},
+        }
+
+    async def _panels(self) -> AsyncIterator[tuple[str, Panel]]:
+        for part in self._house.parts:
+            try:
+                panel = await part.panel()
+            except Exception:
+                log.exception("the panel of the part %s failed", part.name)
+                continue
+            if panel is not None:
+                yield part.name, panel
+
+    async def _readiness(self) -> Readiness:
+        house = self._house
+        if house.stopping.is_set():
+            return Readiness(False, "stopping")
+        try:
+            await house.store.end(log_of(house.chain))
+        except ComityError:
+            return Readiness(False, "the store does not answer; run comity doctor")
+        failure = house.store.failure
+        if failure is None:
+            return Readiness(True)
+        full = isinstance(failure, StoreFullError)
+        what = "the disk is full; free some space" if full else "the store cannot be written to"
+        return Readiness(False, f"{what}; the log of this node says more")
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -1,0 +1,135 @@
+"""MCP: one catalogue, filled by all parts that have tools or resources, and the doors to it: /mcp and the socket of the
+data folder; stdio is opened by `comity mcp`.
+"""
+
+import socket
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from comity.core.errors import ConfigError
+from comity.parts.part import Chore, OpenHouse, Part
+from comity.parts.vcp import Vcp
+
+if TYPE_CHECKING:
+    from comity.core.clock import Clock
+    from comity.doors.mcp.oauth import ResourceServer
+    from comity.doors.mcp.side import McpSide
+    from comity.parts.house import House
+    from comity.pipeline.mcp.calls import Tally
+    from comity.pipeline.mcp.sessions import HttpSession
+    from comity.pipeline.vcp.over_mcp import VcpOverMcp
+
+_EXPIRE_EVERY: Final = 60.0
+
+
+def mcp_side(
+    parts: Iterable[type[Part]],
+    house: OpenHouse,
+    clock: "Clock",
+    *,
+    tally: "Tally",
+    secret: bytes | None = None,
+) -> "McpSide":
+    """What all doors of MCP share. No part is opened for it: lists are answered at once, and a tool opens the
+    node with its first call.
+    """
+    from comity.core.mcp.catalog import Catalog
+    from comity.core.peering.profiles import VDO_TOOLS
+    from comity.doors.mcp.side import McpSide
+
+    async def vcp() -> "VcpOverMcp":
+        return (await house()).find(Vcp).over_mcp
+
+    catalog = Catalog()
+    for part in parts:
+        catalog.add_tools_later(partial(part.tools, house))
+        catalog.add_resources(*part.resources(house))
+    catalog.add_namespace(VDO_TOOLS)
+    return McpSide(catalog, clock, house=house, vcp=vcp, tally=tally, secret=secret)
+
+
+class Mcp(Part):
+    name = "mcp"
+    visitors: "ResourceServer | None" = None
+    """Those who come with tokens of an authorization server, where one is set."""
+    socket = ""
+    """Where `comity mcp` of this user joins; there are no such sockets on Windows."""
+
+    async def open(self, house: "House") -> None:
+        from comity.pipeline.mcp.sessions import Sessions
+
+        async def this_house() -> "House":
+            return house
+
+        def end_vcp(session: "HttpSession") -> None:
+            house.find(Vcp).over_mcp.end(session.session.asker.vcp)
+
+        mcp = house.settings.mcp
+        tally, secret = house.record.tally, house.key.seed
+        self.side = mcp_side(house.kinds, this_house, house.clock, tally=tally, secret=secret)
+        house.stack.push_async_callback(self.side.close)
+        self._sessions = Sessions(
+            house.store,
+            house.record,
+            house.clock,
+            self.side.changes,
+            idle=mcp.idle_seconds,
+            most=mcp.sessions,
+            ended=end_vcp,
+        )
+        self.chores = [Chore(_EXPIRE_EVERY, self._sessions.expire)]
+
+    async def serve(self, house: "House") -> None:
+        from comity.doors.mcp.http import MCP_PATH, McpEndpoint
+
+        self.hot = {
+            MCP_PATH: McpEndpoint(
+                calls=self.side.calls,
+                sessions=self._sessions,
+                negotiate=self.side.negotiate,
+                body_limit=house.settings.http.body_limit,
+                record=house.record,
+            )
+        }
+        house.stack.callback(self._sessions.close)
+        if house.settings.mcp.oauth_issuer:
+            self.visitors = await self._resource_server(house)
+            self.routes = self.visitors.routes()
+            self.public = self.visitors.metadata_paths
+        if hasattr(socket, "AF_UNIX"):
+            await self._open_socket(house)
+        house.stack.callback(self.side.changes.closing.set)  # so that the doors need not wait for subscribers
+
+    async def _resource_server(self, house: "House") -> "ResourceServer":
+        from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT
+        from comity.clients.guarded_http import GuardedHttp
+        from comity.clients.signing_keys import AuthorizationServer
+        from comity.doors.mcp.http import MCP_PATH
+        from comity.doors.mcp.oauth import ResourceServer
+
+        settings, mcp = house.settings, house.settings.mcp
+        if not mcp.oauth_keys:
+            raise ConfigError("mcp.oauth_issuer needs mcp.oauth_keys, the address or file of its keys")
+        resource = mcp.resource or house.url + MCP_PATH
+        http = GuardedHttp(timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=settings.dispatch.allowed_hosts)
+        house.stack.push_async_callback(http.aclose)
+        server = AuthorizationServer(
+            http, house.clock, issuer=mcp.oauth_issuer, keys=mcp.oauth_keys, resource=resource
+        )
+        house.stack.push_async_callback(server.aclose)
+        await server.start()
+        return ResourceServer(resource=resource, path=MCP_PATH, issuer=mcp.oauth_issuer, judge=server.judge)
+
+    async def _open_socket(self, house: "House") -> None:
+        from asyncio import to_thread
+
+        from comity.doors.mcp.unix import McpSocket, socket_path
+        from comity.keys.private import ensure_private_folder
+
+        path = socket_path(house.settings.data)
+        await to_thread(ensure_private_folder, path.parent)
+        door = McpSocket(path, self.side.open_stream)
+        await door.start()
+        house.stack.push_async_callback(door.stop)
+        self.socket = str(path)

@@ -1,0 +1,101 @@
+"""A part is one capability of a node, and says all that the rest needs to know about it.
+
+- The class says what is known before anything is open: the name, the section of the settings, the tools and
+  resources of MCP, the checks of `comity doctor`. It must be light to import: `comity mcp` answers with it at once.
+- An object of the class is the open part. `open` makes its rooms, `serve` its doors; both push onto `house.stack`
+  what has to be closed. A `comity mcp` that works by itself has rooms, and no doors.
+- Everything has an empty default. Routes and paths are there after `serve`, the rest after `open`.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from msgspec import Struct
+
+from comity.config import Settings
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from comity.core.mcp.catalog import Resources, Tool
+    from comity.doors.http.asgi import App
+    from comity.parts.house import House
+    from comity.pipeline.metrics import Metric
+
+
+class CheckResult(NamedTuple):
+    """What one check of `comity doctor` found, and what to do about it."""
+
+    check: str
+    mark: Literal["ok", "warn", "fail"]
+    finding: str
+    remedy: str = ""
+
+
+class Panel(NamedTuple):
+    """A box of the status page. Each row is a label and a value; what a row stands for keeps its place."""
+
+    title: str
+    rows: Sequence[tuple[str, str]]
+
+
+class Chore(NamedTuple):
+    """Something to do every so many seconds, and soon after the start."""
+
+    every: float
+    run: Callable[[], Awaitable[None]]
+
+
+OpenHouse = Callable[[], Awaitable["House"]]
+"""The open node, for a tool. The first call opens it where that has not been done."""
+
+
+class Part:
+    name: ClassVar[str]
+    settings: ClassVar[type[Struct] | None] = None
+    """The section `[name]`; read with `house.settings.of(…)`."""
+    room: ClassVar[str] = ""
+    """What its tools are chosen by with `comity mcp --rooms`."""
+
+    routes: "Sequence[BaseRoute]" = ()
+    hot: "Mapping[str, App]" = MappingProxyType({})
+    """Paths that are answered without a router before them."""
+    sockets: "Mapping[str, App]" = MappingProxyType({})
+    """Paths of WebSockets."""
+    public: Collection[str] = ()
+    """Which of its paths need no token, and `public_prefixes` how those begin that hold a name."""
+    public_prefixes: tuple[str, ...] = ()
+    chores: Sequence[Chore] = ()
+
+    @classmethod
+    def is_wanted(cls, settings: Settings) -> bool:
+        """Whether a node with these settings opens the part."""
+        return True
+
+    @classmethod
+    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+        return ()
+
+    @classmethod
+    def resources(cls, house: OpenHouse) -> "Iterable[Resources]":
+        return ()
+
+    @classmethod
+    def checks(cls, settings: Settings) -> Iterable[CheckResult]:
+        """For `comity doctor`. Nothing is changed, and no node needs to run."""
+        return ()
+
+    async def open(self, house: "House") -> None:
+        pass
+
+    async def serve(self, house: "House") -> None:
+        """Called when the address of the node is known and nothing is answered there yet. What is pushed onto
+        the stack here is closed before the HTTP server is.
+        """
+
+    def metrics(self) -> "Iterable[Metric]":
+        return ()
+
+    async def panel(self) -> Panel | None:
+        return None
