@@ -8,7 +8,7 @@ from comity.bus.in_process import InProcessBus
 from comity.core.errors import MalformedError, UnauthenticatedError
 from comity.core.request import begin_request, request_check
 from comity.pipeline.budget import Budget, Figures
-from comity.pipeline.events import KEPT, Events
+from comity.pipeline.events import KEPT, SUBJECT, Events
 from comity.pipeline.record import MOMENT, Act, Recorder
 from comity.store.operations import Put
 from comity.testing import SimulatedClock
@@ -274,3 +274,14 @@ async def test_a_reader_gets_what_was_and_what_comes_each_event_once():
     await bus.close()
     await reading
     assert seen == [["FIRST"], ["SECOND", "THIRD"], ["FOURTH"]]
+
+
+async def test_closing_tells_readers_of_the_last_event_and_leaves_nothing_for_later():
+    bus = InProcessBus()
+    events = Events(bus)
+    async with bus.listen(SUBJECT) as hints:
+        events.add(1.0, "node", "NODE_STOPPED")
+        await events.close()
+        assert await asyncio.wait_for(anext(hints), 1) == b"1"
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert events._due is None

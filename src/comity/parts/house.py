@@ -97,6 +97,7 @@ class House:
         self.bus = InProcessBus()
         self.stack.push_async_callback(self.bus.close)
         self.events = Events(self.bus)
+        self.stack.push_async_callback(self.events.close)
         tracing = open_tracing(os.environ, self.notices.append)
         if tracing is not None:
             self.stack.push_async_callback(tracing.close)

@@ -136,6 +136,13 @@ class Events:
                 if page.events:
                     yield page
 
+    async def close(self) -> None:
+        """Wake the readers once more, and leave nothing for later. The bus must be open."""
+        if self._due is not None:
+            self._due.cancel()
+            self._wake()
+        await asyncio.gather(*self._publishing)
+
     def _wake(self) -> None:
         self._due = None
         waking = asyncio.ensure_future(self._bus.publish(SUBJECT, b"%d" % self._last))
