@@ -93,6 +93,7 @@ def tables() -> Sequence[Table]:
     return [
         *(_long(half) for half in HALVES),
         *(_bands(half) for half in HALVES),
+        *(_who(half) for half in HALVES),
         _fresh(),
         *(_outside(name, title, source) for name, title, source in _SOURCES),
     ]
@@ -109,6 +110,24 @@ _SOURCES = (
 def _long(half: Half) -> Table:
     texts = [one for one in long_set() if half_of(one.text) == half]
     return _by_language(f"crisis_long_{half}", f"Crisis detection, long texts, {half} half", texts)
+
+
+def _who(half: Half) -> Table:
+    """Who is in danger: of those who are, how many are seen, by whose danger it is."""
+    texts = [one for one in others_set() if half_of(one.text) == half]
+    rows: list[list[Cell]] = []
+    for language in (*sorted({one.language for one in texts}), "all"):
+        own = [one for one in texts if language in (one.language, "all")]
+        reports = [detector().detect(one.text) for one in own]
+        seen = sum(report.endangered for report in reports)
+        taken = sum(report.detected for report in reports)
+        rows.append([language, len(own), seen, seen / len(own), taken])
+    return Table(
+        name=f"crisis_others_{half}",
+        title=f"Another person in danger, {half} half",
+        columns=("", "n", "seen", "rate", "taken for the writer's own"),
+        rows=rows,
+    )
 
 
 def _fresh() -> Table:

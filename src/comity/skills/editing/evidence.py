@@ -73,6 +73,17 @@ def crisis_row(report: CrisisReport) -> dict[str, Any]:
         "detected": report.detected,
         "severity": report.severity,
         "mention": report.mention,
+        "subject": report.subject,
+        "dangers": [
+            {
+                "kind": danger.kind,
+                "subject": danger.subject,
+                "span": list(danger.span),
+                "language": danger.language,
+                "weapon": danger.weapon,
+            }
+            for danger in report.dangers
+        ],
         "signals": [
             {
                 "category": signal.category,
