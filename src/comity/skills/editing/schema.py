@@ -51,7 +51,9 @@ FLAGS: Final[dict[str, Any]] = {
             "reason": TEXT,
             "quoted": YES_NO,
             "reworded": YES_NO,
-        }
+            "alternative": {**TEXT, "description": "What could stand there instead, where no edit was made."},
+        },
+        ["start", "end", "text", "category", "severity", "reason", "quoted", "reworded"],
     ),
 }
 CRISIS: Final[dict[str, Any]] = closed(
