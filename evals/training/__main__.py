@@ -14,7 +14,7 @@ from comity.skills.crisis.detector import CrisisDetector
 from comity.skills.crisis.folding import fold
 from comity.skills.crisis.lexicon import read_lexicon
 from comity.skills.crisis.opinion import OpinionFile
-from evals.training.judging import AMONG, HIGH, MODERATE, figures, held_back, limit
+from evals.training.judging import AMONG, HIGH, MODERATE, figures, held_back
 from evals.training.model import MENTION, WEAK, learn, look, told_apart
 from evals.training.patterns import Finder, languages, meanings
 from evals.training.settings import fingerprint
@@ -39,19 +39,17 @@ def train() -> None:
     ]
     teaching = told_apart(seen, right, known)
     judged = held_back(taught, seen, teaching, known)
-    short, long = ([one for one in judged if one.long is several] for several in (False, True))
-    moderate, high, among = limit(short, MODERATE), limit(short, HIGH), limit(long, AMONG)
-    measured = figures(judged, moderate, among)
-    FIGURES.write_bytes(msgspec.json.format(msgspec.json.encode(measured)) + b"\n")
     weights = learn(teaching, right, known)
+    measured = figures(judged, MODERATE + weights.bias, AMONG + weights.bias)
+    FIGURES.write_bytes(msgspec.json.format(msgspec.json.encode(measured)) + b"\n")
     home = languages(
         [(one.language, text.text) for one, text in zip(taught, folded, strict=True)], weights.patterns, data
     )
     file = OpinionFile(
         fingerprint=fingerprint(),
-        moderate=round(moderate - weights.bias, 2),
-        among=round(max(among, moderate) - weights.bias, 2),
-        high=round(high - weights.bias, 2),
+        moderate=MODERATE,
+        among=AMONG,
+        high=HIGH,
         mention=weights.rules[MENTION],
         weak=weights.rules[WEAK],
         phrases={

@@ -7,15 +7,14 @@ import json
 from hashlib import sha256
 
 from evals.training.fitting import COST, ROUNDS
-from evals.training.judging import AMONG, FOUND, HIGH, MODERATE
+from evals.training.judging import AMONG, HIGH, MODERATE
 from evals.training.model import LIGHTEST, UNIT
-from evals.training.texts import FOLDER, lessons
-from evals.training.texts import FOUND as SOURCES
+from evals.training.texts import FOLDER, FOUND, lessons
 
 
 def fingerprint() -> str:
-    settings = [COST, ROUNDS, HIGH, MODERATE, AMONG, FOUND, LIGHTEST, UNIT]
+    settings = [COST, ROUNDS, HIGH, MODERATE, AMONG, LIGHTEST, UNIT]
     taught = sorted([one.text, one.crisis, one.author] for one in lessons())
     classes = [path.read_text(encoding="utf-8") for path in sorted((FOLDER / "classes").glob("*.txt"))]
-    found = [[source.__name__, most] for source, most in SOURCES]
+    found = [[source.__name__, most] for source, most in FOUND]
     return sha256(json.dumps([settings, taught, classes, found]).encode()).hexdigest()[:16]

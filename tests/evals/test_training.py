@@ -13,7 +13,7 @@ from evals.tables.crisis import fresh_set, half_of, outside_set, own_set
 from evals.tables.crisis_long import fresh_set as long_fresh_set
 from evals.tables.crisis_long import long_set
 from evals.training.fitting import fit
-from evals.training.judging import Judged, figures, limit
+from evals.training.judging import Judged, figures
 from evals.training.model import MENTION, WEAK, Passage, Seen, learn, look, told_apart
 from evals.training.patterns import Finder, meanings
 from evals.training.settings import fingerprint
@@ -123,16 +123,17 @@ def looked(text, find):
     return look(fold(text, WORDS), find, detected=False, mention=False, weak=False)
 
 
-def test_the_limit_leaves_few_calm_texts_above_it():
+def test_figures_count_by_language_and_tag_and_long_texts_have_a_limit_of_their_own():
     judged = [
         Judged(Lesson("", "en", "everyday", crisis=False, author="a"), detected=False, score=float(score))
         for score in range(100)
     ]
-    judged += [Judged(Lesson("", "en", "direct", crisis=True, author="a"), detected=False, score=98.0)]
-    least = limit(judged, 0.03)
-    assert sum(one.score >= least for one in judged if not one.lesson.crisis) == 3
+    judged += [
+        Judged(Lesson("", "en", "direct", crisis=True, author="a"), detected=False, score=98.0),
+        Judged(Lesson("", "en", "direct", crisis=True, author="a"), detected=False, score=98.0, long=True),
+    ]
     everyone = {
-        (one.name, one.crisis): (one.texts, one.rules, one.both) for one in figures(judged, least, least)
+        (one.name, one.crisis): (one.texts, one.rules, one.both) for one in figures(judged, 97.0, 99.0)
     }
     assert everyone["all", False] == everyone["everyday", False] == everyone["en", False] == (100, 0, 3)
-    assert everyone["direct", True] == (1, 0, 1)
+    assert everyone["direct", True] == (2, 0, 1)
