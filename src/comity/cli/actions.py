@@ -36,7 +36,7 @@ Plugins = Annotated[
     ),
 ]
 OwnLines = Annotated[
-    Path | None,
+    str | None,
     typer.Option("--lines", metavar="FILE", help="Crisis lines of yours, by country; they replace ours."),
 ]
 Private = Annotated[
@@ -210,7 +210,7 @@ def show_lines(
     """Show the emergency numbers and crisis lines that replies name, and whether somebody has checked them."""
     from comity.pipeline.actions.library import crisis_lines
 
-    known = crisis_lines(lines)
+    known = crisis_lines(_path(lines))
     if country is None:
         if as_json:
             print_json(known)
@@ -240,6 +240,10 @@ def show_lines(
     print_table(("line", "contact", "hours", "source"), listed, unbroken="contact")
 
 
+def _path(named: str | None) -> Path | None:
+    return None if named is None else Path(named).expanduser()
+
+
 def _checked(entry: dict[str, Any]) -> str:
     said = entry["checked"] or "not checked"
     return f"{said}, incomplete" if entry.get("incomplete") else said
@@ -261,13 +265,13 @@ def _mode(compat: str | None, *, strict: bool, enhanced: bool) -> "Mode":
     return "enhanced" if enhanced else "compat" if compat else "strict"
 
 
-def _library(mode: "Mode", plugins: list[str] | None, lines: Path | None = None) -> "Library":
+def _library(mode: "Mode", plugins: list[str] | None, lines: str | None = None) -> "Library":
     from comity.pipeline.actions.library import Library
     from comity.pipeline.actions.plugins import announced_plugins, load_plugins
 
     named = load_plugins(plugins or ())
     announced = announced_plugins(note, named) if mode == "enhanced" else ()
-    return Library(mode, (*named, *announced), lines=lines)
+    return Library(mode, (*named, *announced), lines=_path(lines))
 
 
 def _runner(library: "Library", *, allow_private: bool) -> "Runner":
