@@ -3,6 +3,12 @@
 from collections.abc import Mapping
 
 from evals.table import Tables
-from evals.tables import act, crisis, scenarios
+from evals.tables import act, crisis, crisis_long, examples, scenarios
 
-TABLES: Mapping[str, Tables] = {"crisis": crisis.tables, "act": act.tables, "scenarios": scenarios.tables}
+TABLES: Mapping[str, Tables] = {
+    "crisis": crisis.tables,
+    "crisis_long": crisis_long.tables,
+    "act": act.tables,
+    "scenarios": scenarios.tables,
+    "examples": examples.tables,
+}

@@ -65,7 +65,8 @@ def audit() -> Callable[[str], Mapping[str, Any]]:
     handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
 
     def ask(html: str, level: str = "AAA") -> Mapping[str, Any]:
-        outcome = handler({"level": level, "pages": [{"url": "case", "html": html}]}, "enhanced")
+        given = {"level": level, "detail": "full", "pages": [{"url": "case", "html": html}]}
+        outcome = handler(given, "enhanced")
         assert isinstance(outcome, SkillOutcome)
         entry: Mapping[str, Any] = outcome.output["ranking"][0]
         return entry

@@ -14,11 +14,11 @@ from comity.skills.crisis.detector import CrisisDetector
 from comity.skills.crisis.folding import fold
 from comity.skills.crisis.lexicon import read_lexicon
 from comity.skills.crisis.opinion import OpinionFile
-from evals.training.judging import HIGH, MODERATE, figures, held_back, limit
-from evals.training.model import MENTION, WEAK, learn, look
+from evals.training.judging import AMONG, HIGH, MODERATE, figures, held_back
+from evals.training.model import MENTION, WEAK, learn, look, told_apart
 from evals.training.patterns import Finder, languages, meanings
 from evals.training.settings import fingerprint
-from evals.training.texts import FIGURES, lessons
+from evals.training.texts import FIGURES, found_lessons, lessons
 
 _PACKAGE = files("comity.skills")
 
@@ -28,23 +28,28 @@ def train() -> None:
     lexicon = read_lexicon(
         [data[name] for name in LEXICONS], [data[name] for name in SIGNS], *(data[name] for name in RULES)
     )
-    taught = lessons()
+    taught = [*lessons(), *found_lessons()]
     folded = [fold(one.text, lexicon.vocabulary) for one in taught]
     known = meanings([one.text for one in folded], data)
     find, rules = Finder(known), CrisisDetector(lexicon)
-    seen = [look(text.text, rules.detect(one.text), find) for one, text in zip(taught, folded, strict=True)]
-    judged = held_back(taught, seen, known)
-    moderate, high = limit(judged, MODERATE), limit(judged, HIGH)
-    measured = figures(judged, moderate)
+    right = [one.crisis for one in taught]
+    seen = [
+        look(text, find, detected=rules.detect(one.text).detected, **rules.signs(one.text))
+        for one, text in zip(taught, folded, strict=True)
+    ]
+    teaching = told_apart(seen, right, known)
+    judged = held_back(taught, seen, teaching, known)
+    weights = learn(teaching, right, known)
+    measured = figures(judged, MODERATE + weights.bias, AMONG + weights.bias)
     FIGURES.write_bytes(msgspec.json.format(msgspec.json.encode(measured)) + b"\n")
-    weights = learn(seen, [one.crisis for one in taught], known)
     home = languages(
         [(one.language, text.text) for one, text in zip(taught, folded, strict=True)], weights.patterns, data
     )
     file = OpinionFile(
         fingerprint=fingerprint(),
-        moderate=round(moderate - weights.bias, 2),
-        high=round(high - weights.bias, 2),
+        moderate=MODERATE,
+        among=AMONG,
+        high=HIGH,
         mention=weights.rules[MENTION],
         weak=weights.rules[WEAK],
         phrases={

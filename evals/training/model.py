@@ -5,25 +5,29 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from comity.skills.crisis.opinion import breadth_of
-from comity.skills.crisis.report import CrisisReport
+from comity.skills.crisis.folding import Folded
+from comity.skills.crisis.opinion import breadth_of, passages
 from evals.training.fitting import Row, fit
 from evals.training.patterns import Finder, Meanings
 
 MENTION, WEAK = "mention", "weak"
 UNIT = 100  # of a rounded weight
-LIGHTEST = 20  # a lighter pattern is left out
+LIGHTEST = 24  # a lighter pattern is left out
 _SPREAD = 15.0  # brings what is counted to about one
 
 
-class Seen(Struct, frozen=True):
-    """A text as it is weighed: how often each pattern is in it, what the rules made of it, and what its weights are
-    divided by.
-    """
+class Passage(Struct, frozen=True):
+    """How often each pattern is in a passage, and what its weights are divided by."""
 
     counts: Mapping[str, int]
-    rules: Sequence[str]
     breadth: float
+
+
+class Seen(Struct, frozen=True):
+    """A text as it is weighed: its passages, and what the rules made of it where it has only one."""
+
+    passages: Sequence[Passage]
+    rules: Sequence[str]
     detected: bool
 
 
@@ -33,27 +37,53 @@ class Weights(Struct, frozen=True):
     bias: float
 
     def score(self, seen: Seen) -> float:
-        """Above zero is the side of the crises."""
+        """Of its heaviest passage. Above zero is the side of the crises."""
+        return max(self._weigh(one, seen.rules) for one in seen.passages)
+
+    def heaviest(self, seen: Seen) -> Seen:
+        """The same with its heaviest passage alone."""
+        one = max(seen.passages, key=lambda passage: self._weigh(passage, seen.rules))
+        return Seen([one], seen.rules, seen.detected)
+
+    def _weigh(self, one: Passage, rules: Sequence[str]) -> float:
         get = self.patterns.get
-        total = sum(get(pattern, 0) * count for pattern, count in seen.counts.items())
-        total += sum(self.rules[name] for name in seen.rules)
-        return total / seen.breadth + self.bias
+        total = sum(get(pattern, 0) * count for pattern, count in one.counts.items())
+        total += sum(self.rules[name] for name in rules)
+        return total / one.breadth + self.bias
 
 
-def look(text: str, report: CrisisReport, find: Finder) -> Seen:
-    """`text` is folded, `report` is what the rules alone say of it. Where they are certain nobody asks for another
-    opinion, so only what they say of the others is learned from.
+def look(folded: Folded, find: Finder, *, detected: bool, mention: bool, weak: bool) -> Seen:
+    """What the rules alone say of it is learned from, too. Where they are certain nobody asks for another opinion."""
+    places = passages(folded.text, unspaced=folded.unspaced)
+    rules: list[str] = []
+    if len(places) == 1 and not detected and mention:
+        rules = [MENTION, WEAK] if weak else [MENTION]
+    return Seen(
+        [Passage(Counter(find(folded.text[first:last])), breadth_of(last - first)) for first, last in places],
+        rules,
+        detected,
+    )
+
+
+def told_apart(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> list[Seen]:
+    """The texts with the passages to learn from. A calm text is calm throughout; where a crisis has several passages,
+    the one counts that weights fitted to the other texts find the heaviest.
     """
-    rules = [MENTION] if report.mention else []
-    rules += [WEAK] if report.mention and not all(signal.lowered for signal in report.signals) else []
-    return Seen(Counter(find(text)), rules, breadth_of(text), report.detected)
+    plain = [at for at, one in enumerate(seen) if not right[at] or len(one.passages) == 1]
+    weights = learn([seen[at] for at in plain], [right[at] for at in plain], meanings)
+    return [weights.heaviest(one) if right[at] else one for at, one in enumerate(seen)]
 
 
 def learn(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> Weights:
     names = sorted({name for found in meanings.values() for name in found})
     columns = {name: at for at, name in enumerate((MENTION, WEAK, *names))}
     numbers = {pattern: [columns[name] for name in sorted(found)] for pattern, found in meanings.items()}
-    weights, bias = fit([_row(one, numbers, columns) for one in seen], right, len(columns))
+    rows = [
+        (_row(passage, one.rules, numbers, columns), side)
+        for one, side in zip(seen, right, strict=True)
+        for passage in one.passages
+    ]
+    weights, bias = fit([row for row, _ in rows], [side for _, side in rows], len(columns))
     patterns = {
         pattern: round(sum(weights[at] for at in found) * _SPREAD * UNIT)
         for pattern, found in numbers.items()
@@ -65,8 +95,10 @@ def learn(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> We
     )
 
 
-def _row(one: Seen, numbers: Mapping[str, Sequence[int]], columns: Mapping[str, int]) -> Row:
-    row: Counter[int] = Counter(columns[name] for name in one.rules)
+def _row(
+    one: Passage, rules: Sequence[str], numbers: Mapping[str, Sequence[int]], columns: Mapping[str, int]
+) -> Row:
+    row: Counter[int] = Counter(columns[name] for name in rules)
     for pattern, count in one.counts.items():
         for column in numbers[pattern]:
             row[column] += count

@@ -1,11 +1,12 @@
 """What is counted in a text: patterns, and what each of them stands for.
 
-- A pattern is a piece of folded text: a word or two (` so tired `), the beginning of a word (` tablet`), or one to
+- A pattern is a piece of folded text: a word or two (` so tired `), the beginning of a word (` tablet`), or two to
   four characters of a script without blanks.
 - What the texts say often enough stands for itself. What the class files or the lexicon list also stands for its
   class, and a class is the same in every language: what is learned of one word is learned of its translations.
 - The class files have a line per language under each `= CLASS`; `_` joins the words of a phrase, `*` leaves the end
   of a word open.
+- Who speaks, denials and turns of a sentence stand for nothing: everybody uses them.
 - In the end the weight of a pattern is the sum of what it stands for, so nobody needs classes to apply it.
 """
 
@@ -23,11 +24,30 @@ from comity.skills.crisis.lexicon import LanguageFile, expand
 from evals.training.texts import FOLDER
 
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
+_KANA = re.compile("[\u3041-\u3096]{1,2}")  # endings and particles
 _BEGINNINGS = (4, 5)
-_CHARACTERS = (1, 2, 3, 4)
+_CHARACTERS = (2, 3, 4)
 _LONGEST_PHRASE = 2  # words of the lexicon: what is longer is rare in texts
 _LONGEST_UNSPACED = 6
 _OFTEN = 2
+_EMPTY = frozenset(
+    {
+        "=SELF",
+        "=OTHERS",
+        "=NEGATE",
+        "=BUT",
+        "=WANT",
+        "I",
+        "MINE",
+        "THEY",
+        "NEG",
+        "NEG_FAR",
+        "NEG_AFTER",
+        "BUT",
+        "NOW",
+    }
+    | {"TIME", "SAY", "IF", "WANT"}
+)
 _STOPS = frozenset(".,;:!\n")  # tell how somebody writes, not what about; a question mark tells
 
 Meanings = Mapping[str, frozenset[str]]  # of each pattern
@@ -38,10 +58,11 @@ def meanings(texts: Sequence[str], data: Mapping[str, bytes]) -> Meanings:
     """`texts` are folded, `data` holds the files of the detector."""
     found = defaultdict(set)
     for pattern, name, _ in (*_classes(), *_concepts(data)):
-        found[pattern].add(name)
+        if name not in _EMPTY:
+            found[pattern].add(name)
     often = Counter(pattern for text in texts for pattern in set(_own(text)))
     for pattern, count in often.items():
-        if count >= _OFTEN:
+        if count >= _OFTEN and not _KANA.fullmatch(pattern):
             found[pattern].add(pattern)
     return {pattern: frozenset(names) for pattern, names in sorted(found.items())}
 

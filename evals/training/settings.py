@@ -7,13 +7,14 @@ import json
 from hashlib import sha256
 
 from evals.training.fitting import COST, ROUNDS
-from evals.training.judging import HIGH, MODERATE
+from evals.training.judging import AMONG, HIGH, MODERATE
 from evals.training.model import LIGHTEST, UNIT
-from evals.training.texts import FOLDER, lessons
+from evals.training.texts import FOLDER, FOUND, lessons
 
 
 def fingerprint() -> str:
-    settings = [COST, ROUNDS, HIGH, MODERATE, LIGHTEST, UNIT]
+    settings = [COST, ROUNDS, HIGH, MODERATE, AMONG, LIGHTEST, UNIT]
     taught = sorted([one.text, one.crisis, one.author] for one in lessons())
     classes = [path.read_text(encoding="utf-8") for path in sorted((FOLDER / "classes").glob("*.txt"))]
-    return sha256(json.dumps([settings, taught, classes]).encode()).hexdigest()[:16]
+    found = [[source.__name__, most] for source, most in FOUND]
+    return sha256(json.dumps([settings, taught, classes, found]).encode()).hexdigest()[:16]

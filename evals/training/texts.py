@@ -5,21 +5,29 @@
 - Three of the authors only teach what is calm: sentences of the documentation, of the tests of other skills, and
   plain ones with the words of the matter.
 - The tune half of the project's own set, the half of the outside set that was read, and what the rules were mended
-  by are learned from, too. The other halves are not.
+  by are learned from, too, and the tune half of the long texts. The other halves are not.
+- Everyday and technical texts of other people (`evals.sources`, their tune half) only teach what is calm. They are not
+  kept here: whoever trains fetches them first, and the fingerprint knows only the names of their packages.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
 from msgspec import Struct
 
+from evals import sources
 from evals.tables.crisis import Text, half_of, mended_set, outside_set, own_set
+from evals.tables.crisis_long import long_set
 
 FOLDER = Path(__file__).resolve().parent
 FIGURES = FOLDER / "figures.json"
+FOUND = ((sources.sentences, 1600), (sources.fortunes, 150), (sources.strings, 80), (sources.manuals, 60))
+FOUND_TAG = "found"
+_LONG_PARTS = 3  # of the long texts, and of those that were found
 _PARTS = 5  # of the texts in a language that has one author only
 
 
@@ -41,11 +49,38 @@ def lessons() -> list[Lesson]:
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
     read = [one for one in (*own_set(), *outside_set()) if half_of(one.text) == "tune"]
-    return [*_with_folds(written), *(_lesson(one) for one in (*read, *mended_set()))]
+    return [
+        *_with_folds(written),
+        *(_lesson(one) for one in (*read, *mended_set())),
+        *(_long(one) for one in long_set() if half_of(one.text) == "tune"),
+    ]
+
+
+def found_lessons() -> list[Lesson]:
+    """Those of other people. FileNotFoundError when they were not fetched."""
+    taught = []
+    for source, most in FOUND:
+        found = sources.sample([one for one in source() if half_of(one[1]) == "tune"], most)
+        if not found:
+            raise FileNotFoundError(sources.HOW)
+        taught += [_found(language, text) for language, text in found]
+    return taught
 
 
 def _lesson(one: Text) -> Lesson:
     return Lesson(one.text, one.language, one.tag, one.crisis, author="tune")
+
+
+def _found(language: str, text: str) -> Lesson:
+    return Lesson(text, language, FOUND_TAG, crisis=False, author="found", fold=_part("found", text))
+
+
+def _part(name: str, text: str) -> str:
+    return f"{name} {sha256(text.encode()).digest()[1] % _LONG_PARTS}"
+
+
+def _long(one: Text) -> Lesson:
+    return Lesson(one.text, one.language, one.tag, one.crisis, author="long", fold=_part("long", one.text))
 
 
 def _with_folds(written: Sequence[Lesson]) -> list[Lesson]:

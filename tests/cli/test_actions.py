@@ -122,3 +122,24 @@ def test_vector_actions_the_schemas_are_named_as_the_releases_name_theirs(comity
     known = vector_file("actions", "schemas")[release]
     assert comity("actions", "schemas", tmp_path, *flags).code == 0
     assert {path.name for path in (tmp_path / "schemas").iterdir()} == set(known)
+
+
+def test_lines_shows_the_countries_and_claims_no_check_that_nobody_made(comity, tmp_path):
+    every = comity("actions", "lines")
+    assert every.code == 0
+    assert len(every.out.splitlines()) > 60
+    portugal = comity("actions", "lines", "--country", "pt")
+    assert portugal.code == 0
+    assert "112" in portugal.out
+    assert "not checked, incomplete" in portugal.out
+    assert comity("actions", "lines", "--country", "XX").code != 0
+    own = tmp_path / "lines.json"
+    own.write_text(
+        '{"countries": {"PT": {"name": "Portugal", "emergency": "112", "checked": "2026-11-16", "lines": []}}}'
+    )
+    told = json.loads(comity("actions", "lines", "--country", "PT", "--lines", str(own), "--json").out)
+    assert told["checked"] == "2026-11-16"
+    own.write_text("{")
+    refused = comity("actions", "lines", "--lines", str(own))
+    assert refused.code != 0
+    assert "cannot be used" in refused.err

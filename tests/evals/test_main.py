@@ -35,3 +35,11 @@ def test_a_table_may_be_notes_alone(monkeypatch, capsys):
 
 def test_cells_are_short():
     assert [shown(cell) for cell in (None, 3, 0.98765, "all")] == ["-", "3", "0.988", "all"]
+
+
+def test_every_example_says_something(capsys):
+    assert main(["examples", "--json"]) == 0
+    (table,) = json.loads(capsys.readouterr().out)
+    assert len(table["rows"]) >= 60
+    assert len({row[0] for row in table["rows"]}) == 10
+    assert all(row[2].strip() for row in table["rows"])

@@ -6,17 +6,21 @@ import msgspec
 import pytest
 
 from comity.skills.crisis.data import LANGUAGES, LEXICONS, OPINION, SIGNS
+from comity.skills.crisis.disguise import Vocabulary
+from comity.skills.crisis.folding import fold
 from comity.skills.crisis.opinion import OpinionFile, breadth_of
-from comity.skills.crisis.report import CrisisReport, Signal
 from evals.tables.crisis import fresh_set, half_of, outside_set, own_set
+from evals.tables.crisis_long import fresh_set as long_fresh_set
+from evals.tables.crisis_long import long_set
 from evals.training.fitting import fit
-from evals.training.judging import Judged, figures, limit
-from evals.training.model import MENTION, WEAK, Seen, learn, look
+from evals.training.judging import Judged, figures
+from evals.training.model import MENTION, WEAK, Passage, Seen, learn, look, told_apart
 from evals.training.patterns import Finder, meanings
 from evals.training.settings import fingerprint
 from evals.training.texts import FIGURES, Lesson, lessons
 
-MOST = 650_000  # bytes
+MOST = 700_000  # bytes
+WORDS = Vocabulary(())
 
 
 def shipped():
@@ -27,6 +31,7 @@ def test_the_weights_belong_to_the_texts_classes_and_settings():
     file = msgspec.json.decode(shipped(), type=OpinionFile)
     assert file.fingerprint == fingerprint(), "run `make train`"
     assert file.high > file.moderate > 0
+    assert file.among >= file.moderate
     assert file.mention < 0 < file.weak
     assert set(file.phrases) == set(LANGUAGES)
     assert len(shipped()) <= MOST
@@ -34,8 +39,8 @@ def test_the_weights_belong_to_the_texts_classes_and_settings():
 
 def test_nothing_is_learned_from_the_halves_that_measure():
     learned = {one.text for one in lessons()}
-    kept = {one.text for one in (*own_set(), *outside_set()) if half_of(one.text) == "test"}
-    kept |= {one.text for one in fresh_set()}
+    kept = {one.text for one in (*own_set(), *outside_set(), *long_set()) if half_of(one.text) == "test"}
+    kept |= {one.text for one in (*fresh_set(), *long_fresh_set())}
     assert len(kept) > 900
     assert not kept & learned
 
@@ -47,13 +52,15 @@ def test_every_language_has_crises_and_calm_texts_to_learn_from():
 
 
 def test_authors_who_were_held_back_are_found_more_often_and_daily_life_raises_no_alarm():
-    """Floors under what the last training measured."""
+    """Floors under what the last training measured. Fewer crises than before are found by their phrasing alone: it took
+    that to raise an alarm on one everyday text of a hundred at most.
+    """
     measured = {(one["name"], one["crisis"]): one for one in msgspec.json.decode(FIGURES.read_bytes())}
     crises, calm = measured["all", True], measured["all", False]
-    assert crises["both"] / crises["texts"] >= 0.62
+    assert crises["both"] / crises["texts"] >= 0.55
     assert (calm["both"] - calm["rules"]) / calm["texts"] <= 0.041
     everyday = measured["everyday", False]
-    assert everyday["both"] / everyday["texts"] <= 0.025
+    assert everyday["both"] / everyday["texts"] <= 0.012
 
 
 def test_what_tells_the_sides_apart_gets_the_weight():
@@ -67,11 +74,21 @@ def test_what_tells_the_sides_apart_gets_the_weight():
 def test_a_class_passes_what_was_learned_on_to_words_that_no_text_has():
     known = {" rope ": frozenset({"=TOOL"}), " cord ": frozenset({"=TOOL"}), " soup ": frozenset({" soup "})}
     find = Finder(known)
-    quiet = CrisisReport()
-    seen = [look(text, quiet, find) for text in (" rope ", " soup ") * 10]
+    seen = [looked("rope", find), looked("soup", find)] * 10
     weights = learn(seen, [True, False] * 10, known)
     assert weights.patterns[" cord "] == weights.patterns[" rope "] > 0 > weights.patterns[" soup "]
-    assert weights.score(look(" cord ", quiet, find)) > 0 > weights.score(look(" soup ", quiet, find))
+    assert weights.score(looked("cord", find)) > 0 > weights.score(looked("soup", find))
+
+
+def test_of_a_crisis_in_a_long_text_the_heaviest_passage_teaches():
+    known = {" rope ": frozenset({" rope "}), " soup ": frozenset({" soup "})}
+    find = Finder(known)
+    soup = "The soup was good today and the talk was long, so we stayed. " * 4
+    seen = [*[looked("rope", find), looked("soup", find)] * 10, looked(f"{soup} Then the rope. {soup}", find)]
+    right = [*[True, False] * 10, True]
+    taught = told_apart(seen, right, known)
+    assert len(seen[-1].passages) > 1
+    assert [dict(one.counts).get(" rope ") for one in taught[-1].passages] == [1]
 
 
 def test_a_pattern_stands_for_itself_when_texts_say_it_more_than_once():
@@ -88,27 +105,35 @@ def _no_lexicon():
 
 
 @pytest.mark.parametrize(
-    ("lowered", "seen"), [((True,), [MENTION]), ((True, False), [MENTION, WEAK]), ((), [])]
+    ("signs", "seen"),
+    [
+        ({"mention": True, "weak": False}, [MENTION]),
+        ({"mention": True, "weak": True}, [MENTION, WEAK]),
+        ({"mention": False, "weak": False}, []),
+    ],
 )
-def test_what_the_rules_say_of_a_text_is_learned_from_where_they_are_not_certain(lowered, seen):
-    signals = tuple(
-        Signal(category="ideation", severity="low", span=(0, 1), language="en", negated=one)
-        for one in lowered
-    )
-    report = CrisisReport(signals=signals, mention=bool(signals))
-    assert look(" a ", report, Finder([" a "])).rules == seen
-    certain = CrisisReport(signals=signals, detected=True)
-    assert look(" a ", certain, Finder([" a "])) == Seen({" a ": 1}, [], breadth_of(" a "), detected=True)
+def test_what_the_rules_say_of_a_text_is_learned_from_where_they_are_not_certain(signs, seen):
+    find = Finder([" a "])
+    assert look(fold("a", WORDS), find, detected=False, **signs).rules == seen
+    certain = look(fold("a", WORDS), find, detected=True, **signs)
+    assert certain == Seen([Passage({" a ": 1}, breadth_of(3))], [], detected=True)
 
 
-def test_the_limit_leaves_few_calm_texts_above_it():
+def looked(text, find):
+    return look(fold(text, WORDS), find, detected=False, mention=False, weak=False)
+
+
+def test_figures_count_by_language_and_tag_and_long_texts_have_a_limit_of_their_own():
     judged = [
         Judged(Lesson("", "en", "everyday", crisis=False, author="a"), detected=False, score=float(score))
         for score in range(100)
     ]
-    judged += [Judged(Lesson("", "en", "direct", crisis=True, author="a"), detected=False, score=98.0)]
-    least = limit(judged, 0.03)
-    assert sum(one.score >= least for one in judged if not one.lesson.crisis) == 3
-    everyone = {(one.name, one.crisis): (one.texts, one.rules, one.both) for one in figures(judged, least)}
+    judged += [
+        Judged(Lesson("", "en", "direct", crisis=True, author="a"), detected=False, score=98.0),
+        Judged(Lesson("", "en", "direct", crisis=True, author="a"), detected=False, score=98.0, long=True),
+    ]
+    everyone = {
+        (one.name, one.crisis): (one.texts, one.rules, one.both) for one in figures(judged, 97.0, 99.0)
+    }
     assert everyone["all", False] == everyone["everyday", False] == everyone["en", False] == (100, 0, 3)
-    assert everyone["direct", True] == (1, 0, 1)
+    assert everyone["direct", True] == (2, 0, 1)

@@ -52,7 +52,7 @@ def audit():
         sent = (
             {"pages": [{"url": f"page{at}", "html": html} for at, html in enumerate(pages)]} if pages else {}
         )
-        return handler()({**sent, **more}, mode)
+        return handler()({"detail": "full", **sent, **more}, mode)
 
     return run
 
@@ -457,3 +457,30 @@ def test_vector_actions_axe_pages_are_scored_by_what_was_checked(case, audit):
         assert one["score"] < 100
         assert one["findings"]
         assert one["recommendations"]
+
+
+def test_a_summary_of_twenty_pages_is_short_and_tells_how_to_ask_for_more(audit):
+    page = GOOD + "<img src=a.png>" * 40 + "<a href=/x></a>" * 40 + "<button></button>" * 40
+    full, short = (audit(*[page] * 20, detail=detail).output for detail in ("full", "summary"))
+    assert len(json.dumps(short)) < 60_000 < len(json.dumps(full))
+    assert "detail: full" in short["summary"]
+    for one, other in zip(short["ranking"], full["ranking"], strict=True):
+        assert (one["aggregate_score"], one["findings_total"]) == (
+            other["aggregate_score"],
+            other["findings_total"],
+        )
+        assert len(one["findings"]) <= 5
+        assert {finding["rule"] for finding in one["findings"]} <= {
+            finding["rule"] for finding in other["findings"]
+        }
+    assert (
+        handler()({"pages": [{"url": "u", "html": page}]}, "enhanced").output["summary"].endswith("finding.")
+    )
+
+
+def test_what_a_sheet_that_is_not_at_hand_may_hide_is_no_failure(audit):
+    button = "<div class='modal-dialog'><button></button></div>"
+    for link, failures in (("", 1), ("<link rel=stylesheet href=site.css>", 0)):
+        (entry,) = audit(GOOD.replace("<body>", f"<head>{link}</head><body>") + button).output["ranking"]
+        assert sum(finding["rule"] == "97a4e1" for finding in entry["findings"]) == failures
+        assert sum(question["rule"] == "97a4e1" for question in entry["cannot_tell"]) == 1 - failures

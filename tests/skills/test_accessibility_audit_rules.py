@@ -29,6 +29,7 @@ CASES = {
             "<a href=/>Home</a>",
             "<a href=/><img src=a.png alt=Home></a>",
             "<a href=/ title=Home></a>",
+            "<a href=#r role=doc-biblioref>1</a>",
         ],
         "failed": [
             "<a href=/></a>",
@@ -118,7 +119,12 @@ CASES = {
     },
     "qt1vmo": {
         "passed": ["<div role=img aria-label='A dog'></div>"],
-        "failed": ["<img src=a.png alt='IMG_2041.jpg'>", "<img src=a.png alt=image>"],
+        "failed": [
+            "<img src=a.png alt='IMG_2041.jpg'>",
+            "<img src=a.png alt='my holiday photo.jpg'>",
+            "<img src=a.png alt=DSC_0042>",
+            "<img src=a.png alt=image>",
+        ],
         "cannot_tell": ["<img src=a.png alt='A dog'>"],
         "silent": ["<img src=a.png>"],
     },
@@ -156,6 +162,8 @@ CASES = {
         "failed": [
             "<button aria-sort=none>B</button>",
             "<div aria-label=x>y</div>",
+            "<abbr aria-label=x>y</abbr>",
+            "<mark aria-labelledby=a>y</mark><i id=a>z</i>",
             "<audio controls aria-level=2>",
         ],
         "silent": ["<button aria-sort=none hidden>B</button>", "<p>x</p>"],
@@ -347,13 +355,18 @@ CASES = {
             "<a href=/a>A</a><a href=/a/index.html>A</a>",
             "<a href=http://www.a.example/x/>A</a><a href=https://a.example/x>A</a>",
         ],
-        "failed": ["<a href=/a>A</a><p><a href=/b>A</a>", "<a href=?p=1>A</a><p><a href=?p=2>A</a>"],
-        "cannot_tell": ["<a href=/a>A</a><a href='javascript:go()'>A</a>"],
+        "failed": ["<a href=#a>A</a><p id=a><a href=#b>A</a><p id=b>"],
+        "cannot_tell": [
+            "<a href=/a>A</a><a href='javascript:go()'>A</a>",
+            "<a href=/a>A</a><p><a href=/b>A</a>",
+            "<a href=?p=1>A</a><p><a href=?p=2>A</a>",
+        ],
         "silent": ["<a href=/a>A</a><a href=/b>B</a>"],
     },
     "fd3a94": {
         "passed": ["<p>Hours <a href=/a>here</a> or <a href=/a>here</a></p>"],
-        "failed": ["<p>Hours <a href=/a>here</a> or <a href=/b>here</a></p>"],
+        "failed": ["<p>Hours <a href=#a>here</a> or <a href=#b>here</a></p>"],
+        "cannot_tell": ["<p>Hours <a href=/a>here</a> or <a href=/b>here</a></p>"],
         "silent": [
             "<div><h3>Budget</h3><a href=/a>Read more</a></div><div><h3>Taxes</h3><a href=/b>Read more</a></div>",
             "<p>Hours <a href=/a>here</a></p><p>Prices <a href=/b>here</a></p>",
@@ -556,12 +569,19 @@ CASES = {
         "silent": ["<p>"],
     },
     "24afc2": {
-        "passed": ["<p style='letter-spacing:.12em!important'>x", "<p style='letter-spacing:.1em'>x"],
+        "passed": [
+            "<p style='letter-spacing:.12em!important'>x",
+            "<p style='letter-spacing:.1em'>x",
+            "<p style='letter-spacing:0!important'><span style='letter-spacing:.2em!important'>x</span></p>",
+        ],
         "failed": [
             "<p style='letter-spacing:.1em !important'>x",
             "<p style='font-size:20px;letter-spacing:2px!important'>x",
         ],
-        "silent": ["<p style='letter-spacing:0!important' hidden>x", "<p style='color:red'>x"],
+        "silent": [
+            "<p style='letter-spacing:0!important' hidden>x",
+            "<p style='color:red'>x",
+        ],
     },
     "9e45ec": {
         "passed": ["<p style='word-spacing:.16em!important'>x"],

@@ -419,3 +419,17 @@ def test_any_value_gets_an_outcome_or_a_refusal(check, message, audience, region
         answer = refused
     begins = "Input validation failed for action 'cultural_context_check': "
     assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)
+
+
+def test_a_message_that_was_not_changed_is_not_called_adapted(check):
+    ribs = check("Join us for pork ribs and beer on Friday!", "partners", region="Saudi Arabia")
+    assert ribs.output["adapted_message"].startswith(
+        "[Not adapted for partners audience, Saudi Arabia; change by hand"
+    )
+    plain = check("Please send the file.", "colleagues", region="Germany")
+    assert "nothing in it was found to need a change" in plain.output["adapted_message"]
+    assert (
+        check("Hey guys, welcome!", "team", region="Japan")
+        .output["adapted_message"]
+        .startswith("[Adapted for team")
+    )

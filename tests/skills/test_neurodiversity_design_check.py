@@ -222,3 +222,10 @@ def test_any_value_gets_an_outcome_or_a_refusal(check, description, focus, mode)
         answer = refused
     begins = "Input validation failed for action 'neurodiversity_design_check': "
     assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)
+
+
+def test_without_a_focus_only_what_was_described_is_answered(check):
+    said = check("A login page with a blinking banner").output["recommendations"]
+    assert len(said) == 1
+    assert "blinking" in said[0]
+    assert len(check("A page with headings").output["recommendations"]) <= 3

@@ -370,3 +370,12 @@ def test_any_input_gets_an_outcome_that_keeps_the_schema_or_a_refusal(given_inpu
         return
     assert isinstance(outcome, SkillOutcome)
     jsonschema.validate(outcome.output, SKILL.contracts[mode].output_schema)
+
+
+def test_every_flag_that_is_not_applied_offers_an_alternative():
+    text = "This is your last chance. Act now. You are just lazy, snap out of it."
+    flags = answer(text)["flags"]
+    assert len(flags) >= 4
+    assert all(flag["reworded"] or flag["alternative"] for flag in flags), flags
+    quoted = answer('She wrote: "this is your last chance".')["flags"]
+    assert all("alternative" not in flag for flag in quoted)

@@ -69,7 +69,14 @@ def test_everyday_words_are_no_crisis_except_where_1_0_8_takes_them_for_one():
     assert len(reply("I feel overwhelmed", mode="compat").output["escalation_guidance"]) == 7
     ours = reply("I feel overwhelmed").output
     assert len(ours["escalation_guidance"]) == 1
-    assert ours["crisis"] == {"detected": False, "severity": "none", "mention": False, "signals": []}
+    assert ours["crisis"] == {
+        "detected": False,
+        "severity": "none",
+        "mention": False,
+        "subject": "none",
+        "dangers": [],
+        "signals": [],
+    }
 
 
 def test_a_mention_shows_where_help_is_and_changes_no_recorded_count():

@@ -35,6 +35,10 @@ Plugins = Annotated[
         "--plugin", metavar="MODULE", help="A module with actions of yours; may be given several times."
     ),
 ]
+OwnLines = Annotated[
+    str | None,
+    typer.Option("--lines", metavar="FILE", help="Crisis lines of yours, by country; they replace ours."),
+]
 Private = Annotated[
     bool,
     typer.Option("--allow-private-pages", help="Also fetch pages from private networks and this machine."),
@@ -48,6 +52,7 @@ Private = Annotated[
     comity actions --enhanced  with ids on every refusal, and evidence in every answer
     comity actions --jsonrpc --enhanced  the same as JSON-RPC 2.0
     comity actions list  what there is
+    comity actions lines --country PT  which crisis lines replies name
     comity actions run supportive_reply --input '{"message":"hello","risk_level":"low"}'  call one
     comity actions schemas .  write their JSON schemas
     """,
@@ -68,6 +73,7 @@ def actions(
         bool, typer.Option("--jsonrpc", help="Speak JSON-RPC 2.0, in lines or Content-Length frames.")
     ] = False,
     plugin: Plugins = None,
+    lines: OwnLines = None,
     allow_private_pages: Private = False,
 ) -> None:
     """Serve the actions on standard input and output, or list and run them.
@@ -76,13 +82,13 @@ def actions(
     """
     flags = [strict, compat is not None, enhanced]
     if context.invoked_subcommand is not None:
-        if any((*flags, jsonrpc, plugin, allow_private_pages)):
+        if any((*flags, jsonrpc, plugin, lines, allow_private_pages)):
             raise ConfigError(f"write the options behind the word {context.invoked_subcommand}")
         return
     mode = _mode(compat, strict=strict, enhanced=enhanced)
     from comity.doors.actions.stdio import serve_stdio
 
-    runner = _runner(_library(mode, plugin), allow_private=allow_private_pages)
+    runner = _runner(_library(mode, plugin, lines), allow_private=allow_private_pages)
     serve_stdio(runner, comity.__version__, jsonrpc=jsonrpc)
 
 
@@ -125,11 +131,12 @@ def run_action(
         str, typer.Option("--input", metavar="JSON", help="Its input, a JSON object; - reads standard input.")
     ],
     plugin: Plugins = None,
+    lines: OwnLines = None,
     allow_private_pages: Private = False,
     as_json: Json = False,
 ) -> None:
     """Call one action and print what it says."""
-    runner = _runner(_library("enhanced", plugin), allow_private=allow_private_pages)
+    runner = _runner(_library("enhanced", plugin, lines), allow_private=allow_private_pages)
     data = asyncio.run(_called(runner, name, _input(given)))
     if as_json:
         print_json(data)
@@ -185,6 +192,63 @@ def write_schemas(
         print_line(f"{len(files)} schemas are in {Path(folder).expanduser() / 'schemas'}.")
 
 
+@app.command(
+    "lines",
+    cls=HelpfulCommand,
+    epilog="""
+    comity actions lines  the countries, with their emergency numbers
+    comity actions lines --country PT  the crisis lines of one country
+    """,
+)
+def show_lines(
+    country: Annotated[
+        str | None, typer.Option("--country", metavar="CODE", help="Two letters (ISO 3166), such as PT.")
+    ] = None,
+    lines: OwnLines = None,
+    as_json: Json = False,
+) -> None:
+    """Show the emergency numbers and crisis lines that replies name, and whether somebody has checked them."""
+    from comity.pipeline.actions.library import crisis_lines
+
+    known = crisis_lines(_path(lines))
+    if country is None:
+        if as_json:
+            print_json(known)
+            return
+        rows = [
+            (code, one_line(entry["name"]), entry["emergency"], str(len(entry["lines"])), _checked(entry))
+            for code, entry in known["countries"].items()
+        ]
+        print_table(("code", "country", "emergency", "lines", "checked"), rows, unbroken="code")
+        return
+    entry = known["countries"].get(country.upper())
+    if entry is None:
+        raise ConfigError(
+            f"no lines are known for {country[:20]!r}; `comity actions lines` has the countries"
+        )
+    if as_json:
+        print_json(entry)
+        return
+    print_fields(
+        [("country", entry["name"]), ("emergency", entry["emergency"]), ("checked", _checked(entry))]
+    )
+    listed = [
+        (one_line(line["name"]), one_line(line["contact"]), line.get("hours", ""), one_line(line["source"]))
+        for line in entry["lines"]
+    ]
+    print_line()
+    print_table(("line", "contact", "hours", "source"), listed, unbroken="contact")
+
+
+def _path(named: str | None) -> Path | None:
+    return None if named is None else Path(named).expanduser()
+
+
+def _checked(entry: dict[str, Any]) -> str:
+    said = entry["checked"] or "not checked"
+    return f"{said}, incomplete" if entry.get("incomplete") else said
+
+
 async def _called(runner: "Runner", name: str, given: dict[str, Any]) -> dict[str, Any]:
     try:
         return await runner.call(name, given)
@@ -201,13 +265,13 @@ def _mode(compat: str | None, *, strict: bool, enhanced: bool) -> "Mode":
     return "enhanced" if enhanced else "compat" if compat else "strict"
 
 
-def _library(mode: "Mode", plugins: list[str] | None) -> "Library":
+def _library(mode: "Mode", plugins: list[str] | None, lines: str | None = None) -> "Library":
     from comity.pipeline.actions.library import Library
     from comity.pipeline.actions.plugins import announced_plugins, load_plugins
 
     named = load_plugins(plugins or ())
     announced = announced_plugins(note, named) if mode == "enhanced" else ()
-    return Library(mode, (*named, *announced))
+    return Library(mode, (*named, *announced), lines=_path(lines))
 
 
 def _runner(library: "Library", *, allow_private: bool) -> "Runner":

@@ -42,7 +42,10 @@ class Actions(Part):
         settings = house.settings
         plugins = await to_thread(announced_plugins, house.notices.append)
         pages = Pages(allow=settings.dispatch.allowed_hosts)
-        self.runner = Runner(Library("enhanced", plugins), pages, limits=action_limits(settings.actions))
+        lines = settings.data / "crisis-lines.json"
+        own = lines if await to_thread(lines.exists) else None
+        library = Library("enhanced", plugins, lines=own)
+        self.runner = Runner(library, pages, limits=action_limits(settings.actions))
         house.stack.push_async_callback(self.runner.aclose)
 
     async def serve(self, house: "House") -> None:

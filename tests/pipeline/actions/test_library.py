@@ -4,8 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from comity.core.actions.registry import NAMES
+from comity.core.errors import ConfigError
 from comity.pipeline.actions.built_in import built_in
-from comity.pipeline.actions.library import Library
+from comity.pipeline.actions.library import Library, crisis_lines
 from comity.pipeline.actions.plugins import Plugin
 from tests.core.actions.driving import action
 
@@ -47,3 +48,21 @@ def test_a_fault_is_told_to_the_log(caplog):
     with pytest.raises(Exception, match="Internal error"):
         library.calls.begin("broken", {})
     assert "why it broke" in caplog.text
+
+
+def test_the_lines_of_an_operator_are_named_in_replies(tmp_path):
+    file = tmp_path / "crisis-lines.json"
+    file.write_text(
+        '{"countries": {"PT": {"name": "Portugal", "emergency": "112",'
+        ' "lines": [{"name": "Nossa Linha", "contact": "1411", "source": "https://a.example"}]}}}'
+    )
+    library = Library("enhanced", lines=file)
+    reply = library.handler(library.calls.entry("supportive_reply").action)
+    said = reply({"message": "I want to kill myself", "risk_level": "low", "locale": "pt-PT"}, "enhanced")
+    assert [line["name"] for line in said.output["resources"][0]["lines"]] == ["Nossa Linha"]
+    assert crisis_lines(file)["countries"]["PT"]["lines"][0]["contact"] == "1411"
+
+
+def test_a_file_of_lines_that_cannot_be_read_is_told_at_once(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Library("enhanced", lines=tmp_path / "nothing.json")

@@ -8,7 +8,10 @@ import phonenumbers
 import pytest
 from phonenumbers import shortnumberinfo
 
-from comity.skills.crisis.lines import LINES, help_for, place_of, read_lines
+from comity.core.errors import ConfigError
+from comity.skills.crisis.lines import LINES, help_for, overridden, place_of, read_lines
+
+FILE = files("comity.skills").joinpath(LINES).read_bytes()
 
 # National emergency numbers that the metadata does not know, or knows by an older number.
 NEWER_THAN_THE_METADATA = {"GH": "112", "NG": "112", "RS": "194"}
@@ -41,10 +44,14 @@ def test_every_number_can_be_dialled_in_its_country():
             ), (code, line)
 
 
-def test_every_line_names_its_source_and_every_country_its_review():
+CHECKED = {}
+
+
+def test_every_line_names_its_source_and_no_country_claims_that_somebody_checked_it():
+    """Whoever opens the sources of a country writes the day down here and there, with the country in `CHECKED`."""
     for code, country in lines().countries.items():
         assert re.fullmatch(r"[A-Z]{2}", code)
-        assert "2026-11-15" <= country.reviewed < country.review_by, code
+        assert country.checked == CHECKED.get(code), code
         for line in country.lines:
             assert line.source.startswith("https://"), line
             assert line.languages, line
@@ -80,3 +87,32 @@ def test_without_a_region_the_directories_come_first_and_countries_are_examples(
 def test_a_language_without_a_country_gets_its_largest():
     assert list(help_for(lines(), "es").countries) == ["MX", "ES", "CO"]
     assert not help_for(lines(), "arn").countries
+
+
+def test_a_country_that_lacks_lines_says_so():
+    assert {code for code, country in lines().countries.items() if country.incomplete} == {"PT", "CO", "PE"}
+
+
+def test_an_operator_sets_countries_of_their_own_over_ours():
+    own = b'{"countries": {"PT": {"name": "Portugal", "emergency": "112", "checked": "2026-11-16", "lines": [{"name": "Linha", "contact": "1411", "source": "https://a.example"}]}}}'
+    found = read_lines(overridden(FILE, own))
+    assert [line.contact for line in found.countries["PT"].lines] == ["1411"]
+    assert found.countries["ES"] == lines().countries["ES"]
+    assert found.international == lines().international
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        (b"no json", "cannot be used"),
+        (b'{"countries": {"PT": {"name": "Portugal"}}}', "emergency"),
+        (
+            b'{"countries": {"Portugal": {"name": "P", "emergency": "112", "lines": []}}}',
+            "two capital letters",
+        ),
+        (b'{"country": {}}', "country"),
+    ],
+)
+def test_a_file_of_lines_that_cannot_be_used_is_refused_with_what_is_wrong(own, said):
+    with pytest.raises(ConfigError, match=said):
+        overridden(FILE, own)

@@ -1,5 +1,6 @@
 """The second opinion: what it says of a text, where it points, and that no text is too strange or too long for it."""
 
+import itertools
 import time
 from functools import cache
 from importlib.resources import files
@@ -12,12 +13,13 @@ from comity.skills.crisis import DATA, crisis_detector
 from comity.skills.crisis.data import OPINION
 from comity.skills.crisis.disguise import Vocabulary
 from comity.skills.crisis.folding import fold
-from comity.skills.crisis.opinion import CATEGORY, Opinion, OpinionFile
+from comity.skills.crisis.opinion import CATEGORY, Opinion, OpinionFile, passages
 
 WORDS = Vocabulary(())
 SMALL = OpinionFile(
     fingerprint="",
     moderate=70,
+    among=90,
     high=140,
     mention=-300,
     weak=400,
@@ -55,7 +57,42 @@ def test_weights_that_come_to_enough_are_a_signal_of_the_phrasing():
 def test_the_same_weight_says_less_in_a_longer_text():
     text = "letters are on the table"
     assert said(text).severity == "moderate"
-    assert said(f"{text}{' and so on' * 20}") is None
+    assert said(f"{text}{' and so on' * 10}") is None
+
+
+def test_nothing_adds_up_over_pages():
+    page = "The soup was good and the talk was long. " * 3
+    assert said("i gave away my plants and my letters").severity == "high"
+    assert said(f"letters came. {page}" * 10) is None
+
+
+def test_a_long_text_is_as_dangerous_as_its_most_dangerous_passage():
+    page = "The soup was good and the talk was long. " * 8
+    text = f"{page}I gave away my plants, the letters are written. {page}"
+    signal = said(text)
+    assert signal.severity == "high"
+    assert text[slice(*signal.span)] == "gave away my plants, the letters"
+
+
+def test_a_passage_among_others_has_to_weigh_more():
+    page = "The soup was good and the talk was long. " * 8
+    alone = "the letters are on the table"
+    assert said(alone).severity == "moderate"
+    assert said(f"{page}{alone}. {page}") is None
+
+
+def test_passages_cover_the_text_and_are_short():
+    for text, unspaced in (
+        (" word" * 500, False),
+        (" a b . " * 200, False),
+        ("字" * 900, True),
+        (" one . two ", False),
+    ):
+        places = passages(text, unspaced=unspaced)
+        assert places[0][0] == 0
+        assert places[-1][1] == len(text)
+        assert all(later[0] <= earlier[1] for earlier, later in itertools.pairwise(places))
+        assert max(end - start for start, end in places) <= 2 * (60 if unspaced else 160)
 
 
 def test_what_the_rules_saw_counts():
@@ -106,7 +143,7 @@ def test_a_span_begins_and_ends_with_a_word(parts):
 
 
 def test_half_a_megabyte_takes_twice_the_work_of_a_quarter():
-    shipped().weigh(fold("again 又", WORDS), mention=False, weak=False)
+    shipped().signal(fold("again 又", WORDS), mention=False, weak=False)
     for part in ("i gave away my letters and nobody will miss me again ", "我选好了地方没人会来 "):
         texts = [fold(part * (size // len(part)), WORDS) for size in (250_000, 500_000)]
         short, long = (min(_seconds(text) for _ in range(3)) for text in texts)
@@ -157,7 +194,7 @@ def test_ordinary_texts_and_mentions_stay_what_they_are():
 
 PIECES = (
     "i gave away my plants", "it ends tonight", "my uncle took his own life", "i'm not suicidal", "the recipe?",
-    "no point anymore", "我走了", "对不起", "der Motor läuft schon", ". ", "\n", "nobody will miss me",
+    "no point anymore", "my brother has a gun and is going to kill himself", "我走了", "对不起", "der Motor läuft schon", ". ", "\n", "nobody will miss me",
 )  # fmt: skip
 
 
@@ -165,7 +202,11 @@ PIECES = (
 def test_the_verdict_is_that_of_the_report(parts):
     text = " ".join(parts)
     verdict, report = detector().judge(text), detector().detect(text)
-    assert (verdict.detected, verdict.mention) == (report.detected, report.mention)
+    assert (verdict.detected, verdict.mention, verdict.endangered) == (
+        report.detected,
+        report.mention,
+        report.endangered,
+    )
 
 
 def test_nothing_is_read_before_somebody_asks():

@@ -8,19 +8,27 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from msgspec import json
 
 from comity.core.actions.action import Action, Handler, Mode
 from comity.core.actions.calls import Calls
 from comity.core.actions.registry import Registry
+from comity.core.errors import ConfigError
 from comity.pipeline.actions.built_in import PACKAGE, registry_of
 from comity.pipeline.actions.plugins import Plugin
+from comity.skills.crisis.lines import LINES, overridden
 
 log = logging.getLogger("comity.actions")
 
 
 class Library:
-    def __init__(self, mode: Mode, plugins: Sequence[Plugin] = ()) -> None:
+    def __init__(self, mode: Mode, plugins: Sequence[Plugin] = (), *, lines: Path | None = None) -> None:
+        """`lines` is a file with crisis lines of the operator's own. ConfigError when it cannot be used."""
         self.mode = mode
+        self._own = {} if lines is None else {LINES: _own_lines(lines)}
         self.plugins = tuple(plugins)
         self.calls = Calls(registry_of(mode, [plugin.action for plugin in plugins]), self.handler, _report)
         self._folders = {plugin.action.name: plugin.folder for plugin in plugins}
@@ -43,7 +51,23 @@ class Library:
     def _data(self, action: Action) -> Mapping[str, bytes]:
         folder = self._folders.get(action.name)
         place = files(PACKAGE) if folder is None else folder
-        return {name: place.joinpath(name).read_bytes() for name in action.data}
+        own = self._own if folder is None else {}
+        return {name: own.get(name) or place.joinpath(name).read_bytes() for name in action.data}
+
+
+def crisis_lines(own: Path | None = None) -> dict[str, Any]:
+    """The lines that replies name, those of the operator in their place."""
+    data = files(PACKAGE).joinpath(LINES).read_bytes() if own is None else _own_lines(own)
+    lines: dict[str, Any] = json.decode(data)
+    return lines
+
+
+def _own_lines(path: Path) -> bytes:
+    try:
+        own = path.read_bytes()
+    except OSError as fault:
+        raise ConfigError(f"the file of crisis lines {path} cannot be read: {fault.strerror}") from None
+    return overridden(files(PACKAGE).joinpath(LINES).read_bytes(), own)
 
 
 def _report(name: str, failure: BaseException) -> None:

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from comity.core.errors import ActionError
 from comity.skills.accessibility_audit.contract import (
@@ -18,6 +18,9 @@ from comity.skills.accessibility_audit.contract import (
 from comity.skills.accessibility_audit.criteria import LEVELS, Level
 from comity.skills.skill import Mode, PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
 from comity.skills.words.fields import text_field, texts_field
+
+if TYPE_CHECKING:
+    from comity.skills.accessibility_audit.crawl import Detail
 
 _HERE: Final = "accessibility_audit"
 _CRITERIA: Final = f"{_HERE}/criteria.json"
@@ -50,6 +53,7 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
         level = _level(NAME, given, "AA")
         if _choice(NAME, given, "mode", ("crawl", "session"), "crawl") == "session":
             return checklist(facts.criteria, level)
+        detail = _choice(NAME, given, "detail", ("summary", "full"), "summary")
         pages = _pages(given)
         addresses = _addresses(given)
         if not pages and not addresses:
@@ -61,7 +65,7 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
             found = [*pages, *fetched]
             if mode == "compat":
                 return rank_as_recorded(found, level, facts.criteria)
-            return rank(found, level, mode, facts)
+            return rank(found, level, mode, facts, cast("Detail", detail) if mode == "enhanced" else "full")
 
         return PagesWanted(tuple(addresses), resume) if addresses else resume(())
 

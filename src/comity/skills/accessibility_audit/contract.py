@@ -33,6 +33,14 @@ _URL: Final = {**_TEXT, "description": "A page to fetch, http or https."}
 _PAGE: Final = _object(["url", "html"], {"url": _TEXT, "html": _TEXT})
 
 
+_DETAIL: Final = {
+    "type": "string",
+    "enum": ["summary", "full"],
+    "default": "summary",
+    "description": "summary: what fails and the worst findings of each page; full: every rule, criterion and finding.",
+}
+
+
 def _input(*, told: bool) -> dict[str, Any]:
     # An empty list gets the audit's own sentence, which says what to provide.
     least = {} if told else {"minItems": 1}
@@ -45,6 +53,7 @@ def _input(*, told: bool) -> dict[str, Any]:
             "urls": {"type": "array", "items": _URL if told else _TEXT, **least, "maxItems": PAGES},
             "pages": {"type": "array", **least, "maxItems": PAGES, "items": _PAGE},
             "locale": {"type": "string", "default": "en"},
+            **({"detail": _DETAIL} if told else {}),
         },
         additionalProperties=False,
     )

@@ -5,14 +5,15 @@
 - Text without markup and pages that could not be had are not scored. *strict* shows them as 0 with
   `heuristic` and counts them; *enhanced* shows null and leaves them out of the mean. *compat* has the numbers
   of 1.0.8, from `recorded.py`.
-- *enhanced* adds the evidence of each page: every rule with its counts, failed nodes with their paths, and
-  what a person has to look at; of each rule the first `SHOWN`.
+- *enhanced* adds the evidence of each page. In full: every rule with its counts, failed nodes with their paths, and
+  what a person has to look at; of each rule the first `SHOWN`. As a summary: the criteria that fail and the worst
+  findings, so that twenty pages are still read.
 - The pages of one call share a budget of text; what is beyond it is named and not scored.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -26,7 +27,11 @@ from comity.skills.skill import Mode, SkillOutcome, Uncertainty, WebPage
 
 CHARACTERS: Final = 20_000_000
 SHOWN: Final = 20
+WORST: Final = 5
 
+Detail = Literal["summary", "full"]
+
+_MORE: Final = "In short; ask with detail: full for every rule, criterion and finding."
 _NOT_HTML: Final = "The text holds no markup; nothing was checked."
 _TOO_MUCH: Final = f"The pages of one call hold more than {CHARACTERS} characters; this one was not checked."
 
@@ -45,7 +50,9 @@ class _Ranked(Struct, frozen=True):
     passes: int = 0
 
 
-def rank(pages: Sequence[WebPage], level: Level, mode: Mode, facts: Facts) -> SkillOutcome:
+def rank(
+    pages: Sequence[WebPage], level: Level, mode: Mode, facts: Facts, detail: Detail = "full"
+) -> SkillOutcome:
     asked = up_to(facts.criteria, level)
     ranked: list[_Ranked] = []
     room = CHARACTERS
@@ -71,8 +78,9 @@ def rank(pages: Sequence[WebPage], level: Level, mode: Mode, facts: Facts) -> Sk
             "mode": "crawl",
             "level": level,
             "site_aggregate": site,
-            "ranking": [one.entry for one in ranked],
-            "summary": summary(site, len(ranked), unread, level),
+            "ranking": [one.entry if detail == "full" else _summed_up(one.entry) for one in ranked],
+            "summary": summary(site, len(ranked), unread, level)
+            + (f" {_MORE}" if detail == "summary" else ""),
         },
     )
 
@@ -195,6 +203,29 @@ def _evidence(checks: Sequence[Checked], notes: Sequence[str]) -> dict[str, Any]
         "findings_total": len(findings),
         "cannot_tell_total": len(questions),
         "notes": list(notes),
+    }
+
+
+def _summed_up(entry: dict[str, Any]) -> dict[str, Any]:
+    """One page in short: what fails, most often first, and the first place of each."""
+    failing = sorted(
+        (one for one in entry["criteria"] if one.get("failCount")), key=lambda one: -one["failCount"]
+    )
+    worst: dict[str, dict[str, Any]] = {}
+    for finding in entry["findings"]:
+        worst.setdefault(finding["rule"], finding)
+    counts = {check["rule"]: check["failed"] for check in entry["checks"]}
+    first = sorted(worst.values(), key=lambda finding: -counts.get(finding["rule"], 0))[:WORST]
+    return {
+        **{name: entry[name] for name in ("url", "aggregate_score", "automated", "manual", "total")},
+        "criteria": [
+            {name: one[name] for name in ("id", "title", "level", "score", "failCount")} for one in failing
+        ],
+        "heuristic": entry["heuristic"],
+        "findings": first,
+        "findings_total": entry["findings_total"],
+        "cannot_tell_total": entry["cannot_tell_total"],
+        "notes": entry["notes"],
     }
 
 

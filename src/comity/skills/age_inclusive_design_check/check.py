@@ -89,7 +89,9 @@ def _outcome(
     first: Sequence[str] = (),
     more: dict[str, object] | None = None,
 ) -> SkillOutcome:
-    guidance = [line for group in groups for line in group.recommendations] or list(known.general)
+    guidance = [line for group in groups for line in group.recommendations]
+    if not guidance and not first:
+        guidance = list(known.general)
     notes = [line for group in groups for line in group.notes]
     if money:
         guidance += known.payment.recommendations
@@ -139,7 +141,9 @@ class Reader:
 
     def _named(self, age_groups: Sequence[str], description: str) -> set[str]:
         if not age_groups:
-            return self._in_words(description) or {"older", "younger"}
+            return self._in_words(
+                description
+            )  # nobody is named: what was described is answered, no checklist
         named: set[str] = set()
         for item in age_groups:
             named |= self._in_words(item)
@@ -156,7 +160,9 @@ class Reader:
 
 
 def _assumptions(age_groups: Sequence[str], found: dict[str, list[Trigger]], language: Language) -> list[str]:
-    lines = [_groups_line(age_groups)]
+    lines = [
+        _groups_line(age_groups) if age_groups else "Age groups: none given; what was described is answered."
+    ]
     if language == "other":
         lines.append("The description is not in English: its words could not be read.")
     elif not found:

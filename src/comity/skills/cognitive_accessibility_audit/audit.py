@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.skills.cognitive_accessibility_audit.markup import without_markup
+from comity.skills.reading.foreign import ForeignScore
 from comity.skills.reading.measure import English, Reading, Scores, measure
 from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.words.phrases import Phrases
@@ -74,6 +75,8 @@ def audit(sent: str, context: str, known: Knowledge) -> SkillOutcome:
         if len(reading.words) >= _FEW_TO_JUDGE:
             _level(reading.scores, report)
         _hard_words(content, reading, report)
+    if reading.foreign is not None and len(reading.words) >= _FEW_TO_JUDGE:
+        _foreign_level(reading.foreign, report)
     _jargon(content, reading, known, report)
     _abbreviations(content, report)
     _choices(content, report)
@@ -86,7 +89,7 @@ def audit(sent: str, context: str, known: Knowledge) -> SkillOutcome:
         uncertainty=_uncertainty(reading),
         assumptions=_assumptions(context, reading),
         output={
-            "findings": report.findings or ["No barrier was found. That is no proof that there is none."],
+            "findings": report.findings or [_nothing_found(reading)],
             "recommendations": [
                 *dict.fromkeys(report.advice),
                 "Try the content with people of different reading habits and cognitive needs.",
@@ -147,6 +150,23 @@ def _level(scores: Scores, report: _Report) -> None:
             f"Flesch-Kincaid grade {scores.flesch_kincaid_grade}."
         )
         report.advice.append("Use shorter words and sentences until the reading ease is 60 or more.")
+
+
+def _foreign_level(found: ForeignScore, report: _Report) -> None:
+    if found.score < found.easy:
+        report.findings.append(
+            f"Hard to read in {found.language.capitalize()}: {found.formula} {found.score} of 100 (aim at "
+            f"{found.easy:.0f} or more)."
+        )
+        report.advice.append(
+            "Use shorter words and sentences, verbs instead of nouns, and one idea in a sentence."
+        )
+
+
+def _nothing_found(reading: Reading) -> str:
+    if reading.language == "other" and reading.foreign is None:
+        return "How hard the words are was not judged: no formula for this language is known here. The lengths of sentences and blocks raise no concern."
+    return "No barrier was found. That is no proof that there is none."
 
 
 def _hard_words(content: str, reading: Reading, report: _Report) -> None:
@@ -275,7 +295,12 @@ def _uncertainty(reading: Reading) -> Uncertainty:
 
 def _assumptions(context: str, reading: Reading) -> list[str]:
     lines = [f"Context: {context}", f"{len(reading.words)} words in {len(reading.sentences)} sentences."]
-    if reading.language == "other":
+    if reading.foreign is not None:
+        lines.append(
+            f"The text is {reading.foreign.language.capitalize()}: its own formula ({reading.foreign.formula}) is used; "
+            "the word lists hold for English only."
+        )
+    elif reading.language == "other":
         lines.append("The text is not English: no formula or word list here holds for it.")
     elif reading.language == "unknown":
         lines.append("Too little text to tell the language; it is taken for English.")
@@ -288,11 +313,16 @@ def _assumptions(context: str, reading: Reading) -> list[str]:
 def _numbers(reading: Reading) -> dict[str, Any]:
     counts, scores = reading.words_per_sentence, reading.scores
     return {
-        "language": reading.language,
+        "language": reading.foreign.language if reading.foreign is not None else reading.language,
         "words": len(reading.words),
         "sentences": len(reading.sentences),
         "words_per_sentence": round(len(reading.words) / max(len(reading.sentences), 1), 1),
         "sentences_over_20_words": sum(count > _LONG for count in counts),
         "sentences_over_30_words": sum(count > _VERY_LONG for count in counts),
         **{name: getattr(scores, name, None) for name in Scores.__struct_fields__},
+        **(
+            {"formula": reading.foreign.formula, "ease": reading.foreign.score}
+            if reading.foreign is not None
+            else {}
+        ),
     }

@@ -32,7 +32,10 @@ def _output(more: dict[str, Any]) -> dict[str, Any]:
 
 
 _READABILITY: Final = {
-    "language": {"type": "string", "enum": ["english", "other", "unknown"]},
+    "language": {
+        "type": "string",
+        "enum": ["english", "german", "french", "spanish", "italian", "portuguese", "other", "unknown"],
+    },
     "words": _PLACE,
     "sentences": _PLACE,
     "words_per_sentence": {"type": "number"},
@@ -47,9 +50,9 @@ _READABILITY: Final = {
 _ENHANCED: Final = {
     "readability": {
         "type": "object",
-        "description": "Counts and scores; a score is null where no formula holds for the language.",
+        "description": "Counts and scores; a score is null where it does not hold for the language. `formula` and `ease` (0 to 100) are those of German, French, Spanish, Italian or Portuguese.",
         "required": [*_READABILITY],
-        "properties": _READABILITY,
+        "properties": {**_READABILITY, "formula": {"type": "string"}, "ease": {"type": "number"}},
         "additionalProperties": False,
     },
     "evidence": span_schema(
@@ -80,7 +83,10 @@ CONTRACTS: Final[dict[Mode, SkillContract]] = {
     "enhanced": _contract(
         _input(
             {**_TEXT, "default": DEFAULT_CONTEXT, "description": "Where the content appears."},
-            {**_TEXT, "description": "The text that people read. The formulas hold for English."},
+            {
+                **_TEXT,
+                "description": "The text that people read. Formulas are known for English, German, French, Spanish, Italian and Portuguese.",
+            },
         ),
         _output(_ENHANCED),
         _DESCRIPTION,

@@ -5,4 +5,5 @@ LEXICONS = tuple(f"crisis/lexicon/{language}.json" for language in LANGUAGES)
 SIGNS = tuple(f"crisis/signs/{language}.json" for language in LANGUAGES)
 RULES = ("crisis/signs/rules.json",)
 OPINION = "crisis/opinion.json"
-DATA: tuple[str, ...] = (*LEXICONS, *SIGNS, *RULES)
+DANGERS = "crisis/danger.json"
+DATA: tuple[str, ...] = (*LEXICONS, *SIGNS, *RULES, DANGERS)

@@ -12,19 +12,41 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from comity.skills.crisis.data import LEXICONS, OPINION, RULES, SIGNS
+from msgspec.structs import replace
+
+from comity.skills.crisis.danger import Dangers
+from comity.skills.crisis.data import DANGERS, LEXICONS, OPINION, RULES, SIGNS
 from comity.skills.crisis.folding import Folded, fold
 from comity.skills.crisis.lexicon import Language, Lexicon, Rule, read_lexicon
 from comity.skills.crisis.matching import Match, Spans, has_grave_match, matches, unguarded
 from comity.skills.crisis.opinion import Opinion
-from comity.skills.crisis.page import Page
+from comity.skills.crisis.page import REACH, Page
 from comity.skills.crisis.reading import Reader, Reading
-from comity.skills.crisis.report import GRAVE, MOST_SIGNALS, QUIET, RANK, CrisisReport, Signal, Verdict
+from comity.skills.crisis.report import (
+    GRAVE,
+    MOST_SIGNALS,
+    QUIET,
+    RANK,
+    CrisisReport,
+    Danger,
+    Signal,
+    Verdict,
+)
 from comity.skills.crisis.sighting import Sighting, sightings_in
-from comity.skills.crisis.weighing import ENOUGH, Found, joined, points_of, together, weighed, weighs
+from comity.skills.crisis.weighing import (
+    ENOUGH,
+    Found,
+    is_mention,
+    joined,
+    points_of,
+    together,
+    weighed,
+    weighs,
+)
 
 _CRISIS = Verdict(detected=True)
 _MENTION = Verdict(mention=True)
+_SIGNS = Verdict()  # weak ones that say nothing alone
 
 Read = tuple[Language, Spans, Rule, Reading]
 Weak = tuple[Sighting, Match]
@@ -37,6 +59,7 @@ def crisis_detector(data: Mapping[str, bytes]) -> "CrisisDetector":
     return CrisisDetector(
         _lexicon(*(tuple(data[name] for name in names) for names in (LEXICONS, SIGNS, RULES))),
         _opinion(data[OPINION]) if OPINION in data else None,
+        _dangers(data[DANGERS]),
     )
 
 
@@ -51,33 +74,52 @@ def _opinion(file: bytes) -> Opinion:
     return Opinion(file)
 
 
+@lru_cache(maxsize=1)
+def _dangers(file: bytes) -> Dangers:
+    return Dangers(file)
+
+
 class CrisisDetector:
-    def __init__(self, lexicon: Lexicon, opinion: Opinion | None = None) -> None:
+    def __init__(
+        self, lexicon: Lexicon, opinion: Opinion | None = None, dangers: Dangers | None = None
+    ) -> None:
         self._lexicon = lexicon
+        self._dangers = dangers
         self._opinion = opinion
         self._vocabulary = lexicon.vocabulary
 
     def detect(self, text: str) -> CrisisReport:
         folded = fold(text, self._vocabulary)
+        found = self._matches(text, folded)
+        dangers = self._dangers.find(folded) if self._dangers is not None else ()
+        if found and _is_endangered(dangers):
+            found = [(_told_of_another(signal, dangers), rule) for signal, rule in found]
+        report = weighed(found) if found else QUIET
+        if not report.detected and self._opinion is not None and not _is_endangered(dangers):
+            signal = self._opinion.signal(folded, **_seen(found))
+            report = report if signal is None else joined(report, signal)
+        return replace(report, dangers=dangers, endangered=_is_endangered(dangers)) if dangers else report
+
+    def signs(self, text: str) -> dict[str, bool]:
+        """What the second opinion is told of the rules: whether they match, and whether in earnest."""
+        return _seen(self._matches(text, fold(text, self._vocabulary)))
+
+    def _matches(self, text: str, folded: Folded) -> list[Found]:
         page = Page(text, folded)
-        found = [
+        return [
             _found(one, folded)
             for sighting in sightings_in(folded, self._lexicon)
             for one in _read(sighting, page)
         ]
-        report = weighed(found) if found else QUIET
-        if report.detected or self._opinion is None:
-            return report
-        weak = any(not signal.lowered for signal, _ in found)
-        signal = self._opinion.signal(folded, mention=bool(found), weak=weak)
-        return report if signal is None else joined(report, signal)
 
     def judge(self, text: str) -> Verdict:
         """The verdict of the report that `detect` would give."""
         folded = fold(text, self._vocabulary)
         sightings = sightings_in(folded, self._lexicon)
         verdict = _judge(sightings, Page(text, folded)) if sightings else QUIET
-        if verdict is None or (verdict.mention and self._opinion is not None):
+        if verdict is None or ((verdict is _MENTION or verdict is _SIGNS) and self._opinion is not None):
+            return self.detect(text)
+        if self._dangers is not None and self._dangers.is_telling(folded):
             return self.detect(text)
         if verdict.detected or self._opinion is None or not self._opinion.is_crisis(folded):
             return verdict
@@ -87,7 +129,7 @@ class CrisisDetector:
 def _judge(sightings: Sequence[Sighting], page: Page) -> Verdict | None:
     """None when it takes the whole report to tell."""
     weak: list[Weak] = []
-    mentioned = False
+    matched = mentioned = False
     for sighting in sightings:
         if mentioned and not any(weighs(rule) for rule in sighting.rules):
             continue
@@ -104,10 +146,31 @@ def _judge(sightings: Sequence[Sighting], page: Page) -> Verdict | None:
         if left is None:
             return _CRISIS
         weak += left
-        mentioned = True
+        matched = True
+        mentioned = mentioned or any(is_mention(rule) for _, rule in found)
     if sum([points_of(rule) for _, (_, rule) in weak]) >= ENOUGH and _enough(weak, page):
         return _CRISIS
-    return _MENTION if mentioned else QUIET
+    if mentioned:
+        return _MENTION
+    return _SIGNS if matched else QUIET
+
+
+def _is_endangered(dangers: Sequence[Danger]) -> bool:
+    return any(danger.subject == "other" for danger in dangers)
+
+
+def _told_of_another(signal: Signal, dangers: Sequence[Danger]) -> Signal:
+    """What is said beside another person's danger, and not of the writer, is said of that person."""
+    start, end = signal.span
+    near = any(
+        danger.subject == "other" and start - REACH <= danger.span[1] and danger.span[0] <= end + REACH
+        for danger in dangers
+    )
+    return replace(signal, subject="other") if near and signal.subject == "unknown" else signal
+
+
+def _seen(found: Sequence[Found]) -> dict[str, bool]:
+    return {"mention": bool(found), "weak": any(not signal.lowered for signal, _ in found)}
 
 
 def _left_over(sighting: Sighting, found: Sequence[Match], page: Page) -> list[Weak] | None:

@@ -3,7 +3,8 @@
 - The country is the region of the locale, never its language: `es-MX` is Mexico. A locale without a region, or
   with one that is not in the file, has no country of its own: it gets the directories first and then, each
   labelled, the largest countries of its language.
-- The file says of each country when it was reviewed and by when it has to be again.
+- The file says of each country on which day somebody opened the sources of its lines; null means that nobody did.
+- An operator may set countries of their own over ours (`overridden`).
 """
 
 import re
@@ -13,9 +14,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from comity.core.errors import ConfigError
+
 LINES = "crisis/lines.json"
 
 _SUBTAG = re.compile(r"[A-Za-z0-9]{1,8}")
+_REGION = re.compile("[A-Z]{2}")
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -31,9 +35,9 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 class Country(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     emergency: str
-    reviewed: str
-    review_by: str
     lines: tuple[Line, ...]
+    checked: str | None = None
+    incomplete: bool = False
 
 
 class Lines(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,6 +45,13 @@ class Lines(Struct, frozen=True, forbid_unknown_fields=True):
     international: tuple[Line, ...]
     languages: Mapping[str, tuple[str, ...]]
     countries: Mapping[str, Country]
+
+
+class OwnLines(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an operator writes: whole countries, and the international directories if they are to be others."""
+
+    countries: Mapping[str, Country] = {}
+    international: tuple[Line, ...] = ()
 
 
 class Place(NamedTuple):
@@ -60,6 +71,30 @@ class Help(Struct, frozen=True):
 
 def read_lines(data: bytes) -> Lines:
     return msgspec.json.decode(data, type=Lines)
+
+
+def overridden(data: bytes, own: bytes) -> bytes:
+    """Our lines with those of the operator in their place. ConfigError when theirs cannot be used."""
+    try:
+        given = msgspec.json.decode(own, type=OwnLines)
+    except msgspec.MsgspecError as fault:
+        raise ConfigError(
+            f'the file of crisis lines cannot be used: {fault}; write {{"countries": {{"PT": {{"name", "emergency", '
+            f'"lines": [{{"name", "contact", "source"}}]}}}}}}'
+        ) from None
+    unknown = [code for code in given.countries if not _REGION.fullmatch(code)]
+    if unknown:
+        raise ConfigError(
+            f"the file of crisis lines has the country {unknown[0][:20]!r}; use two capital letters (ISO 3166)"
+        )
+    lines = read_lines(data)
+    return msgspec.json.encode(
+        msgspec.structs.replace(
+            lines,
+            countries={**lines.countries, **given.countries},
+            international=given.international or lines.international,
+        )
+    )
 
 
 def place_of(locale: str) -> Place:

@@ -1,12 +1,18 @@
 """A second opinion on what the rules let pass: how the text is phrased, learned from texts of both kinds.
 
-- Many turns of phrase have a weight, above zero where people in danger use them and below where others do. A text
-  is a crisis when the weights of what is in it come to enough for its length. `evals.training` fits them.
-- What the rules saw counts, too: somebody else's danger, a denial or a story asks for more, a weak sign for less.
+- Many turns of phrase have a weight, above zero where people in danger use them and below where others do. A
+  passage, a few sentences long, is a crisis when the weights of what is in it come to enough for its length. A text
+  is as dangerous as its most dangerous passage: nothing adds up over pages. `evals.training` fits the weights.
+- A longer text has many passages, and chance has many tries: there a passage has to weigh more (`among`).
+- What the rules saw counts in a text of one passage, too: somebody else's danger, a denial or a story asks for more,
+  a weak sign for less.
 - Words look alike in several languages and people mix them, so all languages are weighed together.
 - The weights are read when first asked for. The work is linear in the text.
 """
 
+import itertools
+import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -22,21 +28,29 @@ from comity.skills.crisis.folding import Folded, has_unspaced
 from comity.skills.crisis.report import Severity, Signal
 
 CATEGORY = "phrasing"
-_SECOND = itemgetter(1)
+_FIRST, _SECOND = itemgetter(0), itemgetter(1)
 _LEAST = 30  # characters that every text counts as longer: a few words prove little
 
+_PASSAGE = 160  # characters, and fewer where one says more
+_UNSPACED_PASSAGE = 60
+_END = re.compile("[.!?;\n\u0964]")
+_PAUSE = re.compile(" , ")
+
+Place = tuple[int, int]  # where a passage begins and ends
 Turn = tuple[int, int, str]  # of phrase: its weight, its length, its language
 Find = Callable[[str], Iterable[tuple[int, Turn]]]
 
 
 class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """`moderate` and `high` are what a text has to weigh for its length to be either. `mention` and
-    `weak` are the weights of a mention by the rules and of a sign that nothing lowers. `phrases` are weights by
-    language; a blank stands for the end of a word. `fingerprint` names what the weights were fitted to.
+    """`moderate` and `high` are what a text has to weigh for its length to be either, `among` what a passage has to
+    weigh that is not the whole text. `mention` and `weak` are the weights of a mention by the rules and of a sign that
+    nothing lowers. `phrases` are weights by language; a blank stands for the end of a word. `fingerprint` names what
+    the weights were fitted to.
     """
 
     fingerprint: str
     moderate: float
+    among: float
     high: float
     mention: int
     weak: int
@@ -64,39 +78,95 @@ class Opinion:
         """Only what they weigh, for every text is asked for that."""
         return _index(self._file.phrases, unspaced=False, told=lambda turn: turn[0])
 
-    def weigh(self, folded: Folded, *, mention: bool, weak: bool) -> float:
-        """What the text weighs for its length."""
-        file = self._file
-        total: int = sum(map(_SECOND, self._spaced_weights(folded.text)))
-        if folded.unspaced:
-            total += sum([turn[0] for _, turn in self._unspaced(folded.text)])
-        total += file.mention * mention + file.weak * weak
-        return total / breadth_of(folded.text)
+    @cached_property
+    def _unspaced_weights(self) -> Callable[[str], Iterable[tuple[int, int]]]:
+        return _index(self._file.phrases, unspaced=True, told=lambda turn: turn[0])
 
     def is_crisis(self, folded: Folded) -> bool:
         """Whether there is a signal in a text in which the rules saw nothing."""
-        return self.weigh(folded, mention=False, weak=False) >= self._file.moderate
+        return self._found(folded, mention=False, weak=False) is not None
 
     def signal(self, folded: Folded, *, mention: bool, weak: bool) -> Signal | None:
-        """What tells of a crisis, if anything does: the stretch that weighs most."""
-        weight = self.weigh(folded, mention=mention, weak=weak)
-        if weight < self._file.moderate:
+        """What tells of a crisis, if anything does: the stretch that weighs most, in the passage that does."""
+        found = self._found(folded, mention=mention, weak=weak)
+        if found is None:
             return None
+        weight, (first, last) = found
         turns = list(self._spaced(folded.text))
         if folded.unspaced:
             turns += self._unspaced(folded.text)
             turns.sort()
-        stretch = _heaviest(turns, folded.text)
+        stretch = _heaviest((turn for turn in turns if first <= turn[0] < last), folded.text)
         if stretch is None:
             return None
         start, end, language = stretch
         severity: Severity = "moderate" if weight < self._file.high else "high"
         return Signal(category=CATEGORY, severity=severity, span=folded.span(start, end), language=language)
 
+    def _found(self, folded: Folded, *, mention: bool, weak: bool) -> tuple[float, Place] | None:
+        """What the heaviest passage weighs for its length, and where it is, if that is enough."""
+        file = self._file
+        text = folded.text
+        size = len(text)
+        places = passages(text, unspaced=folded.unspaced)
+        if len(places) == 1:
+            total: int = sum(map(_SECOND, self._spaced_weights(text)))
+            if folded.unspaced:
+                total += sum(map(_SECOND, self._unspaced_weights(text)))
+            weight = (total + file.mention * mention + file.weak * weak) / breadth_of(size)
+            return (weight, (0, size)) if weight >= file.moderate else None
+        hits = list(self._spaced_weights(text))
+        if folded.unspaced:
+            hits += self._unspaced_weights(text)
+            hits.sort(key=_FIRST)
+        ends = [end for end, _ in hits]
+        sums = [0, *itertools.accumulate([weight for _, weight in hits])]
+        heaviest = max(
+            (
+                (sums[bisect_left(ends, last)] - sums[bisect_left(ends, first)]) / breadth_of(last - first),
+                (first, last),
+            )
+            for first, last in places
+        )
+        return heaviest if heaviest[0] >= file.among else None
 
-def breadth_of(text: str) -> float:
-    """What the weights of a text are divided by: in a longer one more comes together by chance."""
-    return sqrt(len(text) + _LEAST)
+
+def passages(text: str, *, unspaced: bool) -> list[Place]:
+    """The passages of a folded text: each begins with a sentence and goes on as long as whole sentences fit. A very long
+    sentence is cut at its pauses, or anywhere.
+    """
+    size = _UNSPACED_PASSAGE if unspaced else _PASSAGE
+    if len(text) <= size:
+        return [(0, len(text))]
+    edges = _edges(text, size)
+    places: list[Place] = []
+    last = 1
+    for first in range(len(edges) - 1):
+        last = max(last, first + 1)
+        while last + 1 < len(edges) and edges[last + 1] - edges[first] <= size:
+            last += 1
+        places.append((edges[first], edges[last]))
+        if last == len(edges) - 1:
+            break
+    return places
+
+
+def _edges(text: str, size: int) -> list[int]:
+    """Where a passage may begin or end."""
+    edges = [0]
+    for end in (*(stop.end() for stop in _END.finditer(text)), len(text)):
+        if end - edges[-1] > size:
+            edges += [pause.end() for pause in _PAUSE.finditer(text, edges[-1], end)]
+        while end - edges[-1] > 2 * size:
+            edges.append(edges[-1] + size)
+        if end > edges[-1]:
+            edges.append(end)
+    return edges
+
+
+def breadth_of(length: int) -> float:
+    """What the weights of a passage are divided by: in a longer one more comes together by chance."""
+    return sqrt(length + _LEAST)
 
 
 def _heaviest(turns: Iterable[tuple[int, Turn]], text: str) -> tuple[int, int, str] | None:

@@ -2,6 +2,8 @@
 
 - *Detected* means: somebody speaks of his own present danger. It takes one signal of weight that nothing
   lowers, or two weak ones that say it together.
+- *Endangered* means: another person may die now, or somebody is attacking them. Whoever answers says first how to get
+  help for that person.
 - *Mention* means: the matter is there (another person, the past, a denial, a book, the news), and nobody's
   own danger is. Whoever answers shows where help is to be found and claims no crisis.
 """
@@ -13,6 +15,7 @@ from msgspec import Struct
 Severity = Literal["none", "low", "moderate", "high", "immediate"]
 Subject = Literal["self", "other", "unknown"]
 Tense = Literal["present", "past", "future"]
+Kind = Literal["suicide", "overdose", "violence", "child"]
 
 RANK: dict[Severity, int] = {"none": 0, "low": 1, "moderate": 2, "high": 3, "immediate": 4}
 GRAVE = RANK["moderate"]  # from here on one signal is enough
@@ -37,16 +40,45 @@ class Signal(Struct, frozen=True, kw_only=True):
         return self.negated or self.framed or self.subject == "other" or self.tense == "past"
 
 
+class Danger(Struct, frozen=True, kw_only=True):
+    """`subject` is who is in danger: the writer (`self`) or another person, who then is in danger now."""
+
+    kind: Kind
+    subject: Literal["self", "other"]
+    span: tuple[int, int]
+    language: str
+    weapon: bool = False
+
+
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What it comes to. A report also says what that rests on."""
+    """What it comes to. `detected` is the writer's own danger, `endangered` another person's. A report also says what
+    that rests on.
+    """
 
     detected: bool = False
     mention: bool = False
+    endangered: bool = False
+
+    @property
+    def raised(self) -> bool:
+        """Whether the risk is high, whatever the caller says."""
+        return self.detected or self.endangered
 
 
 class CrisisReport(Verdict, frozen=True, kw_only=True):
+    """`dangers` are those of others, and what others do to the writer."""
+
     severity: Severity = "none"
     signals: tuple[Signal, ...] = ()
+    dangers: tuple[Danger, ...] = ()
+
+    @property
+    def subject(self) -> Literal["self", "other", "none"]:
+        """Who is in danger."""
+        if self.detected or any(danger.subject == "self" for danger in self.dangers):
+            return "self"
+        other = self.endangered or any(signal.subject == "other" for signal in self.signals)
+        return "other" if other else "none"
 
 
 QUIET = CrisisReport()

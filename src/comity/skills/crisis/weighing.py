@@ -1,12 +1,21 @@
-"""What the signals of a text amount to. One of weight that nothing lowers is a crisis; so are weak ones together."""
+"""What the signals of a text amount to. One of weight that nothing lowers is a crisis; so are weak ones together.
+
+- *Together* means near each other, within a few sentences: what stands pages apart does not add up.
+- A mention is of suicide or self-harm. A farewell, an apology or a lament alone is none (ruling 53).
+"""
 
 from collections.abc import Sequence
 
 from comity.skills.crisis.lexicon import Rule
-from comity.skills.crisis.report import GRAVE, MOST_SIGNALS, RANK, CrisisReport, Severity, Signal
+from comity.skills.crisis.report import GRAVE, MOST_SIGNALS, QUIET, RANK, CrisisReport, Severity, Signal
 
 ENOUGH = 3  # points of weak signs that say together what none says alone
 _WEAK = 2  # points of any other weak signal
+_NEAR = 320  # characters in which weak signs add up, and fewer where one says more
+_NEAR_UNSPACED = 120
+_UNSPACED = frozenset({"zh", "ja", "ko"})
+_POLITE = frozenset({"BYEALL", "THANKED", "SORRY", "LOVEDYOU"})  # kinds of signs
+_SPOKEN = frozenset({"topic", "ideation", "intent", "attempt", "method", "self_harm"})
 
 Found = tuple[Signal, Rule]
 
@@ -18,10 +27,17 @@ def weighed(found: Sequence[Found]) -> CrisisReport:
     )
     if RANK[worst] < GRAVE and together(found) >= ENOUGH:
         worst = "moderate"
+    if RANK[worst] < GRAVE and not any(is_mention(rule) for _, rule in found):
+        return QUIET
     told = _told(signals) if len(signals) > 1 else tuple(signals)
     if RANK[worst] < GRAVE:
         return CrisisReport(severity="low", signals=told, mention=True)
     return CrisisReport(detected=True, severity=worst, signals=told)
+
+
+def is_mention(rule: Rule) -> bool:
+    """Whether a match of it speaks of suicide or self-harm."""
+    return rule.grave or rule.category in _SPOKEN
 
 
 def weighs(rule: Rule) -> bool:
@@ -40,13 +56,24 @@ def points_of(rule: Rule) -> int:
 
 
 def together(found: Sequence[Found]) -> int:
-    """The points of what is not lowered. Every kind of sign counts once, and of two that share their words the
-    heavier one.
-    """
+    """The points of what is not lowered, where most of them are near each other."""
+    counted = [(signal, rule) for signal, rule in found if not signal.lowered and signal.category != "topic"]
+    if len(counted) < 2:
+        return sum(points_of(rule) for _, rule in counted)
+    counted.sort(key=lambda one: one[0].span)
+    most = 0
+    for at, (signal, _) in enumerate(counted):
+        reach = signal.span[0] + (_NEAR_UNSPACED if signal.language in _UNSPACED else _NEAR)
+        most = max(most, _points([one for one in counted[at:] if one[0].span[1] <= reach]))
+    return most
+
+
+def _points(found: Sequence[Found]) -> int:
+    """Every kind of sign counts once, and of two that share their words the heavier one."""
     counted: dict[str | tuple[int, int], tuple[int, tuple[int, int]]] = {}
     for signal, rule in found:
         kind = rule.kind or signal.span
-        if signal.lowered or signal.category == "topic" or kind in counted:
+        if kind in counted:
             continue
         points, span = points_of(rule), signal.span
         same = next((k for k, (_, at) in counted.items() if at[0] < span[1] and span[0] < at[1]), None)
@@ -54,7 +81,8 @@ def together(found: Sequence[Found]) -> int:
             counted[kind] = (points, span)
         elif counted[same][0] < points:
             counted[same] = (points, span)
-    return sum(points for points, _ in counted.values())
+    total = sum(points for points, _ in counted.values())
+    return total - 1 if counted.keys() <= _POLITE else total  # what every leaving speech has
 
 
 def _told(found: Sequence[Signal]) -> tuple[Signal, ...]:

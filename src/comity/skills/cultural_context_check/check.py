@@ -66,7 +66,7 @@ class Reader:
             uncertainty=_uncertainty(places, language),
             assumptions=_assumptions(trimmed(audience), shown, places, language),
             output={
-                "adapted_message": prefixed(trimmed(adapted), trimmed(audience), shown),
+                "adapted_message": _labelled(trimmed(adapted), trimmed(audience), shown, edits, findings),
                 "notes": self._notes(message, audience, places, setting, findings),
                 "uncertainty": _doubt(places, language),
                 "adapted_text": trimmed(adapted),
@@ -118,6 +118,17 @@ class Reader:
         around = [area for area in self._regions.areas.values() if place.code in area.members]
         smallest = min(around, key=lambda area: len(area.members), default=None)
         return [*self._regions.countries[place.code].notes, *(smallest.notes if smallest else ())]
+
+
+def _labelled(
+    text: str, audience: str, region: str, edits: Sequence[Edit], findings: Sequence[Finding]
+) -> str:
+    """What was not changed is not called adapted, and says why."""
+    if edits:
+        return prefixed(text, audience, region)
+    issues = ", ".join(dict.fromkeys(_LABELS[finding.issue].lower() for finding in findings))
+    why = f"change by hand: {issues}" if issues else "nothing in it was found to need a change"
+    return f"[Not adapted for {audience} audience, {region}; {why}]: {text}"
 
 
 def _summary(message: str, findings: Sequence[Finding]) -> Iterable[str]:

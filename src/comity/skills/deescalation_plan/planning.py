@@ -9,7 +9,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from comity.skills.crisis import CrisisDetector
+from comity.skills.crisis import CrisisDetector, CrisisReport
 from comity.skills.deescalation_plan.contract import INTENSITIES
 from comity.skills.deescalation_plan.situation import (
     Situation,
@@ -64,6 +64,16 @@ _SUPERVISOR: Final = (
 )
 _LEGAL: Final = "Do not argue the legal point; note it and pass it to the people responsible for it."
 
+_AT_HOME: Final = (
+    "Get to a place where other people are, or behind a door that locks: safety comes before talking.",
+    "Call the local emergency number if it is happening now, and say where you are.",
+    "Do not negotiate with somebody who hits; calming that person down is not your task.",
+    "Tell somebody outside the home, and agree on a word that means: call the police.",
+    "Keep papers, money, keys, medicines and a phone where you can take them quickly.",
+    "Contact a service for victims of violence, or child protection where a child is hurt: they plan with you.",
+)
+_OTHER: Final = "DANGER: another person may be in danger now. Call the local emergency number, say where they are, and wait where you are safe."
+
 _UNREAD: Final = "The description is not in English: apart from signs of a crisis its words could not be read, and the plan is general"
 
 
@@ -71,7 +81,7 @@ def plan(
     description: str, *, intensity: str, mode: Mode, rules: Sequence[CompiledRule], detector: CrisisDetector
 ) -> SkillOutcome:
     crisis = detector.detect(description)
-    used = "high" if crisis.detected else intensity
+    used = "high" if crisis.raised else intensity
     assumptions = [
         f"Intensity: {used}" + (" (raised: signs of a crisis)" if used != intensity else ""),
         "The description is one side of the matter; the other side may see it differently",
@@ -83,8 +93,8 @@ def plan(
         lowered = description.lower()
         if any(word in lowered for word in _RECORDED_ALERT):
             notes.append(_ALERT)
-        if crisis.detected:  # beside the first note: the count stays that of high
-            notes[0] = f"{_CRISIS} {notes[0]}"
+        if crisis.raised:  # beside the first note: the count stays that of high
+            notes[0] = f"{_CRISIS if crisis.detected else _OTHER} {notes[0]}"
         return SkillOutcome(
             uncertainty="medium", assumptions=assumptions, output={"plan": steps, "risk_notes": notes}
         )
@@ -92,7 +102,7 @@ def plan(
         assumptions.append(_UNREAD)
     situation = understood(read(description), rules, crisis)
     output: dict[str, Any] = {
-        "plan": _adapted(steps, situation),
+        "plan": list(_AT_HOME) if _is_at_home(crisis) else _adapted(steps, situation),
         "risk_notes": [*notes, *_further(situation, used)],
         "intensity": used,
         "suggested_intensity": situation.suggested,
@@ -103,6 +113,11 @@ def plan(
     return SkillOutcome(
         uncertainty=_uncertainty(description, situation, used), assumptions=assumptions, output=output
     )
+
+
+def _is_at_home(crisis: CrisisReport) -> bool:
+    """Whether the writer, or a child, is being hurt: then there is nothing to mediate."""
+    return any(danger.subject == "self" for danger in crisis.dangers)
 
 
 def _adapted(steps: list[str], situation: Situation) -> list[str]:
@@ -129,6 +144,8 @@ def _further(situation: Situation, used: str) -> list[str]:
         notes.append(
             f"ALERT: {words}. {alarming[0].reason} Involve the people responsible before you answer."
         )
+    if situation.crisis.endangered:
+        notes.append(_OTHER)
     if situation.crisis.detected:
         notes.append(_CRISIS)
     elif situation.crisis.mention:

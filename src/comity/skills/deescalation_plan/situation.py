@@ -80,16 +80,17 @@ def handoffs(situation: Situation) -> list[dict[str, Any]]:
         for one in situation.says("weapon", "violence", "threat")
         if one.category != "threat" or one.severity == "critical"
     ]
+    hurt = bool(situation.crisis.dangers)
     needed = [
         ("emergency", danger),
         ("crisis_support", situation.says("self_harm")),
-        ("supervisor", situation.says("failed_attempts", "supervisor", "abuse")),
+        ("supervisor", () if hurt else situation.says("failed_attempts", "supervisor", "abuse")),
         ("legal", situation.says("legal")),
     ]
     return [
         {"to": to, "because": [one.text for one in because] or ["signs of a crisis"]}
         for to, because in needed
-        if because or (to == "crisis_support" and situation.crisis.detected)
+        if because or (to == "crisis_support" and situation.crisis.detected) or (to == "emergency" and hurt)
     ]
 
 
@@ -131,7 +132,7 @@ def _is_negated(text: str, start: int) -> bool:
 
 
 def _suggested(triggers: Sequence[Trigger], crisis: CrisisReport) -> str | None:
-    if crisis.detected:
+    if crisis.raised or crisis.dangers:
         return "high"
     held = [one.severity for one in triggers if not one.negated]
     if "critical" in held or "high" in held:

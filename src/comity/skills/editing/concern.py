@@ -49,8 +49,8 @@ _RECORDED_1_0: Final = (
 
 def is_concerning(text: str, report: CrisisReport, mode: Mode) -> bool:
     """Whether resources are shown beside the text."""
-    if report.detected or mode == "enhanced":
-        return report.detected or report.mention
+    if report.raised or mode == "enhanced":
+        return report.raised or report.mention
     lowered = text.lower()
     return any(phrase in lowered for phrase in (_RECORDED_0_1 if mode == "strict" else _RECORDED_1_0))
 
@@ -58,5 +58,5 @@ def is_concerning(text: str, report: CrisisReport, mode: Mode) -> bool:
 def told_at_the_end(assumptions: Sequence[str], report: CrisisReport, *, shown: bool) -> list[str]:
     """The assumptions, as many as they are; `shown` when the output itself tells where help is."""
     *others, last = assumptions
-    unseen = (report.detected or report.mention) and not shown
+    unseen = (report.raised or report.mention) and not shown
     return [*others, f"{last} | {NUMBERS}" if unseen else last]

@@ -5,7 +5,7 @@ nothing (high), on a few words little (medium). Of an English text they are sure
 on something they cannot see: a quotation, a figure of speech, an edit that was withdrawn (medium).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from comity.skills.crisis import CrisisReport
@@ -62,9 +62,17 @@ def flag_rows(findings: Sequence[Finding], rewrite: Rewrite) -> list[dict[str, A
             "reason": why.get((finding.start, finding.end), finding.reason),
             "quoted": finding.quoted,
             "reworded": (finding.start, finding.end) in done,
+            **_alternative(finding, done),
         }
         for finding in findings
     ]
+
+
+def _alternative(finding: Finding, done: Container[tuple[int, int]]) -> dict[str, str]:
+    """What could stand there, where nothing was put: the words of a quotation and of the past stay as they are."""
+    offered = finding.replacement or finding.alternative
+    wanted = offered and not finding.quoted and (finding.start, finding.end) not in done
+    return {"alternative": offered} if wanted and "{" not in offered else {}
 
 
 def crisis_row(report: CrisisReport) -> dict[str, Any]:
@@ -73,6 +81,17 @@ def crisis_row(report: CrisisReport) -> dict[str, Any]:
         "detected": report.detected,
         "severity": report.severity,
         "mention": report.mention,
+        "subject": report.subject,
+        "dangers": [
+            {
+                "kind": danger.kind,
+                "subject": danger.subject,
+                "span": list(danger.span),
+                "language": danger.language,
+                "weapon": danger.weapon,
+            }
+            for danger in report.dangers
+        ],
         "signals": [
             {
                 "category": signal.category,

@@ -3,7 +3,7 @@
 - `match` is an expression on the folded text, without regard to capitals; it names whole words by itself.
 - A rule counts only where its context allows: `needs` and `unless` look at the sentence around the match,
   `before`, `unless_before` and `unless_after` at the words next to it.
-- A rule without `replace` only flags. So does one whose neighbours are not those that `reword_before` and
+- A rule without `replace` only flags, and offers its `alternative` to whoever edits the text by hand. So does one whose neighbours are not those that `reword_before` and
   `reword_after` ask for: there the replacement would not be grammatical, or would say more. `{1}` in a replacement
   stands for the first group as it was written, `{we}` for the author: `I` if that is how he speaks, else `we`.
 - In a quotation a rule flags with severity low and proposes nothing: the words are somebody else's.
@@ -41,6 +41,7 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     match: str
     reason: str
     replace: str | None = None
+    alternative: str = ""
     needs: str = ""
     unless: str = ""
     before: str = ""
@@ -74,6 +75,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     reason: str
     quoted: bool = False
     replacement: str | None = None
+    alternative: str = ""
 
 
 class CompiledRule(Struct, frozen=True, kw_only=True):
@@ -207,6 +209,7 @@ def _finding(compiled_rule: CompiledRule, passage: Passage, match: re.Match[str]
         reason=rule.reason,
         quoted=quoted,
         replacement=replacement,
+        alternative=rule.alternative or rule.replace or "",
     )
 
 

@@ -51,7 +51,9 @@ FLAGS: Final[dict[str, Any]] = {
             "reason": TEXT,
             "quoted": YES_NO,
             "reworded": YES_NO,
-        }
+            "alternative": {**TEXT, "description": "What could stand there instead, where no edit was made."},
+        },
+        ["start", "end", "text", "category", "severity", "reason", "quoted", "reworded"],
     ),
 }
 CRISIS: Final[dict[str, Any]] = closed(
@@ -59,6 +61,24 @@ CRISIS: Final[dict[str, Any]] = closed(
         "detected": YES_NO,
         "severity": {"type": "string", "enum": ["none", "low", "moderate", "high", "immediate"]},
         "mention": YES_NO,
+        "subject": {
+            "type": "string",
+            "enum": ["self", "other", "none"],
+            "description": "Who is in danger. `detected` is the writer's own danger alone.",
+        },
+        "dangers": {
+            "type": "array",
+            "description": "Another person who is in danger now, violence against the writer, harm to a child.",
+            "items": closed(
+                {
+                    "kind": {"type": "string", "enum": ["suicide", "overdose", "violence", "child"]},
+                    "subject": {"type": "string", "enum": ["self", "other"]},
+                    "span": {"type": "array", "items": PLACE, "minItems": 2, "maxItems": 2},
+                    "language": TEXT,
+                    "weapon": YES_NO,
+                }
+            ),
+        },
         "signals": {
             "type": "array",
             "items": closed(

@@ -76,11 +76,8 @@ class Reader:
         found = counted(read.triggers)
         wanted, unknown = self._wanted(focus)
         touched = {group for each in found.values() for group in each[0].rule.groups}
-        areas = [
-            area for area in self._known.areas if area.id in wanted or (not focus and area.id in touched)
-        ]
-        if not areas and not found:
-            areas = [] if focus else list(self._known.areas)
+        # a checklist is for those who ask for an area; the others get what their description is about
+        areas = [area for area in self._known.areas if area.id in wanted]
         said = [line for each in found.values() for line in advice(each)]
         guidance = [line for area in areas for line in area.guidance]
         return SkillOutcome(

@@ -2,7 +2,8 @@
 
 - Words are those of the text; numbers count as words of one syllable, list numbers and bullets as nothing.
 - `characters` are letters and digits, `letters` letters alone, as the two formulas that use them demand.
-- A text that is not English, or holds no word, has no scores. Scripts without spaces have no words to count.
+- A text that is not English, or holds no word, has no scores of those; one in a language that `foreign` knows has the
+  score of that language. Scripts without spaces have no words to count.
 """
 
 import re
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from comity.skills.reading.foreign import ForeignScore, foreign_of, foreign_score
 from comity.skills.reading.formulas import (
     automated_readability_index,
     coleman_liau_index,
@@ -57,6 +59,7 @@ class Reading(Struct, frozen=True):
     words_per_sentence: list[int]
     tokens: list[Token]
     scores: Scores | None
+    foreign: ForeignScore | None = None
 
 
 def english(data: Mapping[str, Any]) -> English:
@@ -75,8 +78,14 @@ def measure(text: str, known: English) -> Reading:
     pieces = sentences(text, known.abbreviations)
     words = _words(text, known)
     counts = _per_sentence(pieces, words)
-    scores = _scores(text, words, len(pieces)) if words and pieces and language != "other" else None
-    return Reading(language, pieces, words, counts, folded, scores)
+    if not words or not pieces:
+        return Reading(language, pieces, words, counts, folded, None)
+    if language != "other":
+        return Reading(language, pieces, words, counts, folded, _scores(text, words, len(pieces)))
+    spoken = foreign_of(folded)
+    written = [text[word.start : word.end] for word in words]
+    foreign = foreign_score(spoken, written, len(pieces)) if spoken is not None else None
+    return Reading(language, pieces, words, counts, folded, None, foreign)
 
 
 def _words(text: str, known: English) -> list[Word]:

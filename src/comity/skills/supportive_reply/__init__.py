@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from comity.skills.crisis import DATA as CRISIS_DATA
 from comity.skills.crisis.data import OPINION
@@ -22,31 +22,38 @@ from comity.skills.supportive_reply.contract import (
     SUPPORT_MODES,
 )
 
+if TYPE_CHECKING:
+    from comity.skills.supportive_reply.reply import Responder
+
 _REPLIES: Final = "supportive_reply/replies.json"
-_DATA: Final = (*CRISIS_DATA, OPINION, LINES, _REPLIES)
+TOPICS: Final = "supportive_reply/topics.json"
+UNREAD: Final = "crisis/unread.json"
+_DATA: Final = (*CRISIS_DATA, OPINION, UNREAD, LINES, _REPLIES, TOPICS)
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
-    from msgspec import json
-
     from comity.skills.crisis import crisis_detector
-    from comity.skills.crisis.lines import place_of, read_lines
+    from comity.skills.crisis.lines import place_of
     from comity.skills.crisis.report import QUIET
+    from comity.skills.crisis.unread import Unread
     from comity.skills.editing.concern import is_concerning
     from comity.skills.editing.schema import chosen
     from comity.skills.supportive_reply import recorded
-    from comity.skills.supportive_reply.reply import Asked, Replies, Responder
+    from comity.skills.supportive_reply.reply import Asked
     from comity.skills.words.fields import text_field, trimmed
 
-    detector = crisis_detector(data)
-    responder = Responder(json.decode(data[_REPLIES], type=Replies), read_lines(data[LINES]))
+    detector, unread = crisis_detector(data), Unread(data[UNREAD])
+    responder = _responder(data)
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         message = text_field(NAME, given, "message")
         risk = chosen(NAME, "risk_level", text_field(NAME, given, "risk_level"), RISKS)
         locale = text_field(NAME, given, "locale", DEFAULT_LOCALE)
         if mode == "strict":
-            return recorded.reply_0_1(risk, detector.judge(message))
+            verdict = detector.judge(message)
+            return recorded.reply_0_1(
+                risk, verdict, unread=not (verdict.raised or verdict.mention) and unread(message)
+            )
         locale = trimmed(locale)
         support = chosen(
             NAME, "support_mode", text_field(NAME, given, "support_mode", DEFAULT_MODE), SUPPORT_MODES
@@ -55,25 +62,38 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
         if mode == "enhanced":
             sent = locale if "locale" in given and locale else None
             return responder.reply(Asked(message=message, risk=risk, mode=support, locale=sent), report)
-        raised = report.detected or is_concerning(message, QUIET, "compat")
+        raised = report.raised or is_concerning(message, QUIET, "compat")
         words = responder.words(place_of(locale).language)
         return recorded.reply_1_0(message, risk, locale, support, words, report, raised=raised)
 
     return handle
 
 
-def _prepare_grief(data: Mapping[str, bytes]) -> SkillHandler:
+def _responder(data: Mapping[str, bytes]) -> "Responder":
     from msgspec import json
 
-    from comity.skills.crisis import crisis_detector
     from comity.skills.crisis.lines import read_lines
+    from comity.skills.crisis.unread import Unread
+    from comity.skills.supportive_reply.reply import Replies, Responder
+    from comity.skills.supportive_reply.topics import Topics
+
+    return Responder(
+        json.decode(data[_REPLIES], type=Replies),
+        read_lines(data[LINES]),
+        Topics(data[TOPICS]),
+        Unread(data[UNREAD]),
+    )
+
+
+def _prepare_grief(data: Mapping[str, bytes]) -> SkillHandler:
+    from comity.skills.crisis import crisis_detector
     from comity.skills.editing.schema import chosen
     from comity.skills.supportive_reply import recorded
-    from comity.skills.supportive_reply.reply import Asked, Replies, Responder
+    from comity.skills.supportive_reply.reply import Asked
     from comity.skills.words.fields import text_field
 
     detector = crisis_detector(data)
-    responder = Responder(json.decode(data[_REPLIES], type=Replies), read_lines(data[LINES]))
+    responder = _responder(data)
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         message = text_field(GRIEF_NAME, given, "message")

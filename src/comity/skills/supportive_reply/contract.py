@@ -45,8 +45,11 @@ _ADDED: Final[dict[str, Any]] = {
                 "name": TEXT,
                 "emergency": TEXT,
                 "lines": {"type": "array", "items": _LINE},
-                "reviewed": TEXT,
-                "review_by": TEXT,
+                "checked": {
+                    "type": ["string", "null"],
+                    "description": "The day on which somebody opened the sources of these lines; null: nobody did.",
+                },
+                "incomplete": {"type": "boolean"},
             },
             ["name", "lines"],
         ),

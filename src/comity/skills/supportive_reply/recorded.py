@@ -2,7 +2,9 @@
 
 - The wording is ours where the record leaves it open, the counts never are. What outranks them, in these modes
   too: a crisis in the message raises the risk to high, and the message is not repeated (1.0.8 quotes it).
-- A mention changes no count: the last line of guidance then tells where help is to be found.
+- A mention changes no count: the last line of guidance then tells where help is to be found. Another person in danger
+  raises the risk, too, and the first line then says how to get help for them. A message in a language that is not read
+  is told so in the reply.
 - 1.0.8 takes some everyday words for a crisis ("overwhelmed"); compat raises the risk for them as it does.
 """
 
@@ -23,6 +25,14 @@ _REPLY: Final = (
 _AVAILABLE: Final = "Professional support is available any time you need it"
 _HARDER: Final = "If things feel harder over time, consider speaking with a mental health professional"
 _CONTACT: Final = "You can contact a support line any time, even just to talk"
+_FOR_ANOTHER: Final = (
+    "Call your local emergency number (112, 911 …) now for the person in danger, say where they are, and stay with "
+    "them or on the phone until help is there"
+)
+_UNREAD: Final = (
+    " I cannot read the language of your message, so something important may have escaped me; the contacts below can "
+    "help now."
+)
 _EMERGENCY: Final = "If you are in immediate danger, please call your local emergency services now"
 _LOCAL: Final = "Reach out to a crisis line where you live; they are there for exactly this"
 _NUMBERS: Final = (
@@ -57,20 +67,21 @@ _BOUNDARY_WORDS: Final = (
 )  # fmt: skip
 
 
-def reply_0_1(risk: str, verdict: Verdict) -> SkillOutcome:
-    return _reply_0_1(risk, verdict.detected, verdict.mention)
+def reply_0_1(risk: str, verdict: Verdict, *, unread: bool) -> SkillOutcome:
+    return _reply_0_1(risk, verdict.detected, verdict.mention, verdict.endangered, unread)
 
 
 @cache
-def _reply_0_1(risk: str, detected: bool, mention: bool) -> SkillOutcome:
-    """There are nine, and each is made once."""
-    used = "high" if detected else risk
+def _reply_0_1(risk: str, detected: bool, mention: bool, endangered: bool, unread: bool) -> SkillOutcome:
+    """There are few, and each is made once."""
+    verdict = Verdict(detected=detected, mention=mention or unread, endangered=endangered)
+    used = "high" if verdict.raised else risk
     return SkillOutcome(
         uncertainty="medium",
-        assumptions=[_risk_line(risk, raised=detected), _CAVEAT],
+        assumptions=[_risk_line(risk, raised=verdict.raised), _CAVEAT],
         output={
-            "reply": _REPLY,
-            "escalation_guidance": _shown(_guidance_0_1(used), Verdict(detected=detected, mention=mention)),
+            "reply": f"{_FOR_ANOTHER}. {_REPLY}" if endangered else _REPLY + (_UNREAD if unread else ""),
+            "escalation_guidance": _shown(_guidance_0_1(used), verdict),
             "boundaries_notice": BOUNDARY,
         },
         shared=True,
@@ -78,7 +89,7 @@ def _reply_0_1(risk: str, detected: bool, mention: bool) -> SkillOutcome:
 
 
 def grief_0_1(mode: str, reply: str, verdict: Verdict) -> SkillOutcome:
-    guidance = _guidance_0_1("high" if verdict.detected else "medium")
+    guidance = _guidance_0_1("high" if verdict.raised else "medium")
     return SkillOutcome(
         uncertainty="medium",
         assumptions=[
@@ -109,7 +120,7 @@ def reply_1_0(
     emotion, confidence = _emotion(message)
     flags = [word for word in _BOUNDARY_WORDS if word in message.lower()]
     output: dict[str, Any] = {
-        "reply": replies[used if mode == "general" else mode],
+        "reply": _beginning(replies, report) + replies[used if mode == "general" else mode],
         "escalation_guidance": _shown(_guidance_1_0(used, language), report),
         "boundaries_notice": BOUNDARY,
     }
@@ -127,6 +138,10 @@ def reply_1_0(
         ],
         output=output,
     )
+
+
+def _beginning(replies: Mapping[str, str], report: CrisisReport) -> str:
+    return f"{replies['other_anywhere']} " if report.endangered else ""
 
 
 def _five_notes(mode: str, verdict: Verdict) -> list[str]:
@@ -165,6 +180,8 @@ def _guidance_1_0(risk: str, language: str) -> list[str]:
 
 
 def _shown(guidance: list[str], verdict: Verdict) -> list[str]:
+    if verdict.endangered:
+        guidance[0] = _FOR_ANOTHER
     if verdict.mention:
         guidance[-1] = f"{guidance[-1]} | {_NUMBERS}"
     return guidance

@@ -1,6 +1,10 @@
 """The reply of our own mode: in the language of the locale, with help by country and the evidence beside it.
 
-- It never repeats the message. What it says depends on the risk, on the mode asked for and on the report alone.
+- It never repeats the message. What it says depends on the report, on the risk and the mode asked for, and on what
+  the message is about. When nothing calls for support it says so.
+- Another person in danger comes first: the emergency number, what to do while waiting, then the lines.
+- Violence against the writer and harm to a child have guidance of their own.
+- A message in a language that is not read gets the lines of the locale and is told that it was not read.
 - Who sends no locale is answered in the language of what was found, else in English.
 - Uncertainty follows from the evidence: low when somebody speaks plainly of himself, high when the language is
   not one that the detector reads, medium otherwise; finding nothing proves nothing.
@@ -14,10 +18,12 @@ from msgspec import Struct, json
 from comity.skills.crisis import CrisisReport
 from comity.skills.crisis.lines import Country, Help, Lines, help_for, place_of
 from comity.skills.crisis.report import RANK
+from comity.skills.crisis.unread import Unread
 from comity.skills.editing.evidence import crisis_row
 from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
 from comity.skills.supportive_reply.notes import care_notes
+from comity.skills.supportive_reply.topics import About, Topics
 
 _CAVEAT: Final = "Non-clinical support: it does not replace professional care, and it diagnoses nothing."
 
@@ -40,8 +46,10 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Responder:
-    def __init__(self, replies: Replies, lines: Lines) -> None:
+    def __init__(self, replies: Replies, lines: Lines, topics: Topics, unread: Unread) -> None:
         self._replies = replies.languages
+        self._topics = topics
+        self._unread = unread
         self._lines = lines
         self._rows = {code: _country_row(code, country) for code, country in lines.countries.items()}
         self._worldwide = {
@@ -53,14 +61,23 @@ class Responder:
         return self._replies.get(language) or self._replies["en"]
 
     def reply(self, asked: Asked, report: CrisisReport) -> SkillOutcome:
-        language = self._language(asked, report)
+        about = None if report.raised or asked.mode != "general" else self._topics.about(asked.message)
+        unread = not (report.raised or report.signals) and self._unread(asked.message)
+        language = self._language(asked, report, about)
         words = self.words(language)
-        risk = "high" if report.detected else asked.risk
+        risk = "high" if report.raised else asked.risk
         helping = help_for(self._lines, asked.locale or language)
-        shows = report.mention or risk != "low"
+        shows = report.mention or bool(report.dangers) or unread or risk != "low"
+        which = _which(asked.mode, risk, report, unread=unread)
+        if which == "other":
+            said = " ".join([*_for_another(words, helping, report), words[which]])
+        elif about is not None and which in {"low", "medium"}:
+            said = self._topics.reply(language, about.topic)
+        else:
+            said = words["nothing" if which == "low" else which]
         output: dict[str, Any] = {
-            "reply": words[_which(asked.mode, risk, report)],
-            "escalation_guidance": _guidance(words, helping, risk, report),
+            "reply": said,
+            "escalation_guidance": _guidance(words, helping, risk, report, unread=unread),
             "boundaries_notice": BOUNDARY,
         }
         if asked.mode != "general":
@@ -68,12 +85,14 @@ class Responder:
         output["crisis"] = crisis_row(report)
         output["resources"] = self._resources(helping) if shows else []
         return SkillOutcome(
-            uncertainty=self._uncertainty(asked, report),
+            uncertainty="high" if unread else self._uncertainty(asked, report),
             assumptions=[
                 _risk_line(asked.risk, report),
                 f"Language of the reply: {language if language in self._replies else 'en'}",
                 _place_line(helping),
                 f"Support mode: {asked.mode}",
+                *([f"Topic: {about.topic}"] if about is not None else []),
+                *(["The language of the message is not one that is read here."] if unread else []),
                 _CAVEAT,
             ],
             output=output,
@@ -93,12 +112,14 @@ class Responder:
         rows = [self._rows[code] for code in helping.countries]
         return [*rows, self._worldwide] if helping.own else [self._worldwide, *rows]
 
-    def _language(self, asked: Asked, report: CrisisReport) -> str:
+    def _language(self, asked: Asked, report: CrisisReport, about: About | None) -> str:
         if asked.locale is not None:
             return place_of(asked.locale).language
-        if not report.signals:
-            return "en"
-        return max(report.signals, key=lambda signal: RANK[signal.severity]).language
+        if report.dangers:
+            return report.dangers[0].language
+        if report.signals:
+            return max(report.signals, key=lambda signal: RANK[signal.severity]).language
+        return about.language if about is not None else "en"
 
     def _uncertainty(self, asked: Asked, report: CrisisReport) -> Uncertainty:
         if (
@@ -114,15 +135,24 @@ class Responder:
         return "low" if plain else "medium"
 
 
-def _which(mode: str, risk: str, report: CrisisReport) -> str:
+def _which(mode: str, risk: str, report: CrisisReport, *, unread: bool) -> str:
+    """The reply to choose, by its name."""
     if report.detected:
         return "high"
+    if report.endangered:
+        return "other"
+    if report.dangers:
+        return report.dangers[0].kind
     if mode != "general":
         return mode
+    if unread:
+        return "unread"
     return "mention" if report.mention and risk == "low" else risk
 
 
-def _guidance(words: Mapping[str, str], helping: Help, risk: str, report: CrisisReport) -> list[str]:
+def _guidance(
+    words: Mapping[str, str], helping: Help, risk: str, report: CrisisReport, *, unread: bool
+) -> list[str]:
     urls = " ".join(line.contact for line in helping.international)
     directories = words["directories"].format(urls=urls)
     contacts = [
@@ -133,12 +163,40 @@ def _guidance(words: Mapping[str, str], helping: Help, risk: str, report: Crisis
         for line in (country.lines if helping.own else country.lines[:1])
     ]
     found = [*contacts, directories] if helping.own else [directories, *contacts]
-    if risk == "high":
+    first = _for_another(words, helping, report) + _for_the_writer(words, helping, report)
+    if report.detected or (risk == "high" and not report.endangered):
         away = [words["distance"]] if report.severity == "immediate" else []
-        return [*_emergency(words, helping), *away, *found, words["trusted"]]
+        return [*first, *_emergency(words, helping), *away, *found, words["trusted"]]
+    if first:
+        return [*first, *found, words["trusted"]]
     if risk == "medium":
         return [words["professional"], *found, words["trusted"]]
+    if unread:
+        return [*_emergency(words, helping), *found]
     return [words["available"], *found] if report.mention else [words["available"]]
+
+
+def _for_another(words: Mapping[str, str], helping: Help, report: CrisisReport) -> list[str]:
+    """How to get help for another person, and what to do until it comes."""
+    dangers = [danger for danger in report.dangers if danger.subject == "other"]
+    if not dangers:
+        return []
+    if helping.own:
+        call = [
+            words["other_call"].format(number=country.emergency, country=country.name)
+            for country in helping.countries.values()
+        ]
+    else:
+        call = [words["other_anywhere"]]
+    kinds = dict.fromkeys(danger.kind for danger in dangers)
+    weapon = [words["stay_weapon"]] if any(danger.weapon for danger in dangers) else []
+    return [*call, *(words[f"stay_{kind}"] for kind in kinds), *weapon]
+
+
+def _for_the_writer(words: Mapping[str, str], helping: Help, report: CrisisReport) -> list[str]:
+    numbers = [country.emergency for country in helping.countries.values()] if helping.own else ["112", "911"]
+    kinds = dict.fromkeys(danger.kind for danger in report.dangers if danger.subject == "self")
+    return [words[f"{kind}_first"].format(number=" / ".join(numbers)) for kind in kinds]
 
 
 def _emergency(words: Mapping[str, str], helping: Help) -> list[str]:
@@ -152,12 +210,13 @@ def _emergency(words: Mapping[str, str], helping: Help) -> list[str]:
 
 def _country_row(code: str, country: Country) -> dict[str, Any]:
     row: dict[str, Any] = {"country": code, **json.decode(json.encode(country))}
-    return {name: row[name] for name in ("country", "name", "emergency", "lines", "reviewed", "review_by")}
+    return {name: row[name] for name in ("country", "name", "emergency", "lines", "checked", "incomplete")}
 
 
 def _risk_line(risk: str, report: CrisisReport) -> str:
-    if report.detected and risk != "high":
-        return f"Risk level: high (raised from {risk}: the message speaks of the writer's own danger)"
+    if report.raised and risk != "high":
+        whose = "the writer's own danger" if report.detected else "another person's danger"
+        return f"Risk level: high (raised from {risk}: the message speaks of {whose})"
     return f"Risk level: {risk} (as given by the caller)"
 
 

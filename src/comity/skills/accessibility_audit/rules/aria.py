@@ -19,6 +19,8 @@ _DIGITS = 60
 _INTEGER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _NAMING = frozenset({"aria-label", "aria-labelledby", "aria-braillelabel"})
+# Elements without a role of their own that must not be named (ARIA in HTML).
+_UNNAMED = frozenset({"abbr", "cite", "kbd", "label", "legend", "mark", "var", "rt", "rp"})
 # What the markup language says by itself, so that the ARIA attribute is not needed.
 _NATIVE_STATE = {"aria-checked": ("checkbox", "radio"), "aria-valuenow": ("range", "number")}
 
@@ -76,10 +78,14 @@ def _permitted(subject: Subject) -> Iterator[Finding]:
         if role is not None and role.name in NOTHING and name != "aria-hidden":
             continue
         if name in subject.aria.everywhere:
-            prohibited = role is not None and role.unnamed and name in _NAMING and bool(value.strip())
-            yield judge(
-                element, f"{name} is not allowed on the role {role.name}." if prohibited and role else ""
-            )
+            named = name in _NAMING and bool(value.strip())
+            if named and role is None and element.tag in _UNNAMED:
+                yield failed(element, f"{name} is not allowed on {element.tag}.")
+            else:
+                prohibited = named and role is not None and role.unnamed
+                yield judge(
+                    element, f"{name} is not allowed on the role {role.name}." if prohibited and role else ""
+                )
         elif role is None:
             known = _roleless_permits(element, name)
             yield judge(element, "" if known else f"{name} is not supported on {element.tag} without a role.")

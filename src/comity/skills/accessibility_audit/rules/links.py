@@ -199,8 +199,16 @@ def _compare(links: list[Element], name: str, targets: set[str | None]) -> Itera
         yield from (passed(one) for one in links)
     elif None in targets:
         yield cannot_tell(links[0], "Scripts decide where links of the same name lead.")
+    elif all(target.startswith("#") for target in targets if target is not None):
+        yield failed(
+            links[0], f"{len(links)} links named {name[:60]!r} lead to different places on the page."
+        )
     else:
-        yield failed(links[0], f"{len(links)} links named {name[:60]!r} lead to different places.")
+        # whether two addresses hold the same page is only seen on the pages
+        yield cannot_tell(
+            links[0],
+            f"{len(links)} links named {name[:60]!r} have different addresses; see that they serve one purpose.",
+        )
 
 
 def _frames_differ(subject: Subject) -> Iterator[Finding]:
@@ -237,7 +245,7 @@ RULES = (
         id="b20e66",
         name="Links of the same name lead to the same place",
         criteria=("2.4.9",),
-        how="Addresses of links with the same name are compared.",
+        how="Addresses of links with the same name are compared; different places on the page fail, other pages need a look.",
         fix="Give links with different destinations different names.",
         check=_same_purpose(in_context=False),
     ),
@@ -245,7 +253,7 @@ RULES = (
         id="fd3a94",
         name="Links of the same name and context lead to the same place",
         criteria=("2.4.4", "2.4.9"),
-        how="Addresses of links with the same name and the same text around them are compared.",
+        how="As above, for links with the same name and the same text around them.",
         fix="Give links with different destinations different names.",
         check=_same_purpose(in_context=True),
     ),

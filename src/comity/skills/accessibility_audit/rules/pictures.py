@@ -14,7 +14,10 @@ from comity.skills.accessibility_audit.rules.rule import (
 )
 from comity.skills.words.tokens import word_set
 
-_FILE = re.compile(r"\S+\.(?:png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?)", re.IGNORECASE)
+_FILE = re.compile(
+    r"[^\n]+\.(?:png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|heic)|(?:img|dsc[nf]?|image|pict?|photo|screenshot|scan)[-_ ]?\d[\d_ .-]*",
+    re.IGNORECASE,
+)
 _FILE_LENGTH = 200
 _VAGUE = frozenset(
     {"image", "img", "picture", "photo", "graphic", "icon", "bild", "imagen", "foto", "untitled", "spacer"}

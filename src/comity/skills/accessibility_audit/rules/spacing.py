@@ -8,6 +8,7 @@ from comity.skills.accessibility_audit.style import length
 from comity.skills.accessibility_audit.style.sheet import read_declarations
 
 _ONE_LINE = 25
+_LOOKED_AT = 2000
 
 
 def _spacing(name: str, least: float) -> Callable[[Subject], Iterator[Finding]]:
@@ -18,6 +19,8 @@ def _spacing(name: str, least: float) -> Callable[[Subject], Iterator[Finding]]:
                 continue
             declared = read_declarations(css).get(name)
             if declared is None or not subject.shown.seen(element) or not _has_text(subject, element, name):
+                continue
+            if not _has_own_text(element, name):  # what is below sets another spacing for all of the text
                 continue
             value, important = declared
             ratio = _ratio(subject, element, name, value)
@@ -31,6 +34,21 @@ def _has_text(subject: Subject, element: Element, name: str) -> bool:
     """Line height matters only to text that may need a second line."""
     text = subject.names.seen_text(element)
     return len(text) > (_ONE_LINE if name == "line-height" else 0)
+
+
+def _has_own_text(element: Element, name: str) -> bool:
+    """Whether there is text to which the spacing of this element applies: none of those between sets its own."""
+    pending: list[Element | str] = list(element.children)
+    for _ in range(_LOOKED_AT):
+        if not pending:
+            return False
+        one = pending.pop()
+        if isinstance(one, str):
+            if one.strip():
+                return True
+        elif name not in (one.get("style") or "").lower():
+            pending.extend(one.children)
+    return True
 
 
 def _ratio(subject: Subject, element: Element, name: str, value: str) -> float | None:

@@ -1,0 +1,58 @@
+"""Whether a text is in a language that the detector does not read.
+
+The script tells first. Languages in a script that is read are told by their small words: several different ones, and
+more than twice as many as of the languages that are read; or all words of a short message. A few letters prove nothing.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cached_property
+
+import msgspec
+from msgspec import Struct
+
+_LEAST = 20  # letters
+_WORDS = 4  # different small words
+_SHORT = range(3, 8)  # different words of a short message that has to consist of small words
+_LOOKED_AT = 2000  # characters
+_FOREIGN = re.compile(
+    "[\u0370-\u03ff\u0400-\u052f\u0530-\u05ff\u0700-\u08ff\u0980-\u0fff\u1000-\u10ff\u1200-\u139f\u1780-\u18af]"
+)
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+class UnreadFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """The small words of languages that are not read, and of all that are."""
+
+    written: str
+    languages: Mapping[str, frozenset[str]]
+    read: frozenset[str]
+
+
+class Unread:
+    def __init__(self, file: bytes) -> None:
+        self._content = file
+
+    @cached_property
+    def _file(self) -> UnreadFile:
+        return msgspec.json.decode(self._content, type=UnreadFile)
+
+    def __call__(self, text: str) -> bool:
+        start = text[:_LOOKED_AT]
+        letters = sum(map(str.isalpha, start))
+        words = set(_WORD.findall(unicodedata.normalize("NFC", start).lower()))
+        if letters < _LEAST:
+            return len(words) in _SHORT and any(words <= small for small in self._unread.values())
+        if len(_FOREIGN.findall(start)) * 2 > letters:
+            return True
+        read = len(words & self._file.read)
+        return any(
+            len(words & small) >= _WORDS and len(words & self._unread[language]) > 2 * read
+            for language, small in self._file.languages.items()
+        )
+
+    @cached_property
+    def _unread(self) -> Mapping[str, frozenset[str]]:
+        """The small words that no language shares which is read."""
+        return {language: small - self._file.read for language, small in self._file.languages.items()}

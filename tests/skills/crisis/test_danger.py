@@ -1,0 +1,112 @@
+"""Who is in danger besides, or through, somebody else: found near each other, now, and in earnest."""
+
+from functools import cache
+from importlib.resources import files
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from comity.skills.crisis import DATA, crisis_detector
+from comity.skills.crisis.danger import Dangers
+from comity.skills.crisis.data import DANGERS, LANGUAGES
+from comity.skills.crisis.disguise import Vocabulary
+from comity.skills.crisis.folding import fold
+
+
+@cache
+def detector():
+    package = files("comity.skills")
+    return crisis_detector({name: package.joinpath(name).read_bytes() for name in DATA})
+
+
+@cache
+def dangers():
+    return Dangers(files("comity.skills").joinpath(DANGERS).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "weapon"),
+    [
+        ("My brother says he is going to shoot himself and he has a gun", "suicide", True),
+        ("My roommate just swallowed a whole bottle of pills and won't wake up", "overdose", False),
+        ("My neighbour is hitting her again and she is screaming", "violence", False),
+        ("Mon frère dit qu'il va se tirer une balle et il a une arme", "suicide", True),
+        ("Mein Bruder sagt, er erschießt sich, und er hat eine Waffe", "suicide", True),
+        ("弟が銃で自殺すると言っています。銃を持っています", "suicide", True),
+        ("Mi amiga se ha tomado un frasco entero de pastillas y no despierta", "overdose", False),
+    ],
+)
+def test_another_person_in_danger_is_seen_and_is_not_the_writer(text, kind, weapon):
+    report = detector().detect(text)
+    assert (report.endangered, report.detected, report.subject) == (True, False, "other")
+    assert kind in {danger.kind for danger in report.dangers}
+    assert any(danger.weapon for danger in report.dangers) is weapon
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My uncle killed himself in 1998 and nobody spoke about it",
+        "My brother tried to hang himself years ago, he is doing well now",
+        "In the film my favourite character is going to kill himself tonight",
+        "My sister is going to kill herself laughing when she sees this",
+        "My brother is going to the cinema tonight and has a new knife set for the kitchen",
+        "The process is going to kill itself when the parent dies",
+        "He has a gun licence and my friend has a boat",
+    ],
+)
+def test_the_past_a_story_and_a_joke_are_no_danger_now(text):
+    report = detector().detect(text)
+    assert not report.endangered
+    assert not report.dangers
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("My husband hits me when he drinks", "violence"),
+        ("Mein Freund schlägt mich", "violence"),
+        ("Mi marido me pega", "violence"),
+        ("Mio marito mi picchia", "violence"),
+        ("我老公打我", "violence"),
+        ("夫に殴られました", "violence"),
+        ("남편이 저를 때려요", "violence"),
+        ("زوجي يضربني", "violence"),
+        ("मेरे पति मुझे मारते हैं", "violence"),
+        ("She beats her son and my uncle touches me at night", "child"),
+    ],
+)
+def test_violence_against_the_writer_and_harm_to_a_child_are_the_writers_own(text, kind):
+    report = detector().detect(text)
+    assert kind in {danger.kind for danger in report.dangers}
+    assert report.subject == "self"
+    assert not report.detected
+
+
+def test_the_writers_own_danger_stays_detected_beside_another_persons():
+    report = detector().detect(
+        "My roommate swallowed a bottle of pills and won't wake up. And I want to kill myself, too."
+    )
+    assert (report.endangered, report.detected, report.subject) == (True, True, "self")
+
+
+def test_every_language_has_every_class():
+    content = files("comity.skills").joinpath(DANGERS).read_text("utf-8")
+    import json
+
+    languages = json.loads(content)["languages"]
+    assert set(languages) == set(LANGUAGES)
+    assert len({frozenset(classes) for classes in languages.values()}) == 1
+
+
+@given(st.text(max_size=200))
+def test_no_text_is_too_strange_and_every_span_lies_within_it(text):
+    for danger in dangers().find(fold(text, Vocabulary(()))):
+        start, end = danger.span
+        assert 0 <= start < end <= len(text)
+
+
+def test_a_long_text_holds_no_more_dangers_than_a_report_has_room_for():
+    text = "My brother is going to kill himself tonight, he has a gun. " * 2000
+    assert 1 <= len(dangers().find(fold(text, Vocabulary(())))) <= 8

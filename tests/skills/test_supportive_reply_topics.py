@@ -1,0 +1,110 @@
+"""What a message is about decides what the reply says, in every language."""
+
+import json
+from functools import cache
+from importlib.resources import files
+
+import pytest
+
+from comity.skills.supportive_reply import SKILL, TOPICS
+from comity.skills.supportive_reply.topics import Topics
+
+
+@cache
+def handler():
+    place = files("comity.skills")
+    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+
+
+def reply(message, **given):
+    return handler()({"message": message, "risk_level": "low", **given}, "enhanced").output
+
+
+@cache
+def topics():
+    return Topics(files("comity.skills").joinpath(TOPICS).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("text", "topic"),
+    [
+        ("I'm so happy, I passed!", "joy"),
+        ("My dad died last week", "grief"),
+        ("She broke up with me and moved out", "breakup"),
+        ("I lost my job and I am so ashamed", "job"),
+        ("I feel lonely, I have no friends here", "lonely"),
+        ("I had a panic attack again and I am so anxious", "anxious"),
+        ("I'm furious, this is so unfair", "angry"),
+        ("Ich habe meinen Job verloren und schäme mich", "job"),
+        ("Estoy agotada y no duermo", "tired"),
+        ("爸爸去世了 我很难过", "grief"),
+        ("寂しいです。友だちがいない", "lonely"),
+    ],
+)
+def test_the_topic_is_what_most_words_speak_of(text, topic):
+    assert topics().about(text).topic == topic
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TypeError: cannot read properties of undefined (reading 'map')",
+        "Could you send me the figures for the third quarter?",
+        "How long does the cake stay in the oven?",
+        "请把文件发给我",
+    ],
+)
+def test_what_calls_for_no_support_is_told_so_in_one_sentence(text):
+    said = reply(text)["reply"]
+    assert said.count(".") == 1
+    assert "support" in said
+
+
+def test_joy_is_answered_with_joy_and_in_the_language_of_the_message():
+    assert reply("I'm so happy, I passed!")["reply"].startswith("That is wonderful news")
+    assert reply("Ich habe bestanden, ich bin so glücklich!")["reply"].startswith(
+        "Das ist eine wunderbare Nachricht"
+    )
+
+
+def test_every_language_answers_every_topic():
+    languages = json.loads(files("comity.skills").joinpath(TOPICS).read_bytes())["languages"]
+    assert len(languages) == 11
+    assert len({frozenset(topics) for topics in languages.values()}) == 1
+
+
+def test_for_another_person_in_danger_the_number_comes_first():
+    message = "My roommate just swallowed a whole bottle of pills and won't wake up"
+    anywhere = reply(message)
+    assert anywhere["reply"].startswith("Call your local emergency number (112, 911 …) now")
+    assert "on their side" in anywhere["reply"]
+    assert anywhere["escalation_guidance"][0].startswith("Call your local emergency number")
+    assert anywhere["crisis"]["subject"] == "other"
+    assert reply(message, locale="de-AT")["reply"].startswith("Ruf jetzt 112 an (Austria)")
+    assert reply(message, locale="en-US")["escalation_guidance"][0].startswith("Call 911 (United States) now")
+
+
+@pytest.mark.parametrize("mode", ["strict", "compat"])
+def test_the_recorded_modes_raise_the_risk_for_another_person_and_keep_their_counts(mode):
+    message = "My brother says he is going to shoot himself and he has a gun"
+    output = handler()({"message": message, "risk_level": "low"}, mode).output
+    assert len(output["escalation_guidance"]) == {"strict": 4, "compat": 7}[mode]
+    assert "emergency number" in output["reply"].partition(".")[0]
+    assert "emergency number" in output["escalation_guidance"][0]
+
+
+def test_violence_has_guidance_of_its_own():
+    output = reply("My husband hits me when he drinks", locale="en-GB")
+    assert "not your fault" in output["reply"]
+    assert "999" in output["escalation_guidance"][0]
+    assert output["resources"]
+
+
+def test_a_language_that_is_not_read_is_told_and_gets_the_lines_of_the_locale():
+    output = reply("Ik wil dood", locale="nl-NL")
+    assert output["reply"].startswith("I cannot read the language")
+    assert output["resources"][0]["country"] == "NL"
+    strict = handler()({"message": "Я больше не хочу жить, мне плохо", "risk_level": "low"}, "strict").output
+    assert "cannot read the language" in strict["reply"]
+    assert strict["reply"].startswith("I hear you, and I am glad you reached out.")
+    assert len(strict["escalation_guidance"]) == 1
