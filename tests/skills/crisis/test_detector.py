@@ -1,5 +1,6 @@
 """What counts as a crisis, what as a mention, and what as nothing; in every spelling, in linear time."""
 
+import gc
 import string
 import sys
 import time
@@ -513,11 +514,13 @@ def work(text, look=detect):
         calls += 1
 
     before = sys.getprofile()
+    gc.disable()  # whoever watches the collector would be counted too
     sys.setprofile(count)
     try:
         look(text)
     finally:
         sys.setprofile(before)
+        gc.enable()
     return calls
 
 
