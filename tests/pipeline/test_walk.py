@@ -16,7 +16,7 @@ from comity.core.errors import (
     UnauthenticatedError,
 )
 from comity.core.guard.audit import privacy_hash
-from comity.pipeline.budget import FAILED_PROOFS, Budget, Figures
+from comity.pipeline.budget import FAULTS, Budget, Figures
 from comity.pipeline.record import Recorder
 from comity.pipeline.room import Admission, Arrival, Sealed
 from comity.pipeline.walk import Walk
@@ -110,10 +110,13 @@ async def test_one_identity_does_not_use_up_what_another_may_ask_of_the_same_add
 async def test_a_proof_that_fails_costs_its_address_as_much_as_many_requests():
     budget = Budget(SimulatedClock(), Figures(requests=1000))
     house = House(budget=budget)
-    for _ in range(FAILED_PROOFS):
+    for _ in range(FAULTS):
         with pytest.raises(UnauthenticatedError):
             await house.take(Shop(identify=UnauthenticatedError("not signed by its sender")))
     assert budget.take(ARRIVAL.caller.address) > 0
+    assert not budget.is_in_debt(ARRIVAL.caller.address)
+    budget.spend_fault(ARRIVAL.caller.address)
+    assert budget.is_in_debt(ARRIVAL.caller.address)
     assert budget.take("198.51.100.1") == 0.0
 
 

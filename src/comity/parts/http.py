@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from comity.core.errors import ComityError, StoreFullError
 from comity.doors.http.app import HttpDoor, Readiness
 from comity.doors.http.entry import Entry
+from comity.doors.http.peer import Proxies
 from comity.doors.http.server import HttpServer, PortTakenError
+from comity.doors.http.serving import Faults
 from comity.keys.tokens import same_token
 from comity.parts.mcp import Mcp
 from comity.parts.part import Panel
@@ -65,8 +67,19 @@ class Http:
             shutdown_seconds=http.shutdown_seconds,
             refused=lambda code: house.record.refuse("http", code),
             hung_up=lambda: house.record.count("http", "hung_up"),
+            faults=self._faults(),
             websockets=[path for part in house.parts for path in part.sockets],
         )
+
+    def _faults(self) -> Faults:
+        """A trusted proxy is not charged for what others send through it."""
+        budget, proxies = self._house.budget, Proxies(self._house.settings.http.trusted_proxies)
+
+        def charge(address: str) -> None:
+            if not proxies.trusts(address):
+                budget.spend_fault(address)
+
+        return Faults(charge, budget.is_in_debt)
 
     def new_entry_link(self) -> str:
         return self._house.url + self._entry.new_link()

@@ -5,7 +5,8 @@
 - Requests and bytes are one budget. A message costs one request, or as many as its bytes are worth where that
   is more, so that neither `requests` nor `bytes` of a period is ever exceeded. One that is larger than the
   whole budget takes all of it.
-- A proof that fails costs the address as much as many requests (`spend_failed_proof`).
+- A fault, such as a proof that fails, costs the address as much as many requests (`spend_fault`), and may leave it in
+  debt; whoever only asked for too much is never in debt.
 - This machine's own addresses are not charged, and neither are the identities that come from there, unless
   `limit_loopback` says so. The node's own user is never charged: whoever calls this has made sure of that.
 - VCP hellos, new pairs and audit entries of refused hellos have figures of their own, and are counted here too.
@@ -22,7 +23,7 @@ from comity.core.errors import RateLimitedError
 from comity.core.guard.rate import RateLimiter
 
 HANDSHAKE_PERIOD: Final = 60.0
-FAILED_PROOFS: Final = 100
+FAULTS: Final = 100
 KINDS: Final = ("address", "identity", "new_pair")
 """What can be used up."""
 
@@ -108,12 +109,17 @@ class Budget:
             return 0.0
         return self._take("identity", self._identities, identity, max(1.0, size * self._per_byte))
 
-    def spend_failed_proof(self, address: str) -> None:
-        """Charge a signature or a token that is not good, once it is known: it has cost us more than a request, and
-        nobody sends many of them in good faith. `FAILED_PROOFS` of them use up the budget of an address.
+    def spend_fault(self, address: str) -> None:
+        """Charge a signature or a token that is not good, or bytes that are no request, once that is known: it has
+        cost us more than a request, and nobody sends many of them in good faith. `FAULTS` of them use up the
+        budget of an address, and more leave it in debt.
         """
         if self.limits(address):
-            self._addresses.take(address, self._clock.monotonic(), max(1.0, self._most / FAILED_PROOFS))
+            self._addresses.charge(address, self._clock.monotonic(), max(1.0, self._most / FAULTS))
+
+    def is_in_debt(self, address: str) -> bool:
+        """Whether faults have cost this address more than it had."""
+        return self.limits(address) and self._addresses.is_in_debt(address, self._clock.monotonic())
 
     def spend_new_pair(self, address: str) -> None:
         """Charge a caller never heard of before. Raises RateLimitedError."""

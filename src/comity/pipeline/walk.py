@@ -84,7 +84,7 @@ class Walk:
                 self._budget.spend_identity(caller.owner, arrival.caller.address, arrival.size)
         except ComityError as refusal:
             if self._budget is not None and isinstance(refusal, UnauthenticatedError):
-                self._budget.spend_failed_proof(arrival.caller.address)
+                self._budget.spend_fault(arrival.caller.address)
             self.record.refuse_once(room.name, refusal)
             raise
         except Exception as fault:

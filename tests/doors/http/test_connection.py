@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from comity.doors.http.asgi import WHOLE
 from comity.doors.http.connection import DISCARD_LIMIT, HOLD_SECONDS
-from comity.doors.http.serving import AHEAD_BYTES, LINGER_SECONDS
+from comity.doors.http.serving import AHEAD_BYTES, LINGER_SECONDS, Faults
 from comity.testing import run_simulated
 from tests.doors.http.wires import GET, PATIENCE, POST, House, code_of
 from tests.pipeline.walking import settle, simulated
@@ -301,11 +301,30 @@ async def test_a_peer_that_was_told_to_come_later_is_not_read_for_a_moment():
     await settle()
     assert len(wire.answers) == 1
     assert not wire.reading
-    await asyncio.sleep(HOLD_SECONDS + 0.1)
-    assert len(wire.answers) == 2
-    await asyncio.sleep(2 * HOLD_SECONDS)
+    await asyncio.sleep(HOLD_SECONDS / 2 - 0.01)
+    assert len(wire.answers) == 1
+    await asyncio.sleep(3 * HOLD_SECONDS)
     assert len(wire.answers) == 3
     assert wire.reading
+
+
+@simulated
+async def test_an_address_that_sends_garbage_finds_its_next_connections_closed_and_others_do_not():
+    charged = []
+    house = House()
+    house.state.faults = Faults(charged.append, lambda address: charged.count(address) > 2)
+    for _ in range(3):
+        connection, wire = house.connect()
+        connection.data_received(b"garbage\r\n\r\n")
+        assert wire.answers[0][0] == 400
+    _, closed = house.connect()
+    assert closed.gone
+    assert closed.got == b""
+    other, wire = house.connect("203.0.113.5")
+    other.data_received(GET)
+    await settle()
+    assert wire.answers == [(200, b"/hello ")]
+    assert charged == ["192.0.2.7"] * 3
 
 
 @simulated

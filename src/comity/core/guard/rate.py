@@ -50,6 +50,18 @@ class RateLimiter:
         bucket.tokens = tokens
         return (cost - tokens) / self._rate
 
+    def charge(self, key: Hashable, now: float, cost: float) -> None:
+        """Take it, also when that leaves a debt, which is at most as large as the capacity."""
+        time = self._advance(now)
+        bucket = self._buckets.get(key) or self._admit(key, time)
+        tokens = min(self._capacity, bucket.tokens + (time - bucket.at) * self._rate)
+        bucket.at = time
+        bucket.tokens = max(-self._capacity, tokens - cost)
+
+    def is_in_debt(self, key: Hashable, now: float) -> bool:
+        bucket = self._buckets.get(key)
+        return bucket is not None and bucket.tokens + (self._advance(now) - bucket.at) * self._rate < 0
+
     def _advance(self, now: float) -> float:
         if self._clock is not None and now > self._clock:
             self._time += now - self._clock

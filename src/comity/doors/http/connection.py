@@ -10,7 +10,8 @@
 - A connection on which nothing happens is closed after `keep_alive`. No timer is started for each answer: the
   look that is taken now and then sees to it.
 - Of a body that nobody wants any more, `DISCARD_LIMIT` is thrown away; then the connection is closed.
-- A peer that was told to come later (429) is not read for `HOLD_SECONDS`.
+- A peer that was told to come later (429) is not read for up to `HOLD_SECONDS`. An address that has sent too much that
+  is no request finds its new connections closed at once.
 - One connection too many is told so and closed; where another address holds more of them than this one, it gives
   up an idle one instead.
 - On the paths named for it a peer may go on as a WebSocket (`websocket`); elsewhere it is answered as ever.
@@ -21,6 +22,7 @@ the connection then ends after that answer.
 
 import asyncio
 import enum
+import random
 from typing import Final
 
 from comity.core.wire import strict_json
@@ -65,6 +67,7 @@ _IDLE, _HEAD, _BODY = _Phase  # looked at several times per request
 class HttpConnection(asyncio.BufferedProtocol):
     _transport: asyncio.Transport
     _address: Address
+    _peer: str
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
@@ -100,8 +103,13 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
         self._address = address_of(transport)
+        self._peer = address_name(self._address)
+        if self._serving.faults.is_in_debt(self._peer):
+            self._deaf = True
+            transport.abort()
+            return
         self._look_later()
-        if not self._serving.join(self, address_name(self._address)):
+        if not self._serving.join(self, self._peer):
             self._refuse(_CROWDED)
 
     def connection_lost(self, _fault: Exception | None) -> None:
@@ -170,7 +178,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._close()
             return
         if exchange.status == _TOO_MANY_REQUESTS:
-            self._hold_timer = self._loop.call_later(HOLD_SECONDS, self._release)
+            # not all at the same moment, or those who were told together would come back together
+            seconds = HOLD_SECONDS * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+            self._hold_timer = self._loop.call_later(seconds, self._release)
         self._proceed()
 
     def shutdown(self) -> None:
@@ -204,6 +214,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 else:
                     self._take_head()
         except Refused as refused:
+            self._serving.faults.charge(self._peer)
             self._refuse(refused.refusal)
         self.read_on()
 

@@ -154,7 +154,7 @@ class Guard:
             visitor = self._visitors.identify(scope["path"], token, address)
         if visitor is None:
             if self._entry.token_of(scope) is not None:
-                self._budget.spend_failed_proof(address)
+                self._budget.spend_fault(address)
             raise UnauthenticatedError(
                 "this needs the node's token (Authorization: Bearer …, see the file `token` in the data "
                 "folder) or the one-time link that `comity up` prints"

@@ -54,7 +54,7 @@ class Proxies:
         if not self._trusted:
             return
         connected = _connected(scope)
-        if self._trusts(connected):
+        if self.trusts(connected):
             client = self._client(scope["headers"])
             scope[PEER] = f"proxy {connected}" if client is None else counted_as(client)
 
@@ -71,14 +71,14 @@ class Proxies:
     def _nearest_stranger(self, hops: Iterable[str]) -> str | None:
         for hop in hops:
             address = _address(hop)
-            if address is None or (address.is_loopback and not self._trusts(str(address))):
+            if address is None or (address.is_loopback and not self.trusts(str(address))):
                 return None
-            if not self._trusts(str(address)):
+            if not self.trusts(str(address)):
                 return str(address)
         return None
 
     @lru_cache(4096)  # noqa: B019 - there is one of it in a node
-    def _trusts(self, address: str) -> bool:
+    def trusts(self, address: str) -> bool:
         try:
             ip = _plain(ipaddress.ip_address(address))
         except ValueError:

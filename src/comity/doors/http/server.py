@@ -16,7 +16,7 @@ from typing import Final
 from comity.core.errors import ConfigError
 from comity.doors.http.asgi import App
 from comity.doors.http.connection import HttpConnection
-from comity.doors.http.serving import Limits, Serving
+from comity.doors.http.serving import NO_FAULTS, Faults, Limits, Serving
 
 try:
     import resource
@@ -57,13 +57,15 @@ class HttpServer:
         shutdown_seconds: float,
         refused: Callable[[str], None] = lambda _code: None,
         hung_up: Callable[[], None] = lambda: None,
+        faults: Faults = NO_FAULTS,
         websockets: Collection[str] = (),
     ) -> None:
         """`refused` is told the code of what is refused before the application sees it, `hung_up` of peers that go
-        away before they are answered; `websockets` are the paths of WebSockets.
+        away before they are answered; `faults` is told of peers that send what is no request; `websockets` are the
+        paths of WebSockets.
         """
         serving = self._serving = Serving(
-            app, self._limits, refused=refused, hung_up=hung_up, websockets=websockets
+            app, self._limits, refused=refused, hung_up=hung_up, faults=faults, websockets=websockets
         )
         self._shutdown_seconds = shutdown_seconds
         self._spell_date()

@@ -32,6 +32,18 @@ class Limits(Struct, frozen=True, kw_only=True):
     messages: int = 500
 
 
+class Faults(NamedTuple):
+    """What is done about peers that send what is no request: `charge` it to their address, and close connections of an
+    address that `is_in_debt` as soon as they are opened.
+    """
+
+    charge: Callable[[str], None] = lambda _address: None
+    is_in_debt: Callable[[str], bool] = lambda _address: False
+
+
+NO_FAULTS: Final = Faults()
+
+
 class Address(NamedTuple):
     """Both ends of a connection, as ASGI names them."""
 
@@ -61,6 +73,7 @@ class Serving:
         *,
         refused: Callable[[str], None] = lambda _code: None,
         hung_up: Callable[[], None] = lambda: None,
+        faults: Faults = NO_FAULTS,
         websockets: Collection[str] = (),
     ) -> None:
         """`refused` is told the code of each refusal, so that it can be counted, and `hung_up` of each peer that went
@@ -70,6 +83,7 @@ class Serving:
         self.limits = limits
         self.refused = refused
         self.hung_up = hung_up
+        self.faults = faults
         self.websockets = frozenset(websockets)
         self.heads = KnownHeads()
         self.connections: dict[Open, str] = {}
