@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from comity.core.errors import ComityError, InvalidError
+from comity.core.wire import strict_json
 from comity.doors.http.asgi import (
     Disconnected,
     Receive,
     Scope,
     Send,
+    answer_at_once,
     answer_error,
     answer_json,
     header,
@@ -44,7 +46,7 @@ class Endpoint:
         except Disconnected:
             return
         else:
-            await answer_json(send, reply)
+            await answer_at_once(scope, send, strict_json.dumps(reply))
 
 
 async def read_json_body(
