@@ -43,7 +43,7 @@ _MEANINGS = {
 }
 
 
-class Publication(Struct, frozen=True, kw_only=True):
+class PublishReport(Struct, frozen=True, kw_only=True):
     """`changed` is False when the directory had it all already."""
 
     changed: bool
@@ -205,7 +205,7 @@ async def _own(
 
 async def _publish(
     settings: Settings, key: SigningKey, visibility: Visibility, passphrase_file: str | None
-) -> tuple[CapabilityCard, Publication]:
+) -> tuple[CapabilityCard, PublishReport]:
     ways = Outside(settings, key)
     where = ways.directory_url
     card = await own_card(settings, ways.own, passphrase_file)
@@ -227,7 +227,7 @@ async def _publish(
                 raise
     if state is not former:
         await set_state(settings, ways.own, state, passphrase_file)
-    return card, Publication(
+    return card, PublishReport(
         changed=changed,
         directory=where,
         vacant_id=card.vacant_id.hex(),

@@ -10,7 +10,7 @@ from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
 from comity.cli.own_store import own_key, refuse_memory, writing
-from comity.cli.pairs import Called, Link, Peer, Served, read_pairs
+from comity.cli.pairs import Called, Link, Peer, ServedPair, read_pairs
 from comity.cli.screen import Cell, one_line, print_fields, print_json, print_line, print_table
 from comity.clients.finding import id_of
 from comity.clients.pair import Pair
@@ -174,8 +174,8 @@ def _rows(peer: Peer) -> list[list[Cell]]:
     return rows
 
 
-def _notes(held: Served | Called) -> list[str]:
-    if isinstance(held, Served):
+def _notes(held: ServedPair | Called) -> list[str]:
+    if isinstance(held, ServedPair):
         kept = [f"{held.stored_replies} kept"] if held.stored_replies else []
         return kept + ([f"{held.pending} pending"] if held.pending else [])
     notes = [f"number {held.pending.seq} unanswered"] if held.pending else []
@@ -190,7 +190,7 @@ def _print_peer(peer: Peer) -> None:
         _print_book("call: what this node asked of it", peer.call, _called_facts(peer.call))
 
 
-def _print_book(title: str, held: Served | Called, facts: list[tuple[str, str]]) -> None:
+def _print_book(title: str, held: ServedPair | Called, facts: list[tuple[str, str]]) -> None:
     print_line()
     print_line(paint(title, "bold", wanted=colour_wanted()))
     chains = [*_link_facts("requests", held.requests), *_link_facts("replies", held.replies)]
@@ -201,7 +201,7 @@ def _link_facts(name: str, link: Link) -> list[tuple[str, str]]:
     return [(name, f"{link.seq:,}"), *([("  tip", link.tip)] if link.seq else [])]
 
 
-def _served_facts(held: Served) -> list[tuple[str, str]]:
+def _served_facts(held: ServedPair) -> list[tuple[str, str]]:
     facts = [("kept", f"{held.stored_replies:,}, given again to whoever repeats the request")]
     return facts + ([("pending", f"{held.pending} requests without a reply")] if held.pending else [])
 

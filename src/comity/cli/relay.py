@@ -22,7 +22,7 @@ from comity.config import is_loopback
 from comity.core.errors import ConfigError
 from comity.core.peering.signalling_relay import SignallingRelay
 from comity.doors.http.asgi import App, Receive, Scope, Send, answer_json
-from comity.doors.http.entry import Entry
+from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard
 from comity.doors.http.server import HttpServer
 from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
@@ -108,7 +108,7 @@ async def _serve(server: HttpServer, hosts: tuple[str, ...], token: str | None, 
     door = SignallingDoor(SignallingRelay(), clock, budget, knows_token=knows, needs_token=token is not None)
     guard = Guard(
         _paths(door),
-        Entry(knows, clock, port=server.port, secure=False),
+        HttpAccess(knows, clock, port=server.port, secure=False),
         is_public=lambda _path: True,
         body_limit=BODY_LIMIT,
         hosts=hosts,

@@ -64,7 +64,7 @@ def watch(
     asyncio.run(_watch(settings, after, as_json=as_json))
 
 
-class Message(NamedTuple):
+class ServerSentEvent(NamedTuple):
     """One server-sent event. `data` has one entry for each line of it."""
 
     id: str
@@ -78,13 +78,13 @@ class Messages:
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, part: bytes) -> Iterator[Message]:
+    def feed(self, part: bytes) -> Iterator[ServerSentEvent]:
         *whole, self._rest = (self._rest + part).split(b"\n\n")
         if len(self._rest) > _LONGEST_MESSAGE:
             raise UnusableAnswerError("the node sent an event that does not end")
         for text in whole:
             fields = [line.partition(": ") for line in text.decode("utf-8", "replace").split("\n")]
-            yield Message(
+            yield ServerSentEvent(
                 next((value for name, _, value in fields if name == "id"), ""),
                 next((value for name, _, value in fields if name == "event"), "message"),
                 [value for name, _, value in fields if name == "data"],
@@ -115,7 +115,7 @@ class _Watching:
         self._answers = False
         note(f"{trouble.message}; trying again until it answers")
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: ServerSentEvent) -> None:
         if message.kind == "reset":
             oldest = strict_json.loads(message.data[0].encode())["oldest"]
             note(

@@ -7,8 +7,16 @@ import typer
 
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.install.act import Outcome, install
-from comity.cli.install.clients import SCOPES, Machine, client_named, holder_of, is_found, table, this_machine
+from comity.cli.install.act import InstallOutcome, install
+from comity.cli.install.clients import (
+    SCOPES,
+    Computer,
+    client_named,
+    holder_of,
+    is_found,
+    table,
+    this_machine,
+)
 from comity.cli.install.launch import (
     DEFAULT_NAME,
     SECRET_FILE,
@@ -149,7 +157,7 @@ def checked_scope(scope: str) -> str:
     return scope
 
 
-def chosen(named: list[str], machine: Machine, scope: str, *, everyone: bool, as_json: bool) -> list[str]:
+def chosen(named: list[str], machine: Computer, scope: str, *, everyone: bool, as_json: bool) -> list[str]:
     """The clients that are meant: those that are named, or those that are found."""
     if named and everyone:
         raise ConfigError("clients are named and --all is given; use one of the two")
@@ -169,7 +177,7 @@ def chosen(named: list[str], machine: Machine, scope: str, *, everyone: bool, as
     return fitting
 
 
-def finish(outcomes: list[Outcome], advice: str = "", *, as_json: bool) -> None:
+def finish(outcomes: list[InstallOutcome], advice: str = "", *, as_json: bool) -> None:
     """Say what was done; one that failed fails the command, after all the others were tried."""
     if as_json:
         rows = [as_data(outcome.plan, outcome) for outcome in outcomes]
@@ -200,7 +208,7 @@ def _fail(faults: list[str], *, as_json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _show_only(plans: list[Plan], launch: Launch, machine: Machine, *, paste: bool, as_json: bool) -> None:
+def _show_only(plans: list[Plan], launch: Launch, machine: Computer, *, paste: bool, as_json: bool) -> None:
     if not paste:
         show_dry(plans, as_json=as_json)
         return
@@ -216,7 +224,7 @@ def _show_only(plans: list[Plan], launch: Launch, machine: Machine, *, paste: bo
         print_snippet(target, path, launch)
 
 
-def _usual_path(target: Target, machine: Machine) -> tuple[str, ...]:
+def _usual_path(target: Target, machine: Computer) -> tuple[str, ...]:
     """For a file that cannot be read."""
     return (*holder_of(target.about, target.scope, machine), target.name)
 

@@ -7,7 +7,7 @@ import typer
 
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.install.act import uninstall
-from comity.cli.install.clients import Machine, client_named, table, this_machine
+from comity.cli.install.clients import Computer, client_named, table, this_machine
 from comity.cli.install.command import All, Clients, DryRun, Name, ask, checked_scope, finish, show_dry
 from comity.cli.install.config_file import real_path
 from comity.cli.install.launch import DEFAULT_NAME, checked_name
@@ -82,7 +82,7 @@ def _wanted(named: list[str], *, everyone: bool, as_json: bool) -> list[str]:
 
 
 def _plans(
-    clients: list[str], scope: str | None, name: str, machine: Machine, records: Records
+    clients: list[str], scope: str | None, name: str, machine: Computer, records: Records
 ) -> list[Plan]:
     """One for each entry, though two clients may share a file."""
     plans: dict[object, Plan] = {}
@@ -95,7 +95,7 @@ def _plans(
     return list(plans.values())
 
 
-def _forget_the_gone(plans: list[Plan], machine: Machine, records: Records) -> None:
+def _forget_the_gone(plans: list[Plan], machine: Computer, records: Records) -> None:
     """An entry that another hand took out leaves a record, which goes too."""
     for plan in plans:
         if plan.action == "keep" and records.read(real_path(plan.target.file)) is not None:

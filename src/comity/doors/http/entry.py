@@ -17,7 +17,7 @@ SESSION_SECONDS = 12 * 3600
 SESSION_LIMIT = 100
 
 
-class Entry:
+class HttpAccess:
     def __init__(self, knows_token: Callable[[str], bool], clock: Clock, *, port: int, secure: bool) -> None:
         """`port` is part of the cookie's name: a browser keeps one set of cookies for all ports of a host."""
         self._knows_token = knows_token

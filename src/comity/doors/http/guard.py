@@ -34,7 +34,7 @@ from comity.doors.http.asgi import (
     headers_by_name,
     refuse_announced,
 )
-from comity.doors.http.entry import Entry
+from comity.doors.http.entry import HttpAccess
 from comity.doors.http.peer import Proxies, peer_of
 from comity.pipeline.budget import Budget
 
@@ -69,7 +69,7 @@ class Guard:
     def __init__(
         self,
         app: App,
-        entry: Entry,
+        entry: HttpAccess,
         *,
         is_public: Callable[[str], bool],
         body_limit: int,

@@ -29,7 +29,7 @@ from websockets.server import ServerProtocol
 
 from comity.doors.http.asgi import Message, Scope
 from comity.doors.http.heads import Head
-from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, Address, Serving, address_name
+from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, ConnectionEnds, Serving, address_name
 
 FIRST_LIMIT: Final = 65_536
 PING_SECONDS: Final = 20.0
@@ -57,7 +57,9 @@ def set_limit(scope: Scope, limit: int) -> None:
 
 
 class WebSocketConnection(asyncio.BufferedProtocol):
-    def __init__(self, serving: Serving, transport: asyncio.Transport, address: Address, head: Head) -> None:
+    def __init__(
+        self, serving: Serving, transport: asyncio.Transport, address: ConnectionEnds, head: Head
+    ) -> None:
         self._serving = serving
         self._transport = transport
         self._address = address_name(address)
@@ -423,7 +425,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             self._waits.set_result(None)
 
 
-def _scope_of(head: Head, address: Address, set_limit: object) -> Scope:
+def _scope_of(head: Head, address: ConnectionEnds, set_limit: object) -> Scope:
     offered = [value.decode("latin-1") for name, value in head.headers if name == b"sec-websocket-protocol"]
     return {
         **head.scope,

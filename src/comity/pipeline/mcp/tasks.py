@@ -24,9 +24,9 @@ from comity.core.guard.audit import privacy_hash
 from comity.core.mcp import tasks
 from comity.core.mcp.refusals import invalid_params
 from comity.core.mcp.results import InputRequest, Json
-from comity.core.mcp.session import Session, demand
+from comity.core.mcp.session import McpSession, demand
 from comity.core.mcp.tasks import DIED, Task
-from comity.core.mcp.work import TaskRequest, Work
+from comity.core.mcp.work import RunningRequest, TaskRequest
 from comity.core.wire.jsonrpc import RpcError
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.context import CallContext
@@ -79,7 +79,7 @@ class StoredTasks:
         return len(self._jobs)
 
     def context(
-        self, work: Work, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
+        self, work: RunningRequest, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
     ) -> CallContext:
         return TaskContext(work, self, _Job(work.asker.owner), inputs=inputs, input_state=input_state)
 
@@ -249,7 +249,7 @@ class TaskContext(CallContext):
 
     def __init__(
         self,
-        work: Work,
+        work: RunningRequest,
         tasks_: StoredTasks,
         job: "_Job",
         *,
@@ -306,7 +306,7 @@ class _Nowhere:
     """Whoever asked has been answered: what is said meanwhile has nobody to go to."""
 
     client: str = ""
-    session: Session | None = None
+    session: McpSession | None = None
 
     def send(self, message: bytes) -> None:
         pass
