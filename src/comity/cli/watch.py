@@ -37,27 +37,30 @@ _LONGEST_MESSAGE: Final = 16 * 1024 * 1024
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity watch  what happens from now on
-    comity watch --since 0  first what the node still knows, its last 4,096 acts
-    comity watch --json  one JSON object per line, for programs
+    comity watch  show events from now on
+    comity watch --since 0  show also the events that are still kept
+    comity watch --json  print one JSON object per line
     """,
 )
 def watch(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="NUMBER", help="Begin after the act with this number; with now if not set."
+            "--since",
+            metavar="NUMBER",
+            help="Start after the event with this number. Default: only new events.",
         ),
     ] = None,
     data: Data = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show what happens on the running node, one line for each act, until Ctrl-C.
+    """Show the events of the running node, one line for each event, until Ctrl-C.
 
-    A line says when, in which room of the node, what happened, who caused it, what it was about, and the id of
-    the request, which stands in the answer (x-request-id), in the log and, as a hash, in the audit record. Content is
-    never shown. Calls of the same kind within a moment, and refusals within a minute, are counted in one line.
+    A line shows the time, the part of the node, what happened, who caused it, what it was about, and the id of the
+    request. The same id is in the header x-request-id of the response and in the log; its hash is in the audit record.
+    Content is never shown. Similar calls within a moment, and refusals within a minute, are counted in one line. The
+    node keeps its last 4,096 events.
     """
     settings = settings_of(data, config).settings
     after = "" if since is None else str(whole_number("--since", since, 0, 10**15))

@@ -24,11 +24,11 @@ app = new_app()
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity uninstall  show where Comity is registered, ask, take it back
-    comity uninstall codex  from that client
-    comity uninstall --all --yes  from every client
+    comity uninstall  show where Comity is registered, ask, and remove it
+    comity uninstall codex  remove it from one client
+    comity uninstall --all --yes  remove it from all clients, without confirmation
     comity uninstall cursor --scope project --dry-run  show the lines that would change
-    comity uninstall --all --json  for programs
+    comity uninstall --all --json  print JSON
     """,
 )
 def command(
@@ -37,7 +37,9 @@ def command(
     scope: Annotated[
         str | None,
         typer.Option(
-            "--scope", metavar="SCOPE", help="user, project or local; else each that has the entry."
+            "--scope",
+            metavar="SCOPE",
+            help="user, project or local. Default: all scopes that have the entry.",
         ),
     ] = None,
     name: Name = DEFAULT_NAME,
@@ -46,10 +48,10 @@ def command(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Take the registration back: a file that nobody changed since is restored byte for byte.
+    """Remove the registration. A file that was not changed since is restored byte for byte.
 
-    Where somebody changed it, only our own entry goes. The data folder stays, with the join secret if one
-    was made.
+    If the file was changed since, only the entry of Comity is removed. The data folder is kept, with the join secret if
+    there is one.
     """
     checked_name(name)
     machine = this_machine()
@@ -75,9 +77,9 @@ def command(
 def _wanted(named: list[str], *, everyone: bool, as_json: bool) -> list[str]:
     """Those that are named, else every one there is: what is not installed is passed over."""
     if named and everyone:
-        raise ConfigError("clients are named and --all is given; use one of the two")
+        raise ConfigError("give the names of clients or --all, not both")
     if not named and not everyone and (as_json or not sys.stdin.isatty()):
-        raise ConfigError("name the clients or use --all; there is nobody to ask which are meant")
+        raise ConfigError("there is no terminal to ask in; name the clients or use --all")
     return list(dict.fromkeys(map(client_named, named))) or list(table().clients)
 
 
@@ -106,7 +108,7 @@ def _concerns_us(plan: Plan, records: Records) -> bool:
     """A file that we cannot use and never touched is passed over when nobody named its client."""
     if plan.action != "refuse" or records.read(real_path(plan.target.file)) is not None:
         return True
-    note(f"{plan.target.about.title} is passed over: {one_line(plan.fault)}")
+    note(f"{plan.target.about.title} is skipped: {one_line(plan.fault)}")
     return False
 
 
@@ -114,4 +116,4 @@ def _say_nothing_to_do(name: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"changed": False, "clients": []})
     else:
-        print_line(f"No entry {name!r} is there; nothing to do.")
+        print_line(f"There is no entry {name!r}; nothing to do.")

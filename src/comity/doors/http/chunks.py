@@ -1,8 +1,8 @@
-"""A body in chunks (`Transfer-Encoding: chunked`), taken apart piece by piece.
+"""Decoder of a body in chunks (`Transfer-Encoding: chunked`).
 
-The parser of heads is not asked: it would go on into the next request, and it takes trailers for headers. A line with
-the size of a chunk is short, whatever extension stands on it; trailers are counted against the limits of a head and
-thrown away.
+The parser of heads is not used here: it would continue into the next request, and it treats trailers as headers. A line
+with the size of a chunk has a length limit, which includes extensions. Trailers count against the limits of a head and
+are dropped.
 """
 
 from typing import Final

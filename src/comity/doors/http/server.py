@@ -1,6 +1,6 @@
 """Serving an ASGI application on a socket of our own, started and stopped on request.
 
-The socket is bound before anything else is said, so that the address is true when it is printed.
+The socket is bound before the address is printed, so the printed address is right.
 """
 
 import asyncio

@@ -4,9 +4,9 @@
   that is certain, nothing more is read, and the application may still answer. `set_limit` moves the limit.
 - Messages are taken apart a small piece at a time, and the next message waits until the application has taken the
   one before. So a piece full of tiny messages costs no more than its bytes.
-- Messages and pings have a budget (`Limits.messages` in a second). Over it nothing is read for a moment; nothing is
+- Messages and pings have a budget (`ServerLimits.messages` in a second). Over it nothing is read for a moment; nothing is
   closed, and nothing is lost.
-- A peer that does not take what it is sent is not read either, and is given up after `Limits.patience`. One that is
+- A peer that does not take what it is sent is not read either, and is given up after `ServerLimits.patience`. One that is
   silent is sent a ping, and given up when it does not answer.
 - A message in too many fragments ends the connection; so does text that is no UTF-8, with 1007, as the protocol
   demands. Nothing is compressed.

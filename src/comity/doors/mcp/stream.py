@@ -174,7 +174,7 @@ class McpStream:
     async def _greet(self, greet: Greet) -> None:
         try:
             negotiated = await self._negotiate(greet.hello, greet.asker)
-        except Exception:  # whoever said hello waits for an answer, and what he says next waits with him
+        except Exception:  # the client waits for an answer to its hello, and its next messages wait too
             log.exception("a hello could not be negotiated")
             negotiated = NOT_NEGOTIATED
         for effect in self._conversation.greeted(greet, negotiated):

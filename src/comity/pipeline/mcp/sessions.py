@@ -92,7 +92,7 @@ class HttpSession:
     def stream(self, name: str) -> EventStream:
         found = self.standing if name == STANDING else self._streams.get(name)
         if found is None:
-            raise NotFoundError("there is no such stream in this session, or it was too long ago")
+            raise NotFoundError("there is no such stream in this session, or it is no longer stored")
         return found
 
     def cancel(self, request_id: Any) -> None:

@@ -101,7 +101,7 @@ class Contexts:
             raise NotFoundError("there is no such session, or its context has expired; begin a new one")
         kept = _read_kept(stored)
         if identity is None or identity.owner is None or identity.owner != kept.owner:
-            raise ForbiddenError("this session belongs to somebody else; begin one of your own")
+            raise ForbiddenError("this session belongs to another owner; start your own session")
         return kept.context
 
     async def history(

@@ -1,10 +1,10 @@
-"""Who stands behind a token: proof first, then revocation, and a word about both for the record (vcp 2.1, 5.4).
+"""Verify an identity token: first its signature, then its revocation; both results are recorded (vcp 2.1, 5.4).
 
-- Nothing is looked up elsewhere for a token that is not proven.
-- What cannot be known about revocation counts as revoked. What this node's owner revoked here is refused in
-  every mode, also where tokens are only looked at.
+- No external lookup is made for a token whose signature is not verified.
+- If the revocation status is unknown, the token counts as revoked. A token that the owner of this node revoked is refused
+  in every mode, also in structural mode.
 - A structural token has no owner: its sender stays anonymous for storage and ownership (ruling 20).
-- The peer learns that its token was not accepted. Why is for the log, which never sees the token.
+- The peer learns only that its token was not accepted. The reason goes to the log, without the token.
 """
 
 import logging
