@@ -20,12 +20,12 @@ from comity.core.mcp.methods import Server
 from comity.core.mcp.request_state import KEY_BYTES, Sealer
 from comity.core.mcp.vcp_places import Negotiated
 from comity.doors.http.asgi import App, Receive, Scope, Send, answer_error
-from comity.doors.http.entry import Entry
+from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard
 from comity.doors.http.server import HttpServer
 from comity.doors.mcp.http import MCP_PATH, McpEndpoint
 from comity.pipeline.budget import Budget
-from comity.pipeline.mcp.calls import Calls
+from comity.pipeline.mcp.calls import McpCalls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.sessions import Sessions
 from comity.pipeline.mcp.tasks import StoredTasks
@@ -76,13 +76,13 @@ async def serving(port: int) -> AsyncIterator[str]:
     tasks = StoredTasks(opened, clock, changes)
     server = Server(catalog=catalog, info={"name": "comity-fixtures", "version": "1"}, tasks=True)
     sealer = Sealer(os.urandom(KEY_BYTES), os.urandom)
-    calls = Calls(server, clock, sealer=sealer, changes=changes, tasks=tasks)
+    calls = McpCalls(server, clock, sealer=sealer, changes=changes, tasks=tasks)
     sessions = Sessions(store, house.record, clock, changes, idle=IDLE_SECONDS)
     endpoint = McpEndpoint(
         calls=calls, sessions=sessions, negotiate=_no_vcp, body_limit=BODY_LIMIT, record=house.record
     )
     http = HttpServer("127.0.0.1", port, cert=None, key=None)
-    entry = Entry(lambda _token: False, clock, port=http.port, secure=False)
+    entry = HttpAccess(lambda _token: False, clock, port=http.port, secure=False)
     guard = Guard(
         _only(endpoint), entry, is_public=lambda _path: True, body_limit=BODY_LIMIT, budget=Budget(clock)
     )

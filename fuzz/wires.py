@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from comity.doors.http.asgi import App
 from comity.doors.http.connection import HttpConnection
-from comity.doors.http.serving import Limits, Serving
+from comity.doors.http.serving import ServerLimits, Serving
 from comity.testing import run_simulated
 
 PATIENCE = 20.0
@@ -19,7 +19,7 @@ FOREVER = 1000.0
 
 def connection_to(app: App, websockets: Sequence[str]) -> tuple[asyncio.BaseProtocol, Callable[[], int]]:
     """A connection as the server makes it, and a way to ask how much is still under way."""
-    limits = Limits(patience=PATIENCE, head_bytes=2048, headers=16)
+    limits = ServerLimits(patience=PATIENCE, head_bytes=2048, headers=16)
     serving = Serving(app, limits, websockets=websockets)
     return HttpConnection(serving), lambda: len(serving.connections) + len(serving.tasks)
 

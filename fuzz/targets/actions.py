@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from comity.core.actions.action import Action, Contract, Mode, Outcome
-from comity.core.actions.calls import Calls, Work
+from comity.core.actions.calls import ActionCalls, Work
 from comity.core.actions.machine import NdjsonMachine, Steps
 from comity.pipeline.actions.built_in import registry_of
 
@@ -66,8 +66,8 @@ def _said(steps: Steps) -> bytes:
 
 
 @functools.cache
-def _calls(mode: Mode) -> Calls:
-    return Calls(registry_of(mode, [_ECHO]), lambda action: action.prepare({}), _fail)
+def _calls(mode: Mode) -> ActionCalls:
+    return ActionCalls(registry_of(mode, [_ECHO]), lambda action: action.prepare({}), _fail)
 
 
 def _fail(name: str, failure: BaseException) -> None:

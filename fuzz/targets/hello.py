@@ -11,14 +11,13 @@ from comity.core.context.response import SessionContext, after, respond
 from comity.core.guard.rate import RateLimiter
 from comity.core.machine import Answered, Ask, Effect, Event, Received, Send, Started
 from comity.core.negotiation.capabilities import PERSONAL, TORCH
-from comity.core.negotiation.client import ClientMachine
-from comity.core.negotiation.client import Phase as ClientPhase
+from comity.core.negotiation.client import ClientMachine, ClientPhase
 from comity.core.negotiation.features import CORE_FEATURES
 from comity.core.negotiation.messages import Hello, encode, is_extension_id, read_ack
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.questions import CheckIdentity, ExchangeContext
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS, ExtensionRegistry
-from comity.core.negotiation.server import Phase, ServerMachine
+from comity.core.negotiation.server import ServerMachine, ServerPhase
 from comity.core.negotiation.session import Identity
 
 LONGEST = 1024
@@ -53,7 +52,7 @@ def check(data: bytes) -> None:
         names = json.loads(data).get("extensions", [])
         requested = [name for name in names if is_extension_id(name)]
         read_ack(answer, requested)
-    assert stranger.machine.phase in {Phase.ACTIVE, Phase.REFUSED}
+    assert stranger.machine.phase in {ServerPhase.ACTIVE, ServerPhase.REFUSED}
     known = _Talk()
     known.one_answer(encode(_HELLO))
     session = known.machine.session

@@ -5,7 +5,7 @@ import contextlib
 from comity.core.errors import InvalidError, MalformedError
 from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey
 from comity.core.identity.uvc import UvcToken, canonicalise, matches, parse_uri, parse_uvc
-from comity.core.identity.verification import IdentityMode, Refusal, parse_identity, verify_identity
+from comity.core.identity.verification import IdentityMode, TokenRefusal, parse_identity, verify_identity
 
 LONGEST = 600
 
@@ -44,7 +44,7 @@ def check(data: bytes) -> None:
     try:
         token = parse_identity(text)
     except MalformedError:
-        assert by_structure.refusal is by_proof.refusal is Refusal.MALFORMED
+        assert by_structure.refusal is by_proof.refusal is TokenRefusal.MALFORMED
     else:
         assert by_structure.ok
         assert by_structure.owner is None

@@ -9,11 +9,11 @@ from typing import Any
 from comity.core.caller import OWN_PROCESS
 from comity.core.mcp.answers import INTERNAL, result_of
 from comity.core.mcp.catalog import Catalog, Prompt, Selection, Tool, resource
-from comity.core.mcp.conversation import Conversation, Effect, Greet
+from comity.core.mcp.conversation import Effect, Greet, McpConversation
 from comity.core.mcp.methods import Server
 from comity.core.mcp.results import Contents, PromptResult, said
 from comity.core.mcp.vcp_places import Negotiated
-from comity.core.mcp.work import Work
+from comity.core.mcp.work import RunningRequest
 from comity.core.wire.jsonrpc import Batch, Incoming, Invalid, Request
 from comity.core.wire.rpc_stream import RpcStream
 
@@ -76,7 +76,7 @@ class _Talk:
 
     def __init__(self) -> None:
         self.stream = RpcStream(LONGEST)
-        self.conversation = Conversation(_SERVER, Selection(), caller=OWN_PROCESS)
+        self.conversation = McpConversation(_SERVER, Selection(), caller=OWN_PROCESS)
         self.said: list[bytes] = []
         self.asked = self.answered = 0
 
@@ -91,7 +91,7 @@ class _Talk:
         self.stream.batches = self.conversation.batches
 
     def _do(self, effect: Effect) -> None:
-        if isinstance(effect, Work):
+        if isinstance(effect, RunningRequest):
             done = self._work(effect)
             if done is not None:
                 self._say(done)
@@ -101,7 +101,7 @@ class _Talk:
         elif isinstance(effect, bytes):
             self._say(effect)
 
-    def _work(self, work: Work) -> bytes | None:
+    def _work(self, work: RunningRequest) -> bytes | None:
         if work.tool is None:
             return self.conversation.refuse(work, INTERNAL)
         answer: Any = work.tool.handler(None, work.params["arguments"])  # type: ignore[arg-type]

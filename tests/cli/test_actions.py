@@ -48,7 +48,7 @@ def test_run_reads_its_input_from_a_pipe(comity, monkeypatch, tmp_path):
     [
         ("nobody", "{}", 1, "Unknown action: 'nobody'"),
         ("greet", "{}", 1, "Required field 'name' is missing or empty"),
-        ("greet", "{", 2, "--input is no JSON"),
+        ("greet", "{", 2, "--input is not JSON"),
         ("greet", "[]", 2, "--input must be a JSON object"),
         ("work_hard", '{"do":"refuse"}', 1, "There is nothing to work on"),
     ],
@@ -63,12 +63,12 @@ def test_what_cannot_be_run_is_refused_with_a_sentence(comity, name, given, code
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--strict", "--enhanced"], "exclude each other"),
-        (["--compat", "1.0", "--enhanced"], "exclude each other"),
+        (["--strict", "--enhanced"], "cannot be combined"),
+        (["--compat", "1.0", "--enhanced"], "cannot be combined"),
         (["--compat", "2.0"], "--compat knows 1.0 only, not '2.0'"),
         (["--compat", ""], "--compat knows 1.0 only"),
         (["--plugin", "no.such.module"], "the plugin no.such.module cannot be used"),
-        (["--enhanced", "list"], "write the options behind the word list"),
+        (["--enhanced", "list"], "put the options after list"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(comity, arguments, word):
@@ -110,7 +110,7 @@ def test_the_schemas_are_written_under_the_names_that_the_contract_lists(comity,
     assert comity("actions", "schemas", tmp_path / "new").code == 0
     (tmp_path / "new" / "schemas" / "supportive-conversation.input.json").write_text("{}")
     refused = comity("actions", "schemas", tmp_path / "new")
-    assert (refused.code, "differs" in refused.err) == (1, True)
+    assert (refused.code, "exists with other content" in refused.err) == (1, True)
     shared = comity("actions", "schemas", tmp_path / "more", "--enhanced", "--plugin", SAMPLE, "--json")
     assert len(json.loads(shared.out)["files"]) == 2 * (9 + 1)
     assert "has the skill of another action" in shared.err

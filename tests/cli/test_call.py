@@ -52,7 +52,7 @@ def test_whoever_has_no_identity_gets_one_with_the_first_call_and_hears_the_repl
     short = node.vacant_id.short()
     assert said(outcome) == f"echo from {short}: hello\n"
     note, who = outcome.err.splitlines()
-    assert note == f"note: {data} had no identity; it is {load_identity(data).vacant_id} now"
+    assert note == f"note: {data} had no identity; created {load_identity(data).vacant_id}"
     assert who == f"answered by vacant:{short}, number 1 of this pair, signature verified"
     second = comity("call", node.url, "again")
     assert "note:" not in second.err
@@ -65,7 +65,7 @@ def test_eight_first_calls_at_once_have_one_identity_and_all_get_through(program
     assert [outcome.err for outcome in outcomes if outcome.code] == []
     told = [line for outcome in outcomes for line in outcome.err.splitlines()]
     assert sorted(line for line in told if "answered by" not in line) == [
-        f"note: {data} had no identity; it is {load_identity(data).vacant_id} now"
+        f"note: {data} had no identity; created {load_identity(data).vacant_id}"
     ]
     assert len({line for line in told if "answered by" in line}) == 8
 
@@ -245,9 +245,9 @@ def test_an_agent_that_takes_no_calls_says_so(comity, node, there, identity, sta
         (401, "does not accept the signature of this call (because)"),
         (403, "refused the call with status 403: because"),
         (404, "no agent takes calls at http://127.0.0.1:"),
-        (409, "does not go on from where this pair stands (because); `comity chain show "),
+        (409, "expects another number or hash in the chain with this node (because); `comity chain show "),
         (410, "takes no calls: because"),
-        (421, "(because); the card that led there is out of date or false"),
+        (421, "(because); the card with this address is out of date or false"),
         (423, "takes no calls: because"),
         (500, "failed on this call with status 500: because"),
         (504, "failed on this call with status 504: because"),
@@ -333,7 +333,7 @@ def publish(neighbourhood, folder, endpoint, node):
 def test_a_card_that_leads_to_somebody_else_is_noticed(comity, node, tmp_path, identity):
     create_identity(tmp_path / "third")
     card = save(card_of(tmp_path / "third", node.url + SEND), tmp_path / "card.json")
-    assert f"somebody else lives at {node.url}{SEND}" in refused(comity("call", card, "hi"))
+    assert f"another agent answers at {node.url}{SEND}" in refused(comity("call", card, "hi"))
 
 
 def test_a_reply_that_somebody_else_signed_is_not_printed(

@@ -120,7 +120,7 @@ def test_the_directory_of_the_settings_comes_before_the_own(comity, neighbourhoo
 
 def test_who_is_archived_is_not_published(comity, node):
     comity("state", "set", "archived", "--yes")
-    assert "ARCHIVED, and nothing leads out of that" in failure(comity("card", "publish"))
+    assert "ARCHIVED, and that state is final" in failure(comity("card", "publish"))
     assert json_of(comity("search", "", "--json"))["matches"] == []
 
 

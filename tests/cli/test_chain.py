@@ -48,7 +48,7 @@ def test_a_chain_of_calls_is_forgotten_and_begins_again(comity, data, after_two_
     refused = comity("chain", "forget", them.hex())
     assert (refused.code, "--yes" in refused.err) == (2, True)
     done = comity("chain", "forget", them.hex()[:8], "--yes")
-    assert done.out == f"Forgotten: 2 calls to {them}. The next one is number 1.\n"
+    assert done.out == f"Deleted: the chain of 2 calls to {them}. The next call is number 1.\n"
     assert peers(comity("chain", "show", "--json")) == []
     assert "CALL_CHAIN_FORGOTTEN" in comity("audit", "tail", "--json").out
     assert comity("audit", "verify").code == 0
@@ -122,7 +122,7 @@ def test_a_beginning_that_two_share_is_refused_and_a_long_list_is_cut_for_people
     asyncio.run(_write_chains(data, identity, many))
     outcome = comity("chain", "show", "0")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "'0' is how 16 ids begin; give more of it" in outcome.err
+    assert "16 ids begin with '0'; give more digits" in outcome.err
     assert comity("chain", "show", "01").code == 0
     lines = comity("chain", "show").out.splitlines()
     assert len(lines) == 1 + 50 + 1

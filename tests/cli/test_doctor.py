@@ -62,7 +62,7 @@ def test_a_machine_in_use_is_ready_too(comity, record, free_port):
     record(3)
     outcome = comity("doctor")
     assert outcome.code == 0
-    assert "whole, checksummed" in outcome.out
+    assert "undamaged, with page checksums" in outcome.out
     assert outcome.out.endswith("Everything is ready for a node.\n")
 
 
@@ -172,7 +172,9 @@ def test_a_port_that_is_held_by_our_own_node_is_fine(data):
     claim.announce(RunningNode(pid=77, url="http://127.0.0.1:1", vacant_id="00"))
     found = checks.check_port(Settings(data=data), asked_for=True)
     claim.release()
-    assert found == CheckResult("port", "ok", "the node of this folder is at http://127.0.0.1:1 (process 77)")
+    assert found == CheckResult(
+        "port", "ok", "the node of this folder runs at http://127.0.0.1:1 (process 77)"
+    )
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6 addresses")

@@ -59,7 +59,7 @@ def test_show_for_people_names_every_form_and_the_place_of_the_key(comity, ident
     out = comity("id", "show").out
     for part in (identity.vacant_id.hex(), identity.vacant_id.did_key(), str(data / "identity.json")):
         assert part in out
-    assert "open to its owner only" in out
+    assert "readable only by its owner" in out
     assert identity.seed.hex() not in out
 
 
@@ -93,7 +93,7 @@ def test_new_can_be_sealed_by_a_passphrase_from_a_file(comity, data, passphrase_
     assert comity("id", "new", "--passphrase-file", passphrase_file).code == 0
     assert needs_passphrase(data)
     assert load_identity(data, passphrase="correct horse")
-    assert "sealed with a passphrase" in comity("id", "show").out
+    assert "encrypted with a passphrase" in comity("id", "show").out
 
 
 def test_new_can_be_sealed_by_a_passphrase_from_stdin(comity, data, monkeypatch):
@@ -144,7 +144,7 @@ def test_a_passphrase_file_that_cannot_be_used_is_refused(comity, data, tmp_path
 def test_one_way_to_keep_the_key_is_enough(comity, passphrase_file):
     outcome = comity("id", "new", "--passphrase-file", passphrase_file, "--keyring")
     assert outcome.code == 2
-    assert "exclude each other" in outcome.err
+    assert "cannot be combined" in outcome.err
 
 
 def test_export_prints_the_public_card_and_nothing_secret(comity, identity):

@@ -68,7 +68,7 @@ def test_for_people_it_is_a_page_that_warns_of_two_callers(comity, folder, data)
     out = comity("id", "import", folder).out
     assert out.startswith(f"{KEY.vacant_id}, called alice, is the identity of {data}.\n\nTaken\n  key ")
     assert "\nNot taken\n  endpoint" in out
-    assert "use one of the two" in out
+    assert "use only one of the two programs" in out
     assert KEY.seed.hex() not in out
 
 

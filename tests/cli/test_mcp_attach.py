@@ -251,9 +251,9 @@ async def test_flags_that_only_tighten_are_taken(data, node):
     ("answer", "told"),
     [
         (b'{"ok":false,"error":"not today; come back tomorrow"}\n', "not today"),
-        (b"HTTP/1.1 400 Bad Request\r\n", "no node of this version"),
-        (b"", "no node of this version"),
-        (b"x" * 100_000, "no node of this version"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "not a node of this version"),
+        (b"", "not a node of this version"),
+        (b"x" * 100_000, "not a node of this version"),
     ],
 )
 async def test_what_a_node_says_against_it_is_said_to_the_person(tmp_path, answer, told):

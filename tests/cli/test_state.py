@@ -49,7 +49,7 @@ def test_nothing_leads_out_of_archived(comity, neighbourhood, data, identity, se
     comity("state", "set", "archived", "--yes")
     outcome = comity("state", "set", "active")
     assert (outcome.code, outcome.out) == (1, "")
-    assert "ARCHIVED, and nothing leads out of that" in outcome.err
+    assert "ARCHIVED, and that state is final" in outcome.err
     assert json_of(comity("state", "show", "--json"))["state"] == "ARCHIVED"
 
 

@@ -107,7 +107,7 @@ def test_a_first_start_sets_everything_up_and_a_second_on_the_same_folder_is_ref
     assert json.loads(shown.out)["vacant_id"] == ready["vacant_id"]
     assert program("audit", "verify").code == 0
     assert "NODE_STARTED" in program("audit", "tail").out
-    assert f"the node of this folder is at {ready['url']}" in program("doctor").out
+    assert f"the node of this folder runs at {ready['url']}" in program("doctor").out
 
     second = program("up", "--port", "0", "--json")
     assert (second.code, second.out) == (1, "")
@@ -306,7 +306,7 @@ def test_a_passphrase_for_an_identity_that_is_not_sealed_is_refused(refused, ide
     secret.chmod(0o600)
     code, words = refused("--port", "0", "--passphrase-file", secret)
     assert code == 1
-    assert "is not sealed with a passphrase" in words
+    assert "is not encrypted with a passphrase" in words
 
 
 def test_a_node_lets_its_threads_change_places_soon_and_the_library_does_not(comity, monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from comity.clients.conversation import Retries
 from comity.clients.dispatch import DispatchResult
 from comity.clients.dispatcher import Dispatcher
-from comity.clients.guarded_http import Answer
+from comity.clients.guarded_http import HttpResponse
 from comity.clients.pair import CALL_BOOK
 from comity.clients.refusals import NoAnswerError, UnreachableError
 from comity.core.envelope.chain import PairKey
@@ -92,15 +92,15 @@ class CalledNode:
     def calm(self) -> None:
         self._crashing = 0.0
 
-    def take(self, body: bytes) -> asyncio.Future[Answer]:
+    def take(self, body: bytes) -> asyncio.Future[HttpResponse]:
         """The answer, unless the node dies over it: then it never comes."""
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self._serve(body, answered))
         self._at_work.add(task)
         task.add_done_callback(self._at_work.discard)
         return answered
 
-    async def _serve(self, body: bytes, answered: asyncio.Future[Answer]) -> None:
+    async def _serve(self, body: bytes, answered: asyncio.Future[HttpResponse]) -> None:
         said: list[dict] = []
 
         async def receive():
@@ -122,7 +122,7 @@ class CalledNode:
             return
         if store is self.store and self.up and not answered.done():
             headers = {name.decode(): value.decode() for name, value in said[0]["headers"]}
-            answered.set_result(Answer(said[0]["status"], headers, said[1]["body"]))
+            answered.set_result(HttpResponse(said[0]["status"], headers, said[1]["body"]))
 
     async def _behave(self, envelope: VacantEnvelope) -> A2AMessage:
         self.runs.append(envelope.idempotency_key)
@@ -146,7 +146,7 @@ class Network:
     def calm(self) -> None:
         self._loss = 0.0
 
-    async def request(self, method, url, json=None, headers=None, *, body=None) -> Answer:
+    async def request(self, method, url, json=None, headers=None, *, body=None) -> HttpResponse:
         assert (method, url) == ("POST", ENDPOINT)
         draw = self._randomness
         await self._clock.sleep(draw.between(0.001, 0.02))

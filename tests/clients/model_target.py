@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from comity.clients.guarded_http import Answer
+from comity.clients.guarded_http import HttpResponse
 from comity.clients.refusals import NoAnswerError
 from comity.core.card.card import CapabilityCard, SubstrateSpec
 from comity.core.envelope.carrier import from_a2a_jsonrpc, to_a2a_result
@@ -37,8 +37,8 @@ def text_of(envelope: VacantEnvelope) -> str:
     return " ".join(part.text for part in envelope.payload.parts)
 
 
-def answer(status: int, body: Any, headers: dict[str, str] | None = None) -> Answer:
-    return Answer(status, headers or {}, strict_json.dumps(body))
+def answer(status: int, body: Any, headers: dict[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(status, headers or {}, strict_json.dumps(body))
 
 
 class ModelTarget:
@@ -53,7 +53,7 @@ class ModelTarget:
         self.kept: dict[tuple[VacantId, int], tuple[bytes, bytes]] = {}
         self.executed: list[VacantEnvelope] = []
         self.behaviour: Callable[[VacantEnvelope], Awaitable[str]] = self._echo
-        self.refusals: list[Answer] = []
+        self.refusals: list[HttpResponse] = []
         self._turn = asyncio.Lock()
         self._keys = itertools.count()
 
@@ -66,7 +66,7 @@ class ModelTarget:
             endpoint=ENDPOINT,
         ).signed(self.key)
 
-    async def take(self, body: bytes) -> Answer:
+    async def take(self, body: bytes) -> HttpResponse:
         """The order of checks of the contract, as far as a caller can tell."""
         if self.refusals:
             return self.refusals.pop(0)
@@ -81,11 +81,11 @@ class ModelTarget:
         state = state or self.accepted.get(caller, ReplayState())
         return TipStatement.of(pair, state, now=NOW).signed(self.key).to_json()
 
-    async def _in_turn(self, request: VacantEnvelope) -> Answer:
+    async def _in_turn(self, request: VacantEnvelope) -> HttpResponse:
         caller = request.from_vacant_id
         digest, kept = self.kept.get((caller, request.sequence_no), (b"", b""))
         if digest == request.compute_hash():
-            return Answer(200, {}, kept)
+            return HttpResponse(200, {}, kept)
         try:
             state = check_chain(self.accepted.get(caller, ReplayState()), request)
         except ConflictError as conflict:
@@ -106,7 +106,7 @@ class ModelTarget:
         result = strict_json.dumps(to_a2a_result(reply, None))
         if not self.strict:
             self.kept[caller, request.sequence_no] = (request.compute_hash(), result)
-        return Answer(200, {}, result)
+        return HttpResponse(200, {}, result)
 
     def reply_to(self, request: VacantEnvelope, text: str, **changes: Any) -> VacantEnvelope:
         last = self.replied.get(request.from_vacant_id, ReplayState())
@@ -134,13 +134,13 @@ class Wire:
     def __init__(self, *targets: ModelTarget) -> None:
         self.targets = {target.card().endpoint: target for target in targets}
         self.bodies: list[bytes] = []
-        self.weather: list[str | Exception | Answer | None] = []
+        self.weather: list[str | Exception | HttpResponse | None] = []
 
-    async def request(self, method, url, json=None, headers=None, *, body=None) -> Answer:
+    async def request(self, method, url, json=None, headers=None, *, body=None) -> HttpResponse:
         assert method == "POST"
         self.bodies.append(body)
         today = self.weather.pop(0) if self.weather else None
-        if isinstance(today, Answer):
+        if isinstance(today, HttpResponse):
             return today
         if isinstance(today, Exception):
             raise today

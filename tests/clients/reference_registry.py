@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
-from comity.clients.guarded_http import Answer
+from comity.clients.guarded_http import HttpResponse
 from comity.core.card.codec import deserialize
 from comity.core.card.lifecycle import Visibility
 from comity.core.card.register_event import register_event, registered_payload
@@ -47,7 +47,7 @@ class ReferenceRegistry:
         split = urlsplit(url)
         self.asked.append((method, f"{split.path}?{split.query}".rstrip("?"), json))
         status, told = self.answer(method, split.path, dict(parse_qsl(split.query)), json)
-        return Answer(status, {}, strict_json.dumps(told))
+        return HttpResponse(status, {}, strict_json.dumps(told))
 
     def over_http(self, request):
         """The same for a real connection: the bytes of a request in, those of the answer out."""

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from comity.core.peering.signalling_relay import SignallingRelay
-from comity.doors.http.entry import Entry
+from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard
 from comity.doors.http.server import HttpServer
 from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
@@ -35,7 +35,7 @@ async def running_relay(*, tls=(None, None), port=0, token=None, relay=None):
     budget = Budget(clock)
     knows = (lambda _given: False) if token is None else token.__eq__
     door = SignallingDoor(relay, clock, budget, knows_token=knows, needs_token=token is not None)
-    entry = Entry(lambda _token: False, clock, port=server.port, secure=False)
+    entry = HttpAccess(lambda _token: False, clock, port=server.port, secure=False)
     guard = Guard(door, entry, is_public=lambda _path: True, body_limit=1000, budget=budget)
     await server.start(guard, shutdown_seconds=0.2, websockets=(SIGNAL_PATH,))
     try:

@@ -302,10 +302,10 @@ async def test_a_reply_that_was_read_before_is_refused():
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"result":{"message":{}}}'])
 def test_an_answer_that_is_no_reply_leaves_the_call_open(body):
     async def confuse():
-        from comity.clients.guarded_http import Answer
+        from comity.clients.guarded_http import HttpResponse
 
         scene = Scene()
-        scene.wire.weather = [Answer(200, {}, body)]
+        scene.wire.weather = [HttpResponse(200, {}, body)]
         with pytest.raises(EnvelopeFormatError):
             await scene.say("a")
         assert await scene.say("b") == "echo b"

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
-from comity.clients.guarded_http import Answer, GuardedHttp
+from comity.clients.guarded_http import GuardedHttp, HttpResponse
 from comity.clients.refusals import UnreachableError
 from comity.core.revocation.crl import RevocationList
 from comity.core.revocation.decision import Unavailable
@@ -47,7 +47,7 @@ class FakeHttp:
         await asyncio.sleep(self.delay)
         if self.error is not None:
             raise self.error
-        return Answer(self.status, {}, self.body)
+        return HttpResponse(self.status, {}, self.body)
 
 
 class World:

@@ -6,7 +6,7 @@ import pytest
 from starlette.applications import Starlette
 
 from comity.clients.directory import DirectoryClient
-from comity.clients.guarded_http import Answer, GuardedHttp
+from comity.clients.guarded_http import GuardedHttp, HttpResponse
 from comity.clients.refusals import NoAnswerError, UnusableAnswerError
 from comity.clients.targets import rank_targets
 from comity.core.card.codec import serialize
@@ -52,7 +52,7 @@ class AsgiHttp:
     async def request(self, method, url, json=None):
         self.urls.append(url)
         answer = await self.client.request(method, url, json=json)
-        return Answer(answer.status_code, {}, answer.content)
+        return HttpResponse(answer.status_code, {}, answer.content)
 
 
 class Liar:
@@ -68,7 +68,7 @@ class Liar:
         if isinstance(answer, Exception):
             raise answer
         status, body = answer
-        return Answer(status, {}, body if isinstance(body, bytes) else strict_json.dumps(body))
+        return HttpResponse(status, {}, body if isinstance(body, bytes) else strict_json.dumps(body))
 
 
 @pytest.fixture

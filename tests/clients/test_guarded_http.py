@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from comity.clients.guarded_http import Answer, GuardedHttp
+from comity.clients.guarded_http import GuardedHttp, HttpResponse
 from comity.clients.refusals import NoAnswerError, TargetRefusedError, UnreachableError, UnusableAnswerError
 from tests.clients.local_server import reply, serving
 
@@ -45,7 +45,7 @@ async def client():
 async def test_a_request_carries_its_body_and_the_answer_comes_back(client):
     async with serving(lambda _: reply(b'{"a":1}', headers="X-Thing: y\r\n")) as server:
         answer = await client.request("POST", server.url("/x?y=1"), {"é": 1}, {"X-Mine": "z"})
-    assert answer == Answer(200, {"content-length": "7", "x-thing": "y"}, b'{"a":1}')
+    assert answer == HttpResponse(200, {"content-length": "7", "x-thing": "y"}, b'{"a":1}')
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     lines = head.lower().split(b"\r\n")
     assert lines[0] == b"post /x?y=1 http/1.1"

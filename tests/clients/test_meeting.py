@@ -14,7 +14,7 @@ from comity.core.peering.meeting_effects import (
     AttemptFailed,
     OwnStreamTaken,
     PeerSeen,
-    Refused,
+    RelayRefused,
     SignallingDown,
     SignallingFault,
     SignallingUp,
@@ -165,7 +165,7 @@ async def test_a_room_that_is_refused_is_told(tmp_path):
     relay = SignallingRelay(serves=lambda _room: False)
     async with running_relay(relay=relay) as scene, people(scene.url, tmp_path) as crowd:
         anna = crowd.come("anna")
-        assert (await news(anna, Refused)).code == "ROOM_REFUSED"
+        assert (await news(anna, RelayRefused)).code == "ROOM_REFUSED"
         assert "does not serve that room" in (await news(anna, SignallingDown)).reason
 
 

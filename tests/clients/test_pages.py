@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from comity.clients import pages as module
-from comity.clients.guarded_http import Answer
+from comity.clients.guarded_http import HttpResponse
 from comity.clients.pages import Pages
 from comity.clients.refusals import UnreachableError
 from tests.clients.local_server import reply, serving
@@ -28,7 +28,7 @@ class Web:
         self.most = max(self.most, self.now)
         await asyncio.sleep(0)
         self.now -= 1
-        answer = self.answers.get(url.rpartition("/")[2], Answer(200, HTML, b"<p>"))
+        answer = self.answers.get(url.rpartition("/")[2], HttpResponse(200, HTML, b"<p>"))
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -43,7 +43,9 @@ async def fetched(web, *names):
 
 async def test_pages_come_in_the_order_they_were_asked_for():
     told = []
-    pages = Pages(http=Web(a=Answer(200, HTML, b"A"), b=Answer(200, HTML, b"B")), tell=told.append)
+    pages = Pages(
+        http=Web(a=HttpResponse(200, HTML, b"A"), b=HttpResponse(200, HTML, b"B")), tell=told.append
+    )
     found = await pages.fetch(["https://x.example/b", "https://x.example/a"])
     assert [(page.url, page.html, page.failure) for page in found] == [
         ("https://x.example/b", "B", ""),
@@ -61,11 +63,11 @@ async def test_no_more_than_four_are_fetched_at_once():
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (Answer(404, {}, b""), "status 404"),
-        (Answer(200, {"content-type": "image/png"}, b""), "image/png"),
+        (HttpResponse(404, {}, b""), "status 404"),
+        (HttpResponse(200, {"content-type": "image/png"}, b""), "image/png"),
         (UnreachableError("a.example could not be reached"), "could not be reached"),
-        (Answer(302, {"location": "https://a.example/a"}, b""), "redirects"),
-        (Answer(302, {"location": "https://[x"}, b""), "cannot be read"),
+        (HttpResponse(302, {"location": "https://a.example/a"}, b""), "redirects"),
+        (HttpResponse(302, {"location": "https://[x"}, b""), "cannot be read"),
     ],
 )
 async def test_a_page_that_cannot_be_had_says_why_and_the_others_go_on(answer, why):
@@ -76,7 +78,7 @@ async def test_a_page_that_cannot_be_had_says_why_and_the_others_go_on(answer, w
 
 
 async def test_a_redirect_is_followed_by_the_guarded_client():
-    web = Web(a=Answer(301, {"location": "/b"}, b""), b=Answer(200, HTML, b"there"))
+    web = Web(a=HttpResponse(301, {"location": "/b"}, b""), b=HttpResponse(200, HTML, b"there"))
     (page,) = await fetched(web, "a")
     assert (page.url, page.html) == ("https://a.example/a", "there")
     assert web.asked == ["https://a.example/a", "https://a.example/b"]
@@ -84,7 +86,9 @@ async def test_a_redirect_is_followed_by_the_guarded_client():
 
 async def test_all_pages_together_have_a_limit(monkeypatch):
     monkeypatch.setattr(module, "ALL_LIMIT", 5)
-    pages = await fetched(Web(a=Answer(200, HTML, b"1234"), b=Answer(200, HTML, b"1234")), "a", "b")
+    pages = await fetched(
+        Web(a=HttpResponse(200, HTML, b"1234"), b=HttpResponse(200, HTML, b"1234")), "a", "b"
+    )
     assert sorted(bool(page.failure) for page in pages) == [False, True]
 
 
@@ -111,7 +115,7 @@ async def test_all_pages_together_have_a_time(monkeypatch):
     ],
 )
 async def test_text_is_read_in_the_charset_it_names(body, kind, text):
-    (page,) = await fetched(Web(a=Answer(200, {"content-type": kind}, body)), "a")
+    (page,) = await fetched(Web(a=HttpResponse(200, {"content-type": kind}, body)), "a")
     assert page.html == text
 
 

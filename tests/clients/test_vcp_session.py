@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from comity.clients.refusals import NoAnswerError, UnreachableError
-from comity.clients.vcp_session import Conversation, VcpSession
+from comity.clients.vcp_session import VcpConversation, VcpSession
 from comity.core.machine import Received, Started
 from comity.core.negotiation.client import ClientMachine, Established
 from comity.core.negotiation.messages import Hello
@@ -25,7 +25,7 @@ async def session_of(conversation):
 def test_a_request_in_hand_when_the_link_ends_fails_at_once_and_was_not_sent():
     async def scene():
         hello = Hello(version="3.1", min_version="1.0", extensions=(), identity=None)
-        conversation = Conversation(ClientMachine(hello, random=lambda: 0.5))
+        conversation = VcpConversation(ClientMachine(hello, random=lambda: 0.5))
         session = await session_of(conversation)
         sending = asyncio.create_task(session.send_context({"generation_preferences": {"tone": "plain"}}))
         await conversation.next_to_say(None)  # the conductor has taken it, and the link ends before its turn

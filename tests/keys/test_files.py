@@ -62,7 +62,7 @@ class TestAPlainFile:
         assert KEY.seed.hex() not in repr(KeptHere(seed=KEY.seed.hex()))
 
     def test_is_not_opened_by_somebody_who_thinks_it_is_sealed(self, plain):
-        with pytest.raises(KeyRefusedError, match="not sealed"):
+        with pytest.raises(KeyRefusedError, match="not encrypted"):
             open_identity(plain, passphrase="open sesame")
 
     def test_is_never_overwritten(self, plain):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from comity.core.errors import ComityError
-from comity.store.group_commit import Work
+from comity.store.group_commit import PendingTransaction
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.operations import Acquire, Advance, Fence, KeepReply, Lease, Put, Tip
 from tests.simulation.world import CrashingStore, simulate
@@ -78,7 +78,9 @@ class AcknowledgesBeforeTheCommit(CrashingStore):
         disk = MemoryDisk()
         for name, table in vars(self._disk).items():
             setattr(disk, name, dict(table))
-        outcome = MemoryStore(self._clock, disk)._run(Work(operations, (), committing.get_loop()))
+        outcome = MemoryStore(self._clock, disk)._run(
+            PendingTransaction(operations, (), committing.get_loop())
+        )
         if isinstance(outcome, Exception):
             return committing
         committing.add_done_callback(lambda done: done.exception())
@@ -91,25 +93,25 @@ class LeavesHalfOfWhatItRefuses(CrashingStore):
     def _run(self, work):
         results = ()
         for operation in work.operations:
-            outcome = super()._run(Work([operation], (), work.future.get_loop()))
+            outcome = super()._run(PendingTransaction([operation], (), work.future.get_loop()))
             if isinstance(outcome, Exception):
                 return outcome
             results += outcome
-        super()._run(Work((), work.audit, work.future.get_loop()))
+        super()._run(PendingTransaction((), work.audit, work.future.get_loop()))
         return results
 
 
 class AuditsWhatItRefuses(CrashingStore):
     def _run(self, work):
-        outcome = super()._run(Work(work.operations, (), work.future.get_loop()))
-        super()._run(Work((), work.audit, work.future.get_loop()))
+        outcome = super()._run(PendingTransaction(work.operations, (), work.future.get_loop()))
+        super()._run(PendingTransaction((), work.audit, work.future.get_loop()))
         return outcome
 
 
 class ForgetsToAudit(CrashingStore):
     def _run(self, work):
         drafts = () if len(self._disk.tips) == 2 else work.audit
-        return super()._run(Work(work.operations, drafts, work.future.get_loop()))
+        return super()._run(PendingTransaction(work.operations, drafts, work.future.get_loop()))
 
 
 class ForgetsRepliesWhenItStarts(CrashingStore):
@@ -126,7 +128,7 @@ class Rewriting(CrashingStore):
 
     def _run(self, work):
         operations = [kept for kept in map(self.rewrite, work.operations) if kept is not None]
-        outcome = super()._run(Work(operations, work.audit, work.future.get_loop()))
+        outcome = super()._run(PendingTransaction(operations, work.audit, work.future.get_loop()))
         return outcome if isinstance(outcome, Exception) else (*outcome, None)[: len(work.operations)]
 
 

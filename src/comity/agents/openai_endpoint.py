@@ -14,7 +14,7 @@ from comity.agents.substrate import (
     substrate_failure,
 )
 from comity.clients.addresses import LOOPBACK, kind_of, literal
-from comity.clients.guarded_http import TIMEOUT, Answer, GuardedHttp
+from comity.clients.guarded_http import TIMEOUT, GuardedHttp, HttpResponse
 from comity.clients.refusals import CallRefusedError, TargetRefusedError
 from comity.clients.urls import HttpUrl, read_url
 from comity.core.errors import ComityError, ConfigError, MalformedError
@@ -64,7 +64,7 @@ class OpenAIEndpoint:
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    def _read(self, answer: Answer) -> SubstrateResponse:
+    def _read(self, answer: HttpResponse) -> SubstrateResponse:
         body = _object(answer)
         try:
             text = body["choices"][0]["message"]["content"]
@@ -82,7 +82,7 @@ class OpenAIEndpoint:
             proof={"server_url": self._url},
         )
 
-    def _refusal(self, answer: Answer) -> SubstrateError:
+    def _refusal(self, answer: HttpResponse) -> SubstrateError:
         if answer.status in {401, 403}:
             return SubstrateError(f"{self.name} refused our key (status {answer.status}); check it")
         error = _object(answer).get("error")
@@ -100,7 +100,7 @@ def load_openai(
     return OpenAIEndpoint(url, model, api_key=environ.get(key_variable, "").strip(), timeout=timeout)
 
 
-def _object(answer: Answer) -> dict[str, Any]:
+def _object(answer: HttpResponse) -> dict[str, Any]:
     try:
         body = strict_json.loads(answer.body)
     except MalformedError:

@@ -1,1 +1,1 @@
-"""What must be heard: one Bus protocol; in-process here, other carriers beside it."""
+"""Notifications between the parts of a node: the Bus protocol and its in-process implementation."""

@@ -34,7 +34,7 @@ class Listener:
             await self._stirred.wait()
         return self._hints.popleft()
 
-    def hear(self, hint: bytes) -> bool:
+    def push(self, hint: bytes) -> bool:
         """Whether there was room for it."""
         full = len(self._hints) >= self._capacity
         if full:
@@ -69,7 +69,7 @@ class InProcessBus:
         if self._closed:
             return
         for listener in self._listeners.get(subject, ()):
-            self.dropped += not listener.hear(hint)
+            self.dropped += not listener.push(hint)
 
     @asynccontextmanager
     async def listen(self, subject: str) -> AsyncIterator[Listener]:

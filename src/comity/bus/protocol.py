@@ -1,6 +1,6 @@
-"""The Bus: what must be heard.
+"""The Bus: notifications between the parts of a node.
 
-It carries hints ("pair X advanced"), never truth: a receiver reads the store again. A hint may be
+It carries hints ("pair X advanced"), never data: a receiver reads the store again. A hint may be
 lost or come twice. A slow listener loses its oldest hints, never anybody else's.
 """
 

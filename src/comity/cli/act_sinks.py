@@ -1,6 +1,6 @@
-"""Where `comity up` tells of each act: the log, and a terminal.
+"""`comity up` writes each event to the log and to the terminal.
 
-- Both follow the events of the node in batches; nothing of this is done where an act is done.
+- Both read the events of the node in batches, separately from the request that caused an event.
 - Nobody who reads slowly holds up the node: what a reader has no room for stays where events are kept, and what is gone
   from there before it was written is counted in one line. Of a pipe at most half is filled, so that warnings, which are
   waited for, find room.

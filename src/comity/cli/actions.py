@@ -32,12 +32,18 @@ COMPAT: Final = "1.0"
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
-        "--plugin", metavar="MODULE", help="A module with actions of yours; may be given several times."
+        "--plugin",
+        metavar="MODULE",
+        help="A Python module with your own actions. You can repeat this option.",
     ),
 ]
 OwnLines = Annotated[
     str | None,
-    typer.Option("--lines", metavar="FILE", help="Crisis lines of yours, by country; they replace ours."),
+    typer.Option(
+        "--lines",
+        metavar="FILE",
+        help="A file with your own crisis lines, by country. They replace those of Comity.",
+    ),
 ]
 Private = Annotated[
     bool,
@@ -49,28 +55,36 @@ Private = Annotated[
     invoke_without_command=True,
     epilog="""
     comity actions  answer requests, one per line, as the reference server does
-    comity actions --enhanced  with ids on every refusal, and evidence in every answer
+    comity actions --enhanced  with ids in every error, and evidence in every answer
     comity actions --jsonrpc --enhanced  the same as JSON-RPC 2.0
-    comity actions list  what there is
-    comity actions lines --country PT  which crisis lines replies name
-    comity actions run supportive_reply --input '{"message":"hello","risk_level":"low"}'  call one
+    comity actions list  list the actions
+    comity actions lines --country PT  show which crisis lines the replies contain
+    comity actions run supportive_reply --input '{"message":"hello","risk_level":"low"}'  call an action
     comity actions schemas .  write their JSON schemas
     """,
 )
 def actions(
     context: typer.Context,
     strict: Annotated[
-        bool, typer.Option("--strict", help="The recorded wire of 0.1.1; this is the default.")
+        bool, typer.Option("--strict", help="Use the message format of release 0.1.1. This is the default.")
     ] = False,
     compat: Annotated[
         str | None,
-        typer.Option("--compat", metavar=COMPAT, help="The shapes and texts of release 1.0.8."),
+        typer.Option(
+            "--compat", metavar=COMPAT, help="Use the message format and the texts of release 1.0.8."
+        ),
     ] = None,
     enhanced: Annotated[
-        bool, typer.Option("--enhanced", help="Ours: ids on refusals, evidence, plugins, describe_action.")
+        bool,
+        typer.Option(
+            "--enhanced", help="Use the format of Comity: ids in errors, evidence, plugins, describe_action."
+        ),
     ] = False,
     jsonrpc: Annotated[
-        bool, typer.Option("--jsonrpc", help="Speak JSON-RPC 2.0, in lines or Content-Length frames.")
+        bool,
+        typer.Option(
+            "--jsonrpc", help="Use JSON-RPC 2.0, one message per line or with Content-Length headers."
+        ),
     ] = False,
     plugin: Plugins = None,
     lines: OwnLines = None,
@@ -78,12 +92,12 @@ def actions(
 ) -> None:
     """Serve the actions on standard input and output, or list and run them.
 
-    Each request is one line of JSON, and so is each reply. The process ends when its input does.
+    Each request is one line of JSON, and so is each reply. The process ends at the end of its input.
     """
     flags = [strict, compat is not None, enhanced]
     if context.invoked_subcommand is not None:
         if any((*flags, jsonrpc, plugin, lines, allow_private_pages)):
-            raise ConfigError(f"write the options behind the word {context.invoked_subcommand}")
+            raise ConfigError(f"put the options after {context.invoked_subcommand}")
         return
     mode = _mode(compat, strict=strict, enhanced=enhanced)
     from comity.doors.actions.stdio import serve_stdio
@@ -101,7 +115,7 @@ def actions(
     """,
 )
 def list_actions(plugin: Plugins = None, as_json: Json = False) -> None:
-    """List the actions, with what each needs and what it may be used for."""
+    """List the actions, with their input and their purpose."""
     registry = _library("enhanced", plugin).registry
     if as_json:
         print_json({"actions": registry.descriptions()})
@@ -121,21 +135,27 @@ def list_actions(plugin: Plugins = None, as_json: Json = False) -> None:
     "run",
     cls=HelpfulCommand,
     epilog="""
-    comity actions run empathetic_reframe --input '{"message":"We cannot refund you"}'  call one
-    comity actions run cognitive_accessibility_audit --input - < input.json  with a longer input
+    comity actions run empathetic_reframe --input '{"message":"We cannot refund you"}'  call an action
+    comity actions run cognitive_accessibility_audit --input - < input.json  read the input from a file
     """,
 )
 def run_action(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The action; `comity actions list` has them.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="The name of the action; `comity actions list` shows all names."),
+    ],
     given: Annotated[
-        str, typer.Option("--input", metavar="JSON", help="Its input, a JSON object; - reads standard input.")
+        str,
+        typer.Option(
+            "--input", metavar="JSON", help="The input of the action, a JSON object; - reads standard input."
+        ),
     ],
     plugin: Plugins = None,
     lines: OwnLines = None,
     allow_private_pages: Private = False,
     as_json: Json = False,
 ) -> None:
-    """Call one action and print what it says."""
+    """Call one action and print its result."""
     runner = _runner(_library("enhanced", plugin, lines), allow_private=allow_private_pages)
     data = asyncio.run(_called(runner, name, _input(given)))
     if as_json:
@@ -148,26 +168,27 @@ def run_action(
     "schemas",
     cls=HelpfulCommand,
     epilog="""
-    comity actions schemas .  as schemas/… in this folder, where `list_actions` says that they are
-    comity actions schemas build --enhanced  those of the enhanced mode, with the plugins
+    comity actions schemas .  write to schemas/… in this folder, the paths that `list_actions` returns
+    comity actions schemas build --enhanced  write the schemas of the enhanced mode, with the plugins
     """,
 )
 def write_schemas(
     folder: Annotated[
-        str, typer.Argument(metavar="DIR", help="The folder to write into; it is made if needed.")
+        str, typer.Argument(metavar="DIR", help="The folder to write to. It is created if it does not exist.")
     ],
     compat: Annotated[
         str | None,
-        typer.Option("--compat", metavar=COMPAT, help="The schemas of release 1.0.8."),
+        typer.Option("--compat", metavar=COMPAT, help="Write the schemas of release 1.0.8."),
     ] = None,
-    enhanced: Annotated[bool, typer.Option("--enhanced", help="Those of the enhanced mode.")] = False,
+    enhanced: Annotated[
+        bool, typer.Option("--enhanced", help="Write the schemas of the enhanced mode.")
+    ] = False,
     plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
-    """Write the JSON schemas of the actions under the names that `list_actions` tells.
+    """Write the JSON schemas of the actions to files, with the file names that `list_actions` returns.
 
-    Without an option they are those of the strict mode. A file that is there with another content is left, and
-    then nothing is written.
+    The default is the strict mode. If a file already exists with other content, the command fails and writes nothing.
     """
     mode = _mode(compat, strict=False, enhanced=enhanced)
     registry = _library(mode, plugin).registry
@@ -182,7 +203,7 @@ def write_schemas(
                 )
     for path, content in files.items():
         if path.exists() and path.read_bytes() != content:
-            raise ConflictError(f"{path} is there and differs; move it away, or name another folder")
+            raise ConflictError(f"{path} exists with other content; move it away, or use another folder")
     for path, content in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -259,7 +280,7 @@ async def _called(runner: "Runner", name: str, given: dict[str, Any]) -> dict[st
 
 def _mode(compat: str | None, *, strict: bool, enhanced: bool) -> "Mode":
     if sum([strict, compat is not None, enhanced]) > 1:
-        raise ConfigError("--strict, --compat and --enhanced exclude each other; choose one")
+        raise ConfigError("--strict, --compat and --enhanced cannot be combined; choose one")
     if compat not in {None, COMPAT}:
         raise ConfigError(f"--compat knows {COMPAT} only, not {str(compat)[:40]!r}")
     return "enhanced" if enhanced else "compat" if compat else "strict"
@@ -293,7 +314,7 @@ def _input(written: str) -> dict[str, Any]:
     try:
         value = strict_json.loads(text.encode(errors="surrogatepass"), lone_surrogates=True)
     except MalformedError as fault:
-        raise ConfigError(f"--input is no JSON: {fault.message}") from None
+        raise ConfigError(f"--input is not JSON: {fault.message}") from None
     if not isinstance(value, dict):
         raise ConfigError('--input must be a JSON object, such as {"message": "hello"}')
     return value

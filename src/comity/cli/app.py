@@ -31,17 +31,27 @@ COMMANDS = (
     Announced(
         "state", "comity.cli.state", "Show or set whether the agent of a node takes calls", "Run a node"
     ),
-    Announced("doctor", "comity.cli.doctor", "Check this machine and say what to do", "Run a node"),
+    Announced(
+        "doctor",
+        "comity.cli.doctor",
+        "Check this machine and say how to fix problems",
+        "Run a node",
+    ),
     Announced(
         "watch", "comity.cli.watch", "Show what happens on the running node, line by line", "Run a node"
     ),
     Announced("mcp", "comity.cli.mcp", "Serve an MCP client on standard input and output", "Run a node"),
-    Announced("relay", "comity.cli.relay", "Let peers find each other: signalling for rooms", "Run a node"),
+    Announced("relay", "comity.cli.relay", "Run a relay through which peers find each other", "Run a node"),
     Announced("call", "comity.cli.call", "Call an agent and print its signed reply", "Meet others"),
     Announced("search", "comity.cli.search", "Find agents by what they offer", "Meet others"),
     Announced("hello", "comity.cli.hello", "Negotiate with a VCP server and show its answer", "Meet others"),
     Announced("card", "comity.cli.card", "Show, publish or verify what an agent offers", "Meet others"),
-    Announced("actions", "comity.cli.actions", "Serve, list or run the humane skills", "Meet others"),
+    Announced(
+        "actions",
+        "comity.cli.actions",
+        "Serve, list or run the actions for humane communication",
+        "Meet others",
+    ),
     Announced(
         "install",
         "comity.cli.install.command",
@@ -51,7 +61,7 @@ COMMANDS = (
     Announced(
         "uninstall",
         "comity.cli.install.uninstall",
-        "Take the registration back, byte for byte",
+        "Remove the registration and restore the changed files",
         "Use it from a client",
     ),
     Announced("id", "comity.cli.identity", "Show, make, export or import an identity", "Look inside"),
@@ -73,12 +83,13 @@ _EXAMPLES = """
 comity up  start a node and print its address
 comity up --agent echo  start one that answers calls
 comity call http://127.0.0.1:8420 hello  call an agent
-comity doctor  find out what is wrong and what to do
-comity audit verify  prove that the record is whole
+comity doctor  find problems and how to fix them
+comity audit verify  verify the audit record
 """
 _NEXT = """
-`comity COMMAND --help` explains a command and shows examples. Settings come from config.toml in the data
-folder, from COMITY_* variables and from flags, the later over the earlier; `comity config show` prints them.
+`comity COMMAND --help` explains a command and shows examples. Settings come from config.toml in the
+data folder, from COMITY_* variables and from flags. Variables override the file, and flags override both.
+`comity config show` prints all settings.
 """
 
 

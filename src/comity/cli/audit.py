@@ -40,27 +40,29 @@ from comity.store.opening import open_store, reading
 from comity.store.protocol import Store
 from comity.system_clock import SystemClock
 
-app = new_app("Verify, follow or adopt the audit record: hash-linked entries under a signed head.")
+app = new_app(
+    "Verify, show or adopt the audit record. Each entry holds the hash of the entry before it; the last one is signed."
+)
 
 ADOPTED = "AUDIT_ADOPTED"
 PROGRESS_FROM = 20_000
 POLL_SECONDS = 0.5
 
 Chain = Annotated[
-    str | None, typer.Option("--chain", metavar="NAME", help="Only this chain; else all of them.")
+    str | None, typer.Option("--chain", metavar="NAME", help="Only this chain. Default: all chains.")
 ]
 
 
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity audit verify  every chain, from its beginning to its signed head
+    comity audit verify  verify every chain, from its first entry to its signed head
     comity audit verify --chain main  one chain
-    comity audit verify --json  for programs; exit code 1 when a chain is bad
+    comity audit verify --json  print JSON; the exit code is 1 if a chain is bad
     """,
 )
 def verify(chain: Chain = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
-    """Prove that nothing in the record was changed, cut or put in. A node may be running meanwhile."""
+    """Verify that no entry of the audit record was changed, removed or added. The node may be running."""
     settings = _recording(settings_of(data, config).settings)
     with _progress(wanted=sys.stderr.isatty() and not as_json) as seen:
         reports = asyncio.run(_verify(settings, chain, seen))
@@ -80,26 +82,26 @@ def verify(chain: Chain = None, data: Data = None, config: Config = None, as_jso
     cls=HelpfulCommand,
     epilog="""
     comity audit tail  the last 20 entries
-    comity audit tail -n 100 --chain main  more of them, of one chain
-    comity audit tail --follow --json  one JSON object per line, as they come
+    comity audit tail -n 100 --chain main  show 100 entries of one chain
+    comity audit tail --follow --json  print new entries as JSON, one per line
     """,
 )
 def tail_command(
     count: Annotated[
         str,
         typer.Option(
-            "-n", "--count", metavar="COUNT", show_default=False, help="How many entries; 20 if not set."
+            "-n", "--count", metavar="COUNT", show_default=False, help="The number of entries. Default: 20."
         ),
     ] = "20",
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as entries come; Ctrl-C ends.")
+        bool, typer.Option("--follow", "-f", help="Show new entries as they are written, until Ctrl-C.")
     ] = False,
     chain: Chain = None,
     data: Data = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show the last entries, oldest first. A node may be running meanwhile."""
+    """Show the last entries, oldest first. The node may be running."""
     settings = _recording(settings_of(data, config).settings)
     wanted = whole_number("-n", count, 0, 999_999_999)
     coloured = colour_wanted()
@@ -116,8 +118,8 @@ def tail_command(
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity audit adopt  asks first
-    comity audit adopt --yes --passphrase-file pass.txt  with nobody there to ask
+    comity audit adopt  ask for confirmation, then adopt
+    comity audit adopt --yes --passphrase-file pass.txt  from a script
     """,
 )
 def adopt(
@@ -127,10 +129,10 @@ def adopt(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Take the record as it is now, after you restored an older database on purpose.
+    """Accept the audit record as it is now, after you restored an older database on purpose.
 
-    Stop the node first. The heads that are kept outside the database are moved to where the record ends,
-    and an entry AUDIT_ADOPTED says so. What is missing stays missing, and an altered entry stays bad.
+    Stop the node first. The command sets the signed heads outside the database to the last entry in the database, and
+    adds an entry AUDIT_ADOPTED. It does not restore missing entries or repair changed ones.
     """
     settings = _recording(settings_of(data, config).settings)
     if not settings.database.is_file():

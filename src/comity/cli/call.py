@@ -1,7 +1,7 @@
-"""`comity call`: say something to an agent of somebody else, and hear its signed reply.
+"""`comity call`: call an agent of another owner and print its signed reply.
 
-The reply goes to stdout and nothing else does, so that it can be used further. Every call has a key: one
-that got no answer is repeated under it, and is then carried out once.
+Only the reply goes to stdout, so that other programs can use it. Every call has an idempotency key. A call without an
+answer is repeated with the same key, and the agent carries it out once.
 """
 
 import asyncio
@@ -49,11 +49,11 @@ class CallCommand(HelpfulCommand):
 @app.command(
     cls=CallCommand,
     epilog="""
-    comity call http://127.0.0.1:8420 hello  whoever is served at that address
-    comity call 31e30ef4…d13d hello  somebody by id, looked up in the directory
-    comity call --capability translate "good morning"  the best match in the directory
-    comity call card.json - < question.txt  by card file, the text from standard input
-    comity call http://127.0.0.1:8420 hello --json  with who answered and what was verified
+    comity call http://127.0.0.1:8420 hello  call the agent at this address
+    comity call 31e30ef4…d13d hello  call an agent by its id; the directory knows its address
+    comity call --capability translate "good morning"  call the best match in the directory
+    comity call card.json - < question.txt  call the agent of a card file; read the text from standard input
+    comity call http://127.0.0.1:8420 hello --json  print as JSON who answered and what was verified
     """,
 )
 def call(
@@ -61,17 +61,19 @@ def call(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="Whom: the URL of a node or an endpoint, an id (64 digits or did:key), or a card file. "
-            "Left out with --capability.",
+            help="The agent: the URL of a node or an endpoint, an id (64 digits or did:key), or a card file. "
+            "Do not give it together with --capability.",
         ),
     ],
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="What to say; - reads it from standard input.")
+        str | None, typer.Argument(metavar="TEXT", help="The text to send; - reads it from standard input.")
     ] = None,
     capability: Annotated[
         str | None,
         typer.Option(
-            "--capability", metavar="QUERY", help="Instead of TARGET: whoever offers this in the directory."
+            "--capability",
+            metavar="QUERY",
+            help="Call the agent that offers this in the directory, instead of TARGET.",
         ),
     ] = None,
     directory: Directory = None,
@@ -80,7 +82,7 @@ def call(
         typer.Option(
             "--timeout",
             metavar="SECONDS",
-            help="How long the whole call may take; dispatch.timeout_seconds (60) if not set.",
+            help="The timeout of the whole call. Default: the setting dispatch.timeout_seconds (60).",
         ),
     ] = None,
     idempotency_key: Annotated[
@@ -88,7 +90,7 @@ def call(
         typer.Option(
             "--idempotency-key",
             metavar="KEY",
-            help="Repeat the last call made under this key: it is carried out once, and its reply is the same.",
+            help="A key of your choice for this call. If the last call to the agent had this key and text, you get its reply again.",
         ),
     ] = None,
     data: Data = None,
@@ -98,9 +100,8 @@ def call(
 ) -> None:
     """Call an agent and print its reply.
 
-    The call is signed by the identity of the data folder, which is made if there is none, and takes the
-    next place in the chain with that agent. The reply is printed only if the agent that was called signed
-    it, for this caller and in answer to this call.
+    The identity of the data folder signs the call; it is created if it does not exist. The call gets the next number
+    in the chain with that agent. The reply is printed only if the called agent signed it as the answer to this call.
     """
     named, said = _arguments(target, text, capability)
     key_of_call = _checked_key(idempotency_key)
@@ -113,12 +114,12 @@ def call(
     key = own_key(settings, passphrase_file) if has_identity(settings.data) else None
 
     def caller() -> SigningKey:
-        """Made only once there is somebody to call."""
+        """Create the identity only when an agent to call was found."""
         if key is not None:
             return key
         new, made = new_key(settings, passphrase_file)
         if made and not as_json:
-            note(f"{settings.data} had no identity; it is {new.vacant_id} now")
+            note(f"{settings.data} had no identity; created {new.vacant_id}")
         return new
 
     find = partial(_named, named) if capability is None else partial(_offering, capability, key)
@@ -158,7 +159,7 @@ async def _call(
             key = caller()
             if card.vacant_id == key.vacant_id:
                 raise InvalidError(
-                    f"{card.vacant_id} is this data folder itself, and nobody calls itself; "
+                    f"{card.vacant_id} is the identity of this data folder, and a node cannot call itself; "
                     "call as somebody else, from another folder: --data DIR"
                 )
             async with writing(settings, key) as (store, chain):
@@ -172,7 +173,7 @@ async def _call(
     except TimeoutError:
         if card is None:
             raise NoAnswerError(
-                f"whom to call could not be found out within {seconds:g} seconds; nothing was sent"
+                f"the agent was not found within {seconds:g} seconds; nothing was sent"
             ) from None
         raise NoAnswerError(
             f"{card.vacant_id} did not answer within {seconds:g} seconds; the call may have been carried out. "
@@ -189,7 +190,7 @@ async def _named(target: str, ways: Outside) -> list[CapabilityCard]:
 
 
 async def _offering(query: str, key: SigningKey | None, ways: Outside) -> list[CapabilityCard]:
-    """Those in the directory who offer it and are not the caller, the best one first."""
+    """The agents in the directory that offer it, without the caller itself, best match first."""
     directory = ways.directory()
 
     async def others(**asked: Any) -> list[HaloMatch]:
@@ -275,12 +276,12 @@ def _sentence(refusal: ComityError, card: CapabilityCard) -> str:
             return f"no agent takes calls at {where} (status {refusal.status}); its card may be out of date"
         case 409:
             return (
-                f"{who} does not go on from where this pair stands ({said}); "
-                f"`comity chain show {who.hex()}` shows this side of it. If it lost its memory, "
+                f"{who} expects another number or hash in the chain with this node ({said}); "
+                f"`comity chain show {who.hex()}` shows the chain as stored here. If the agent lost its chain, "
                 f"`comity chain forget {who.hex()}` begins again"
             )
         case 421:
-            return f"somebody else lives at {where} ({said}); the card that led there is out of date or false"
+            return f"another agent answers at {where} ({said}); the card with this address is out of date or false"
         case 429:
             return f"{who} answers that too many calls came (status 429: {said}); nothing was carried out, try again later"
         case 503:

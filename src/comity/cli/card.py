@@ -34,7 +34,9 @@ from comity.core.identity.keys import SigningKey
 from comity.keys.identity import has_identity, load_identity, needs_passphrase
 from comity.pipeline.residence import new_state
 
-app = new_app("Show, publish or verify a capability card: what an agent offers and where, signed by it.")
+app = new_app(
+    "Show, publish or verify a capability card. The card says what an agent offers and where; the agent signs it."
+)
 
 _MEANINGS = {
     Visibility.PUBLIC: "anybody can find it",
@@ -43,7 +45,7 @@ _MEANINGS = {
 }
 
 
-class Publication(Struct, frozen=True, kw_only=True):
+class PublishReport(Struct, frozen=True, kw_only=True):
     """`changed` is False when the directory had it all already."""
 
     changed: bool
@@ -59,9 +61,9 @@ class Publication(Struct, frozen=True, kw_only=True):
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity card show  the card of your own agent
-    comity card show http://127.0.0.1:8420  of whoever is served at that address
-    comity card show --json > card.json  as a file to hand to others
+    comity card show  show the card of your agent
+    comity card show http://127.0.0.1:8420  show the card of the agent at this address
+    comity card show --json > card.json  save your card to a file for others
     """,
 )
 def show(
@@ -69,7 +71,7 @@ def show(
         str | None,
         typer.Argument(
             metavar="TARGET",
-            help="Whose: the URL of a node, an id (64 digits or did:key), or a card file; your own if not given.",
+            help="The URL of a node, an id (64 digits or did:key), or a card file. Default: your own card.",
         ),
     ] = None,
     directory: Directory = None,
@@ -78,7 +80,7 @@ def show(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show a card: who it is of, what is offered, where, and whether the signature holds."""
+    """Show a card: the agent, its offer, its address, and whether the signature is valid."""
     settings = settings_of(data, config, **{"directory.url": directory}).settings
     if target is not None:
         card = asyncio.run(_found(settings, target))
@@ -95,9 +97,9 @@ def show(
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity card publish  in the directory of the settings, else in that of your own node
-    comity card publish --directory https://directory.example  in another one
-    comity card publish --visibility none  hide it again
+    comity card publish  publish in the directory of the settings, else of your node
+    comity card publish --directory https://directory.example  publish in another directory
+    comity card publish --visibility none  hide the card
     """,
 )
 def publish(
@@ -107,7 +109,7 @@ def publish(
             "--visibility",
             metavar="VISIBILITY",
             show_default=False,
-            help="PUBLIC: anybody can find it (if not set). RESTRICTED: read by id only. NONE: hidden.",
+            help="PUBLIC (default): anyone can find the card. RESTRICTED: only by id. NONE: hidden.",
         ),
     ] = "PUBLIC",
     directory: Directory = None,
@@ -116,9 +118,9 @@ def publish(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Put the card of your own agent into a directory, so that others find it. A LOCAL agent becomes ACTIVE.
+    """Publish the card of your agent in a directory, so that others can find it. A LOCAL agent becomes ACTIVE.
 
-    What is there already is not published again, so this may be repeated at will.
+    You can repeat this: a card that is already published is not published again.
     """
     wanted = _visibility(visibility)
     settings = settings_of(data, config, **{"directory.url": directory}).settings
@@ -162,7 +164,7 @@ def verify(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Say who signed a card, and what; exit code 1 when the signature does not hold."""
+    """Show who signed a card, and its content. The exit code is 1 if the signature is not valid."""
     settings = settings_of(data, config, **{"directory.url": directory}).settings
     card = asyncio.run(_found(settings, source))
     holds = card.verify()
@@ -205,7 +207,7 @@ async def _own(
 
 async def _publish(
     settings: Settings, key: SigningKey, visibility: Visibility, passphrase_file: str | None
-) -> tuple[CapabilityCard, Publication]:
+) -> tuple[CapabilityCard, PublishReport]:
     ways = Outside(settings, key)
     where = ways.directory_url
     card = await own_card(settings, ways.own, passphrase_file)
@@ -227,7 +229,7 @@ async def _publish(
                 raise
     if state is not former:
         await set_state(settings, ways.own, state, passphrase_file)
-    return card, Publication(
+    return card, PublishReport(
         changed=changed,
         directory=where,
         vacant_id=card.vacant_id.hex(),

@@ -10,7 +10,7 @@ from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
 from comity.cli.own_store import own_key, refuse_memory, writing
-from comity.cli.pairs import Called, Link, Peer, Served, read_pairs
+from comity.cli.pairs import Called, Link, Peer, ServedPair, read_pairs
 from comity.cli.screen import Cell, one_line, print_fields, print_json, print_line, print_table
 from comity.clients.finding import id_of
 from comity.clients.pair import Pair
@@ -22,9 +22,7 @@ from comity.keys.identity import has_identity, stored_vacant_id
 from comity.store.operations import StoreConflict
 from comity.system_clock import SystemClock
 
-app = new_app(
-    "Show, or forget, the chains with other agents: what was asked, what was replied, what is open."
-)
+app = new_app("Show or delete the chains of requests and replies with other agents.")
 
 SHOWN: Final = 50
 _TIP: Final = 12
@@ -34,24 +32,24 @@ _LEASE_SECONDS: Final = 30.0
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity chain show  everybody this node has called or was called by
-    comity chain show 31e30ef4ca92  one of them in full; the beginning of the id is enough
-    comity chain show --json  for programs
+    comity chain show  show all agents that this node called, or that called it
+    comity chain show 31e30ef4ca92  show one agent in full; the beginning of the id is enough
+    comity chain show --json  print JSON
     """,
 )
 def show(
     peer: Annotated[
         str | None,
-        typer.Argument(metavar="PEER", help="Only this one: its id, or as much of it as tells it apart."),
+        typer.Argument(metavar="PEER", help="Show only this agent: its id, or a unique beginning of it."),
     ] = None,
     data: Data = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show both books: `serve`, what others asked of this node, and `call`, what it asked of others.
+    """Show the chains: `serve` are calls to this node, `call` are calls that it made to others.
 
-    A chain is numbered without gaps, and its tip is the hash of its last message. A node may be running
-    meanwhile.
+    The messages of a chain are numbered without gaps. The tip is the hash of the last message. You can run this command
+    while the node runs.
     """
     settings = settings_of(data, config).settings
     peers = _peers(settings)
@@ -68,13 +66,13 @@ def show(
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity chain forget 31e30ef4ca92  begin again with an agent that has lost its memory
-    comity chain forget 31e30ef4ca92 --yes  without being asked
+    comity chain forget 31e30ef4ca92  start again with an agent that lost its chain
+    comity chain forget 31e30ef4ca92 --yes  without confirmation
     """,
 )
 def forget(
     peer: Annotated[
-        str, typer.Argument(metavar="PEER", help="Whose: its id, or as much of it as tells it apart.")
+        str, typer.Argument(metavar="PEER", help="The id of the agent, or a unique beginning of it.")
     ],
     data: Data = None,
     config: Config = None,
@@ -82,9 +80,9 @@ def forget(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Forget the chain of our calls to an agent, and of its replies: the next call is number 1.
+    """Delete the chain of your calls to an agent and of its replies. The next call is number 1.
 
-    For an agent that lost its memory and refuses every call since. What it asked of this node is kept: a
+    Use this for an agent that lost its chain and now refuses every call. The chain of its calls to this node is kept: a
     message that was accepted once is never accepted again.
     """
     settings = settings_of(data, config).settings
@@ -95,8 +93,8 @@ def forget(
         )
     calls, target = chosen.call.requests.seq, VacantId.from_hex(chosen.vacant_id)
     confirm(
-        f"The {calls:,} calls to {target} and its replies can then not be shown to follow each other. "
-        "This cannot be undone. Forget them?",
+        f"The order of the {calls:,} calls to {target} and of its replies can then no longer be proven. "
+        "This cannot be undone. Delete the chain?",
         yes=yes,
     )
     key = own_key(settings, passphrase_file)
@@ -104,7 +102,7 @@ def forget(
     if as_json:
         print_json({"forgotten": chosen.vacant_id, "calls": calls})
     else:
-        print_line(f"Forgotten: {calls:,} calls to {target}. The next one is number 1.")
+        print_line(f"Deleted: the chain of {calls:,} calls to {target}. The next call is number 1.")
 
 
 async def _forget(settings: Settings, key: SigningKey, target: VacantId) -> None:
@@ -121,7 +119,7 @@ async def _forget(settings: Settings, key: SigningKey, target: VacantId) -> None
             await pair.forget()
         except StoreConflict:
             raise ConflictError(
-                f"a call to {target} is under way; wait for its end and run this again"
+                f"a call to {target} is in progress; wait until it ends and run this again"
             ) from None
 
 
@@ -129,7 +127,7 @@ def _peers(settings: Settings) -> list[Peer]:
     refuse_memory(settings, "chains are kept there")
     if not has_identity(settings.data) or not settings.database.is_file():
         raise NotFoundError(
-            f"nobody in {settings.data} has called or was called yet; start with `comity call`"
+            f"{settings.data} has no calls yet, in either direction; start with `comity call`"
         )
     return read_pairs(settings.database, stored_vacant_id(settings.data).hex())
 
@@ -139,9 +137,9 @@ def _chosen(peers: list[Peer], text: str) -> Peer:
     wanted = named.hex() if named is not None else text.removeprefix("vacant:").lower()
     found = [each for each in peers if wanted and each.vacant_id.startswith(wanted)]
     if not found:
-        raise NotFoundError(f"there is no chain with {text[:80]!r}; `comity chain show` lists all there are")
+        raise NotFoundError(f"there is no chain with {text[:80]!r}; `comity chain show` lists all chains")
     if len(found) > 1:
-        raise ConfigError(f"{text[:80]!r} is how {len(found)} ids begin; give more of it")
+        raise ConfigError(f"{len(found)} ids begin with {text[:80]!r}; give more digits")
     return found[0]
 
 
@@ -174,8 +172,8 @@ def _rows(peer: Peer) -> list[list[Cell]]:
     return rows
 
 
-def _notes(held: Served | Called) -> list[str]:
-    if isinstance(held, Served):
+def _notes(held: ServedPair | Called) -> list[str]:
+    if isinstance(held, ServedPair):
         kept = [f"{held.stored_replies} kept"] if held.stored_replies else []
         return kept + ([f"{held.pending} pending"] if held.pending else [])
     notes = [f"number {held.pending.seq} unanswered"] if held.pending else []
@@ -190,7 +188,7 @@ def _print_peer(peer: Peer) -> None:
         _print_book("call: what this node asked of it", peer.call, _called_facts(peer.call))
 
 
-def _print_book(title: str, held: Served | Called, facts: list[tuple[str, str]]) -> None:
+def _print_book(title: str, held: ServedPair | Called, facts: list[tuple[str, str]]) -> None:
     print_line()
     print_line(paint(title, "bold", wanted=colour_wanted()))
     chains = [*_link_facts("requests", held.requests), *_link_facts("replies", held.replies)]
@@ -201,7 +199,7 @@ def _link_facts(name: str, link: Link) -> list[tuple[str, str]]:
     return [(name, f"{link.seq:,}"), *([("  tip", link.tip)] if link.seq else [])]
 
 
-def _served_facts(held: Served) -> list[tuple[str, str]]:
+def _served_facts(held: ServedPair) -> list[tuple[str, str]]:
     facts = [("kept", f"{held.stored_replies:,}, given again to whoever repeats the request")]
     return facts + ([("pending", f"{held.pending} requests without a reply")] if held.pending else [])
 

@@ -1,6 +1,6 @@
-"""What `comity doctor` looks at. Each check answers with one finding and never raises.
+"""The checks of `comity doctor`. Each check returns one result and never raises.
 
-Nothing is made, changed or mended here: a finding says what to do.
+A check changes nothing. Its result says what to do.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ EXTRAS = {
 
 
 def findings(settings: Settings, sources: dict[str, str]) -> Iterator[CheckResult]:
-    """Every check but the one of the settings themselves, in the order in which one would ask."""
+    """Run every check except that of the settings."""
     yield check_python()
     yield check_clock(settings.database)
     yield check_folder(settings.data)
@@ -64,7 +64,7 @@ def check_clock(
     shown = datetime.fromtimestamp(moment, UTC).isoformat(sep=" ", timespec="seconds")
     remedy = "set the clock, or let a time service do it"
     if moment < RELEASED.timestamp():
-        return CheckResult("clock", "fail", f"{shown} is before this release was made", remedy)
+        return CheckResult("clock", "fail", f"{shown} is before the date of this release", remedy)
     with contextlib.suppress(OSError):
         ahead = database.stat().st_mtime - moment
         if ahead > FUTURE_SECONDS:
@@ -85,10 +85,10 @@ def check_folder(data: Path) -> CheckResult:
         return _folder_to_be(data)
     except OSError as reason:
         return CheckResult(
-            name, "fail", f"{data}: {_cause(reason)}", "mend its permissions or name another folder"
+            name, "fail", f"{data}: {_cause(reason)}", "fix its permissions or use another folder"
         )
     if not stat.S_ISDIR(status.st_mode):
-        return CheckResult(name, "fail", f"{data} is not a folder", "move it away or name another folder")
+        return CheckResult(name, "fail", f"{data} is not a folder", "move it away or use another folder")
     if os.name != "posix":
         return CheckResult(name, "ok", str(data))
     quoted = shlex.quote(str(data))
@@ -99,7 +99,7 @@ def check_folder(data: Path) -> CheckResult:
         )
     if mode & 0o022:
         return CheckResult(
-            name, "fail", f"{data} may be written by others ({mode:04o})", f"chmod 700 {quoted}"
+            name, "fail", f"{data} is writable by other users ({mode:04o})", f"chmod 700 {quoted}"
         )
     if mode != 0o700:
         return CheckResult(name, "warn", f"{data} has mode {mode:04o}, not 0700", f"chmod 700 {quoted}")
@@ -111,7 +111,7 @@ def check_disk(data: Path) -> CheckResult:
     try:
         free = shutil.disk_usage(place).free
     except OSError as reason:
-        return CheckResult("disk", "fail", f"{place}: {_cause(reason)}", "look at the disk")
+        return CheckResult("disk", "fail", f"{place}: {_cause(reason)}", "check the disk")
     shown = f"{free / 1024**3:,.1f} GiB free" if free >= 1024**3 else f"{free / 1024**2:,.0f} MiB free"
     if free < DISK_EMPTY:
         return CheckResult("disk", "fail", shown, "free some space before a node runs here")
@@ -125,14 +125,14 @@ def check_identity(data: Path) -> CheckResult:
 
     try:
         if _missing(identity_path(data)):
-            return CheckResult("identity", "ok", "not made yet; `comity up` makes it")
+            return CheckResult("identity", "ok", "does not exist yet; `comity up` creates it")
         vacant_id = stored_vacant_id(data)
         if needs_passphrase(data):
-            return CheckResult("identity", "ok", f"{vacant_id}, sealed with a passphrase")
+            return CheckResult("identity", "ok", f"{vacant_id}, encrypted with a passphrase")
         load_identity(data)
     except (ComityError, OSError) as refusal:
         return _refused("identity", refusal)
-    return CheckResult("identity", "ok", f"{vacant_id}, file closed to others")
+    return CheckResult("identity", "ok", f"{vacant_id}, only you can read the file")
 
 
 def check_token(data: Path) -> CheckResult:
@@ -141,11 +141,11 @@ def check_token(data: Path) -> CheckResult:
     path = data / TOKEN_FILE
     try:
         if _missing(path):
-            return CheckResult("token", "ok", "not made yet; `comity up` makes it")
+            return CheckResult("token", "ok", "does not exist yet; `comity up` creates it")
         read_token(path)
     except (KeyRefusedError, OSError) as refusal:
         return _refused("token", refusal)
-    return CheckResult("token", "ok", "present, file closed to others")
+    return CheckResult("token", "ok", "present, only you can read the file")
 
 
 def check_database(settings: Settings) -> CheckResult:
@@ -170,17 +170,17 @@ def check_database(settings: Settings) -> CheckResult:
         size = settings.database.stat().st_size
         asyncio.run(look())
     except FileNotFoundError:
-        return CheckResult("database", "ok", "not made yet; `comity up` makes it")
+        return CheckResult("database", "ok", "does not exist yet; `comity up` creates it")
     except (ComityError, OSError) as refusal:
         return _refused("database", refusal)
-    return CheckResult("database", "ok", f"whole, checksummed, {size / 1024**2:,.1f} MiB")
+    return CheckResult("database", "ok", f"undamaged, with page checksums, {size / 1024**2:,.1f} MiB")
 
 
 def check_part(part: type[Part], settings: Settings) -> list[CheckResult]:
     try:
         return list(part.checks(settings))
     except Exception as reason:  # noqa: BLE001 - the other checks are still wanted
-        return [CheckResult(part.name, "fail", f"the check itself failed: {reason}", "report it as a fault")]
+        return [CheckResult(part.name, "fail", f"the check itself failed: {reason}", "report this as a bug")]
 
 
 def check_port(settings: Settings, *, asked_for: bool) -> CheckResult:
@@ -189,11 +189,11 @@ def check_port(settings: Settings, *, asked_for: bool) -> CheckResult:
     running = running_node(settings.data)
     if running is not None:
         return CheckResult(
-            "port", "ok", f"the node of this folder is at {running.url} (process {running.pid})"
+            "port", "ok", f"the node of this folder runs at {running.url} (process {running.pid})"
         )
     where = f"{settings.port} on {settings.host}"
     if settings.port == 0:
-        return CheckResult("port", "ok", "any free one")
+        return CheckResult("port", "ok", "the node will use any free port")
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -207,7 +207,7 @@ def check_port(settings: Settings, *, asked_for: bool) -> CheckResult:
                 "port", "fail", f"{where} is taken by another program", "stop it or choose another port"
             )
         return CheckResult(
-            "port", "warn", f"{where} is taken by another program", "nothing; a free one will be used"
+            "port", "warn", f"{where} is taken by another program", "nothing; the node will use a free port"
         )
     return CheckResult("port", "ok", f"{where} is free")
 
@@ -225,9 +225,9 @@ def _folder_to_be(data: Path) -> CheckResult:
     place = _nearest_existing(data)
     if not os.access(place, os.W_OK | os.X_OK):
         return CheckResult(
-            "data folder", "fail", f"{data} cannot be made: {place} is not writable", "name another folder"
+            "data folder", "fail", f"{data} cannot be created: {place} is not writable", "use another folder"
         )
-    return CheckResult("data folder", "ok", f"{data} is not made yet; `comity up` makes it")
+    return CheckResult("data folder", "ok", f"{data} does not exist yet; `comity up` creates it")
 
 
 def _nearest_existing(path: Path) -> Path:
@@ -235,7 +235,7 @@ def _nearest_existing(path: Path) -> Path:
 
 
 def _missing(path: Path) -> bool:
-    """Whether there is nothing by that name; a folder that may not be looked into is another matter."""
+    """Whether the path does not exist. A folder that cannot be read raises an error instead."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -251,9 +251,9 @@ def _installed(module: str) -> bool:
 
 
 def _refused(check: str, refusal: ComityError | OSError) -> CheckResult:
-    """A refusal of ours says itself what to do."""
+    """The message of a ComityError already says what to do."""
     if isinstance(refusal, OSError):
-        return CheckResult(check, "fail", f"{refusal.filename}: {_cause(refusal)}", "mend its permissions")
+        return CheckResult(check, "fail", f"{refusal.filename}: {_cause(refusal)}", "fix its permissions")
     return CheckResult(check, "fail", refusal.message)
 
 

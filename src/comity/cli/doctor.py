@@ -23,14 +23,14 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
     cls=HelpfulCommand,
     epilog="""
     comity doctor  check everything that a node here needs
-    comity doctor --data /srv/node  for another data folder
-    comity doctor --json  for programs; exit code 1 when a check fails
+    comity doctor --data /srv/node  check another data folder
+    comity doctor --json  print JSON; exit code 1 if a check fails
     """,
 )
 def doctor(data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Check this machine: settings, folder, keys, database, disk, clock, port, extras.
 
-    Nothing is changed. Each finding is ok, warn or fail, with what to do.
+    This command changes nothing. Each result is ok, warn or fail. A warning or failure says what to do.
     """
     loaded, found = _settings(data, config)
     if loaded is not None:
@@ -48,18 +48,19 @@ def doctor(data: Data = None, config: Config = None, as_json: Json = False) -> N
 
 
 def _settings(data: str | None, config: str | None) -> tuple[Loaded | None, list[CheckResult]]:
-    """The settings; when they cannot be used, at least the data folder is looked at without them."""
+    """Load the settings. If they are invalid, check at least the data folder with default settings."""
     try:
         loaded = settings_of(data, config)
     except ConfigError as refusal:
         return _without_settings(data), [CheckResult("settings", "fail", refusal.message)]
-    where = f"from {loaded.file}" if loaded.file else "no file, none needed"
+    where = f"read from {loaded.file}" if loaded.file else "there is no settings file and none is needed"
     changed = sum(source != DEFAULT for source in loaded.sources.values())
-    return loaded, [CheckResult("settings", "ok", f"valid, {changed} not default, {where}")]
+    differs = "1 differs" if changed == 1 else f"{changed} differ"
+    return loaded, [CheckResult("settings", "ok", f"valid; {differs} from the default; {where}")]
 
 
 def _without_settings(data: str | None) -> Loaded | None:
-    """Only the data folder is taken from what is set, the rest is as if nothing were."""
+    """Take only the data folder from flags and variables, and defaults for everything else."""
     environ = {
         name: value
         for name, value in os.environ.items()
@@ -78,7 +79,7 @@ def _row(finding: CheckResult) -> tuple[Cell, ...]:
 
 def _verdict(failed: int, warned: int) -> str:
     if failed:
-        return f"{failed} {'check' if failed == 1 else 'checks'} failed; a node may not run well before that is mended."
+        return f"{failed} {'check' if failed == 1 else 'checks'} failed; fix this before you start a node."
     if warned:
         return f"{warned} {'warning' if warned == 1 else 'warnings'}; a node can run."
     return "Everything is ready for a node."

@@ -47,16 +47,17 @@ CLIENT_ID: Final = "comity hello"
     cls=HelpfulCommand,
     epilog="""
     comity hello http://127.0.0.1:8420  the node on this machine
-    comity hello wss://server.example/vcp --extensions VCP-X-Personal,VCP-X-Torch  ask for these two
+    comity hello wss://server.example/vcp --extensions VCP-X-Personal,VCP-X-Torch  request these two extensions
     comity hello tcp://127.0.0.1:8421 --extensions ""  over TCP, without extensions
-    comity hello https://server.example --identity @token.txt --json  with an identity; for programs
+    comity hello https://server.example --identity @token.txt --json  with an identity; print JSON
     """,
 )
 def hello(
     url: Annotated[
         str,
         typer.Argument(
-            metavar="URL", help="The server: ws://, wss://, tcp://, tcps://, or a node's http(s)://."
+            metavar="URL",
+            help="The URL of the server (ws://, wss://, tcp:// or tcps://), or of a node (http:// or https://).",
         ),
     ],
     extensions: Annotated[
@@ -64,25 +65,29 @@ def hello(
         typer.Option(
             "--extensions",
             metavar="A,B",
-            help="Which extensions to ask for, the most wanted first; all five of VCP 3.1 if not set.",
+            help="The extensions to request, in order of preference. Default: all five of VCP 3.1.",
         ),
     ] = None,
     identity: Annotated[
         str | None,
         typer.Option(
-            "--identity", metavar="TOKEN|@FILE", help="A VCP/I token, or the file that holds it; @- is stdin."
+            "--identity",
+            metavar="TOKEN|@FILE",
+            help="A VCP/I token, or @ and the file that contains it; @- reads standard input.",
         ),
     ] = None,
     version: Annotated[
-        str, typer.Option("--version", metavar="VERSION", help="The highest version to ask for.")
+        str, typer.Option("--version", metavar="VERSION", help="The highest version to accept.")
     ] = VERSION,
     min_version: Annotated[
-        str, typer.Option("--min-version", metavar="VERSION", help="The lowest that will do.")
+        str, typer.Option("--min-version", metavar="VERSION", help="The lowest version to accept.")
     ] = MIN_VERSION,
     timeout: Annotated[
         str | None,
         typer.Option(
-            "--timeout", metavar="SECONDS", help=f"How long it may take in total; {SECONDS:g} if not set."
+            "--timeout",
+            metavar="SECONDS",
+            help=f"The timeout of the whole negotiation. Default: {SECONDS:g}.",
         ),
     ] = None,
     data: Data = None,
@@ -90,10 +95,10 @@ def hello(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Say hello to a VCP server, and show version, extensions and core features that it answers with.
+    """Negotiate with a VCP server and show the version, extensions and core features of its answer.
 
-    A downgrade since the last hello from this data folder is told. Exit code 1 means that there is no
-    session: the server refused, or cannot be reached.
+    The command warns if the server offers less than at the last hello from this data folder. The exit code is 1 if there
+    is no session: the server refused, or it cannot be reached.
     """
     asked = _extensions(extensions)
     token = None if identity is None else read_token(identity)

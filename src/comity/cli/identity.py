@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from comity.cli.identity_import import Takeover
 
 app = new_app(
-    "Show, make, export or import the identity of a node: an Ed25519 key, and the id that is its public half."
+    "Show, create, export or import the identity of a node: an Ed25519 key. The id is its public key."
 )
 app.add_typer(token_app, name="token", epilog=TOKEN_EXAMPLES)
 
 _KEPT = {
-    KeptHere: "in this file, open to its owner only",
-    KeptSealed: "in this file, sealed with a passphrase",
+    KeptHere: "in this file, readable only by its owner",
+    KeptSealed: "in this file, encrypted with a passphrase",
     KeptInKeyring: "in the keyring of the operating system",
 }
 
@@ -52,13 +52,13 @@ _KEPT = {
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity id show  the identity of your own data folder
-    comity id show --data /srv/node  of another one
-    comity id show --json  for programs
+    comity id show  show the identity of your data folder
+    comity id show --data /srv/node  show that of another data folder
+    comity id show --json  print JSON
     """,
 )
 def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
-    """Show the id of this node, in each of its forms, and where its key lives."""
+    """Show the id of this node in each format, and where its key is stored."""
     folder = settings_of(data, config).settings.data
     _refuse_missing(folder)
     path = identity_path(folder)
@@ -69,27 +69,27 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity id new  make one in your own data folder
-    comity id new --passphrase  sealed; the passphrase is asked for
-    comity id new --data /srv/node --passphrase-file pass.txt  sealed, with nobody there to ask
+    comity id new  create an identity in your data folder
+    comity id new --passphrase  encrypt the key; ask for the passphrase
+    comity id new --data /srv/node --passphrase-file pass.txt  encrypt the key, from a script
     """,
 )
 def new(
     data: Data = None,
     config: Config = None,
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Seal the key with a passphrase, which is asked for.")
+        bool, typer.Option("--passphrase", help="Encrypt the key with a passphrase; the command asks for it.")
     ] = False,
     passphrase_file: PassphraseFile = None,
     keyring: Annotated[
-        bool, typer.Option("--keyring", help="Keep the key in the keyring of the operating system.")
+        bool, typer.Option("--keyring", help="Store the key in the keyring of the operating system.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a new identity in a data folder that has none. One that exists is never overwritten.
+    """Create an identity in a data folder that has none. An existing identity is never overwritten.
 
-    `comity up` does this by itself at the first start; this is for those who want a passphrase or the
-    keyring, or the id before the node runs.
+    `comity up` does this at the first start. Use this command if you want a passphrase or the keyring, or need the id
+    before the node runs.
     """
     folder = settings_of(data, config).settings.data
     path = identity_path(folder)
@@ -98,7 +98,7 @@ def new(
             f"{path} exists and is never overwritten; move it away or name another data folder"
         )
     if sum((passphrase, passphrase_file is not None, keyring)) > 1:
-        raise ConfigError("--passphrase, --passphrase-file and --keyring exclude each other; choose one")
+        raise ConfigError("--passphrase, --passphrase-file and --keyring cannot be combined; choose one")
     words = (
         read_passphrase(passphrase_file) if passphrase_file else ask_new_passphrase() if passphrase else None
     )
@@ -109,20 +109,25 @@ def new(
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity id export  the public card, to hand to others
-    comity id export --secret --to backup.json  the key itself, into a new file of mode 0600
-    comity id export --secret --to backup.json --passphrase-file pass.txt  the same, sealed
+    comity id export  print the public card, to give to others
+    comity id export --secret --to backup.json  write the secret key to a new file of mode 0600
+    comity id export --secret --to backup.json --passphrase-file pass.txt  the same, encrypted with a passphrase
     """,
 )
 def export(
     data: Data = None,
     config: Config = None,
-    secret: Annotated[bool, typer.Option("--secret", help="Export the key itself, not only its id.")] = False,
+    secret: Annotated[bool, typer.Option("--secret", help="Export the secret key, not only the id.")] = False,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="FILE", help="The new file to write. Needed for a secret.")
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="FILE",
+            help="The new file to write. Required with --secret, unless you use --stdout.",
+        ),
     ] = None,
     stdout: Annotated[
-        bool, typer.Option("--stdout", help="Print the secret instead of writing a file.")
+        bool, typer.Option("--stdout", help="Print the secret key instead of writing a file.")
     ] = False,
     passphrase_file: PassphraseFile = None,
     yes: Yes = False,
@@ -130,8 +135,8 @@ def export(
 ) -> None:
     """Export the public card of this node, or its secret key.
 
-    The exported key is a file like identity.json: put into an empty data folder under that name, it is
-    the same node again. A passphrase opens the identity if it is sealed, and seals the copy.
+    The exported file has the format of identity.json. A data folder with this file is the same node again. If you give a
+    passphrase, it decrypts the identity if needed and encrypts the copy.
     """
     folder = settings_of(data, config).settings.data
     _refuse_missing(folder)
@@ -140,7 +145,7 @@ def export(
         return
     if stdout or yes or passphrase_file is not None:
         raise ConfigError(
-            "--stdout, --yes and --passphrase-file belong to a secret; add --secret or leave them out"
+            "--stdout, --yes and --passphrase-file are only for a secret key; add --secret or remove them"
         )
     vacant_id = VacantId.from_hex(read_identity(identity_path(folder)).public)
     card = _card(vacant_id)
@@ -158,11 +163,11 @@ def export(
     name="import",
     cls=HelpfulCommand,
     epilog="""
-    comity id import ~/.vacant/alice  into your own data folder, which must have no identity yet
-    comity id import ~/.vacant/alice --data ~/alice  into another one
-    comity id import ~/.vacant/alice --passphrase-file pass.txt  and seal the key
-    comity id import ~/.vacant/alice --replay replay.db  and what its server has accepted
-    comity id import --replay replay.db  only that, for the identity that is here
+    comity id import ~/.vacant/alice  import into your data folder, which must have no identity yet
+    comity id import ~/.vacant/alice --data ~/alice  import into another data folder
+    comity id import ~/.vacant/alice --passphrase-file pass.txt  and encrypt the key
+    comity id import ~/.vacant/alice --replay replay.db  and import which messages its server accepted
+    comity id import --replay replay.db  import only these, for the identity of this data folder
     """,
 )
 def import_folder(
@@ -174,7 +179,7 @@ def import_folder(
         typer.Option(
             "--replay",
             metavar="FILE",
-            help="The replay database of its server: what was accepted there is not accepted again here.",
+            help="The replay database of its server. Messages that were accepted there are not accepted again here.",
         ),
     ] = None,
     data: Data = None,
@@ -182,10 +187,10 @@ def import_folder(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Take over an identity that the reference release made: its key, state, words and chains.
+    """Import an identity of the reference implementation: its key, state, name, offer and chains.
 
-    The folder is only read. An identity that is here already is never overwritten; of the same one, what
-    is missing is taken. Afterwards use one of the two: both would count the same chains.
+    The folder is not changed. An existing identity is never overwritten; if it is the same one, missing data is added.
+    Afterwards use only one of the two programs, because both would write to the same chains.
     """
     import asyncio
 
@@ -222,7 +227,7 @@ def import_folder(
     print_line()
     _print_takeover(report)
     print_line()
-    print_line("From now on use one of the two: both would count the same chains.")
+    print_line("From now on use only one of the two programs, because both would write to the same chains.")
 
 
 def _print_takeover(report: "Takeover") -> None:
@@ -240,10 +245,10 @@ def _export_secret(
     folder: Path, to: str | None, passphrase_file: str | None, *, stdout: bool, yes: bool, as_json: bool
 ) -> None:
     if (to is None) == (not stdout):
-        raise ConfigError("a secret goes either into a new file or to stdout; give --to FILE or --stdout")
+        raise ConfigError("a secret key is written to a new file or to stdout; give --to FILE or --stdout")
     passphrase = passphrase_for(folder, passphrase_file)
-    sealed = "" if passphrase else " It will not be sealed."
-    confirm(f"Whoever has the exported key is this node.{sealed} Export it?", yes=yes)
+    sealed = "" if passphrase else " It will not be encrypted."
+    confirm(f"Anyone who has the exported key can act as this node.{sealed} Export it?", yes=yes)
     opens = passphrase if isinstance(read_identity(identity_path(folder)).secret, KeptSealed) else None
     key = load_identity(folder, passphrase=opens)
     if to is None:

@@ -12,25 +12,28 @@ from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
 from comity.core.errors import ConfigError
 
-app = new_app("Issue, verify or revoke VCP/I tokens, with which others say who they are.")
+app = new_app("Issue, verify or revoke VCP/I tokens. A token proves the identity of a user or agent.")
 
 EXAMPLES: Final = """
-comity id token issue alice  vouch for alice in the name of this node
-comity id token verify @token.txt  is it good here?
-comity id token revoke @token.txt  it no longer is
+comity id token issue alice  issue a token for alice, signed by this node
+comity id token verify @token.txt  check whether this node accepts the token
+comity id token revoke @token.txt  revoke the token
 """
 KIND: Final = "user"
 REASONS: Final = ("key_compromise", "content_unsafe", "superseded", "issuer_request")
 
 Token = Annotated[
-    str, typer.Argument(metavar="TOKEN|@FILE", help="The token, or the file that holds it; @- is stdin.")
+    str,
+    typer.Argument(
+        metavar="TOKEN|@FILE", help="The token, or @ and the file that contains it; @- reads standard input."
+    ),
 ]
 SecretFile = Annotated[
     str | None,
     typer.Option(
         "--secret-file",
         metavar="FILE",
-        help="For stamped tokens: a file of yours, closed to others, whose first line is the shared secret.",
+        help="For tokens with a shared secret: a file with the secret in its first line. Only you may have access to it.",
     ),
 ]
 
@@ -38,19 +41,23 @@ SecretFile = Annotated[
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity id token issue alice  signed with the key of this node
-    comity id token issue build-bot --kind agent --issuer acme  under a name that others know
-    comity id token issue alice --secret-file secret.txt  stamped, good for a day
+    comity id token issue alice  sign the token with the key of this node
+    comity id token issue build-bot --kind agent --issuer acme  use another issuer name
+    comity id token issue alice --secret-file secret.txt  use a shared secret; the token is valid for one day
     """,
 )
 def issue(
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Whom the token stands for.")],
+    subject: Annotated[
+        str, typer.Argument(metavar="SUBJECT", help="The user or agent that the token identifies.")
+    ],
     kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help=f"What the subject is; {KIND} if not set.")
+        str | None, typer.Option("--kind", metavar="KIND", help=f"The kind of the subject. Default: {KIND}.")
     ] = None,
     issuer: Annotated[
         str | None,
-        typer.Option("--issuer", metavar="NAME", help="In whose name; the id of this node if not set."),
+        typer.Option(
+            "--issuer", metavar="NAME", help="The name of the issuer. Default: the id of this node."
+        ),
     ] = None,
     secret_file: SecretFile = None,
     data: Data = None,
@@ -60,11 +67,11 @@ def issue(
 ) -> None:
     """Issue a token, and print it.
 
-    A signed token holds until it is revoked, for whoever knows the public key of this node. A stamped one
-    holds for a day, for whoever shares the secret.
+    A signed token is valid until it is revoked; everyone who knows the public key of this node can verify it. A token with
+    a shared secret is valid for one day; everyone who knows the secret can verify it.
     """
     if secret_file is not None and kind is not None:
-        raise ConfigError("a stamped token has no kind; leave out --kind, or --secret-file")
+        raise ConfigError("a token with a shared secret has no kind; remove --kind or --secret-file")
     from comity.cli.token_acts import issue_token
 
     settings = settings_of(data, config).settings
@@ -74,9 +81,9 @@ def issue(
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity id token verify @token.txt  would this node accept it?
-    comity id token verify @token.txt --key did:key:z6Mk…  issued by somebody else?
-    comity id token verify @- --secret-file secret.txt --json  from standard input; for programs
+    comity id token verify @token.txt  check whether this node accepts the token
+    comity id token verify @token.txt --key did:key:z6Mk…  check the token of another issuer
+    comity id token verify @- --secret-file secret.txt --json  read the token from standard input; print JSON
     """,
 )
 def verify(
@@ -86,8 +93,8 @@ def verify(
         typer.Option(
             "--key",
             metavar="KEY|@FILE",
-            help="The issuer's public key: 64 hexadecimal digits, did:key, base64 or PEM. Else those that this "
-            "node knows: its own, and vcp.issuers.",
+            help="The public key of the issuer: 64 hexadecimal digits, did:key, base64 or PEM. Default: the key of "
+            "this node and the keys in the setting vcp.issuers.",
         ),
     ] = None,
     secret_file: SecretFile = None,
@@ -95,12 +102,14 @@ def verify(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Check a token: its form, its proof, its time, and that it is not revoked on this node.
+    """Check a token: its format, its signature, its validity period, and whether this node has revoked it.
 
-    Exit code 1 means that it is not good; why is said.
+    If the token is not valid, the command prints the reason and the exit code is 1.
     """
     if key is not None and secret_file is not None:
-        raise ConfigError("--key is for signed tokens and --secret-file for stamped ones; give one of them")
+        raise ConfigError(
+            "--key is for signed tokens and --secret-file for tokens with a shared secret; give one of them"
+        )
     from comity.cli.token_acts import verify_token
 
     verify_token(settings_of(data, config).settings, token, key, secret_file, as_json=as_json)
@@ -109,18 +118,23 @@ def verify(
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity id token revoke @token.txt  this one token
-    comity id token revoke --subject acme:alice --reason key_compromise  every token of a subject
+    comity id token revoke @token.txt  revoke one token
+    comity id token revoke --subject acme:alice --reason key_compromise  revoke all tokens of a subject
     """,
 )
 def revoke(
     token: Annotated[
-        str | None, typer.Argument(metavar="[TOKEN|@FILE]", help="The token, or its file; @- is stdin.")
+        str | None,
+        typer.Argument(
+            metavar="[TOKEN|@FILE]", help="The token, or @ and its file; @- reads standard input."
+        ),
     ] = None,
     subject: Annotated[
         str | None,
         typer.Option(
-            "--subject", metavar="ISSUER:SUBJECT", help="Instead of TOKEN: all tokens of a subject."
+            "--subject",
+            metavar="ISSUER:SUBJECT",
+            help="Revoke all tokens of this subject, instead of one TOKEN.",
         ),
     ] = None,
     reason: Annotated[
@@ -131,10 +145,10 @@ def revoke(
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
-    """Revoke a token, or all tokens of a subject, for good.
+    """Revoke a token, or all tokens of a subject. This cannot be undone.
 
-    It goes on the signed list revocations.json in the data folder: this node refuses it from then on, and
-    others do once you publish the list to them.
+    The token is added to the signed list revocations.json in the data folder. This node refuses it from then on. Other
+    servers refuse it when they have your list.
     """
     if (token is None) == (subject is None):
         raise ConfigError("give either a TOKEN or --subject ISSUER:SUBJECT")

@@ -29,8 +29,8 @@ _FALSE = frozenset({"false", "0", "no", "n", "off"})
     epilog="""
     comity mcp  serve a client on standard input and output
     comity mcp --tool-profile core  without the tools for files and shared state
-    comity mcp --rooms vcp,actions  only these rooms
-    comity install claude-code  let a client start it by itself
+    comity mcp --rooms vcp,actions  offer only these groups of tools
+    comity install claude-code  register this command with a client
     """,
 )
 def mcp(
@@ -39,13 +39,15 @@ def mcp(
         typer.Option(
             "--tool-profile",
             metavar="PROFILE",
-            help="Which vdo_* tools are there: core, file, state or full. Also VDON_MCP_TOOL_PROFILE.",
+            help="Which vdo_* tools to offer: core, file, state or full. Variable: VDON_MCP_TOOL_PROFILE.",
         ),
     ] = None,
     rooms: Annotated[
         str | None,
         typer.Option(
-            "--rooms", metavar="A,B", help="Rooms to offer: vcp, vacant, actions, vdo; all if not set."
+            "--rooms",
+            metavar="A,B",
+            help="The groups of tools to offer: vcp, vacant, actions, vdo. Default: all.",
         ),
     ] = None,
     max_message_bytes: Annotated[
@@ -53,7 +55,7 @@ def mcp(
         typer.Option(
             "--max-message-bytes",
             metavar="N",
-            help="The longest message; 1048576 if not set. Also VDON_MCP_MAX_MESSAGE_BYTES.",
+            help="The largest message in bytes. Default: 1048576. Variable: VDON_MCP_MAX_MESSAGE_BYTES.",
         ),
     ] = None,
     join_token_secret: Annotated[
@@ -61,7 +63,7 @@ def mcp(
         typer.Option(
             "--join-token-secret",
             metavar="SECRET",
-            help="What join tokens are checked with. Better as VDON_MCP_JOIN_TOKEN_SECRET: a flag can be seen.",
+            help="The secret that verifies join tokens. Use VDON_MCP_JOIN_TOKEN_SECRET instead: other users can see flags.",
         ),
     ] = None,
     enforce_join_token: Annotated[
@@ -69,7 +71,7 @@ def mcp(
         typer.Option(
             "--enforce-join-token",
             metavar="BOOL",
-            help="Let nobody join without a valid token. Also VDON_MCP_ENFORCE_JOIN_TOKEN.",
+            help="Refuse peers without a valid join token. Variable: VDON_MCP_ENFORCE_JOIN_TOKEN.",
         ),
     ] = None,
     allow_peer_stream_ids: Annotated[
@@ -77,7 +79,7 @@ def mcp(
         typer.Option(
             "--allow-peer-stream-ids",
             metavar="A,B",
-            help="The only peers that may join. Also VDON_MCP_ALLOW_PEER_STREAM_IDS.",
+            help="Accept only these peers. Variable: VDON_MCP_ALLOW_PEER_STREAM_IDS.",
         ),
     ] = None,
     require_session_mac: Annotated[
@@ -85,15 +87,15 @@ def mcp(
         typer.Option(
             "--require-session-mac",
             metavar="BOOL",
-            help="Drop what peers send without a code. Also VDON_MCP_REQUIRE_SESSION_MAC.",
+            help="Drop messages without a message authentication code (MAC). Variable: VDON_MCP_REQUIRE_SESSION_MAC.",
         ),
     ] = None,
     data: Data = None,
     config: Config = None,
 ) -> None:
-    """Serve MCP on standard input and output, for a client that starts this.
+    """Serve MCP on standard input and output. An MCP client starts this command.
 
-    Joins the node that runs on the data folder; where none runs, it works by itself.
+    If a node runs on the data folder, the command connects to it. Otherwise it works without a node.
     """
     opening = Opening(
         rooms=None if rooms is None else read_rooms(rooms),
@@ -130,7 +132,7 @@ def _stay_with(folder: Any, link: Any) -> None:
 
 
 def _tell_a_person() -> None:
-    """A client says nothing on a terminal; whoever sits there is told what this waits for."""
+    """Tell a person who started this on a terminal that it waits for an MCP client."""
     if os.environ.get("VDON_MCP_NO_STARTUP_BANNER") or not all(map(os.isatty, (0, 1, 2))):
         return
     sys.stderr.write(
@@ -153,7 +155,7 @@ def _running(folder: Any, opening: Opening) -> Any:
 
 
 def _given(flag: str, typed: str | None, read: Any, otherwise: Any) -> Any:
-    """The flag, else its variable, else the default; who typed it wrong is told how he typed it."""
+    """Read the flag, else its variable, else the default. An error names the flag or the variable that was used."""
     variable = "VDON_MCP_" + flag[2:].replace("-", "_").upper()
     if typed is not None:
         return read(typed, flag)

@@ -1,7 +1,7 @@
-"""Between a client's pipes and the socket of a running node: bytes both ways, and nothing else.
+"""Copy bytes between the standard input and output of a client and the socket of a running node.
 
-No event loop and no protocol: a client that attaches costs next to nothing. Standard output belongs to the stream.
-Neither way waits for the other: who is not read from is not read to, and what goes the other way goes on.
+There is no event loop and no protocol here, so a client costs very little. Only the stream is written to standard
+output. The two directions are independent: if a receiver does not read, only its own direction waits.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ class _Pump:
             if self._asked in ready:
                 return True
             if not self._serve(ready):
-                return True  # nobody reads what is said to him
+                return True  # the receiver does not read any more
         self._say_the_rest()
         return self._client_ended
 

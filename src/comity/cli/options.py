@@ -12,11 +12,13 @@ from comity.core.errors import ConfigError, KeyRefusedError
 if TYPE_CHECKING:
     from comity.config import Loaded
 
-Json = Annotated[bool, typer.Option("--json", help="Print plain JSON, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for use by programs.")]
 Data = Annotated[
     str | None,
     typer.Option(
-        "--data", metavar="DIR", help="The data folder. Also COMITY_DATA; else under your own data folder."
+        "--data",
+        metavar="DIR",
+        help="The data folder of the node. Default: COMITY_DATA, else comity in your user data folder.",
     ),
 ]
 Config = Annotated[
@@ -24,7 +26,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="The settings file. Also COMITY_CONFIG; else config.toml in the data folder, if there is one.",
+        help="The settings file. Default: COMITY_CONFIG, else config.toml in the data folder if it exists.",
     ),
 ]
 PassphraseFile = Annotated[
@@ -32,7 +34,7 @@ PassphraseFile = Annotated[
     typer.Option(
         "--passphrase-file",
         metavar="FILE",
-        help="A file of yours, closed to others, whose first line is the passphrase; - reads standard input.",
+        help="A file with the passphrase in its first line. Only you may have access to it. - reads standard input.",
     ),
 ]
 Directory = Annotated[
@@ -40,10 +42,10 @@ Directory = Annotated[
     typer.Option(
         "--directory",
         metavar="URL",
-        help="The directory to use. Else directory.url of the settings; else that of the node running here.",
+        help="The directory to use. Default: the setting directory.url, else the directory of your running node.",
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 # how the flags are called that have a shorter name than their setting
@@ -118,7 +120,9 @@ def passphrase_for(data: Path, file: str | None) -> str | None:
         return read_passphrase(file)
     if not needs_passphrase(data):
         return None
-    _refuse_without_terminal(f"{identity_path(data)} is sealed with a passphrase", "--passphrase-file FILE")
+    _refuse_without_terminal(
+        f"{identity_path(data)} is encrypted with a passphrase", "--passphrase-file FILE"
+    )
     return getpass.getpass("Passphrase: ")
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from comity.cli.own_node import own_node
 from comity.clients import finding
 from comity.clients.directory import DirectoryClient
-from comity.clients.guarded_http import Answer, GuardedHttp
+from comity.clients.guarded_http import GuardedHttp, HttpResponse
 from comity.clients.refusals import TargetRefusedError
 from comity.clients.urls import read_url
 from comity.config import Settings, is_loopback
@@ -41,7 +41,7 @@ class OutgoingHttp(GuardedHttp):
         headers: Mapping[str, str] | None = None,
         *,
         body: bytes | None = None,
-    ) -> Answer:
+    ) -> HttpResponse:
         host = read_url(url).host
         try:
             return await super().request(method, url, json, headers, body=body)

@@ -35,7 +35,7 @@ class Link(Struct, frozen=True):
     tip: str = bytes(32).hex()
 
 
-class Served(Struct, frozen=True, kw_only=True):
+class ServedPair(Struct, frozen=True, kw_only=True):
     """`stored_replies` can be had again by sending the same request; `pending` have no reply yet."""
 
     requests: Link = Link()
@@ -61,7 +61,7 @@ class Called(Struct, frozen=True, kw_only=True):
 
 class Peer(Struct, kw_only=True):
     vacant_id: str
-    serve: Served | None = None
+    serve: ServedPair | None = None
     call: Called | None = None
 
 
@@ -84,7 +84,7 @@ def _peers(connection: apsw.Connection, self_id: str) -> list[Peer]:
         peer = _peer(peers, receiver if is_ours else sender)
         link = Link(seq, tip)
         if book == SERVE_BOOK:
-            served = peer.serve or Served()
+            served = peer.serve or ServedPair()
             changes = (
                 {"replies": link}
                 if is_ours

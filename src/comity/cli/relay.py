@@ -22,7 +22,7 @@ from comity.config import is_loopback
 from comity.core.errors import ConfigError
 from comity.core.peering.signalling_relay import SignallingRelay
 from comity.doors.http.asgi import App, Receive, Scope, Send, answer_json
-from comity.doors.http.entry import Entry
+from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard
 from comity.doors.http.server import HttpServer
 from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
@@ -41,7 +41,7 @@ SHUTDOWN_SECONDS = 2.0
     cls=HelpfulCommand,
     epilog="""
     comity relay  for programs on this machine
-    comity relay --host 0.0.0.0 --name relay.example.org --tls-cert cert.pem --tls-key key.pem --token-file token  for everybody who has the token
+    comity relay --host 0.0.0.0 --name relay.example.org --tls-cert cert.pem --tls-key key.pem --token-file token  for everyone who has the token
     """,
 )
 def relay(
@@ -50,40 +50,47 @@ def relay(
         typer.Option(
             "--host",
             metavar="HOST",
-            help="The address to listen on; 127.0.0.1 if not set. Others need TLS and a token.",
+            help="The address to listen on. Default: 127.0.0.1. An address that other machines can reach needs TLS and a token.",
         ),
     ] = None,
     port: Annotated[
         str | None,
-        typer.Option("--port", metavar="PORT", help="The port; 8421 if not set, 0 for any free one."),
+        typer.Option(
+            "--port", metavar="PORT", help="The port to listen on. Default: 8421. 0: any free port."
+        ),
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option("--name", metavar="HOST", help="A host name it is reached by; may be given again."),
+        typer.Option(
+            "--name",
+            metavar="HOST",
+            help="A host name that clients use for the relay. You can repeat this option.",
+        ),
     ] = None,
     tls_cert: Annotated[
         str | None,
-        typer.Option("--tls-cert", metavar="FILE", help="The certificate for TLS, with its chain."),
+        typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain."),
     ] = None,
     tls_key: Annotated[
-        str | None, typer.Option("--tls-key", metavar="FILE", help="The key of that certificate.")
+        str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate.")
     ] = None,
     token_file: Annotated[
         str | None,
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help="A file with the token that everybody needs; it is made if it is missing.",
+            help="The file with the token that clients must send. It is created if it does not exist.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Pass the handshakes of peers on, so that they find each other in a room. What they then say to each other does
-    not come by here.
+    """Run a signalling relay: it forwards the handshakes of peers, so that they can connect to each other in a room.
+
+    What the peers send to each other afterwards does not pass through the relay.
     """
     host = host or "127.0.0.1"
     if (tls_cert is None) != (tls_key is None):
-        raise ConfigError("--tls-cert and --tls-key belong together; give both or neither")
+        raise ConfigError("--tls-cert and --tls-key must be used together; give both or neither")
     if not is_loopback(host) and (tls_cert is None or token_file is None):
         raise ConfigError(
             f"host {host} can be reached from other machines; give --tls-cert, --tls-key and --token-file, "
@@ -108,7 +115,7 @@ async def _serve(server: HttpServer, hosts: tuple[str, ...], token: str | None, 
     door = SignallingDoor(SignallingRelay(), clock, budget, knows_token=knows, needs_token=token is not None)
     guard = Guard(
         _paths(door),
-        Entry(knows, clock, port=server.port, secure=False),
+        HttpAccess(knows, clock, port=server.port, secure=False),
         is_public=lambda _path: True,
         body_limit=BODY_LIMIT,
         hosts=hosts,

@@ -18,18 +18,21 @@ app = new_app()
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity search translate  whoever offers to translate
-    comity search "" --limit 100  everybody
-    comity search translate --family gpt --json  of one family of models, with full ids, for programs
+    comity search translate  find agents that offer to translate
+    comity search "" --limit 100  list all agents
+    comity search translate --family gpt --json  only one model family; print JSON with full ids
     """,
 )
 def search(
     query: Annotated[
         str,
-        typer.Argument(metavar="QUERY", help="Words of what is offered, or how they begin; all must occur."),
+        typer.Argument(
+            metavar="QUERY", help="Words, or beginnings of words, of the offer. All of them must occur."
+        ),
     ],
     family: Annotated[
-        str | None, typer.Option("--family", metavar="FAMILY", help="Only agents on this family of models.")
+        str | None,
+        typer.Option("--family", metavar="FAMILY", help="Show only agents that use this model family."),
     ] = None,
     limit: Annotated[
         str,
@@ -37,7 +40,7 @@ def search(
             "--limit",
             metavar="COUNT",
             show_default=False,
-            help=f"How many at most, up to {LIMIT}; {DEFAULT_LIMIT} if not set.",
+            help=f"The largest number of results, up to {LIMIT}. Default: {DEFAULT_LIMIT}.",
         ),
     ] = str(DEFAULT_LIMIT),
     directory: Directory = None,

@@ -12,7 +12,7 @@ from comity.keys.identity import IDENTITY_FILE
 from comity.keys.tokens import TOKEN_FILE
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE
 
-app = new_app("Look at the settings: config.toml < COMITY_* variables < flags.")
+app = new_app("Show the settings. COMITY_* variables override config.toml, and flags override both.")
 
 MASKED = "********"
 
@@ -20,9 +20,9 @@ MASKED = "********"
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity config show  what a node here would use
-    COMITY_PORT=9000 comity config show  with a variable
-    comity config show --config my.toml --json  of another file, for programs
+    comity config show  show the settings that a node would use
+    COMITY_PORT=9000 comity config show  with a value from a variable
+    comity config show --config my.toml --json  from another file; print JSON
     """,
 )
 def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:

@@ -29,12 +29,12 @@ MEANINGS = {
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity state show  whether the agent of your own data folder takes calls
-    comity state show --json  for programs
+    comity state show  show whether the agent of your data folder takes calls
+    comity state show --json  print JSON
     """,
 )
 def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
-    """Show the state, as the running node has it or as it is stored."""
+    """Show the state of the running node, or the stored state if no node runs."""
     settings = settings_of(data, config).settings
     own = own_node(settings)
     vacant_id = own_id(settings)
@@ -58,7 +58,7 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
     epilog="""
     comity state set hibernating  refuse calls for now
     comity state set active  take calls again
-    comity state set archived --yes  for good, without being asked
+    comity state set archived --yes  refuse calls permanently
     """,
 )
 def set_command(
@@ -72,10 +72,9 @@ def set_command(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Set the state. Callers feel it at once; it survives a restart. ARCHIVED is the end.
+    """Set the state. It takes effect at once and survives a restart. ARCHIVED cannot be undone.
 
-    A directory goes on saying what was published last: `comity card publish --visibility NONE` hides the
-    card there.
+    A directory still shows the card that was published last: `comity card publish --visibility NONE` hides it there.
     """
     state = read_state(wanted)
     settings = settings_of(data, config).settings

@@ -22,8 +22,8 @@ from comity.core.identity.signed_token import issue_a, issue_b, token_id
 from comity.core.identity.uvc import UvcToken
 from comity.core.identity.verification import (
     IdentityMode,
-    Refusal,
-    Verdict,
+    TokenRefusal,
+    TokenVerdict,
     parse_identity,
     subject_id,
     verify_identity,
@@ -40,12 +40,12 @@ REVOKED: Final = "TOKEN_REVOKED"
 
 _FORMS: Final = {"signed_a": "signed", "signed_b": "stamped", "uvc": "value"}
 _WHY: Final = {
-    Refusal.MALFORMED: "it is no VCP/I token; check that it is whole",
-    Refusal.UNKNOWN_ISSUER: "no key of its issuer is known here for this form; give --key or --secret-file, or set vcp.issuers",
-    Refusal.BAD_SIGNATURE: "it is not signed by the key that it was held against; check the key and the token",
-    Refusal.EXPIRED: "it is too old; issue a new one",
-    Refusal.NOT_YET_VALID: "it is stamped in the future; check the clocks",
-    Refusal.REVOKED: "it is revoked; issue another under a new subject or kind",
+    TokenRefusal.MALFORMED: "it is no VCP/I token; check that it is whole",
+    TokenRefusal.UNKNOWN_ISSUER: "no key of its issuer is known here for this form; give --key or --secret-file, or set vcp.issuers",
+    TokenRefusal.BAD_SIGNATURE: "it is not signed by the key that it was held against; check the key and the token",
+    TokenRefusal.EXPIRED: "it is too old; issue a new one",
+    TokenRefusal.NOT_YET_VALID: "it is stamped in the future; check the clocks",
+    TokenRefusal.REVOKED: "it is revoked; issue another under a new subject or kind",
 }
 
 
@@ -93,7 +93,7 @@ def verify_token(
         issuers = _known(settings)
     verdict = verify_identity(written, mode=IdentityMode.VERIFIED, issuers=issuers, now=now)
     if verdict.ok and _is_revoked(settings, verdict.revocable):
-        verdict = verdict.refused(Refusal.REVOKED)
+        verdict = verdict.refused(TokenRefusal.REVOKED)
     _tell(verdict, as_json=as_json)
 
 
@@ -174,7 +174,7 @@ def _trusting(written: str, **keys: Any) -> IssuerRegistry:
     )
 
 
-def _tell(verdict: Verdict, *, as_json: bool) -> None:
+def _tell(verdict: TokenVerdict, *, as_json: bool) -> None:
     form = None if verdict.kind is None else _FORMS[verdict.kind.value]
     if as_json:
         print_json(

@@ -53,11 +53,11 @@ _OTHER_FOLDER = "~/comity-guest"
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity up  start here, with what is set
-    comity up --agent echo  answer calls, to try it out
+    comity up  start a node with the current settings
+    comity up --agent echo  with an agent that repeats each message, to try it out
     comity up --agent mypkg:handle --capability "translates to French"  with a function of yours
-    comity up --port 9000 --data /srv/node  another port and folder
-    comity up --port 0 --json  any free port; one ready line for programs
+    comity up --port 9000 --data /srv/node  with another port and data folder
+    comity up --port 0 --json  on any free port; print one JSON line when ready
     """,
 )
 def up(
@@ -66,20 +66,22 @@ def up(
         typer.Option(
             "--agent",
             metavar="AGENT",
-            help="What answers calls: echo, actions, module:function, mcp:… or openai:…; nothing if not set.",
+            help="The agent that answers calls: echo, actions, module:function, mcp:… or openai:…. Default: no agent.",
         ),
     ] = None,
     capability: Annotated[
         str | None,
-        typer.Option("--capability", metavar="TEXT", help="What the agent offers, as its card says it."),
+        typer.Option("--capability", metavar="TEXT", help="What the agent offers. Its card shows this text."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="What the agent is called at /health.")
+        str | None, typer.Option("--name", metavar="NAME", help="The name of the agent, shown at /health.")
     ] = None,
     directory: Annotated[
         str | None,
         typer.Option(
-            "--directory", metavar="URL", help="Where the agent is published; this node's own if not set."
+            "--directory",
+            metavar="URL",
+            help="The directory where the agent is published. Default: the directory of this node.",
         ),
     ] = None,
     host: Annotated[
@@ -87,34 +89,34 @@ def up(
         typer.Option(
             "--host",
             metavar="HOST",
-            help="The address to listen on; 127.0.0.1 if not set. Others need TLS and http.public.",
+            help="The address to listen on. Default: 127.0.0.1. An address that other machines can reach needs TLS and http.public.",
         ),
     ] = None,
     port: Annotated[
         str | None,
         typer.Option(
-            "--port", metavar="PORT", help="The port; 8420 or a free one if not set, 0 for any free one."
+            "--port",
+            metavar="PORT",
+            help="The port to listen on. Default: 8420, or a free port if 8420 is in use. 0: any free port.",
         ),
     ] = None,
     data: Data = None,
     config: Config = None,
     tls_cert: Annotated[
         str | None,
-        typer.Option("--tls-cert", metavar="FILE", help="The certificate for TLS, with its chain."),
+        typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain."),
     ] = None,
     tls_key: Annotated[
-        str | None, typer.Option("--tls-key", metavar="FILE", help="The key of that certificate.")
+        str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate.")
     ] = None,
     passphrase_file: PassphraseFile = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Do not show on the terminal what happens.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show events on the terminal.")] = False,
     as_json: Json = False,
 ) -> None:
     """Start a node and keep it running until Ctrl-C or SIGTERM.
 
-    The first start makes the data folder, the identity and the local token. Nothing has to be typed. On a terminal
-    each act of the node is one line.
+    The first start creates the data folder, the identity and the local token, without questions. On a terminal the
+    node prints one line for each event.
     """
     flags = {
         "agent.behaviour": agent,
@@ -129,7 +131,7 @@ def up(
     if settings.agent.behaviour:
         load_behaviour(settings.agent.behaviour)  # refused before anything is made or opened
     elif capability is not None or name is not None:
-        raise ConfigError("--capability and --name describe an agent, and none is set; add --agent")
+        raise ConfigError("--capability and --name describe an agent, but no agent is set; add --agent")
     write_logs(settings.log_level, as_json=settings.log_json)
     sys.setswitchinterval(SWITCH_SECONDS)
     passphrase = _passphrase(settings.data, passphrase_file)
@@ -186,7 +188,7 @@ def _greet(node: Node, loaded: Loaded) -> None:
             *_served(node),
             ("data", str(node.settings.data)),
             ("browser", paint(node.entry_link, "cyan", wanted=coloured)),
-            ("", "this link lets a browser in, once"),
+            ("", "open this link in a browser; it works once"),
         ),
         indent="  ",
     )
@@ -207,20 +209,23 @@ def _next(node: Node, loaded: Loaded) -> list[tuple[str, str]]:
     """What one may type now, in another terminal, with the flags that lead to this node."""
     folder = f" --data {shlex.quote(str(node.settings.data))}" if loaded.sources["data"] == "--data" else ""
     comity = _typed()
-    steps = [(f"{comity} id show{folder}", "who this node is, to tell others")]
+    steps = [(f"{comity} id show{folder}", "show the identity of this node, to give to others")]
     if node.settings.agent.behaviour:
         given = loaded.sources["directory.url"] == flag_of("directory.url")
         where = f" --directory {shlex.quote(node.settings.directory.url)}" if given else ""
         steps = [
-            (f"{comity} card show{folder}", "what others see of the agent"),
-            (f"{comity} call {node.url} hello --data {_OTHER_FOLDER}", "call it, as somebody else"),
+            (f"{comity} card show{folder}", "show what others see of the agent"),
+            (
+                f"{comity} call {node.url} hello --data {_OTHER_FOLDER}",
+                "call the agent with another identity",
+            ),
             (f"{comity} card publish{where}{folder}", "let others find it"),
         ]
     return [
         *steps,
         (f"{comity} install{folder}", "let Claude Code, Codex, Cursor and others use it"),
-        (f"{comity} watch{folder}", "what happens, as it happens"),
-        (f"{comity} doctor{folder}", "when something seems wrong"),
+        (f"{comity} watch{folder}", "show events as they happen"),
+        (f"{comity} doctor{folder}", "find problems"),
         ("Ctrl-C", "stop"),
     ]
 

@@ -16,7 +16,7 @@ app = new_app()
     cls=HelpfulCommand,
     epilog="""
     comity version  for people
-    comity version --json  for programs
+    comity version --json  print JSON
     """,
 )
 def version(as_json: Json = False) -> None:

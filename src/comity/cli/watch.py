@@ -37,34 +37,37 @@ _LONGEST_MESSAGE: Final = 16 * 1024 * 1024
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity watch  what happens from now on
-    comity watch --since 0  first what the node still knows, its last 4,096 acts
-    comity watch --json  one JSON object per line, for programs
+    comity watch  show events from now on
+    comity watch --since 0  show also the events that are still kept
+    comity watch --json  print one JSON object per line
     """,
 )
 def watch(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="NUMBER", help="Begin after the act with this number; with now if not set."
+            "--since",
+            metavar="NUMBER",
+            help="Start after the event with this number. Default: only new events.",
         ),
     ] = None,
     data: Data = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show what happens on the running node, one line for each act, until Ctrl-C.
+    """Show the events of the running node, one line for each event, until Ctrl-C.
 
-    A line says when, in which room of the node, what happened, who caused it, what it was about, and the id of
-    the request, which stands in the answer (x-request-id), in the log and, as a hash, in the audit record. Content is
-    never shown. Calls of the same kind within a moment, and refusals within a minute, are counted in one line.
+    A line shows the time, the part of the node, what happened, who caused it, what it was about, and the id of the
+    request. The same id is in the header x-request-id of the response and in the log; its hash is in the audit record.
+    Content is never shown. Similar calls within a moment, and refusals within a minute, are counted in one line. The
+    node keeps its last 4,096 events.
     """
     settings = settings_of(data, config).settings
     after = "" if since is None else str(whole_number("--since", since, 0, 10**15))
     asyncio.run(_watch(settings, after, as_json=as_json))
 
 
-class Message(NamedTuple):
+class ServerSentEvent(NamedTuple):
     """One server-sent event. `data` has one entry for each line of it."""
 
     id: str
@@ -78,13 +81,13 @@ class Messages:
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, part: bytes) -> Iterator[Message]:
+    def feed(self, part: bytes) -> Iterator[ServerSentEvent]:
         *whole, self._rest = (self._rest + part).split(b"\n\n")
         if len(self._rest) > _LONGEST_MESSAGE:
             raise UnusableAnswerError("the node sent an event that does not end")
         for text in whole:
             fields = [line.partition(": ") for line in text.decode("utf-8", "replace").split("\n")]
-            yield Message(
+            yield ServerSentEvent(
                 next((value for name, _, value in fields if name == "id"), ""),
                 next((value for name, _, value in fields if name == "event"), "message"),
                 [value for name, _, value in fields if name == "data"],
@@ -115,7 +118,7 @@ class _Watching:
         self._answers = False
         note(f"{trouble.message}; trying again until it answers")
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: ServerSentEvent) -> None:
         if message.kind == "reset":
             oldest = strict_json.loads(message.data[0].encode())["oldest"]
             note(

@@ -1,1 +1,1 @@
-"""How we go out: one guarded client per protocol."""
+"""Outgoing connections: one guarded client per protocol."""

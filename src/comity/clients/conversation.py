@@ -26,8 +26,8 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from comity.clients.dispatch import DispatchResult
-from comity.clients.guarded_http import Answer
-from comity.clients.pair import Answered, Pair, positions_of, state_after, state_before
+from comity.clients.guarded_http import HttpResponse
+from comity.clients.pair import AnsweredCall, Pair, positions_of, state_after, state_before
 from comity.clients.refusals import (
     BusyTargetError,
     CallRefusedError,
@@ -59,12 +59,12 @@ _LONGEST_LOOK: Final = 1.0
 _OTHER: Final[dict[Dialect, Dialect]] = {"seed": "selfeval", "selfeval": "seed"}
 
 
-class Http(Protocol):
+class CallHttp(Protocol):
     """What carries our requests; the guarded client does."""
 
     async def request(
         self, method: str, url: str, json: Any = None, headers: Any = None, *, body: bytes | None = None
-    ) -> Answer: ...
+    ) -> HttpResponse: ...
 
 
 class Retries(Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ class Conversation:
         self,
         *,
         pair: Pair,
-        http: Http,
+        http: CallHttp,
         clock: Clock,
         key: SigningKey,
         retries: Retries,
@@ -264,13 +264,13 @@ class Conversation:
             return _NotUnderstood(refusal)
         raise refusal
 
-    async def _answered(self, answer: Answer, envelope: VacantEnvelope, body: bytes) -> DispatchResult:
+    async def _answered(self, answer: HttpResponse, envelope: VacantEnvelope, body: bytes) -> DispatchResult:
         reply = verified_reply(read_result(answer), request=envelope, card=self._card)
         pair = self._pair
         # built on a request whose reply never came: then that reply is missing from the chain of replies
         lost = pair.record.replies_lost or state_before(envelope) != pair.accepted
         replied = advanced_by_reply(pair.replied, reply, replies_lost=lost)
-        kept = Answered(body, answer.body) if self._repeatable else None
+        kept = AnsweredCall(body, answer.body) if self._repeatable else None
         try:
             await pair.was_answered(envelope, replied, kept)
         except StoreConflict:
@@ -280,7 +280,7 @@ class Conversation:
         return DispatchResult(envelope, reply, self._card)
 
     async def _conflict(
-        self, answer: Answer, envelope: VacantEnvelope, refusal: ComityError, *, maybe: bool
+        self, answer: HttpResponse, envelope: VacantEnvelope, refusal: ComityError, *, maybe: bool
     ) -> _Again | _Elsewhere:
         told = self._told(answer)
         if told is None:
@@ -300,7 +300,7 @@ class Conversation:
     def _has_time_for(self, wait: float) -> bool:
         return self._until is None or self._clock.monotonic() + wait < self._until
 
-    def _told(self, answer: Answer) -> ReplayState | None:
+    def _told(self, answer: HttpResponse) -> ReplayState | None:
         """Where the target stands by its own signature. One that goes back is refused by raising."""
         try:
             statement = TipStatement.from_json(read_refusal(answer).get("statement"))
@@ -368,7 +368,7 @@ def _worth_another_try(refusal: CallRefusedError | TargetUnavailableError, wait:
     return None
 
 
-def _retry_after(answer: Answer) -> float:
+def _retry_after(answer: HttpResponse) -> float:
     """Seconds; a date, or nonsense, counts as none."""
     given = answer.headers.get("retry-after", "")
     return min(float(given), _LONGEST_RETRY_AFTER) if given.isdecimal() and len(given) < 10 else 0.0

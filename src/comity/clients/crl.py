@@ -34,7 +34,7 @@ ASK_AGAIN: Final = 3600.0
 PAUSE: Final = 10.0
 
 
-class Answer(Protocol):
+class CrlResponse(Protocol):
     @property
     def status(self) -> int: ...
 
@@ -42,10 +42,10 @@ class Answer(Protocol):
     def body(self) -> bytes: ...
 
 
-class Http(Protocol):
+class CrlHttp(Protocol):
     """What carries our requests; the guarded client does, made with `CRL_TIMEOUT` and `CRL_LIMIT`."""
 
-    async def request(self, method: str, url: str) -> Answer: ...
+    async def request(self, method: str, url: str) -> CrlResponse: ...
 
 
 class _Held(Struct):
@@ -59,7 +59,7 @@ class _Held(Struct):
 
 
 class CrlFetcher:
-    def __init__(self, http: Http, clock: Clock, *, https_only: bool = True, kept: int = KEPT) -> None:
+    def __init__(self, http: CrlHttp, clock: Clock, *, https_only: bool = True, kept: int = KEPT) -> None:
         self._http = http
         self._clock = clock
         self._https_only = https_only

@@ -67,7 +67,7 @@ _LATER = frozenset({429, 502, 503, 504})
 Told = TypeVar("Told")
 
 
-class Answer(Protocol):
+class DirectoryResponse(Protocol):
     @property
     def status(self) -> int: ...
 
@@ -75,10 +75,10 @@ class Answer(Protocol):
     def body(self) -> bytes: ...
 
 
-class Http(Protocol):
+class DirectoryHttp(Protocol):
     """What carries our requests; the guarded client does."""
 
-    async def request(self, method: str, url: str, json: Any = None) -> Answer: ...
+    async def request(self, method: str, url: str, json: Any = None) -> DirectoryResponse: ...
 
 
 class Published(Struct, frozen=True):
@@ -149,7 +149,7 @@ def directory_search(url: str, *, timeout: float = TIMEOUT, allow: Iterable[str]
 
 
 class DirectoryClient:
-    def __init__(self, http: Http, url: str, *, clock: Clock, key: SigningKey | None = None) -> None:
+    def __init__(self, http: DirectoryHttp, url: str, *, clock: Clock, key: SigningKey | None = None) -> None:
         """`url` is where the directory is, without the paths of the contract."""
         self._http = http
         self._url = url.rstrip("/")
@@ -305,7 +305,7 @@ class DirectoryClient:
         return _read_json(answer.body)
 
 
-def _refusal(answer: Answer) -> ComityError:
+def _refusal(answer: DirectoryResponse) -> ComityError:
     try:
         detail = _read_json(answer.body).get("detail", "")
     except (UnusableAnswerError, AttributeError):

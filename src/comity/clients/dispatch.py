@@ -1,7 +1,7 @@
-"""Calls without a memory of their own: the caller says where the pair stands, and keeps what comes of it.
+"""Stateless calls: the caller passes the state of the chain and stores the new state.
 
-The contract's two functions. For calls that go on after lost replies, restarts and crashes there is
-`comity.clients.dispatcher`.
+These are the two functions of the contract. `comity.clients.dispatcher` stores the state itself, and continues after
+lost replies, restarts and crashes.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -85,7 +85,7 @@ async def call_capability(
     prev_envelope_hash: bytes = EMPTY_PREV_HASH,
     caller_response_replay_store: ReplayStore | None = None,
 ) -> DispatchResult:
-    """Find somebody who offers it, and call him directly: the directory is asked once and sees no call."""
+    """Find an agent that offers the capability, and call it directly. The directory is asked once and sees no call."""
     best, *_others = await rank_targets(query, aggregation_search, reputation_oracle)
     return await call_local(
         target_card=best,

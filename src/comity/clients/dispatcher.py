@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 from uuid import uuid4
 
-from comity.clients.conversation import Conversation, Http, Retries
+from comity.clients.conversation import CallHttp, Conversation, Retries
 from comity.clients.dispatch import DispatchResult
 from comity.clients.pair import Pair
 from comity.clients.refusals import BusyTargetError, TargetLimitError, TargetRefusedError, UnreachableError
@@ -39,7 +39,7 @@ class Dispatcher:
         store: Store,
         key: SigningKey,
         clock: Clock,
-        http: Http,
+        http: CallHttp,
         *,
         retries: Retries | None = None,
         holder: str | None = None,

@@ -9,9 +9,9 @@ import stat
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from comity.clients.conversation import Http
+from comity.clients.conversation import CallHttp
 from comity.clients.directory import DirectoryClient
-from comity.clients.guarded_http import Answer
+from comity.clients.guarded_http import HttpResponse
 from comity.clients.refusals import UnusableAnswerError
 from comity.config import is_loopback
 from comity.core.card.card import CapabilityCard
@@ -34,7 +34,7 @@ class Ways(Protocol):
     """How a card is fetched: the HTTP client, and the directory to ask."""
 
     @property
-    def http(self) -> Http: ...
+    def http(self) -> CallHttp: ...
 
     @property
     def directory_url(self) -> str: ...
@@ -108,7 +108,7 @@ async def _shown_at(url: str, ways: Ways) -> CapabilityCard:
     return read_card(answer.body, node)
 
 
-def _no_card(node: str, answer: Answer) -> Exception:
+def _no_card(node: str, answer: HttpResponse) -> Exception:
     match answer.status:
         case 401 | 403 | 404 | 405:
             return NotFoundError(

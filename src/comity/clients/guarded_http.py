@@ -37,7 +37,7 @@ _CONNECTIONS: Final = 256
 _IDLE_SECONDS: Final = 30.0
 
 
-class Answer(Struct, frozen=True):
+class HttpResponse(Struct, frozen=True):
     """`headers` have lower-case names; of repeated ones the last counts."""
 
     status: int
@@ -84,7 +84,7 @@ class GuardedHttp:
         headers: Mapping[str, str] | None = None,
         *,
         body: bytes | None = None,
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send `json`, or `body` as it is, and read the whole answer, whatever its status."""
         target = read_url(url)
         if json is not None:
@@ -96,7 +96,7 @@ class GuardedHttp:
             self._opened(method, target, headers, body, self._timeout) as response,
         ):
             answered = _headers_of(response)
-            return Answer(response.status, answered, await self._read(response, answered, where))
+            return HttpResponse(response.status, answered, await self._read(response, answered, where))
 
     @asynccontextmanager
     async def stream(
@@ -112,7 +112,7 @@ class GuardedHttp:
         ):
             yield StreamedAnswer(response.status, _headers_of(response), response.aiter_stream())
 
-    async def post_json(self, url: str, value: Any) -> Answer:
+    async def post_json(self, url: str, value: Any) -> HttpResponse:
         return await self.request("POST", url, value)
 
     async def aclose(self) -> None:

@@ -297,7 +297,7 @@ class RoomMeeting:
         if attempt is None:  # given up meanwhile
             await joining.close("no longer wanted")
             return
-        self._perform(self._machine.opened(number, self._clock.monotonic()))
+        self._perform(self._machine.link_opened(number, self._clock.monotonic()))
         stream = self._machine.stream_behind(attempt)
         self._tell(LinkOpened(attempt=number, uuid=attempt.uuid, stream=stream, link=link))
         end = await link.wait_closed()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 from urllib.parse import urljoin
 
-from comity.clients.guarded_http import Answer, GuardedHttp
+from comity.clients.guarded_http import GuardedHttp, HttpResponse
 from comity.core.actions.action import Page
 from comity.core.errors import ComityError
 
@@ -47,10 +47,10 @@ _BOMS: Final = (
 )
 
 
-class Http(Protocol):
+class PagesHttp(Protocol):
     async def request(
         self, method: str, url: str, json: None = None, headers: dict[str, str] | None = None
-    ) -> Answer: ...
+    ) -> HttpResponse: ...
 
     async def aclose(self) -> None: ...
 
@@ -62,7 +62,7 @@ class Pages:
         allow: Sequence[str] = (),
         allow_private: bool = False,
         tell: Callable[[str], None] = lambda _doing: None,
-        http: Http | None = None,
+        http: PagesHttp | None = None,
     ) -> None:
         """`tell` hears which page is being fetched."""
         more = PRIVATE_NETWORKS if allow_private else ()
@@ -107,7 +107,7 @@ class Pages:
             return Page(url=url, failure=f"the pages together exceed the limit of {ALL_LIMIT:,} bytes")
         return Page(url=url, html=_text(answer.body, kind))
 
-    async def _follow(self, url: str) -> Answer:
+    async def _follow(self, url: str) -> HttpResponse:
         for _ in range(_HOPS + 1):
             answer = await self._http.request("GET", url, headers=_HEADERS)
             target = answer.headers.get("location", "")

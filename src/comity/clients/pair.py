@@ -37,7 +37,7 @@ _SENT_LIMIT: Final = 8
 log = logging.getLogger("comity.calls")
 
 
-class Answered(Struct, frozen=True):
+class AnsweredCall(Struct, frozen=True):
     """The last call and its reply, as they were on the wire. Kept when its caller gave it a key."""
 
     request: bytes
@@ -51,7 +51,7 @@ class PairRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     sent: tuple[Tip, ...] = ()
     pending: bytes = b""
-    answered: Answered | None = None
+    answered: AnsweredCall | None = None
     replies_lost: bool = False
     dialect: Dialect | None = None
 
@@ -114,7 +114,7 @@ class Pair:
         self._token = lease.token
 
     async def was_answered(
-        self, envelope: VacantEnvelope, replied: ReplayState, kept: Answered | None
+        self, envelope: VacantEnvelope, replied: ReplayState, kept: AnsweredCall | None
     ) -> None:
         """The request was accepted, and the reply moved its own chain to `replied`: nothing is open now."""
         accepted = state_after(envelope)

@@ -5,7 +5,7 @@ The signature is judged under the key of the *card*, never under the sender that
 
 from typing import Any
 
-from comity.clients.guarded_http import Answer
+from comity.clients.guarded_http import HttpResponse
 from comity.clients.refusals import CallRefusedError
 from comity.clients.targets import binds_replies
 from comity.core.card.card import CapabilityCard
@@ -26,7 +26,7 @@ GONE = 410
 ASLEEP = 423
 
 
-def read_result(answer: Answer) -> dict[str, Any]:
+def read_result(answer: HttpResponse) -> dict[str, Any]:
     """The JSON object of a successful answer; the refusal that any other one is."""
     if not 200 <= answer.status < 300:
         raise refusal_of(answer)
@@ -39,7 +39,7 @@ def read_result(answer: Answer) -> dict[str, Any]:
     return body
 
 
-def refusal_of(answer: Answer) -> CallRefusedError | TargetUnavailableError:
+def refusal_of(answer: HttpResponse) -> CallRefusedError | TargetUnavailableError:
     detail = read_refusal(answer).get("detail", "")
     refused = CallRefusedError(answer.status, detail if isinstance(detail, str) else str(detail))
     if answer.status in {GONE, ASLEEP}:
@@ -47,7 +47,7 @@ def refusal_of(answer: Answer) -> CallRefusedError | TargetUnavailableError:
     return refused
 
 
-def read_refusal(answer: Answer) -> dict[str, Any]:
+def read_refusal(answer: HttpResponse) -> dict[str, Any]:
     """The members of a refusal's body; none when it is no JSON object."""
     try:
         body = strict_json.loads(answer.body, unique_keys=True)

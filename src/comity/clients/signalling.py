@@ -70,13 +70,13 @@ class RelaySocket:
         try:
             await self._connection.send(message, text=True)
         except ConnectionClosed as end:
-            raise LinkClosed(_told(end)) from None
+            raise LinkClosed(_close_reason(end)) from None
 
     async def receive(self) -> bytes:
         try:
             return await self._connection.recv(decode=False)
         except ConnectionClosed as end:
-            raise LinkClosed(_told(end)) from None
+            raise LinkClosed(_close_reason(end)) from None
 
     async def close(self) -> None:
         await self._connection.close()
@@ -152,7 +152,7 @@ def _no_relay(target: RelayTarget, status: int) -> UnreachableError | UnusableAn
     )
 
 
-def _told(end: ConnectionClosed) -> str:
+def _close_reason(end: ConnectionClosed) -> str:
     reason = end.rcvd.reason if end.rcvd is not None else ""
     said = "".join(letter if letter.isprintable() else " " for letter in reason)
     return f"{_LOST}: {said}" if said else _LOST

@@ -20,7 +20,7 @@ HOUR: Final = 3600.0
 PAUSE: Final = 30.0
 
 
-class Answer(Protocol):
+class KeysResponse(Protocol):
     @property
     def status(self) -> int: ...
 
@@ -28,12 +28,12 @@ class Answer(Protocol):
     def body(self) -> bytes: ...
 
 
-class Http(Protocol):
-    async def request(self, method: str, url: str) -> Answer: ...
+class KeysHttp(Protocol):
+    async def request(self, method: str, url: str) -> KeysResponse: ...
 
 
 class AuthorizationServer:
-    def __init__(self, http: Http, clock: Clock, *, issuer: str, keys: str, resource: str) -> None:
+    def __init__(self, http: KeysHttp, clock: Clock, *, issuer: str, keys: str, resource: str) -> None:
         """`keys` is the address of the key set, or the path of a file that holds it."""
         self.issuer = issuer
         self.resource = resource

@@ -1,6 +1,6 @@
-"""Whom to call, and whether the card that names him may be used (envelope 4).
+"""Which agent to call, and whether its card may be used (envelope 4).
 
-A card is a stranger's word until its signature holds. The order of the checks is the contract's, and
+A card is not trusted before its signature is verified. The order of the checks is the contract's, and
 nothing is sent before the last of them.
 """
 

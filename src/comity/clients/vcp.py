@@ -30,7 +30,7 @@ from comity.clients.refusals import NoAnswerError, UnreachableError
 from comity.clients.vcp_links import dial
 from comity.clients.vcp_memory import LastAcks
 from comity.clients.vcp_refusals import VcpRefusedError, clean
-from comity.clients.vcp_session import Conversation, VcpSession
+from comity.clients.vcp_session import VcpConversation, VcpSession
 from comity.clients.vcp_targets import VcpTarget, read_target
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, InvalidError
@@ -161,7 +161,7 @@ class VcpClient:
                     return
             await self._wait_after(failure, draw)
 
-    async def _negotiate(self, conversation: Conversation) -> Established:
+    async def _negotiate(self, conversation: VcpConversation) -> Established:
         """The end of the handshake on one connection. Raises what made it fail."""
         while True:
             report = await conversation.reports.get()
@@ -239,9 +239,9 @@ class VcpClient:
 
 
 @contextlib.asynccontextmanager
-async def _conversing(machine: ClientMachine, link: PeerLink, clock: Clock) -> AsyncIterator[Conversation]:
+async def _conversing(machine: ClientMachine, link: PeerLink, clock: Clock) -> AsyncIterator[VcpConversation]:
     """The machine on its link, until the block ends; then the link is closed."""
-    conversation = Conversation(machine)
+    conversation = VcpConversation(machine)
     conductor = Conductor(conversation, link, clock, conversation.next_to_say)
 
     async def run() -> None:

@@ -87,13 +87,13 @@ class TextLink:
         try:
             await self._connection.send(message, text=True)
         except ConnectionClosed as end:
-            raise LinkClosed(_told(end)) from None
+            raise LinkClosed(_close_reason(end)) from None
 
     async def receive(self) -> bytes:
         try:
             return await self._connection.recv(decode=False)
         except ConnectionClosed as end:
-            raise LinkClosed(_told(end)) from None
+            raise LinkClosed(_close_reason(end)) from None
 
     async def close(self, reason: str = "") -> None:
         cut = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
@@ -145,7 +145,7 @@ def _refuse_too_large(message: bytes) -> None:
         raise TooLargeError("the message", MESSAGE_LIMIT)
 
 
-def _told(end: ConnectionClosed) -> str:
+def _close_reason(end: ConnectionClosed) -> str:
     reason = end.rcvd.reason if end.rcvd is not None else ""
     said = "".join(letter if letter.isprintable() else " " for letter in reason)
     return f"{_BY_THE_SERVER}: {said}" if said else _BY_THE_SERVER

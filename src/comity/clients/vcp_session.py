@@ -5,7 +5,7 @@
 - What the session does not take is not sent, and the answer says so under `withheld`.
 - Once the session has ended nothing leaves: who waits and who comes later is told why.
 
-`Conversation` is the machine of the client as the conductor runs it: what the program wants said comes in
+`VcpConversation` is the machine of the client as the conductor runs it: what the program wants said comes in
 as the answer to a question, and what the machine reports is heard at once.
 """
 
@@ -56,7 +56,7 @@ class ContextAnswer(Struct, frozen=True, kw_only=True):
     withheld: tuple[Ignored, ...]
 
 
-class Conversation:
+class VcpConversation:
     """A machine. `reports` tells of the handshake: an answer of the server's, or what became of the connection."""
 
     def __init__(self, machine: ClientMachine) -> None:
@@ -150,7 +150,7 @@ class VcpSession:
     """`warnings` are about this server as it is, `alerts` about what it no longer promises."""
 
     def __init__(
-        self, established: Established, conversation: Conversation, limit: int, seconds: float
+        self, established: Established, conversation: VcpConversation, limit: int, seconds: float
     ) -> None:
         session, ack = established.session, established.ack
         self._session = session

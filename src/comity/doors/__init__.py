@@ -1,1 +1,1 @@
-"""How the world comes in. A door turns its own dialect into the walk and back; it decides nothing."""
+"""Server-side transports (doors). A door decodes requests for the walk and encodes the replies; it makes no decisions."""

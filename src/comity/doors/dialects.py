@@ -1,4 +1,4 @@
-"""The one table that says how each error looks on a wire. The nearest class in its line decides."""
+"""The one table that maps each error class to an HTTP status and a JSON-RPC code. A class without a row uses its nearest base class."""
 
 from comity.core.errors import (
     ComityError,

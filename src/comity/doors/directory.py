@@ -18,7 +18,7 @@ from comity.doors.http.asgi import Receive, Scope, header
 from comity.doors.http.endpoint import Endpoint, Take, read_json_body
 from comity.doors.http.guard import caller_of
 from comity.pipeline.directory.publish import PublishRoom, read_publication
-from comity.pipeline.directory.reading import DirectoryReads, Question, ReadRoom
+from comity.pipeline.directory.reading import DirectoryQuery, DirectoryReads, ReadRoom
 from comity.pipeline.room import Arrival
 from comity.pipeline.storage import Quota
 from comity.pipeline.walk import Walk
@@ -68,7 +68,7 @@ def _publish(walk: Walk, room: PublishRoom, body_limit: int) -> Take:
 
 def _read(walk: Walk, room: ReadRoom) -> Take:
     async def take(scope: Scope, _receive: Receive) -> Any:
-        question = Question(
+        question = DirectoryQuery(
             host=header(scope, b"host") or "",
             path=scope["path"],
             query=_query(scope["query_string"]),

@@ -102,7 +102,8 @@ def open_identity(path: Path, *, passphrase: str | None = None) -> SigningKey:
     file = read_identity(path)
     if not isinstance(file.secret, KeptSealed) and passphrase is not None:
         _refuse(
-            path, "is not sealed with a passphrase; leave the passphrase out, or seal a copy of the identity"
+            path,
+            "is not encrypted with a passphrase; leave the passphrase out, or encrypt a copy of the identity",
         )
     claimed = VacantId.from_hex(file.public)
     try:

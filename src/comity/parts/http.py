@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from comity.core.errors import ComityError, StoreFullError
 from comity.doors.http.app import HttpDoor, Readiness
-from comity.doors.http.entry import Entry
+from comity.doors.http.entry import HttpAccess
 from comity.doors.http.peer import Proxies
 from comity.doors.http.server import HttpServer, PortTakenError
 from comity.doors.http.serving import Faults
@@ -38,7 +38,7 @@ class Http:
             house.notices.append(f"port {settings.port} was taken; listening on {self._server.port} instead")
         house.stack.push_async_callback(self._server.stop)
         house.url = self._server.url
-        self._entry = Entry(
+        self._entry = HttpAccess(
             lambda token: same_token(token, house.token),
             house.clock,
             port=self._server.port,

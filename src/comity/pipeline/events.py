@@ -74,7 +74,7 @@ def encode(event: NodeEvent) -> bytes:
 _encode = msgspec.json.Encoder().encode
 
 
-class Page(NamedTuple):
+class EventPage(NamedTuple):
     """`reset`: some of what was asked for is gone."""
 
     events: Sequence[NodeEvent]
@@ -112,19 +112,19 @@ class Events:
         if self._due is None:
             self._due = asyncio.get_running_loop().call_later(_MOMENT, self._wake)
 
-    def since(self, number: int, most: int = KEPT) -> Page:
+    def since(self, number: int, most: int = KEPT) -> EventPage:
         """The first `most` after that number. One from the future is of another life of the node, and as good as none."""
         reset = number > self._last
         oldest = self._last - len(self._kept)
         skipped = 0 if reset else max(0, number - oldest)
         end = min(skipped + most, len(self._kept))
-        return Page([self._kept[at] for at in range(skipped, end)], reset=reset or number < oldest)
+        return EventPage([self._kept[at] for at in range(skipped, end)], reset=reset or number < oldest)
 
     def hints(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Something for each time that there may be more to read; until the bus closes."""
         return self._bus.listen(SUBJECT)
 
-    async def follow(self, after: int) -> AsyncIterator[Page]:
+    async def follow(self, after: int) -> AsyncIterator[EventPage]:
         """Pages as they come, the first one at once, also when it is empty; until the bus closes."""
         async with self.hints() as hints:
             page = self.since(after)

@@ -1,4 +1,4 @@
-"""The smallest room: says who you are to this node. It proves the walk end to end."""
+"""The smallest room: it replies with the name under which the node knows the caller. It tests the walk end to end."""
 
 from typing import Any
 

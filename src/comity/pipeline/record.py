@@ -1,13 +1,13 @@
 """The record: one outcome per act becomes its audit entry, its metric, its event and its log line.
 
-- A change of state and its entry are one commit (`commit`), which is waited for; the event comes after it. An act that
-  changes nothing is written down through the same group commit without waiting (`note`).
+- A change of state and its entry are one commit (`commit`). The caller waits for it, and the event follows it. An act that
+  changes nothing is written in the same group commit without waiting (`note`).
 - Refusals of strangers are counted by minute, room and reason (`refuse`), and alike calls that change nothing by the
   moment (`tally`): one entry and one event for each group, with the number among the checks, where the hash covers it
-  (rulings 22, 23). Somebody who is refused, or only looks, cannot fill the disk.
+  (rulings 22, 23). So refused or read-only requests cannot fill the disk.
 - An entry ends with who called and which request it was: `caller:<kind>:<short>`, `request:<hash>`. A group of acts that
   belong to several requests names none.
-- What cannot be written is told to the log; the caller does not hear of it.
+- If an entry cannot be written, the error goes to the log and not to the caller.
 """
 
 import asyncio

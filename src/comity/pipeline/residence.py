@@ -1,6 +1,6 @@
 """The vacant that lives on this node: its card, and the state it is in, which survives a restart.
 
-The state is the operator's to set. ARCHIVED is the end: nothing leads out of it.
+The operator sets the state. ARCHIVED is final: no other state can follow it.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ def new_state(current: RuntimeState, wanted: Any) -> RuntimeState:
     if not isinstance(wanted, str) or wanted.upper() not in RuntimeState.__members__:
         raise InvalidError(f"state must be one of {names}")
     if current is RuntimeState.ARCHIVED and wanted.upper() != RuntimeState.ARCHIVED:
-        raise ConflictError("this vacant is ARCHIVED, and nothing leads out of that; make a new identity")
+        raise ConflictError("this vacant is ARCHIVED, and that state is final; create a new identity")
     return RuntimeState(wanted.upper())
 
 

@@ -1,12 +1,12 @@
-"""The walk: identify, budget, admit, handle, seal. Every message takes it, through whichever door it came.
+"""The walk is the request pipeline: identify, budget, admit, handle, seal. Every message of every transport uses it.
 
-- Nothing stored is read for a stranger before the proof. The door's guard has charged the address of a message;
-  the walk charges the identity that was proven.
-- Admission is durable before the work begins; the reply leaves only after its own commit.
-- A state change and its audit entry are one transaction, and are waited for. A call that changes
-  nothing is recorded without waiting.
-- Work that fails, takes too long or is cancelled undoes its admission, and the caller is told why.
-- What goes wrong inside goes to the log; the caller gets a code and a sentence.
+- No stored state is read before the caller is authenticated. The guard of the door has charged the address; the walk
+  charges the authenticated identity.
+- Admission is durable before the work starts. The reply is sent only after its own commit.
+- A state change and its audit entry are one transaction, and the reply waits for it. A call that changes nothing is
+  recorded without waiting.
+- If the work fails, takes too long or is cancelled, its admission is undone, and the caller gets the reason.
+- Internal errors go to the log; the caller gets a code and a sentence.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """One node per data folder: a locked file that says where the node is.
 
-The lock belongs to the process and falls with it, however it ends. Who finds the file unlocked
-knows that what it says is history.
+The operating system releases the lock when the process ends, for any reason. If the file is not locked, its content is
+out of date.
 """
 
 import contextlib

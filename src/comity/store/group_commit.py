@@ -38,7 +38,7 @@ class Written(asyncio.Future[tuple[Any, ...]]):
         return False
 
 
-class Work:
+class PendingTransaction:
     """One transaction on its way to the disk."""
 
     __slots__ = ("audit", "future", "operations")
@@ -66,8 +66,8 @@ class Work:
             self.future.set_result(outcome)
 
 
-Prepare = Callable[[Sequence[Work]], Any]
-WriteBatch = Callable[[Sequence[Work], Any], Sequence[Outcome]]
+Prepare = Callable[[Sequence[PendingTransaction]], Any]
+WriteBatch = Callable[[Sequence[PendingTransaction], Any], Sequence[Outcome]]
 """Is given the batch and what was made ready for it, if anything was."""
 
 
@@ -93,7 +93,7 @@ class GroupCommit:
         self._handed = self._written = 0
         self._backlog = backlog
         self._waiting = 0
-        self._gathered: list[Work] = []
+        self._gathered: list[PendingTransaction] = []
         self._busy_for: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._handed_over: queue.SimpleQueue[_HandedOver | None] = queue.SimpleQueue()
@@ -104,7 +104,7 @@ class GroupCommit:
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft]
     ) -> asyncio.Future[tuple[Any, ...]]:
         loop = asyncio.get_running_loop()
-        work = Work(operations, audit, loop)
+        work = PendingTransaction(operations, audit, loop)
         if self._closed:
             work.tell(StoreUnavailableError("the store is closed; open it again before writing"))
         elif self._waiting >= self._backlog:
@@ -138,7 +138,7 @@ class GroupCommit:
                 self._handed += 1
                 self._handed_over.put((loop, batches, ready))
 
-    def _ready(self, batch: Sequence[Work]) -> Any:
+    def _ready(self, batch: Sequence[PendingTransaction]) -> Any:
         if self._handed != self._written:  # another loop's batch is being written
             return None
         try:
@@ -165,7 +165,7 @@ class GroupCommit:
         except Exception:
             log.exception("what comes after a batch failed")
 
-    def _outcomes(self, batch: Sequence[Work], ready: Any) -> Sequence[Outcome]:
+    def _outcomes(self, batch: Sequence[PendingTransaction], ready: Any) -> Sequence[Outcome]:
         """Whatever goes wrong, every caller hears of it and the thread goes on."""
         try:
             return self._write(batch, ready)
@@ -175,7 +175,7 @@ class GroupCommit:
             refusal.__cause__ = fault
             return [refusal] * len(batch)
 
-    def _tell(self, batch: Sequence[Work], outcomes: Sequence[Outcome], ended: bool) -> None:
+    def _tell(self, batch: Sequence[PendingTransaction], outcomes: Sequence[Outcome], ended: bool) -> None:
         self._waiting -= len(batch)
         for work, outcome in zip(batch, outcomes, strict=True):
             work.tell(outcome)
@@ -186,11 +186,11 @@ class GroupCommit:
             loop.call_soon(loop.call_soon, self._hand_over, loop)
 
 
-_HandedOver = tuple[asyncio.AbstractEventLoop, list[list[Work]], Any]
+_HandedOver = tuple[asyncio.AbstractEventLoop, list[list[PendingTransaction]], Any]
 
 
-def _batches(works: list[Work]) -> list[list[Work]]:
-    batches: list[list[Work]] = [[]]
+def _batches(works: list[PendingTransaction]) -> list[list[PendingTransaction]]:
+    batches: list[list[PendingTransaction]] = [[]]
     weight = 0
     for work in works:
         if batches[-1] and weight + work.weight > BATCH_OPERATIONS:

@@ -13,7 +13,7 @@ from comity.core.clock import Clock
 from comity.core.errors import StoreError, StoreUnavailableError
 from comity.core.guard.audit import AuditDraft
 from comity.store.audit_trail import HEADS, AuditTrail
-from comity.store.group_commit import Outcome, Work
+from comity.store.group_commit import Outcome, PendingTransaction
 from comity.store.operations import (
     CHAIN_BYTES,
     REPLIES,
@@ -107,8 +107,8 @@ class MemoryStore:
         self._disk = disk or MemoryDisk()
         self._trail = trail
         self._commit_delay = commit_delay
-        self._gathered: list[Work] = []
-        self._unacknowledged: list[Work] = []
+        self._gathered: list[PendingTransaction] = []
+        self._unacknowledged: list[PendingTransaction] = []
         self._closed = False
         if trail is not None:
             trail.resume(_TrailView(self._disk), clock.now())
@@ -121,7 +121,7 @@ class MemoryStore:
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
     ) -> asyncio.Future[tuple[Any, ...]]:
         loop = asyncio.get_running_loop()
-        work = Work(operations, audit, loop)
+        work = PendingTransaction(operations, audit, loop)
         if self._closed:
             work.tell(StoreUnavailableError("the store is closed; open it again before writing"))
             return work.future
@@ -168,13 +168,13 @@ class MemoryStore:
         self._unacknowledged.extend(works)
         asyncio.get_running_loop().call_soon(self._acknowledge, works, outcomes)
 
-    def _acknowledge(self, works: list[Work], outcomes: list[Outcome]) -> None:
+    def _acknowledge(self, works: list[PendingTransaction], outcomes: list[Outcome]) -> None:
         for work, outcome in zip(works, outcomes, strict=True):
             if work in self._unacknowledged:
                 self._unacknowledged.remove(work)
                 work.tell(outcome)
 
-    def _run(self, work: Work) -> Outcome:
+    def _run(self, work: PendingTransaction) -> Outcome:
         journal = _Journal()
         now = self._clock.now()
         try:

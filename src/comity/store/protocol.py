@@ -1,4 +1,4 @@
-"""The Store: what must survive.
+"""The Store: durable state.
 
 Every method may be called from one event loop at a time. A write is acknowledged only when it is
 durable, together with its audit entries; reads see every acknowledged write. Engines differ in

@@ -26,16 +26,16 @@ async def check_envelope(store: ReplayStore, env: VacantEnvelope) -> None:
 class _OnStore:
     """Both stores, but for how the store underneath comes to be."""
 
-    async def opened(self) -> Store:
+    async def open_once(self) -> Store:
         """The store underneath, where replies are kept beside the pairs."""
         raise AssertionError("a replay store says what it stands on")
 
     async def get(self, key: PairKey) -> ReplayState:
-        return state_of(await (await self.opened()).tip(chain_of(key)))
+        return state_of(await (await self.open_once()).tip(chain_of(key)))
 
     async def check_and_advance(self, env: VacantEnvelope) -> None:
         """Accept the next envelope of its pair, or raise ReplayDetectedError or ChainForkError."""
-        store = await self.opened()
+        store = await self.open_once()
         key = PairKey.from_envelope(env)
         state = await self.get(key)
         while True:
@@ -55,7 +55,7 @@ class InMemoryReplayStore(_OnStore):
         self._disk = MemoryDisk()
         self._store = MemoryStore(SystemClock(), self._disk)
 
-    async def opened(self) -> Store:
+    async def open_once(self) -> Store:
         return self._store
 
     def seed(self, key: PairKey, state: ReplayState) -> None:
@@ -75,7 +75,7 @@ class SqliteReplayStore(_OnStore):
         self._given = store_or_path
         self._opening: asyncio.Task[SqliteStore] | None = None
 
-    async def opened(self) -> Store:
+    async def open_once(self) -> Store:
         if not isinstance(self._given, Path | str):
             return self._given
         if self._opening is None:
@@ -88,7 +88,7 @@ class SqliteReplayStore(_OnStore):
 
     async def init_schema(self) -> None:
         """Open now, so that a file that cannot be used is heard of before the first envelope."""
-        await self.opened()
+        await self.open_once()
 
     async def close(self) -> None:
         """Close the file, if it is ours."""

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from comity.cli.install.clients import Machine
+from comity.cli.install.clients import Computer
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def comity(comity, project, monkeypatch):
 
 @pytest.fixture
 def machine(home, project, environ):
-    return Machine(system="linux", home=home, environ=environ, project=project)
+    return Computer(system="linux", home=home, environ=environ, project=project)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from comity.cli.install.clients import Machine, client_named, holder_of, is_found, places, table
+from comity.cli.install.clients import Computer, client_named, holder_of, is_found, places, table
 from comity.core.errors import ConfigError
 
 HOME = Path("/home/you")
@@ -61,7 +61,7 @@ PROJECT_FILES = {
 
 
 def on(system, **environ):
-    return Machine(system=system, home=HOME, environ=environ, project=Path("/p/q"))
+    return Computer(system=system, home=HOME, environ=environ, project=Path("/p/q"))
 
 
 def test_the_users_file_of_each_client_on_each_system():

@@ -46,7 +46,7 @@ def test_a_scope_that_a_client_does_not_have(comity, home, project):
     (home / ".codeium" / "windsurf").mkdir(parents=True)
     done = comity("install", "--all", "--scope", "project")
     assert done.code == 0
-    assert "Windsurf has no project scope and is left out" in done.err
+    assert "Windsurf has no project scope and is skipped" in done.err
     assert (project / ".cursor" / "mcp.json").exists()
     assert not (home / ".cursor" / "mcp.json").exists()
 
@@ -60,8 +60,8 @@ def test_a_scope_that_a_client_does_not_have(comity, home, project):
         (["uninstall", "cursor", "--scope", "world"], "--scope must be one of user, project, local"),
         (["install", "cursor", "--name", 'a"\n'], "--name must be 1 to 64 letters"),
         (["uninstall", "cursor", "--name", "../x"], "--name must be 1 to 64 letters"),
-        (["install", "cursor", "--all"], "use one of the two"),
-        (["uninstall", "cursor", "--all"], "use one of the two"),
+        (["install", "cursor", "--all"], "not both"),
+        (["uninstall", "cursor", "--all"], "not both"),
     ],
 )
 def test_a_call_that_cannot_be_meant_is_refused(comity, tree, call, words):
@@ -212,13 +212,13 @@ def test_one_that_cannot_be_changed_does_not_stop_the_others(comity, home):
     assert [row["error"] is None for row in json.loads(told.out)["clients"]] == [False, True]
     passed_over = comity("uninstall", "--all")
     assert passed_over.code == 0
-    assert "Cursor is passed over" in passed_over.err
+    assert "Cursor is skipped" in passed_over.err
     assert comity("uninstall", "cursor").code == 1
 
 
 def test_nothing_to_take_back_is_said(comity):
     outcome = comity("uninstall", "cursor")
-    assert (outcome.code, outcome.out) == (0, "No entry 'comity' is there; nothing to do.\n")
+    assert (outcome.code, outcome.out) == (0, "There is no entry 'comity'; nothing to do.\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")

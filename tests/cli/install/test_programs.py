@@ -3,7 +3,7 @@
 import json
 import tomllib
 
-from comity.cli.install.clients import Machine, table
+from comity.cli.install.clients import Computer, table
 from comity.cli.install.launch import Launch
 from comity.cli.install.programs import add_call, found_program, same_entry
 
@@ -175,8 +175,8 @@ def test_a_batch_file_is_not_used_on_windows(programs, home, project):
         (programs / name).write_text("")
         (programs / name).chmod(0o755)
     environ = {"PATH": str(programs)}
-    linux = Machine(system="linux", home=home, environ=environ, project=project)
-    windows = Machine(system="windows", home=home, environ=environ, project=project)
+    linux = Computer(system="linux", home=home, environ=environ, project=project)
+    windows = Computer(system="windows", home=home, environ=environ, project=project)
     assert found_program(own, "user", linux) == str(programs / "codex")
     assert found_program(own, "user", windows) is None
     assert found_program(own, "project", linux) is None

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from comity.cli.install.act import install, uninstall
-from comity.cli.install.clients import Machine, places, table
+from comity.cli.install.clients import Computer, places, table
 from comity.cli.install.launch import Launch
 from comity.cli.install.plan import aim
 from comity.cli.install.records import Records
@@ -307,7 +307,7 @@ def test_any_file_is_the_same_after_a_round_trip_and_differs_by_our_key_before(m
 
 
 def test_the_paths_of_another_system_are_used_when_the_machine_is_one(home, project, data):
-    machine = Machine(system="mac", home=home, environ={}, project=project)
+    machine = Computer(system="mac", home=home, environ={}, project=project)
     target = aim("claude-desktop", "user", "comity", machine)
     assert not install(target, LAUNCH, machine, Records(data)).fault
     assert (home / "Library/Application Support/Claude/claude_desktop_config.json").exists()

@@ -1,7 +1,7 @@
 """Actions to try the machines on, and a driver that settles their work on the spot."""
 
 from comity.core.actions.action import Action, Contract, Fetch, Outcome, Page
-from comity.core.actions.calls import Calls, Work
+from comity.core.actions.calls import ActionCalls, Work
 from comity.core.actions.machine import NdjsonMachine
 from comity.core.errors import ActionError, ComityError
 from comity.pipeline.actions.built_in import registry_of
@@ -81,7 +81,7 @@ def calls(mode="enhanced", actions=ACTIONS, faults=None):
     def handler_of(action):
         return handlers.setdefault(action.name, action.prepare({}))
 
-    return Calls(registry_of(mode, actions), handler_of, Faults() if faults is None else faults)
+    return ActionCalls(registry_of(mode, actions), handler_of, Faults() if faults is None else faults)
 
 
 def machine(mode="enhanced", **given):

@@ -10,8 +10,8 @@ from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import issue_a, issue_b, token_id
 from comity.core.identity.verification import (
     IdentityMode,
-    Refusal,
     TokenKind,
+    TokenRefusal,
     parse_identity,
     verify_identity,
 )
@@ -73,7 +73,7 @@ class TestWhoItIs:
         assert structural(U).kind is TokenKind.UVC
         refused = verified(U)
         assert (refused.ok, refused.code) == (False, "IDENTITY_INVALID")
-        assert refused.refusal is Refusal.BAD_SIGNATURE
+        assert refused.refusal is TokenRefusal.BAD_SIGNATURE
 
     def test_the_id_is_the_hash_of_the_token(self):
         for text in (A, B, U):
@@ -93,31 +93,31 @@ class TestProof:
     @pytest.mark.parametrize(
         ("text", "reason"),
         [
-            (A.replace("creed", "creeds"), Refusal.UNKNOWN_ISSUER),
-            (A.replace(":user:", ":admin:"), Refusal.BAD_SIGNATURE),
-            (A.replace("u_1", "u_2"), Refusal.BAD_SIGNATURE),
-            (A.replace("ed25519", "none"), Refusal.MALFORMED),
-            (A[:-1], Refusal.BAD_SIGNATURE),
-            (A + "A", Refusal.BAD_SIGNATURE),
-            (A.rpartition(":")[0] + ":" + "A" * 86, Refusal.BAD_SIGNATURE),
-            (issue_a(OTHER, issuer="creed", kind="user", subject="u_1"), Refusal.BAD_SIGNATURE),
-            (issue_a(KEY, issuer="nobody", kind="user", subject="u_1"), Refusal.UNKNOWN_ISSUER),
-            (B.replace("creed", "creeds"), Refusal.UNKNOWN_ISSUER),
-            (B.replace("u_1", "u_2"), Refusal.BAD_SIGNATURE),
-            (B.replace(f":{NOW}:", f":{NOW + 1}:"), Refusal.BAD_SIGNATURE),
-            (B.replace(f":{NOW}:", f":0{NOW}:"), Refusal.BAD_SIGNATURE),
-            (B.upper(), Refusal.MALFORMED),
-            (B + "0", Refusal.MALFORMED),
-            (B.rpartition(":")[0] + ":" + "0" * 64, Refusal.BAD_SIGNATURE),
+            (A.replace("creed", "creeds"), TokenRefusal.UNKNOWN_ISSUER),
+            (A.replace(":user:", ":admin:"), TokenRefusal.BAD_SIGNATURE),
+            (A.replace("u_1", "u_2"), TokenRefusal.BAD_SIGNATURE),
+            (A.replace("ed25519", "none"), TokenRefusal.MALFORMED),
+            (A[:-1], TokenRefusal.BAD_SIGNATURE),
+            (A + "A", TokenRefusal.BAD_SIGNATURE),
+            (A.rpartition(":")[0] + ":" + "A" * 86, TokenRefusal.BAD_SIGNATURE),
+            (issue_a(OTHER, issuer="creed", kind="user", subject="u_1"), TokenRefusal.BAD_SIGNATURE),
+            (issue_a(KEY, issuer="nobody", kind="user", subject="u_1"), TokenRefusal.UNKNOWN_ISSUER),
+            (B.replace("creed", "creeds"), TokenRefusal.UNKNOWN_ISSUER),
+            (B.replace("u_1", "u_2"), TokenRefusal.BAD_SIGNATURE),
+            (B.replace(f":{NOW}:", f":{NOW + 1}:"), TokenRefusal.BAD_SIGNATURE),
+            (B.replace(f":{NOW}:", f":0{NOW}:"), TokenRefusal.BAD_SIGNATURE),
+            (B.upper(), TokenRefusal.MALFORMED),
+            (B + "0", TokenRefusal.MALFORMED),
+            (B.rpartition(":")[0] + ":" + "0" * 64, TokenRefusal.BAD_SIGNATURE),
             (
                 issue_b(b"another secret of 23 by", issuer="creed", subject="u_1", issued_at=NOW),
-                Refusal.BAD_SIGNATURE,
+                TokenRefusal.BAD_SIGNATURE,
             ),
-            ("", Refusal.MALFORMED),
-            ("Bearer abc", Refusal.MALFORMED),
-            ("\ud800", Refusal.MALFORMED),
-            (None, Refusal.MALFORMED),
-            ("family.safe", Refusal.MALFORMED),
+            ("", TokenRefusal.MALFORMED),
+            ("Bearer abc", TokenRefusal.MALFORMED),
+            ("\ud800", TokenRefusal.MALFORMED),
+            (None, TokenRefusal.MALFORMED),
+            ("family.safe", TokenRefusal.MALFORMED),
         ],
     )
     def test_each_fault_has_its_reason_inside_and_one_code_outside(self, text, reason):
@@ -128,16 +128,16 @@ class TestProof:
 
     def test_a_tag_may_be_cut_to_the_issuers_minimum_and_no_further(self):
         signed, _, tag = B.rpartition(":")
-        assert verified(f"{signed}:{tag[:63]}").refusal is Refusal.BAD_SIGNATURE
+        assert verified(f"{signed}:{tag[:63]}").refusal is TokenRefusal.BAD_SIGNATURE
         assert verified(f"{signed}:{tag[:32]}", minimum_tag=32).ok
-        assert verified(f"{signed}:{tag[:31]}", minimum_tag=32).refusal is Refusal.BAD_SIGNATURE
-        assert verified(f"{signed}:{tag[:40]}", minimum_tag=41).refusal is Refusal.BAD_SIGNATURE
+        assert verified(f"{signed}:{tag[:31]}", minimum_tag=32).refusal is TokenRefusal.BAD_SIGNATURE
+        assert verified(f"{signed}:{tag[:40]}", minimum_tag=41).refusal is TokenRefusal.BAD_SIGNATURE
         wrong = "1" if tag[31] == "0" else "0"
-        assert verified(f"{signed}:{tag[:31]}{wrong}", minimum_tag=32).refusal is Refusal.BAD_SIGNATURE
+        assert verified(f"{signed}:{tag[:31]}{wrong}", minimum_tag=32).refusal is TokenRefusal.BAD_SIGNATURE
 
     def test_an_issuer_without_a_key_for_the_form_vouches_for_nothing(self):
-        assert verified(A, signature_keys=()).refusal is Refusal.UNKNOWN_ISSUER
-        assert verified(B, shared_keys=()).refusal is Refusal.UNKNOWN_ISSUER
+        assert verified(A, signature_keys=()).refusal is TokenRefusal.UNKNOWN_ISSUER
+        assert verified(B, shared_keys=()).refusal is TokenRefusal.UNKNOWN_ISSUER
 
     def test_any_key_of_the_issuer_will_do(self):
         keys = (SignatureKey(OTHER.vacant_id.public), SignatureKey(KEY.vacant_id.public))
@@ -150,11 +150,11 @@ class TestTime:
         ("stamp", "refusal"),
         [
             (NOW + 60, None),
-            (NOW + 61, Refusal.NOT_YET_VALID),
+            (NOW + 61, TokenRefusal.NOT_YET_VALID),
             (NOW - 86_400, None),
-            (NOW - 86_401, Refusal.EXPIRED),
-            (0, Refusal.EXPIRED),
-            (10**12 - 1, Refusal.NOT_YET_VALID),
+            (NOW - 86_401, TokenRefusal.EXPIRED),
+            (0, TokenRefusal.EXPIRED),
+            (10**12 - 1, TokenRefusal.NOT_YET_VALID),
         ],
     )
     def test_a_stamp_counts_from_skew_ahead_to_its_age_limit(self, stamp, refusal):
@@ -162,15 +162,15 @@ class TestTime:
 
     def test_the_limits_hold_to_the_fraction_of_a_second(self):
         assert verified(B, now=NOW - 60.0).ok
-        assert verified(B, now=NOW - 60.001).refusal is Refusal.NOT_YET_VALID
+        assert verified(B, now=NOW - 60.001).refusal is TokenRefusal.NOT_YET_VALID
         assert verified(B, now=NOW + 86_400.0).ok
-        assert verified(B, now=NOW + 86_400.001).refusal is Refusal.EXPIRED
+        assert verified(B, now=NOW + 86_400.001).refusal is TokenRefusal.EXPIRED
 
     def test_an_issuer_has_limits_of_its_own(self):
-        assert verified(stamped(NOW + 1), skew_s=0).refusal is Refusal.NOT_YET_VALID
+        assert verified(stamped(NOW + 1), skew_s=0).refusal is TokenRefusal.NOT_YET_VALID
         assert verified(stamped(NOW), skew_s=0).ok
         assert verified(stamped(NOW - 10), max_token_age_s=10).ok
-        assert verified(stamped(NOW - 11), max_token_age_s=10).refusal is Refusal.EXPIRED
+        assert verified(stamped(NOW - 11), max_token_age_s=10).refusal is TokenRefusal.EXPIRED
 
     def test_a_signed_token_has_no_age(self):
         assert verified(A, now=0.0).ok
@@ -180,8 +180,8 @@ class TestTime:
         ("validity", "refusal"),
         [
             (Validity(NOW, NOW), None),
-            (Validity(NOW + 1, None), Refusal.NOT_YET_VALID),
-            (Validity(None, NOW - 1), Refusal.EXPIRED),
+            (Validity(NOW + 1, None), TokenRefusal.NOT_YET_VALID),
+            (Validity(None, NOW - 1), TokenRefusal.EXPIRED),
         ],
     )
     @pytest.mark.parametrize("text", [A, B])
@@ -199,11 +199,11 @@ class TestTime:
         old, new = Validity(None, NOW - 1), Validity(NOW + 1)
         assert verified(A, signature_keys=(SignatureKey(public, old), SignatureKey(public))).ok
         both = (SignatureKey(public, old), SignatureKey(public, new))
-        assert verified(A, signature_keys=both).refusal is Refusal.NOT_YET_VALID
+        assert verified(A, signature_keys=both).refusal is TokenRefusal.NOT_YET_VALID
 
     def test_a_forged_token_never_learns_that_it_is_late(self):
         late = stamped(0)[:-1]
-        assert verified(late + ("0" if stamped(0)[-1] != "0" else "1")).refusal is Refusal.BAD_SIGNATURE
+        assert verified(late + ("0" if stamped(0)[-1] != "0" else "1")).refusal is TokenRefusal.BAD_SIGNATURE
 
 
 class TestRevocation:
@@ -217,7 +217,7 @@ class TestRevocation:
         assert self.judged(verdict).ok
         for lists in ({"jtis": frozenset({token_id(text)})}, {"bundle_ids": frozenset({"creed:u_1"})}):
             revoked = self.judged(verdict, **lists)
-            assert revoked.refusal is Refusal.REVOKED
+            assert revoked.refusal is TokenRefusal.REVOKED
             assert revoked.code == "IDENTITY_INVALID"
             assert revoked.owner is None
         assert self.judged(verdict, jtis=frozenset({"creed:u_1"}), bundle_ids=frozenset({"creed:u_2"})).ok
@@ -228,15 +228,15 @@ class TestRevocation:
             for shown in (32, 33, 63, 64):
                 verdict = verified(f"{signed}:{tag[:shown]}", minimum_tag=32)
                 denied = frozenset({token_id(f"{signed}:{tag[:revoked]}")})
-                assert self.judged(verdict, jtis=denied).refusal is Refusal.REVOKED
+                assert self.judged(verdict, jtis=denied).refusal is TokenRefusal.REVOKED
 
     def test_what_cannot_be_known_counts_as_revoked(self):
         verdict = verified(A).after(RevocationStatus(Status.UNKNOWN, Source.FAIL_CLOSED))
-        assert verdict.refusal is Refusal.REVOKED
+        assert verdict.refusal is TokenRefusal.REVOKED
 
     def test_the_first_reason_stays(self):
         refused = verified("nonsense").after(RevocationStatus(Status.REVOKED, Source.CRL))
-        assert refused.refusal is Refusal.MALFORMED
+        assert refused.refusal is TokenRefusal.MALFORMED
 
 
 class TestSecrecy:

@@ -4,12 +4,12 @@ import itertools
 
 from comity.core.mcp.answers import result_of
 from comity.core.mcp.catalog import Catalog, Selection, Tool
-from comity.core.mcp.conversation import Conversation, Greet
+from comity.core.mcp.conversation import Greet, McpConversation
 from comity.core.mcp.methods import Server
 from comity.core.mcp.results import said
 from comity.core.mcp.revisions import META_CAPABILITIES, META_VERSION
 from comity.core.mcp.vcp_places import EXTENSION, Negotiated
-from comity.core.mcp.work import Work
+from comity.core.mcp.work import RunningRequest
 from comity.core.negotiation.session import Session as VcpSession
 from comity.core.wire import jsonrpc, strict_json
 from tests.callers import visitor
@@ -50,7 +50,7 @@ def a_server(catalog=None, **more):
 class Talk:
     def __init__(self, server=None, selection=None):
         self.server = server or a_server()
-        self.conversation = Conversation(self.server, selection or Selection(), caller=visitor("ann"))
+        self.conversation = McpConversation(self.server, selection or Selection(), caller=visitor("ann"))
         self._ids = itertools.count(1_000_000)
 
     def hear(self, value):
@@ -93,7 +93,7 @@ class Talk:
         """The work of a call."""
         params = {"name": name, "arguments": arguments or {"text": "hi"}, **more}
         (work,) = self.request("tools/call", params, id_)
-        assert isinstance(work, Work)
+        assert isinstance(work, RunningRequest)
         return work
 
     def greet(self, method, params, id_=1):

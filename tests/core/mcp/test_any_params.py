@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from comity.core.mcp.conversation import Greet
 from comity.core.mcp.revisions import META_CAPABILITIES, META_LOG_LEVEL, TASKS
 from comity.core.mcp.vcp_places import EXTENSION, Negotiated
-from comity.core.mcp.work import Work
+from comity.core.mcp.work import RunningRequest
 from comity.core.wire import strict_json
 from tests.core.mcp.talk import PERSONAL, TEXT, Catalog, Talk, a_server, meta, tool
 
@@ -111,7 +111,7 @@ def test_any_json_in_any_place_is_answered(said):
             reply = Negotiated(reply={"type": "vcp-error"})
             effects = talk.conversation.greeted(effect, reply)
     (last,) = effects[-1:]
-    if isinstance(last, Work):
+    if isinstance(last, RunningRequest):
         assert talk.conversation.is_running(last)
         assert (last.progress_token is None) or isinstance(last.progress_token, str | int)
         assert isinstance(last.inputs, dict)

@@ -3,9 +3,9 @@
 import pytest
 
 from comity.core.mcp.catalog import Catalog
-from comity.core.mcp.conversation import MOST_HELD, MOST_RUNNING, Answered, Drop, Exit, Greet, Shutdown
+from comity.core.mcp.conversation import MOST_HELD, MOST_RUNNING, Drop, Exit, Greet, PeerAnswered, Shutdown
 from comity.core.mcp.revisions import LEGACY, META_CAPABILITIES, META_VERSION
-from comity.core.mcp.work import Work
+from comity.core.mcp.work import RunningRequest
 from comity.core.wire.jsonrpc import INTERNAL_ERROR, RpcError
 from tests.callers import visitor
 from tests.core.mcp.talk import ACK, AGREED, HELLO, REFUSED, Talk, a_server, meta, only, tool, with_hello
@@ -182,10 +182,10 @@ def test_hellos_that_are_being_negotiated_count_as_work():
 
 def test_a_response_that_came_in_is_handed_on_and_never_answered():
     (effect,) = Talk().hear({"jsonrpc": "2.0", "id": "nobody-asked", "result": {}})
-    assert isinstance(effect, Answered)
+    assert isinstance(effect, PeerAnswered)
     assert effect.response.id == "nobody-asked"
     (broken,) = Talk().hear({"jsonrpc": "2.0", "id": [], "error": "odd"})
-    assert isinstance(broken, Answered)
+    assert isinstance(broken, PeerAnswered)
 
 
 def test_notifications_are_never_answered():
@@ -267,7 +267,7 @@ def test_the_word_on_a_hello_goes_to_the_request_that_carried_it_and_to_no_other
     call = {"name": "feel", "arguments": {}, "_meta": with_hello()}
     greet = talk.greet("tools/call", call, id_=1)
     (work,) = talk.conversation.greeted(greet, AGREED)
-    assert isinstance(work, Work)
+    assert isinstance(work, RunningRequest)
     assert talk.conversation.reply_of(work) == ACK
     plain = only(talk.request("tools/list", {"_meta": meta()}, id_=1))
     assert "vcp" not in str(plain["result"]["_meta"])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from comity.core.mcp.conversation import Answered, Drop, Exit
-from comity.core.mcp.work import Work
+from comity.core.mcp.conversation import Drop, Exit, PeerAnswered
+from comity.core.mcp.work import RunningRequest
 from comity.core.wire import strict_json
 from tests.core.mcp.talk import AGREED, Talk, meta, only, with_hello
 
@@ -56,7 +56,7 @@ def test_invalid_items_are_answered_in_the_array(talk):
 
 def test_the_array_waits_for_the_last_answer(talk):
     first, second = talk.hear([call(1), ping(2), call(3)])
-    assert isinstance(first, Work)
+    assert isinstance(first, RunningRequest)
     assert talk.finish(second) is None
     assert [one["id"] for one in talk.finish(first)] == [2, 3, 1]
     assert talk.conversation.running == 0
@@ -69,7 +69,7 @@ def test_a_batch_of_notifications_alone_has_no_answer(talk):
 
 def test_responses_in_a_batch_are_handed_on(talk):
     effects = talk.hear([{"jsonrpc": "2.0", "id": "q", "result": {}}, ping(1)])
-    assert isinstance(effects[0], Answered)
+    assert isinstance(effects[0], PeerAnswered)
     assert [one["id"] for one in only(effects[1:])] == [1]
 
 

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from comity.core.mcp.answers import INTERNAL
 from comity.core.mcp.conversation import Drop, Greet
-from comity.core.mcp.work import Work
+from comity.core.mcp.work import RunningRequest
 from comity.core.wire import jsonrpc, strict_json
 from tests.core.mcp.talk import AGREED, HELLO, REFUSED, Talk, meta, with_hello
 
@@ -129,7 +129,7 @@ class Talking(RuleBasedStateMachine):
                 for one in answer if isinstance(answer, list) else [answer]:
                     assert ("result" in one) != ("error" in one)
                     self.due[one["id"]] -= 1
-            elif isinstance(effect, Work):
+            elif isinstance(effect, RunningRequest):
                 self.works.append(effect)
             elif isinstance(effect, Greet):
                 self.greets.append(effect)

@@ -11,7 +11,7 @@ from comity.core.mcp.refusals import McpError
 from comity.core.mcp.results import Contents, PromptResult, ToolResult, failed, said, structured
 from comity.core.mcp.revisions import META_SERVER, TASKS
 from comity.core.mcp.session import welcome
-from comity.core.mcp.work import Listen, TaskRequest, Work
+from comity.core.mcp.work import Listen, RunningRequest, TaskRequest
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import Request
 from tests.core.mcp.talk import PERSONAL, TEXT, a_server, tool
@@ -172,7 +172,7 @@ def test_a_tool_may_have_its_own_validator_and_its_own_words():
     server = a_server(catalog)
     result = ask(server, LEGACY, "tools/call", {"name": "own", "arguments": {}})
     assert (result["isError"], result["content"][0]["text"]) == (True, "not one")
-    assert isinstance(ask(server, LEGACY, "tools/call", {"name": "own", "arguments": [1]}), Work)
+    assert isinstance(ask(server, LEGACY, "tools/call", {"name": "own", "arguments": [1]}), RunningRequest)
 
 
 def test_a_validator_that_breaks_is_work_that_fails():
@@ -252,7 +252,7 @@ def test_an_address_is_a_text(server, asker, uri):
 def test_templates_and_fixed_resources_are_listed(server):
     (template,) = ask(server, LEGACY, "resources/templates/list")["resourceTemplates"]
     assert template["uriTemplate"] == "shop://shelf/{n}"
-    assert isinstance(ask(server, LEGACY, "resources/list"), Work)
+    assert isinstance(ask(server, LEGACY, "resources/list"), RunningRequest)
 
 
 @ERAS

@@ -10,8 +10,8 @@ from comity.core.mcp.session import (
     LARGEST_INTRODUCTION,
     LONGEST_URI,
     MOST_SUBSCRIBED,
+    McpSession,
     Remembered,
-    Session,
     check_introduction,
     demand,
     introduced,
@@ -32,7 +32,7 @@ ROOTS = InputRequest("roots/list")
 
 
 def a_session():
-    return Session(without_handshake(visitor("ann")))
+    return McpSession(without_handshake(visitor("ann")))
 
 
 def able(**capabilities):
@@ -67,7 +67,7 @@ def test_a_session_logs_from_its_level_on():
 
 
 def test_a_session_goes_on_elsewhere_with_all_but_the_state_of_its_handlers():
-    session = Session(
+    session = McpSession(
         introduced({"protocolVersion": "2025-03-26", "capabilities": {"n": 10**30}}, visitor("ann"), AGREED)
     )
     session.heard(Request(1, "logging/setLevel", {"level": "debug"}))
@@ -75,7 +75,7 @@ def test_a_session_goes_on_elsewhere_with_all_but_the_state_of_its_handlers():
     session.state["secret"] = 1
     stored = msgspec.json.encode(session.remembered())
     assert b"secret" not in stored
-    again = Session.recalled(msgspec.json.decode(stored, type=Remembered))
+    again = McpSession.recalled(msgspec.json.decode(stored, type=Remembered))
     assert again.asker == session.asker
     assert again.asker.vcp == AGREED.session
     assert again.asker.active == frozenset({PERSONAL})
@@ -150,7 +150,7 @@ def test_messages_of_ours():
 
 
 def test_what_is_stored_of_a_session_has_a_size():
-    session = Session(without_handshake(visitor("ann", "")))
+    session = McpSession(without_handshake(visitor("ann", "")))
     subscribe = Request(1, "resources/subscribe", {"uri": "x" * LONGEST_URI})
     assert session.heard(subscribe)
     with pytest.raises(McpError, match=str(LONGEST_URI)):

@@ -23,12 +23,12 @@ from comity.core.negotiation.capabilities import CONSENSUS, PERSONAL, RELATIONAL
 from comity.core.negotiation.client import (
     ATTEMPTS,
     ClientMachine,
+    ClientPhase,
     Delivered,
     Established,
     GivenUp,
     HelloAgain,
     NotEstablished,
-    Phase,
     SayContext,
     SessionEnded,
     Withheld,
@@ -261,7 +261,7 @@ class TestAnAck:
     def test_is_what_a_hello_is_answered_with_or_the_connection_is_given_up(self, answer):
         side = Side()
         assert isinstance(side.hear(answer), GivenUp)
-        assert side.machine.phase is Phase.ENDED
+        assert side.machine.phase is ClientPhase.ENDED
 
     def test_of_more_than_65536_bytes_is_not_read(self):
         said = json.dumps(ack()).encode()
@@ -273,7 +273,7 @@ class TestAnAck:
         for message in (value, {"type": "vcp-ack", "supported": value}, {"type": "vcp-error", "code": value}):
             side = Side()
             side.hear(json.dumps(message, default=list).encode())
-            assert side.machine.phase is Phase.ENDED
+            assert side.machine.phase is ClientPhase.ENDED
 
 
 class TestAnError:
@@ -318,7 +318,7 @@ class TestAnError:
             waits.append(side.hear(error("INTERNAL_ERROR")).retry_in)
             side.wait_until(side.now + (waits[-1] or 0))
         assert waits == [1, 2, 4, 8, None]
-        assert side.machine.phase is Phase.REFUSED
+        assert side.machine.phase is ClientPhase.REFUSED
         assert len(side.sent) == ATTEMPTS == 5
 
     def test_with_a_wait_beyond_a_day_is_left_to_the_caller(self):
@@ -412,7 +412,7 @@ class TestASession:
         side.hear(ack())
         side.tell(LinkLost("gone"))
         assert side.machine.session is None
-        assert side.machine.phase is Phase.ENDED
+        assert side.machine.phase is ClientPhase.ENDED
 
 
 class TestAgainstOurServer:
@@ -474,15 +474,17 @@ class AnyServer(RuleBasedStateMachine):
     def the_caller_tries_again(self):
         before, phase = len(self.side.sent), self.side.machine.phase
         self.side.tell(HelloAgain(HELLO))
-        assert (len(self.side.sent) > before) == (phase in {Phase.PAUSED, Phase.REFUSED})
+        assert (len(self.side.sent) > before) == (phase in {ClientPhase.PAUSED, ClientPhase.REFUSED})
 
     @invariant()
     def a_session_exists_exactly_while_active(self):
-        assert (self.side.machine.session is not None) == (self.side.machine.phase is Phase.ACTIVE)
+        assert (self.side.machine.session is not None) == (self.side.machine.phase is ClientPhase.ACTIVE)
 
     @invariant()
     def what_is_waited_for_has_a_timer(self):
-        timers = {Phase.ASKED: ["reply"], Phase.PAUSED: ["retry"]}.get(self.side.machine.phase, [])
+        timers = {ClientPhase.ASKED: ["reply"], ClientPhase.PAUSED: ["retry"]}.get(
+            self.side.machine.phase, []
+        )
         assert list(self.side.timers) == timers
 
 

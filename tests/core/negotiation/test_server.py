@@ -19,7 +19,7 @@ from comity.core.guard.rate import RateLimiter
 from comity.core.machine import Answered, Refused, TimerFired
 from comity.core.negotiation.capabilities import PERSONAL, TORCH
 from comity.core.negotiation.questions import CheckIdentity, ExchangeContext
-from comity.core.negotiation.server import MOST_HELD, Phase
+from comity.core.negotiation.server import MOST_HELD, ServerPhase
 from tests.core.negotiation.samples import (
     ALICE,
     ALL_FEATURES,
@@ -58,7 +58,7 @@ class TestTheHelloTimer:
     def test_silence_for_five_seconds_is_a_session_that_is_told_nothing(self):
         talk = Conversation()
         assert talk.wait_until(4.999) == []
-        assert talk.machine.phase is Phase.WAITING
+        assert talk.machine.phase is ServerPhase.WAITING
         assert talk.wait_until(5.0) == []
         session = talk.machine.session
         assert (session.version, session.mode, session.extensions) == ("1.0", "implicit", ())
@@ -192,7 +192,7 @@ class TestTheFirstMessage:
         talk = Conversation()
         assert len(talk.say(message)) == 1
         assert talk.closed is None
-        assert talk.machine.phase in {Phase.ACTIVE, Phase.REFUSED}
+        assert talk.machine.phase in {ServerPhase.ACTIVE, ServerPhase.REFUSED}
         assert talk.wait_until(100) == []
 
     @given(
@@ -243,7 +243,7 @@ class TestTheIdentityCheck:
         talk.wait_until(4.5)
         talk.say(hello_object(identity=TOKEN))
         talk.tell(Answered("identity:1", ALICE))
-        assert talk.machine.phase is Phase.CHECKING
+        assert talk.machine.phase is ServerPhase.CHECKING
         talk.tell(Answered("identity:2", SOMEBODY))
         assert talk.machine.session.identity == SOMEBODY
 

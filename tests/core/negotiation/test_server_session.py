@@ -16,7 +16,7 @@ from comity.core.guard.rate import RateLimiter
 from comity.core.machine import Answered, LinkLost, Received, Refused, Started, TimerFired
 from comity.core.negotiation.capabilities import PERSONAL, TORCH
 from comity.core.negotiation.questions import ExchangeContext, WatchFeatures
-from comity.core.negotiation.server import MOST_HELD, Phase, ServerMachine
+from comity.core.negotiation.server import MOST_HELD, ServerMachine, ServerPhase
 from tests.core.negotiation.samples import (
     ALICE,
     ALL_FEATURES,
@@ -42,7 +42,7 @@ class TestALostFeature:
         assert talk.sent[-1]["code"] == "INTERNAL_ERROR"
         assert "encryption" in talk.sent[-1]["message"]
         assert talk.closed
-        assert talk.machine.phase is Phase.ENDED
+        assert talk.machine.phase is ServerPhase.ENDED
         assert talk.say(CONTEXT) == []
         assert talk.happened[-1].what == "SESSION_ENDED"
 
@@ -102,7 +102,7 @@ class TestAContextExchange:
         talk.say(CONTEXT)
         talk.tell(Refused("exchange:1", OverloadedError("come back later")))
         assert talk.sent[-1] == {"error": {"code": "OVERLOADED", "message": "come back later", "field": None}}
-        assert talk.machine.phase is Phase.ACTIVE
+        assert talk.machine.phase is ServerPhase.ACTIVE
 
     def test_that_is_answered_with_nonsense_is_told_as_a_failure(self):
         talk = Conversation()
@@ -223,7 +223,7 @@ class TestTheRecord:
         talk.ask(hello_object())
         talk.tell(Answered("record", None))
         talk.tell(Refused("record", StoreError("x")))
-        assert talk.machine.phase is Phase.ACTIVE
+        assert talk.machine.phase is ServerPhase.ACTIVE
         assert len(talk.sent) == 1
 
 
@@ -276,7 +276,7 @@ class AnyConversation(RuleBasedStateMachine):
     def the_store_hangs_or_not(self, exchanges):
         self.talk.exchanges = exchanges
 
-    @precondition(lambda self: self.talk.machine.phase is Phase.EXCHANGING)
+    @precondition(lambda self: self.talk.machine.phase is ServerPhase.EXCHANGING)
     @rule()
     def the_exchange_fails(self):
         self.talk.tell(Refused(self.talk.asked[-1][0], StoreError("x")))
@@ -289,7 +289,7 @@ class AnyConversation(RuleBasedStateMachine):
 
     @invariant()
     def every_message_is_answered_once_or_waits(self):
-        waiting = self.talk.machine.phase in {Phase.CHECKING, Phase.EXCHANGING}
+        waiting = self.talk.machine.phase in {ServerPhase.CHECKING, ServerPhase.EXCHANGING}
         if self.talk.closed is None:
             assert len(self.talk.sent) <= self.said
             assert waiting or len(self.talk.sent) == self.said
@@ -312,16 +312,16 @@ class AnyConversation(RuleBasedStateMachine):
     @invariant()
     def an_unanswered_hello_always_has_its_timer(self):
         machine, timers = self.talk.machine, self.talk.timers
-        if machine.phase is Phase.WAITING:
+        if machine.phase is ServerPhase.WAITING:
             assert "hello" in timers
-        elif machine.phase is Phase.CHECKING:
+        elif machine.phase is ServerPhase.CHECKING:
             assert "identity" in timers
-        elif machine.phase is not Phase.ENDED:
+        elif machine.phase is not ServerPhase.ENDED:
             assert "idle" in timers
 
     def teardown(self):
         self.talk.tell(LinkLost("gone"))
-        assert self.talk.machine.phase is Phase.ENDED
+        assert self.talk.machine.phase is ServerPhase.ENDED
         for event in (Started(), Received(b"{}"), Answered("identity:1", ALICE), TimerFired("hello")):
             assert not self.talk.machine.receive(event, 1e9)
 

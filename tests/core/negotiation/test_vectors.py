@@ -13,7 +13,7 @@ from comity.core.negotiation import versions
 from comity.core.negotiation.client import ClientMachine, Established, NotEstablished
 from comity.core.negotiation.messages import ERROR_CODES, Hello, encode, is_extension_id, read_hello
 from comity.core.negotiation.registry import Extension, ExtensionRegistry
-from comity.core.negotiation.server import Phase
+from comity.core.negotiation.server import ServerPhase
 from comity.testing.vectors import format_runner, known_keys
 from tests.core.negotiation.known_answers import (
     is_context_request,
@@ -215,7 +215,7 @@ def test_vector_vcp_context_request_of_the_document_is_accepted_whole(case):
     assert set(answer["accepted"]) == case["message"].keys() - {"version"}
     assert answer["ignored"] == []
     assert answer["generation_preferences"] == case["message"]["generation_preferences"]
-    assert talk.machine.phase is Phase.ACTIVE
+    assert talk.machine.phase is ServerPhase.ACTIVE
 
 
 def reports_of(hello, answer):

@@ -79,7 +79,7 @@ class FilePair:
         self.run(side, self.books[side].answer(answer, self.now))
 
     def hear(self, side, kind, owner=None, **payload):
-        self.run(side, self.books[side].hear(self.peer(other(side), owner), kind, payload, self.now))
+        self.run(side, self.books[side].receive(self.peer(other(side), owner), kind, payload, self.now))
 
     def deliver(self, at=0):
         side, effect = self.wire.pop(at)
@@ -88,7 +88,7 @@ class FilePair:
     def accept(self, side, effect):
         book, peer = self.books[side], self.peer(other(side))
         if isinstance(effect, ToPeer):
-            self.run(side, book.hear(peer, effect.kind, effect.payload, self.now))
+            self.run(side, book.receive(peer, effect.kind, effect.payload, self.now))
         else:
             frame = FileFrame(effect.mark, effect.sequence, effect.digest, b"", b"", effect.data)
             self.run(side, book.frame(peer, frame))

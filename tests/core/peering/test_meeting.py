@@ -23,8 +23,8 @@ from comity.core.peering.meeting_effects import (
     MakeAnswer,
     MakeOffer,
     OwnStreamTaken,
-    Refused,
     RelayReached,
+    RelayRefused,
     SignallingDown,
     SignallingFault,
     SignallingUp,
@@ -237,13 +237,13 @@ def test_a_link_that_ends_is_asked_for_again_and_less_often_when_it_keeps_ending
     waits = []
     for number in range(1, 7):
         hand.hears_offer(session=f"s{number}")
-        hand.machine.opened(number, hand.now)
+        hand.machine.link_opened(number, hand.now)
         assert hand.machine.failed(number, "ended", hand.now) == []
         waits.append(hand.machine.next_at - hand.now)
         assert spoken(hand.later(waits[-1]))[0]["request"] == "play"
     assert waits == [4, 8, 16, 30, 30, 30]
     hand.hears_offer(session="steady")
-    hand.machine.opened(7, hand.now)
+    hand.machine.link_opened(7, hand.now)
     hand.later(60)
     hand.machine.failed(7, "ended", hand.now)
     assert hand.machine.next_at - hand.now == 2
@@ -254,7 +254,7 @@ def test_losing_the_relay_gives_no_link_up_and_plays_nothing_that_is_linked():
     hand.machine.view("other", hand.now)
     hand.joins(("u", "other"))
     hand.hears_offer()
-    hand.machine.opened(1, hand.now)
+    hand.machine.link_opened(1, hand.now)
     effects = hand.machine.disconnected("gone", hand.now)
     (down,) = news(effects)
     assert isinstance(down, SignallingDown)
@@ -306,7 +306,7 @@ def test_a_room_that_is_refused_is_told_and_tried_later():
     hand = Hand()
     hand.machine.connected(hand.now)
     effects = hand.hears(request="error", message="the room is full", code="ROOM_FULL")
-    assert effects == [Tell(Refused("ROOM_FULL", "the room is full")), HangUp("the room is full")]
+    assert effects == [Tell(RelayRefused("ROOM_FULL", "the room is full")), HangUp("the room is full")]
 
 
 def test_a_stream_id_that_is_taken_is_told_and_tried_again():
@@ -336,9 +336,9 @@ def test_a_peer_that_asks_again_replaces_what_is_under_way_and_not_what_is_open_
     hand.hears(request="offerSDP", UUID="u")
     effects = work(hand.hears(request="offerSDP", UUID="u"))
     assert effects == [GiveUp(1, "the peer asked again"), MakeOffer(2)]
-    assert hand.machine.opened(2, hand.now) == []
+    assert hand.machine.link_opened(2, hand.now) == []
     assert work(hand.hears(request="offerSDP", UUID="u")) == [MakeOffer(3)]
-    assert hand.machine.opened(3, hand.now) == [GiveUp(2, "the peer has a newer link")]
+    assert hand.machine.link_opened(3, hand.now) == [GiveUp(2, "the peer has a newer link")]
 
 
 def test_asking_for_offers_is_limited():
@@ -357,7 +357,7 @@ def test_links_are_limited():
     hand.joins()
     for number in range(4):
         hand.hears(request="offerSDP", UUID=f"u{number}")
-        hand.machine.opened(number + 1, hand.now)
+        hand.machine.link_opened(number + 1, hand.now)
     assert [hand.machine.attempt(number) is not None for number in (1, 2, 3, 4)] == [True, True, False, False]
 
 
@@ -565,7 +565,7 @@ class World:
         self.links[offerer] = answerer
         for sdp in (offerer, answerer):
             name, attempt = self.sdps[sdp]
-            self.do(name, self.machines[name].opened(attempt, self.now))
+            self.do(name, self.machines[name].link_opened(attempt, self.now))
 
     def cut(self, sdp):
         """Both ends of a link see its end."""

@@ -2,7 +2,7 @@
 
 from comity.core.identity.keys import SigningKey
 from comity.doors.http.app import HttpDoor, Readiness
-from comity.doors.http.entry import Entry
+from comity.doors.http.entry import HttpAccess
 from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
@@ -40,7 +40,7 @@ class House:
         trail = AuditTrail("main", SigningKey.from_seed(bytes(32)))
         self.store = MemoryStore(self.clock, trail=trail)
         self.walk = Walk(Recorder(self.store, self.clock), self.clock, budget=None)
-        self.entry = Entry(lambda token: token == "right", self.clock, port=8420, secure=False)
+        self.entry = HttpAccess(lambda token: token == "right", self.clock, port=8420, secure=False)
         self.status = status
         self.door = HttpDoor(
             walk=self.walk,

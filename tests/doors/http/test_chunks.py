@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.doors.http.chunks import LONGEST_SIZE_LINE, Chunks
-from comity.doors.http.heads import Refused
+from comity.doors.http.heads import HeadRefused
 
 MOST_BYTES = 1000
 MOST_TRAILERS = 5
@@ -64,5 +64,5 @@ def test_it_is_whole_in_whatever_pieces_it_comes_and_what_follows_is_left(body, 
 )
 @pytest.mark.parametrize("step", [1, 1_000_000])
 def test_what_is_not_a_chunk_is_refused(wrong, step):
-    with pytest.raises(Refused):
+    with pytest.raises(HeadRefused):
         read(wrong + b"later" * 100, step)

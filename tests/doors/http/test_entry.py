@@ -2,7 +2,7 @@
 
 import pytest
 
-from comity.doors.http.entry import LINK_SECONDS, SESSION_LIMIT, SESSION_SECONDS, Entry
+from comity.doors.http.entry import LINK_SECONDS, SESSION_LIMIT, SESSION_SECONDS, HttpAccess
 from comity.testing import VirtualClock
 from tests.doors.http.asgi_calls import scope_of
 
@@ -14,7 +14,7 @@ def clock():
 
 @pytest.fixture
 def entry(clock):
-    return Entry(lambda token: token == "right", clock, port=8420, secure=False)
+    return HttpAccess(lambda token: token == "right", clock, port=8420, secure=False)
 
 
 def ticket_of(entry):
@@ -82,7 +82,7 @@ def test_one_session_too_many_ends_the_oldest(entry):
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_the_cookie_is_hidden_from_scripts_and_from_other_sites(clock, secure):
-    entry = Entry(lambda _token: False, clock, port=443, secure=secure)
+    entry = HttpAccess(lambda _token: False, clock, port=443, secure=secure)
     name, *attributes = entry.redeem(ticket_of(entry)).split("; ")
     assert name.startswith("comity-443=")
     wanted = {"Path=/", "HttpOnly", "SameSite=Strict", f"Max-Age={SESSION_SECONDS}"}
@@ -91,7 +91,7 @@ def test_the_cookie_is_hidden_from_scripts_and_from_other_sites(clock, secure):
 
 def test_two_nodes_of_one_host_do_not_take_each_others_cookie(clock):
     """A browser sends the cookies of a host to all its ports."""
-    nodes = [Entry(lambda _token: False, clock, port=port, secure=False) for port in (8420, 8421)]
+    nodes = [HttpAccess(lambda _token: False, clock, port=port, secure=False) for port in (8420, 8421)]
     cookies = [cookie_of(node) for node in nodes]
     jar = {cookie.partition("=")[0]: cookie for cookie in cookies}
     assert len(jar) == 2

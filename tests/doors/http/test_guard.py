@@ -4,7 +4,7 @@ import pytest
 
 from comity.core.errors import RateLimitedError
 from comity.doors.http.asgi import answer_error, answer_json, read_body
-from comity.doors.http.entry import Entry
+from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard
 from comity.doors.http.peer import peer_of
 from comity.pipeline.budget import Budget, Figures
@@ -35,7 +35,7 @@ class House:
         self.refused = []
         self.clock = VirtualClock()
         self.budget = Budget(self.clock, figures)
-        self.entry = Entry(lambda token: token == "right", self.clock, port=8420, secure=False)
+        self.entry = HttpAccess(lambda token: token == "right", self.clock, port=8420, secure=False)
         self.guard = Guard(
             self.room,
             self.entry,

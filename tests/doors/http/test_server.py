@@ -17,12 +17,12 @@ from cryptography.x509.oid import NameOID
 
 from comity.core.errors import ConfigError
 from comity.doors.http.server import HttpServer, PortTakenError
-from comity.doors.http.serving import Limits
+from comity.doors.http.serving import ServerLimits
 from comity.testing import bearer, running_node
 
 pytestmark = pytest.mark.usefixtures("patience")
 
-QUICK = Limits(patience=0.3)
+QUICK = ServerLimits(patience=0.3)
 
 
 async def hello(scope, receive, send):
@@ -245,7 +245,7 @@ async def test_a_peer_that_takes_nothing_of_a_large_answer_is_given_up():
 
 
 async def test_one_connection_too_many_is_told_so():
-    async with serving(limits=Limits(connections=5)) as server:
+    async with serving(limits=ServerLimits(connections=5)) as server:
         inside = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(5)]
         for _, writer in inside:
             writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -306,7 +306,7 @@ async def test_what_is_under_way_is_finished_before_it_stops_and_nothing_new_is_
         await go_on.wait()
         await hello(scope, receive, send)
 
-    async with serving(slow, shutdown_seconds=5, limits=Limits()) as server:
+    async with serving(slow, shutdown_seconds=5, limits=ServerLimits()) as server:
         idle = await asyncio.open_connection("127.0.0.1", server.port)
         under_way = asyncio.create_task(talk(server.port, b"GET /mine HTTP/1.1\r\nhost: x\r\n\r\n"))
         await began.wait()
@@ -336,7 +336,7 @@ async def test_what_does_not_finish_in_time_is_ended(caplog):
             ended.append(scope["path"])
 
     loop = asyncio.get_running_loop()
-    async with serving(forever, shutdown_seconds=0.05, limits=Limits()) as server:
+    async with serving(forever, shutdown_seconds=0.05, limits=ServerLimits()) as server:
         under_way = asyncio.create_task(talk(server.port, b"GET /mine HTTP/1.1\r\nhost: x\r\n\r\n"))
         await began.wait()
         asked = loop.time()
@@ -405,7 +405,7 @@ async def test_it_speaks_tls_with_a_certificate_of_its_owner(tmp_path):
     cert, key = certificate(tmp_path)
     trusting = ssl.create_default_context(cafile=str(cert))
     async with (
-        serving(cert=cert, key=key, limits=Limits()) as server,
+        serving(cert=cert, key=key, limits=ServerLimits()) as server,
         httpx.AsyncClient(verify=trusting) as client,
     ):
         assert server.url.startswith("https://127.0.0.1:")

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from comity.doors.http.connection import HttpConnection
-from comity.doors.http.serving import Limits, Serving
+from comity.doors.http.serving import ServerLimits, Serving
 
 PATIENCE = 20.0
 KEEP_ALIVE = 75
@@ -83,7 +83,7 @@ class House:
     """`work` is what the application does with a request; it answers with its path and its body."""
 
     def __init__(self, work=None, **limits):
-        self.limits = Limits(**{"patience": PATIENCE, "keep_alive": KEEP_ALIVE, **limits})
+        self.limits = ServerLimits(**{"patience": PATIENCE, "keep_alive": KEEP_ALIVE, **limits})
         self.refused = []
         self.state = Serving(self.app, self.limits, refused=self.refused.append)
         self.work = work

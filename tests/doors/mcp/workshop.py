@@ -13,7 +13,7 @@ from comity.core.caller import OWN_PROCESS
 from comity.core.errors import InvalidError, NotFoundError
 from comity.core.identity.keys import SigningKey
 from comity.core.mcp.catalog import Catalog, Prompt, Resources, Selection, Tool, resource
-from comity.core.mcp.conversation import Conversation
+from comity.core.mcp.conversation import McpConversation
 from comity.core.mcp.methods import Server
 from comity.core.mcp.request_state import Sealer
 from comity.core.mcp.results import Contents, InputRequest, PromptResult, said, structured
@@ -24,7 +24,7 @@ from comity.doors.http.server import HttpServer
 from comity.doors.mcp.http import McpEndpoint
 from comity.doors.mcp.stdio import serve_stdio
 from comity.doors.mcp.stream import McpStream
-from comity.pipeline.mcp.calls import Calls
+from comity.pipeline.mcp.calls import McpCalls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.sessions import Sessions
 from comity.pipeline.record import Recorder
@@ -115,7 +115,7 @@ class Workshop:
             extensions={EXTENSION: {"versions": ["3.1"]}},
         )
         self.changes = Changes(self.catalog)
-        self.calls = Calls(
+        self.calls = McpCalls(
             self.server,
             SystemClock(),
             sealer=Sealer(b"k" * 32, os.urandom),
@@ -124,7 +124,7 @@ class Workshop:
         )
 
     def stream(self, write, *, selection=None, limit=LIMIT, **options):
-        conversation = Conversation(self.server, selection or Selection(), caller=OWN_PROCESS)
+        conversation = McpConversation(self.server, selection or Selection(), caller=OWN_PROCESS)
         options.setdefault("negotiate", negotiate)
         return McpStream(self.calls, conversation, limit=limit, write=write, **options)
 

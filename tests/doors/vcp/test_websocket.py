@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from comity.doors.http.serving import LINGER_SECONDS, Limits
+from comity.doors.http.serving import LINGER_SECONDS, ServerLimits
 from comity.doors.http.websocket import MOST_FRAGMENTS
 from tests.doors.vcp.doors import open_doors
 from tests.pipeline.vcp.house import WIRE, hello
@@ -122,7 +122,7 @@ async def test_a_message_in_too_many_shreds_is_refused():
 
 
 async def test_a_flood_of_pings_is_answered_at_its_own_pace_and_costs_nobody_the_connection():
-    budget = Limits().messages
+    budget = ServerLimits().messages
     async with open_doors() as doors:
         async with raw(doors) as (reader, writer, _):
             writer.write(frame(0x9, b"hey") * 3 * budget)

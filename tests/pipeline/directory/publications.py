@@ -10,7 +10,7 @@ from comity.core.card.register_event import register_event
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.pipeline.directory.proof import prove_reader
 from comity.pipeline.directory.publish import PublishRoom, read_publication
-from comity.pipeline.directory.reading import DirectoryReads, Question
+from comity.pipeline.directory.reading import DirectoryQuery, DirectoryReads
 from comity.pipeline.record import Recorder
 from comity.pipeline.room import Arrival
 from comity.pipeline.walk import Walk
@@ -71,7 +71,7 @@ class Directory:
         path = f"/v1/{name}/{_hex(subject)}"
         proof = {} if reader is None else prove_reader(reader, host=HOST, path=path, now=self.clock.now())
         asked = {key: str(value) for key, value in query.items()}
-        question = Question(host=HOST, path=path, query={**proof, **asked}, subject=_hex(subject))
+        question = DirectoryQuery(host=HOST, path=path, query={**proof, **asked}, subject=_hex(subject))
         room = getattr(self.reads, name)
         return await self.walk.take(room, Arrival(door="test", caller=stranger(PEER), body=question))
 

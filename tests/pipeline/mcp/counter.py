@@ -8,10 +8,10 @@ from comity.core.mcp.context import Asker
 from comity.core.mcp.methods import Server, begin
 from comity.core.mcp.request_state import Sealer
 from comity.core.mcp.results import InputRequest
-from comity.core.mcp.session import Session
+from comity.core.mcp.session import McpSession
 from comity.core.wire import jsonrpc, strict_json
 from comity.core.wire.jsonrpc import Request, RpcError
-from comity.pipeline.mcp.calls import Calls
+from comity.pipeline.mcp.calls import McpCalls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.questions import Questions
 from comity.testing import SimulatedClock
@@ -58,7 +58,7 @@ class Counter:
         self.changes = Changes(self.catalog)
         self.server = Server(catalog=self.catalog, info={"name": "t", "version": "1"})
         self.tallied = []
-        self.calls = Calls(
+        self.calls = McpCalls(
             self.server,
             self.clock,
             sealer=Sealer(bytes(32), self._random),
@@ -83,7 +83,7 @@ class Counter:
         params = {"name": name, "arguments": arguments or {}, **(more or {})}
         work = self.work("tools/call", params, **asker)
         if carrier is None:
-            carrier = Carrier(None if work.asker.modern else Session(work.asker))
+            carrier = Carrier(None if work.asker.modern else McpSession(work.asker))
         return self.calls.start(work, carrier, reply)
 
     async def call(self, *given, **named):

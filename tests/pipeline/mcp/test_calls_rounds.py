@@ -6,7 +6,7 @@ from comity.core.errors import PeerError
 from comity.core.mcp.catalog import Prompt
 from comity.core.mcp.request_state import LIFETIME
 from comity.core.mcp.results import InputRequest, InputRequired, PromptResult, said
-from comity.core.mcp.session import Session
+from comity.core.mcp.session import McpSession
 from comity.pipeline.mcp.calls import MOST_ROUNDS
 from comity.testing import run_simulated
 from tests.pipeline.mcp.counter import WHEN, WHO, Carrier, Counter, read, soon, words
@@ -164,7 +164,7 @@ def test_what_the_client_cannot_answer_is_never_asked():
 def legacy(counter):
     carrier = Carrier()
     work = counter.work("tools/call", {"name": "t", "arguments": {}}, modern=False)
-    carrier.session = Session(work.asker)
+    carrier.session = McpSession(work.asker)
     return carrier, asyncio.ensure_future(counter.calls.start(work, carrier))
 
 

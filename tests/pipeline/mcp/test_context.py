@@ -6,7 +6,7 @@ import pytest
 
 from comity.core.mcp.results import said
 from comity.core.mcp.revisions import META_LOG_LEVEL
-from comity.core.mcp.session import Session
+from comity.core.mcp.session import McpSession
 from comity.core.wire.jsonrpc import Request
 from comity.testing import run_simulated
 from tests.pipeline.mcp.counter import Carrier, Counter, words
@@ -20,7 +20,7 @@ def run(handler, *, modern=True, meta=None, carrier=None, calls=1):
         counter.tool(handler)
         more = {"_meta": meta or {}}
         if not modern and carrier.session is None:
-            carrier.session = Session(asker(counter))
+            carrier.session = McpSession(asker(counter))
         return [await counter.call(carrier=carrier, modern=modern, more=more) for _ in range(calls)]
 
     return carrier, run_simulated(main)

@@ -10,7 +10,7 @@ from comity.core.mcp.request_state import Sealer
 from comity.core.mcp.results import Contents, InputRequest, said
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import Request
-from comity.pipeline.mcp.calls import Calls
+from comity.pipeline.mcp.calls import McpCalls
 from comity.pipeline.mcp.changes import Changes
 from comity.testing import VirtualClock
 
@@ -39,7 +39,7 @@ async def asks(context, _arguments):
     return said(str((await context.ask({"who": WHO}))["who"].get("name")))
 
 
-def server_and_calls() -> tuple[Server, Calls]:
+def server_and_calls() -> tuple[Server, McpCalls]:
     clock: Clock = VirtualClock()
     catalog = Catalog()
     catalog.add_tools([Tool(name="asks", handler=asks, room="t", description="")])
@@ -47,7 +47,7 @@ def server_and_calls() -> tuple[Server, Calls]:
         Resources(room="t", owns=lambda uri: uri == "t://1", read=lambda _context, _uri: Contents([]))
     )
     server = Server(catalog=catalog, info={"name": "t", "version": "1"})
-    return server, Calls(server, clock, sealer=Sealer(bytes(32), bytes), changes=Changes(catalog))
+    return server, McpCalls(server, clock, sealer=Sealer(bytes(32), bytes), changes=Changes(catalog))
 
 
 async def call(asker: Asker, carrier: Carrier, **params):

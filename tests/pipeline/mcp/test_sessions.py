@@ -10,7 +10,7 @@ from comity.core.guard.audit import decode
 from comity.core.identity.keys import SigningKey
 from comity.core.mcp.catalog import Catalog
 from comity.core.mcp.context import Asker
-from comity.core.mcp.session import Session
+from comity.core.mcp.session import McpSession
 from comity.core.wire.jsonrpc import Request
 from comity.pipeline.mcp import sessions as module
 from comity.pipeline.mcp.changes import Changes
@@ -29,7 +29,7 @@ CHAINS = itertools.count(1)
 
 
 def a_session(owner="ann", **more):
-    return Session(Asker(version="2025-06-18", modern=False, caller=named(owner), **more))
+    return McpSession(Asker(version="2025-06-18", modern=False, caller=named(owner), **more))
 
 
 def trail(name=None):
@@ -256,7 +256,7 @@ async def test_another_process_goes_on_with_what_was_agreed(engine, clock, tmp_p
         return Process(await SqliteStore.open(tmp_path / "comity.db", clock, trail()), clock)
 
     first = await a_process()
-    session = Session(AGREED.agreed(a_session(capabilities={"n": 10**30, "deep": [[{}]]}).asker))
+    session = McpSession(AGREED.agreed(a_session(capabilities={"n": 10**30, "deep": [[{}]]}).asker))
     held = await first.sessions.begin(session)
     session.heard(Request(1, "logging/setLevel", {"level": "error"}))
     session.heard(Request(2, "resources/subscribe", {"uri": "x://a"}))

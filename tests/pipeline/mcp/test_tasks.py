@@ -15,7 +15,7 @@ from comity.core.mcp.results import InputRequest, InputRequired, said
 from comity.core.mcp.revisions import META_SUBSCRIPTION, TASKS
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import Request, RpcError
-from comity.pipeline.mcp.calls import Calls
+from comity.pipeline.mcp.calls import McpCalls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.tasks import BEAT, MOST_OF_ONE, StoredTasks
 from comity.pipeline.record import Recorder
@@ -60,7 +60,7 @@ class Process:
         self.changes = Changes(self.catalog)
         self.tasks = StoredTasks(self._opened, self.clock, self.changes, **limits)
         self.server = Server(catalog=self.catalog, info={"name": "t", "version": "1"}, tasks=tasks)
-        self.calls = Calls(
+        self.calls = McpCalls(
             self.server,
             self.clock,
             sealer=Sealer(bytes(32), bytes),

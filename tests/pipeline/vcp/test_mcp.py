@@ -17,7 +17,7 @@ from comity.core.negotiation.session import Identity, Session
 from comity.core.revocation.decision import Denylist
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import Request, RpcError
-from comity.pipeline.mcp.calls import Calls
+from comity.pipeline.mcp.calls import McpCalls
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.vcp.addresses import EXTENSION_ADDRESSES
 from comity.pipeline.vcp.contexts import Contexts
@@ -71,7 +71,9 @@ class House:
         self.catalog.add_tools(vcp_tools(opened))
         self.catalog.add_resources(*vcp_resources(opened))
         self.server = Server(catalog=self.catalog, info={"name": "t", "version": "1"})
-        self.calls = Calls(self.server, clock, sealer=Sealer(bytes(32), bytes), changes=Changes(self.catalog))
+        self.calls = McpCalls(
+            self.server, clock, sealer=Sealer(bytes(32), bytes), changes=Changes(self.catalog)
+        )
 
     async def ask(self, method, params=None, *, modern=False, session=None, prefix=None, rooms=None):
         asker = Asker(

@@ -11,16 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace as changed
 
 from comity.cli.install import config_file
-from comity.cli.install.clients import Machine
+from comity.cli.install.clients import Computer
 from comity.cli.install.config_file import Found, locked, look, missing_folders, real_path
 from comity.cli.install.launch import Launch
 from comity.cli.install.plan import Plan, Target, baseline, plan_install, plan_uninstall
 from comity.cli.install.programs import remove_call, run_program, same_entry
-from comity.cli.install.records import Entry, Record, Records, fingerprint
+from comity.cli.install.records import InstalledEntry, Record, Records, fingerprint
 from comity.core.errors import ComityError
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class InstallOutcome(Struct, frozen=True, kw_only=True):
     """`call` is the client's own command when it did the work, `copy` how the file was before."""
 
     plan: Plan
@@ -30,21 +30,21 @@ class Outcome(Struct, frozen=True, kw_only=True):
     fault: str = ""
 
 
-def install(target: Target, launch: Launch, machine: Machine, records: Records) -> Outcome:
-    def act() -> Outcome:
+def install(target: Target, launch: Launch, machine: Computer, records: Records) -> InstallOutcome:
+    def act() -> InstallOutcome:
         return _install(plan_install(target, launch, machine, records), machine, records)
 
     return _alone(target, records, act)
 
 
-def uninstall(target: Target, machine: Machine, records: Records) -> Outcome:
-    def act() -> Outcome:
+def uninstall(target: Target, machine: Computer, records: Records) -> InstallOutcome:
+    def act() -> InstallOutcome:
         return _uninstall(plan_uninstall(target, machine, records), machine, records)
 
     return _alone(target, records, act)
 
 
-def _alone(target: Target, records: Records, act: Callable[[], Outcome]) -> Outcome:
+def _alone(target: Target, records: Records, act: Callable[[], InstallOutcome]) -> InstallOutcome:
     try:
         with locked(records.data, real_path(target.file).parent):
             return act()
@@ -52,12 +52,12 @@ def _alone(target: Target, records: Records, act: Callable[[], Outcome]) -> Outc
         fault = refusal.message
     except OSError as refusal:
         fault = f"{refusal.filename or target.file}: {str(refusal.strerror or refusal).lower()}"
-    return Outcome(plan=Plan(target=target, action="refuse"), fault=fault)
+    return InstallOutcome(plan=Plan(target=target, action="refuse"), fault=fault)
 
 
-def _install(plan: Plan, machine: Machine, records: Records) -> Outcome:
+def _install(plan: Plan, machine: Computer, records: Records) -> InstallOutcome:
     if plan.action in {"keep", "refuse"}:
-        return Outcome(plan=plan, fault=plan.fault)
+        return InstallOutcome(plan=plan, fault=plan.fault)
     assert plan.found is not None
     assert plan.after is not None
     former = records.read(plan.found.path)
@@ -69,7 +69,7 @@ def _install(plan: Plan, machine: Machine, records: Records) -> Outcome:
         now = look(plan.target.file)
         if not fault and _has_entry(plan, now):
             copy = _remember(plan, now.data, former, made, records)
-            return Outcome(plan=plan, call=plan.call, copy=copy)
+            return InstallOutcome(plan=plan, call=plan.call, copy=copy)
         notes = (_fell_back(plan, fault or "it ended well, but its file does not have the entry"),)
     copy = _remember(plan, plan.after, former, made, records)
     try:
@@ -80,17 +80,17 @@ def _install(plan: Plan, machine: Machine, records: Records) -> Outcome:
         else:
             records.keep(former)
         raise
-    return Outcome(plan=plan, copy=copy, notes=notes)
+    return InstallOutcome(plan=plan, copy=copy, notes=notes)
 
 
-def _uninstall(plan: Plan, machine: Machine, records: Records) -> Outcome:
+def _uninstall(plan: Plan, machine: Computer, records: Records) -> InstallOutcome:
     if plan.action == "refuse":
-        return Outcome(plan=plan, fault=plan.fault)
+        return InstallOutcome(plan=plan, fault=plan.fault)
     assert plan.found is not None
     record = records.read(plan.found.path)
     if plan.action == "keep":
         _forget_entry(plan, record, records)
-        return Outcome(plan=plan)
+        return InstallOutcome(plan=plan)
     now = plan.found
     notes: tuple[str, ...] = ()
     call: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ def _uninstall(plan: Plan, machine: Machine, records: Records) -> Outcome:
             records.keep(changed(record, entries=left, after=after))
         else:
             records.keep(changed(record, entries=left))
-    return Outcome(plan=plan, call=call, notes=notes)
+    return InstallOutcome(plan=plan, call=call, notes=notes)
 
 
 def _remember(
@@ -124,7 +124,7 @@ def _remember(
     """How the file was before anything of ours; None when it was not there."""
     assert plan.found is not None
     found = plan.found
-    entry = Entry(
+    entry = InstalledEntry(
         client=plan.target.client,
         scope=plan.target.scope,
         path=plan.path,
@@ -154,7 +154,7 @@ def _remember(
     return records.copy_of(found.path) if record.existed else None
 
 
-def _add_by_program(plan: Plan, machine: Machine) -> str:
+def _add_by_program(plan: Plan, machine: Computer) -> str:
     """Their commands add; they do not change. What is there goes first, and comes back with the file."""
     own = plan.target.about.program
     if plan.action != "add" and own is not None and own.remove:

@@ -26,7 +26,7 @@ SCOPES = ("user", "project", "local")
 _PART = re.compile(r"\{(\w+)\}")
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class Computer(Struct, frozen=True, kw_only=True):
     system: System
     home: Path
     environ: Mapping[str, str]
@@ -55,7 +55,7 @@ class Program(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
 
 
-class Client(Struct, frozen=True, kw_only=True):
+class McpClient(Struct, frozen=True, kw_only=True):
     title: str
     format: Format
     holder: tuple[str, ...]
@@ -68,7 +68,7 @@ class Client(Struct, frozen=True, kw_only=True):
 
 class Table(Struct, frozen=True, kw_only=True):
     roots: dict[str, Root]
-    clients: dict[str, Client]
+    clients: dict[str, McpClient]
 
 
 @cache
@@ -77,13 +77,13 @@ def table() -> Table:
     return msgspec.convert(tomllib.loads(text), Table)
 
 
-def this_machine() -> Machine:
+def this_machine() -> Computer:
     systems: dict[str, System] = {"darwin": "mac", "win32": "windows"}
     try:
         home, project = Path.home(), Path.cwd()
     except (RuntimeError, OSError):
         raise ConfigError("there is no home folder or working folder here; set HOME and try again") from None
-    return Machine(system=systems.get(sys.platform, "linux"), home=home, environ=os.environ, project=project)
+    return Computer(system=systems.get(sys.platform, "linux"), home=home, environ=os.environ, project=project)
 
 
 def client_named(name: str) -> str:
@@ -97,7 +97,7 @@ def client_named(name: str) -> str:
     raise ConfigError(f"there is no client {name[:60]!r}; {hint}")
 
 
-def places(client: Client, scope: str, machine: Machine) -> list[Path]:
+def places(client: McpClient, scope: str, machine: Computer) -> list[Path]:
     """Where the file may be, the likeliest first."""
     listed = client.scopes[scope].files
     return [
@@ -105,23 +105,23 @@ def places(client: Client, scope: str, machine: Machine) -> list[Path]:
     ]
 
 
-def holder_of(client: Client, scope: str, machine: Machine) -> tuple[str, ...]:
+def holder_of(client: McpClient, scope: str, machine: Computer) -> tuple[str, ...]:
     keys = client.scopes[scope].holder or client.holder
     return tuple(str(machine.project) if key == "{project}" else key for key in keys)
 
 
-def is_found(client: Client, machine: Machine) -> bool:
+def is_found(client: McpClient, machine: Computer) -> bool:
     traces = [expand(each, machine) for each in client.found]
     return any(
         trace.exists() for trace in traces or [file.parent for file in places(client, "user", machine)]
     )
 
 
-def expand(pattern: str, machine: Machine) -> Path:
+def expand(pattern: str, machine: Computer) -> Path:
     return Path(_PART.sub(lambda part: str(_root(part[1], machine)), pattern))
 
 
-def _root(name: str, machine: Machine) -> Path:
+def _root(name: str, machine: Computer) -> Path:
     if name == "project":
         return machine.project
     root = table().roots[name]

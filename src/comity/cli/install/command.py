@@ -7,8 +7,16 @@ import typer
 
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.install.act import Outcome, install
-from comity.cli.install.clients import SCOPES, Machine, client_named, holder_of, is_found, table, this_machine
+from comity.cli.install.act import InstallOutcome, install
+from comity.cli.install.clients import (
+    SCOPES,
+    Computer,
+    client_named,
+    holder_of,
+    is_found,
+    table,
+    this_machine,
+)
 from comity.cli.install.launch import (
     DEFAULT_NAME,
     SECRET_FILE,
@@ -39,27 +47,28 @@ app = new_app()
 
 Clients = Annotated[
     list[str] | None,
-    typer.Argument(metavar="CLIENT", help="Such as claude-code, codex or vscode; else those that are found."),
+    typer.Argument(
+        metavar="CLIENT",
+        help="The clients, such as claude-code, codex or vscode. Default: all clients found on this machine.",
+    ),
 ]
-All = Annotated[bool, typer.Option("--all", help="Every client that is found on this machine.")]
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What the server is called there.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would change, line by line, and change nothing.")
-]
+All = Annotated[bool, typer.Option("--all", help="All clients found on this machine.")]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the server in the client.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the lines that would change. Change nothing.")]
 
 
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity install  look which clients are here, show what would change, ask
-    comity install claude-code codex  those two
-    comity install --all --preset core --yes  all that are found, with the nine core tools for peers
+    comity install  find clients, show what would change, and ask
+    comity install claude-code codex  register with these two
+    comity install --all --preset core --yes  register with all clients found, with the nine core vdo_* tools
     comity install cursor --scope project  for the project in this folder
-    comity install claude-code --rooms actions  with the actions and nothing else
+    comity install claude-code --rooms actions  offer only the actions
     comity install vscode --dry-run  show the lines that would change
-    comity install zed --print  print what to paste yourself
-    comity install codex --uninstall  take it back
-    comity install --all --json  for programs
+    comity install zed --print  print the entry to paste
+    comity install codex --uninstall  remove the registration
+    comity install --all --json  print JSON
     """,
 )
 def command(
@@ -70,29 +79,32 @@ def command(
         typer.Option(
             "--preset",
             metavar="PRESET",
-            help="The tools for peers: full, core, file or state; secure-core and secure-full also demand join "
-            "tokens and sealed sessions.",
+            help="Which vdo_* tools to offer: full, core, file or state. secure-core and secure-full also require join "
+            "tokens and authenticated messages.",
         ),
     ] = "full",
     rooms: Annotated[
         str | None,
         typer.Option(
-            "--rooms", metavar="A,B", help="Rooms to offer there: vcp, vacant, actions, vdo; all if not set."
+            "--rooms",
+            metavar="A,B",
+            help="The groups of tools to offer: vcp, vacant, actions, vdo. Default: all.",
         ),
     ] = None,
     scope: Annotated[
         str | None,
         typer.Option(
-            "--scope", metavar="SCOPE", help="user (if not set), project (this folder's file) or local."
+            "--scope", metavar="SCOPE", help="user (default), project (the file in this folder) or local."
         ),
     ] = None,
     name: Name = DEFAULT_NAME,
     dry_run: DryRun = False,
     take_back: Annotated[
-        bool, typer.Option("--uninstall", help="Take the registration back, as `comity uninstall` does.")
+        bool, typer.Option("--uninstall", help="Remove the registration, as `comity uninstall` does.")
     ] = False,
     paste: Annotated[
-        bool, typer.Option("--print", help="Print the entry to paste yourself, and change nothing.")
+        bool,
+        typer.Option("--print", help="Print the entry, so that you can paste it yourself. Change nothing."),
     ] = False,
     data: Data = None,
     yes: Yes = False,
@@ -100,9 +112,9 @@ def command(
 ) -> None:
     """Register Comity as an MCP server with Claude Code, Codex, Cursor, VS Code and others.
 
-    What would change is shown first. A client's own command is used where it has one; else its file is
-    changed at one key, with comments, layout and everything else kept, and `comity uninstall` restores it
-    byte for byte.
+    The command shows what would change and asks first. If the client has a command for this, that command is used.
+    Otherwise one key of its settings file is changed; comments and layout stay as they are. `comity uninstall` restores
+    the file byte for byte.
     """
     if take_back:
         from comity.cli.install.uninstall import command as uninstall
@@ -149,14 +161,14 @@ def checked_scope(scope: str) -> str:
     return scope
 
 
-def chosen(named: list[str], machine: Machine, scope: str, *, everyone: bool, as_json: bool) -> list[str]:
+def chosen(named: list[str], machine: Computer, scope: str, *, everyone: bool, as_json: bool) -> list[str]:
     """The clients that are meant: those that are named, or those that are found."""
     if named and everyone:
-        raise ConfigError("clients are named and --all is given; use one of the two")
+        raise ConfigError("give the names of clients or --all, not both")
     if named:
         return list(dict.fromkeys(map(client_named, named)))
     if not everyone and (as_json or not sys.stdin.isatty()):
-        raise ConfigError("name the clients or use --all; there is nobody to ask which are meant")
+        raise ConfigError("there is no terminal to ask in; name the clients or use --all")
     found = [key for key, client in table().clients.items() if is_found(client, machine)]
     fitting = [key for key in found if scope in table().clients[key].scopes]
     if not fitting:
@@ -165,11 +177,11 @@ def chosen(named: list[str], machine: Machine, scope: str, *, everyone: bool, as
         )
     for key in found:
         if key not in fitting:
-            note(f"{table().clients[key].title} has no {scope} scope and is left out")
+            note(f"{table().clients[key].title} has no {scope} scope and is skipped")
     return fitting
 
 
-def finish(outcomes: list[Outcome], advice: str = "", *, as_json: bool) -> None:
+def finish(outcomes: list[InstallOutcome], advice: str = "", *, as_json: bool) -> None:
     """Say what was done; one that failed fails the command, after all the others were tried."""
     if as_json:
         rows = [as_data(outcome.plan, outcome) for outcome in outcomes]
@@ -200,7 +212,7 @@ def _fail(faults: list[str], *, as_json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _show_only(plans: list[Plan], launch: Launch, machine: Machine, *, paste: bool, as_json: bool) -> None:
+def _show_only(plans: list[Plan], launch: Launch, machine: Computer, *, paste: bool, as_json: bool) -> None:
     if not paste:
         show_dry(plans, as_json=as_json)
         return
@@ -216,7 +228,7 @@ def _show_only(plans: list[Plan], launch: Launch, machine: Machine, *, paste: bo
         print_snippet(target, path, launch)
 
 
-def _usual_path(target: Target, machine: Machine) -> tuple[str, ...]:
+def _usual_path(target: Target, machine: Computer) -> tuple[str, ...]:
     """For a file that cannot be read."""
     return (*holder_of(target.about, target.scope, machine), target.name)
 

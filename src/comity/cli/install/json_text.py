@@ -37,14 +37,14 @@ _ROW = 100  # a list of plain values stays on one line up to this width
 _DEFAULT_STEP = "  "
 
 
-class Node(NamedTuple):
+class JsonNode(NamedTuple):
     """`kind` is its first character for an object, a list or a string, else empty."""
 
     kind: str
     start: int
     end: int
     members: "tuple[Member, ...]" = ()
-    items: "tuple[Node, ...]" = ()
+    items: "tuple[JsonNode, ...]" = ()
 
 
 class Member(NamedTuple):
@@ -52,7 +52,7 @@ class Member(NamedTuple):
 
     name: str
     start: int
-    value: Node
+    value: JsonNode
     comma: int
 
 
@@ -82,7 +82,7 @@ def put(text: str, path: KeyPath, value: Any) -> str:
 def drop(text: str, path: KeyPath, made: int = 0) -> str:
     """The text without the key, and without those of its `made` nearest holders that are empty then."""
     root = _parse(text)
-    holders: list[tuple[Node, int]] = []
+    holders: list[tuple[JsonNode, int]] = []
     node = root
     for key in path:
         if node is None or node.kind != "{" or (member := _member(node, key)) is None:
@@ -99,7 +99,7 @@ def drop(text: str, path: KeyPath, made: int = 0) -> str:
 
 
 @lru_cache(4)  # one change looks at the same text many times, and some are large
-def _parse(text: str) -> Node | None:
+def _parse(text: str) -> JsonNode | None:
     """The whole text, checked; None when there is nothing but blanks and comments."""
     start = _skip(text, 0)
     if start == len(text):
@@ -118,7 +118,7 @@ def _skip(text: str, index: int) -> int:
     return found.end() if found else index
 
 
-def _read(text: str, index: int, depth: int) -> Node:
+def _read(text: str, index: int, depth: int) -> JsonNode:
     if depth > DEPTH_LIMIT:
         refuse_at(text, index, f"nested deeper than {DEPTH_LIMIT} levels")
     opening = text[index : index + 1]
@@ -127,14 +127,14 @@ def _read(text: str, index: int, depth: int) -> Node:
     if opening == "[":
         return _read_list(text, index, depth)
     if opening == '"':
-        return Node('"', index, _string_end(text, index))
+        return JsonNode('"', index, _string_end(text, index))
     found = _PLAIN.match(text, index)
     if found is None:
         refuse_at(text, index, f"a value is expected, not {_shown(text, index)}")
-    return Node("", index, found.end())
+    return JsonNode("", index, found.end())
 
 
-def _read_object(text: str, index: int, depth: int) -> Node:
+def _read_object(text: str, index: int, depth: int) -> JsonNode:
     members: list[Member] = []
     at = _skip(text, index + 1)
     while text[at : at + 1] != "}":
@@ -154,11 +154,11 @@ def _read_object(text: str, index: int, depth: int) -> Node:
         at = _skip(text, comma + 1)
     if text[at : at + 1] != "}":
         refuse_at(text, at, f"a comma or }} is expected, not {_shown(text, at)}")
-    return Node("{", index, at + 1, tuple(members))
+    return JsonNode("{", index, at + 1, tuple(members))
 
 
-def _read_list(text: str, index: int, depth: int) -> Node:
-    items: list[Node] = []
+def _read_list(text: str, index: int, depth: int) -> JsonNode:
+    items: list[JsonNode] = []
     at = _skip(text, index + 1)
     while text[at : at + 1] != "]":
         items.append(_read(text, at, depth + 1))
@@ -168,7 +168,7 @@ def _read_list(text: str, index: int, depth: int) -> Node:
         at = _skip(text, at + 1)
     if text[at : at + 1] != "]":
         refuse_at(text, at, f"a comma or ] is expected, not {_shown(text, at)}")
-    return Node("[", index, at + 1, items=tuple(items))
+    return JsonNode("[", index, at + 1, items=tuple(items))
 
 
 def _string_end(text: str, index: int) -> int:
@@ -182,14 +182,14 @@ def _shown(text: str, index: int) -> str:
     return repr(text[index]) if index < len(text) else "the end of the file"
 
 
-def _member(node: Node, key: str) -> Member | None:
+def _member(node: JsonNode, key: str) -> Member | None:
     found = [member for member in node.members if member.name == key]
     if len(found) > 1:
         refuse_twice(key)
     return found[0] if found else None
 
 
-def _value(text: str, node: Node) -> Any:
+def _value(text: str, node: JsonNode) -> Any:
     match node.kind:
         case "{":
             return {member.name: _value(text, member.value) for member in node.members}
@@ -205,7 +205,7 @@ def _sense(text: str) -> Any:
     return None if root is None else _meaning(text, root)
 
 
-def _meaning(text: str, node: Node) -> Any:
+def _meaning(text: str, node: JsonNode) -> Any:
     match node.kind:
         case "{":
             names = [member.name for member in node.members]
@@ -251,7 +251,7 @@ def _begun(text: str, value: Any) -> str:
     return before + _spread(value, "", _DEFAULT_STEP, line_end) + line_end
 
 
-def _put(text: str, root: Node, path: KeyPath, value: Any) -> list[Edit]:
+def _put(text: str, root: JsonNode, path: KeyPath, value: Any) -> list[Edit]:
     node = root
     for depth, key in enumerate(path):
         member = _member(node, key)
@@ -269,7 +269,7 @@ def _put(text: str, root: Node, path: KeyPath, value: Any) -> list[Edit]:
     return []
 
 
-def _is_spread(text: str, root: Node, node: Node) -> bool:
+def _is_spread(text: str, root: JsonNode, node: JsonNode) -> bool:
     """Whether members of this object stand on lines of their own."""
     if node.members:
         return _has_line_end(text[node.start : node.members[0].start])
@@ -280,7 +280,7 @@ def _has_line_end(part: str) -> bool:
     return "\n" in part or "\r" in part
 
 
-def _added(text: str, root: Node, node: Node, key: str, value: Any) -> list[Edit]:
+def _added(text: str, root: JsonNode, node: JsonNode, key: str, value: Any) -> list[Edit]:
     spread = _is_spread(text, root, node)
     if not node.members:
         return [_first(text, root, node, key, value, spread=spread)]
@@ -307,7 +307,7 @@ def _after_remarks(text: str, index: int, new: str) -> Edit:
     return Edit(end, end, new)
 
 
-def _first(text: str, root: Node, node: Node, key: str, value: Any, *, spread: bool) -> Edit:
+def _first(text: str, root: JsonNode, node: JsonNode, key: str, value: Any, *, spread: bool) -> Edit:
     inside = text[node.start + 1 : node.end - 1]
     if not spread and not inside.strip():
         return Edit(node.start + 1, node.end - 1, f"{quoted(key)}: {inline(value)}")
@@ -322,11 +322,11 @@ def _first(text: str, root: Node, node: Node, key: str, value: Any, *, spread: b
     return Edit(remark_end, remark_end, member if _has_line_end(blank) else f"{member}{line_end}{closing}")
 
 
-def _styled(text: str, root: Node, value: Any, column: str) -> str:
+def _styled(text: str, root: JsonNode, value: Any, column: str) -> str:
     return _spread(value, column, _step(text, root), line_end_of(text))
 
 
-def _step(text: str, root: Node) -> str:
+def _step(text: str, root: JsonNode) -> str:
     """How much deeper a member stands than the object that holds it, by the first place that shows it."""
     queue = [root]
     for node in queue:
@@ -353,7 +353,7 @@ def _spread(value: Any, column: str, step: str, line_end: str) -> str:
     return f"{opening}{line_end}{deeper}{inside}{line_end}{column}{closing}"
 
 
-def _only_ours(text: str, node: Node, index: int) -> bool:
+def _only_ours(text: str, node: JsonNode, index: int) -> bool:
     """Whether nothing would be left in the object: no other member, and no comment."""
     if len(node.members) != 1:
         return False
@@ -362,7 +362,7 @@ def _only_ours(text: str, node: Node, index: int) -> bool:
     return not around.replace(",", "").strip()
 
 
-def _without(text: str, node: Node, index: int) -> list[Edit]:
+def _without(text: str, node: JsonNode, index: int) -> list[Edit]:
     if _only_ours(text, node, index):
         return [Edit(node.start + 1, node.end - 1, "")]
     member = node.members[index]

@@ -11,11 +11,11 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from comity.cli.install import config_file, json_text, toml_text, yaml_text
-from comity.cli.install.clients import Client, Machine, holder_of, places, table
+from comity.cli.install.clients import Computer, McpClient, holder_of, places, table
 from comity.cli.install.config_file import Found
 from comity.cli.install.launch import Launch, entry_of, starts_comity
 from comity.cli.install.programs import add_call, found_program, remove_call, same_entry
-from comity.cli.install.records import Entry, Record, Records, fingerprint
+from comity.cli.install.records import InstalledEntry, Record, Records, fingerprint
 from comity.cli.install.surgery import KeyPath
 from comity.core.errors import ComityError, ConfigError, MalformedError
 
@@ -45,7 +45,7 @@ class Target(Struct, frozen=True, kw_only=True):
     file: Path
 
     @property
-    def about(self) -> Client:
+    def about(self) -> McpClient:
         return table().clients[self.client]
 
     @property
@@ -73,7 +73,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     remark: str = ""
 
 
-def aim(client: str, scope: str, name: str, machine: Machine) -> Target:
+def aim(client: str, scope: str, name: str, machine: Computer) -> Target:
     """The file of that scope; of several that exist, the one with our entry, else the first."""
     about = table().clients[client]
     if scope not in about.scopes:
@@ -92,7 +92,7 @@ def aim(client: str, scope: str, name: str, machine: Machine) -> Target:
     return Target(client=client, scope=scope, name=name, file=there[0])
 
 
-def plan_install(target: Target, launch: Launch, machine: Machine, records: Records) -> Plan:
+def plan_install(target: Target, launch: Launch, machine: Computer, records: Records) -> Plan:
     try:
         if launch.secret and target.scope == "project":
             raise ConfigError(
@@ -104,7 +104,7 @@ def plan_install(target: Target, launch: Launch, machine: Machine, records: Reco
         return Plan(target=target, action="refuse", fault=_named(target, refusal))
 
 
-def _plan_install(target: Target, launch: Launch, machine: Machine, records: Records) -> Plan:
+def _plan_install(target: Target, launch: Launch, machine: Computer, records: Records) -> Plan:
     found = config_file.look(target.file)
     text, language = found.text, target.language
     path = _path_of_ours(target, text, machine) or (*_holder(target, text, machine), target.name)
@@ -138,14 +138,14 @@ def _plan_install(target: Target, launch: Launch, machine: Machine, records: Rec
     )
 
 
-def plan_uninstall(target: Target, machine: Machine, records: Records) -> Plan:
+def plan_uninstall(target: Target, machine: Computer, records: Records) -> Plan:
     try:
         return _plan_uninstall(target, machine, records)
     except (ComityError, OSError) as refusal:
         return Plan(target=target, action="refuse", fault=_named(target, refusal))
 
 
-def _plan_uninstall(target: Target, machine: Machine, records: Records) -> Plan:
+def _plan_uninstall(target: Target, machine: Computer, records: Records) -> Plan:
     found = config_file.look(target.file)
     text, language = found.text, target.language
     path = _path_of_ours(target, text, machine)
@@ -165,7 +165,7 @@ def _plan_uninstall(target: Target, machine: Machine, records: Records) -> Plan:
     if sure and record is not None:
         after, mode = before if record.existed else None, record.mode
     else:
-        left = without_entry(language, text, ours or Entry(client="", scope="", path=path))
+        left = without_entry(language, text, ours or InstalledEntry(client="", scope="", path=path))
         goes = record is not None and last and not record.existed and _is_bare(language, left)
         after, mode = None if goes else found.encoded(left), found.mode
     program = found_program(target.about.program, target.scope, machine)
@@ -184,7 +184,7 @@ def _plan_uninstall(target: Target, machine: Machine, records: Records) -> Plan:
     )
 
 
-def without_entry(language: Language, text: str, entry: Entry) -> str:
+def without_entry(language: Language, text: str, entry: InstalledEntry) -> str:
     if entry.replaced is not None:
         return language.put(text, entry.path, entry.replaced)
     return language.drop(text, entry.path, entry.made)
@@ -201,7 +201,7 @@ def baseline(plan: Plan, record: Record) -> tuple[bytes, bool]:
     return (plan.found.encoded(text) if there else b""), there
 
 
-def _holder(target: Target, text: str, machine: Machine) -> KeyPath:
+def _holder(target: Target, text: str, machine: Computer) -> KeyPath:
     """Where servers stand in this file: a newer form counts where the file has it already."""
     newer = target.about.newer_holder
     if newer:
@@ -211,7 +211,7 @@ def _holder(target: Target, text: str, machine: Machine) -> KeyPath:
     return holder_of(target.about, target.scope, machine)
 
 
-def _path_of_ours(target: Target, text: str, machine: Machine) -> KeyPath | None:
+def _path_of_ours(target: Target, text: str, machine: Computer) -> KeyPath | None:
     for holder in (_holder(target, text, machine), holder_of(target.about, target.scope, machine)):
         path = (*holder, target.name)
         if target.language.find(text, path) is not None:

@@ -9,13 +9,13 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from comity.cli.install.clients import Machine, Program
+from comity.cli.install.clients import Computer, Program
 from comity.cli.install.launch import Launch
 
 DEADLINE_SECONDS = 60.0
 
 
-def found_program(program: Program | None, scope: str, machine: Machine) -> str | None:
+def found_program(program: Program | None, scope: str, machine: Computer) -> str | None:
     """The path of the command, when it is there and of use in this scope."""
     if program is None or scope not in program.scopes:
         return None
@@ -50,7 +50,7 @@ def remove_call(path: str, program: Program, name: str, scope: str) -> list[str]
     return [path, *(_filled(word, name, scope) for word in program.remove)]
 
 
-def run_program(call: Sequence[str], machine: Machine) -> str:
+def run_program(call: Sequence[str], machine: Computer) -> str:
     """Nothing when it ended well, else what it said."""
     try:
         ended = subprocess.run(  # noqa: S603 - the words come from our table and the command line's own checks

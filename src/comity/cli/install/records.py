@@ -22,7 +22,7 @@ from comity.keys.private import ensure_private_folder
 FOLDER = "installed"
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class InstalledEntry(Struct, frozen=True, kw_only=True):
     """`made` of the keys above it were missing before; `replaced` is what stood there, or None."""
 
     client: str
@@ -41,12 +41,12 @@ class Record(Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     before: str
     after: str
-    entries: tuple[Entry, ...]
+    entries: tuple[InstalledEntry, ...]
 
-    def entry(self, path: KeyPath) -> Entry | None:
+    def entry(self, path: KeyPath) -> InstalledEntry | None:
         return next((entry for entry in self.entries if entry.path == path), None)
 
-    def without(self, path: KeyPath) -> tuple[Entry, ...]:
+    def without(self, path: KeyPath) -> tuple[InstalledEntry, ...]:
         return tuple(entry for entry in self.entries if entry.path != path)
 
 

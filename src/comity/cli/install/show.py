@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.install.act import Outcome
+from comity.cli.install.act import InstallOutcome
 from comity.cli.install.launch import Launch, entry_of, masked
 from comity.cli.install.plan import LANGUAGES, Plan, Target
 from comity.cli.screen import Cell, note, one_line, print_foreign, print_line, print_table
@@ -91,7 +91,7 @@ def snippet(target: Target, path: tuple[str, ...], launch: Launch) -> str:
     return masked(LANGUAGES[target.about.format].put("", path, entry))
 
 
-def print_outcomes(outcomes: Sequence[Outcome], advice: str) -> None:
+def print_outcomes(outcomes: Sequence[InstallOutcome], advice: str) -> None:
     coloured = colour_wanted()
     print_line()
     for outcome in outcomes:
@@ -111,11 +111,11 @@ def print_outcomes(outcomes: Sequence[Outcome], advice: str) -> None:
         print_line(advice)
 
 
-def has_changed(outcome: Outcome) -> bool:
+def has_changed(outcome: InstallOutcome) -> bool:
     return not outcome.fault and outcome.plan.action != "keep"
 
 
-def as_data(plan: Plan, outcome: Outcome | None = None) -> dict[str, Any]:
+def as_data(plan: Plan, outcome: InstallOutcome | None = None) -> dict[str, Any]:
     fault = outcome.fault if outcome else plan.fault
     call = outcome.call if outcome else plan.call
     return {

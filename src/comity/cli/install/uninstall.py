@@ -7,7 +7,7 @@ import typer
 
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.install.act import uninstall
-from comity.cli.install.clients import Machine, client_named, table, this_machine
+from comity.cli.install.clients import Computer, client_named, table, this_machine
 from comity.cli.install.command import All, Clients, DryRun, Name, ask, checked_scope, finish, show_dry
 from comity.cli.install.config_file import real_path
 from comity.cli.install.launch import DEFAULT_NAME, checked_name
@@ -24,11 +24,11 @@ app = new_app()
 @app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity uninstall  show where Comity is registered, ask, take it back
-    comity uninstall codex  from that client
-    comity uninstall --all --yes  from every client
+    comity uninstall  show where Comity is registered, ask, and remove it
+    comity uninstall codex  remove it from one client
+    comity uninstall --all --yes  remove it from all clients, without confirmation
     comity uninstall cursor --scope project --dry-run  show the lines that would change
-    comity uninstall --all --json  for programs
+    comity uninstall --all --json  print JSON
     """,
 )
 def command(
@@ -37,7 +37,9 @@ def command(
     scope: Annotated[
         str | None,
         typer.Option(
-            "--scope", metavar="SCOPE", help="user, project or local; else each that has the entry."
+            "--scope",
+            metavar="SCOPE",
+            help="user, project or local. Default: all scopes that have the entry.",
         ),
     ] = None,
     name: Name = DEFAULT_NAME,
@@ -46,10 +48,10 @@ def command(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Take the registration back: a file that nobody changed since is restored byte for byte.
+    """Remove the registration. A file that was not changed since is restored byte for byte.
 
-    Where somebody changed it, only our own entry goes. The data folder stays, with the join secret if one
-    was made.
+    If the file was changed since, only the entry of Comity is removed. The data folder is kept, with the join secret if
+    there is one.
     """
     checked_name(name)
     machine = this_machine()
@@ -75,14 +77,14 @@ def command(
 def _wanted(named: list[str], *, everyone: bool, as_json: bool) -> list[str]:
     """Those that are named, else every one there is: what is not installed is passed over."""
     if named and everyone:
-        raise ConfigError("clients are named and --all is given; use one of the two")
+        raise ConfigError("give the names of clients or --all, not both")
     if not named and not everyone and (as_json or not sys.stdin.isatty()):
-        raise ConfigError("name the clients or use --all; there is nobody to ask which are meant")
+        raise ConfigError("there is no terminal to ask in; name the clients or use --all")
     return list(dict.fromkeys(map(client_named, named))) or list(table().clients)
 
 
 def _plans(
-    clients: list[str], scope: str | None, name: str, machine: Machine, records: Records
+    clients: list[str], scope: str | None, name: str, machine: Computer, records: Records
 ) -> list[Plan]:
     """One for each entry, though two clients may share a file."""
     plans: dict[object, Plan] = {}
@@ -95,7 +97,7 @@ def _plans(
     return list(plans.values())
 
 
-def _forget_the_gone(plans: list[Plan], machine: Machine, records: Records) -> None:
+def _forget_the_gone(plans: list[Plan], machine: Computer, records: Records) -> None:
     """An entry that another hand took out leaves a record, which goes too."""
     for plan in plans:
         if plan.action == "keep" and records.read(real_path(plan.target.file)) is not None:
@@ -106,7 +108,7 @@ def _concerns_us(plan: Plan, records: Records) -> bool:
     """A file that we cannot use and never touched is passed over when nobody named its client."""
     if plan.action != "refuse" or records.read(real_path(plan.target.file)) is not None:
         return True
-    note(f"{plan.target.about.title} is passed over: {one_line(plan.fault)}")
+    note(f"{plan.target.about.title} is skipped: {one_line(plan.fault)}")
     return False
 
 
@@ -114,4 +116,4 @@ def _say_nothing_to_do(name: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"changed": False, "clients": []})
     else:
-        print_line(f"No entry {name!r} is there; nothing to do.")
+        print_line(f"There is no entry {name!r}; nothing to do.")

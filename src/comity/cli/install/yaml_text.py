@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _RESOLVER = yaml.resolver.Resolver()
 
 
-class Node:
+class YamlNode:
     """A scalar, a list, a mapping or an alias, with its place. The children of a mapping are its keys and values in turn."""
 
     def __init__(self, event: Any) -> None:
@@ -46,10 +46,10 @@ class Node:
         self.text: str | None = getattr(event, "value", None)
         self.anchor: str | None = event.anchor
         self.tag = _tag(event)
-        self.children: list[Node] = []
+        self.children: list[YamlNode] = []
 
     @property
-    def pairs(self) -> "list[tuple[Node, Node]]":
+    def pairs(self) -> "list[tuple[YamlNode, YamlNode]]":
         return list(zip(self.children[::2], self.children[1::2], strict=True))
 
     @property
@@ -93,7 +93,7 @@ def put(text: str, path: KeyPath, value: Any) -> str:
 
 
 def drop(text: str, path: KeyPath, made: int = 0) -> str:
-    holders: list[tuple[Node, int]] = []
+    holders: list[tuple[YamlNode, int]] = []
     node = _parse(text)
     for key in path:
         if node is None or node.kind != "Mapping" or (pair := _pair(node, key)) is None:
@@ -109,7 +109,7 @@ def drop(text: str, path: KeyPath, made: int = 0) -> str:
     return new
 
 
-def _meaning_without(holders: list[tuple[Node, int]]) -> Any:
+def _meaning_without(holders: list[tuple[YamlNode, int]]) -> Any:
     """What the text must say once the last of these is gone. An empty document may be none at all."""
     holder, index = holders[-1]
     kept = [child.meaning() for child in holder.children]
@@ -125,7 +125,7 @@ def _meaning_without(holders: list[tuple[Node, int]]) -> Any:
 
 
 @lru_cache(4)  # one change looks at the same text many times
-def _parse(text: str) -> Node | None:
+def _parse(text: str) -> YamlNode | None:
     """The one document, or None when there is none."""
     try:
         root = _read(text)
@@ -139,15 +139,15 @@ def _parse(text: str) -> Node | None:
     return root
 
 
-def _read(text: str) -> Node | None:
-    open_nodes: list[Node] = []
-    root: Node | None = None
+def _read(text: str) -> YamlNode | None:
+    open_nodes: list[YamlNode] = []
+    root: YamlNode | None = None
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.CollectionEndEvent):
             _close(open_nodes.pop(), event.end_mark.index)
         if not isinstance(event, yaml.NodeEvent):
             continue
-        node = Node(event)
+        node = YamlNode(event)
         if open_nodes:
             open_nodes[-1].children.append(node)
         elif root is not None:
@@ -160,7 +160,7 @@ def _read(text: str) -> Node | None:
     return root
 
 
-def _close(node: Node, end: int) -> None:
+def _close(node: YamlNode, end: int) -> None:
     """A block runs up to whatever comes next; ours ends with its last child."""
     if node.flow:
         node.end = end
@@ -168,14 +168,14 @@ def _close(node: Node, end: int) -> None:
         node.end = node.children[-1].end
 
 
-def _pair(node: Node, key: str) -> tuple[Node, Node] | None:
+def _pair(node: YamlNode, key: str) -> tuple[YamlNode, YamlNode] | None:
     found = [pair for pair in node.pairs if pair[0].kind == "Scalar" and pair[0].text == key]
     if len(found) > 1:
         refuse_twice(key)
     return found[0] if found else None
 
 
-def _value(node: Node) -> Any:
+def _value(node: YamlNode) -> Any:
     match node.kind:
         case "Mapping":
             return {str(_value(key)): _value(value) for key, value in node.pairs}
@@ -192,7 +192,7 @@ def _meaning(text: str) -> Any:
     return None if root is None else root.meaning()
 
 
-def _with(node: Node | None, path: KeyPath, value: Any) -> Any:
+def _with(node: YamlNode | None, path: KeyPath, value: Any) -> Any:
     """What the changed text must say."""
     if not path:
         return _parsed(inline({"x": value})).children[1].meaning()
@@ -210,13 +210,13 @@ def _with(node: Node | None, path: KeyPath, value: Any) -> Any:
     return (*head, kept)
 
 
-def _parsed(text: str) -> Node:
+def _parsed(text: str) -> YamlNode:
     node = _parse(text)
     assert node is not None
     return node
 
 
-def _put(text: str, root: Node | None, path: KeyPath, value: Any) -> str:
+def _put(text: str, root: YamlNode | None, path: KeyPath, value: Any) -> str:
     line_end = line_end_of(text)
     if root is None or root.nothing:
         ended = text if not text or text[-1] in "\r\n" else text + line_end
@@ -240,7 +240,7 @@ def _put(text: str, root: Node | None, path: KeyPath, value: Any) -> str:
     return text
 
 
-def _added(text: str, node: Node, path: KeyPath, value: Any, step: int) -> list[Edit]:
+def _added(text: str, node: YamlNode, path: KeyPath, value: Any, step: int) -> list[Edit]:
     line_end = line_end_of(text)
     if node.flow or not node.children:
         entry = f"{inline(path[0])}: {inline(nested(path[1:], value))}"
@@ -253,7 +253,7 @@ def _added(text: str, node: Node, path: KeyPath, value: Any, step: int) -> list[
 
 
 def _replaced(
-    text: str, holder: Node, pair: tuple[Node, Node], rest: KeyPath, value: Any, step: int
+    text: str, holder: YamlNode, pair: tuple[YamlNode, YamlNode], rest: KeyPath, value: Any, step: int
 ) -> list[Edit]:
     """What the key holds becomes ours, with as many keys on the way as are missing."""
     key, old = pair
@@ -290,14 +290,14 @@ def _name(key: str) -> str:
     return key if bare and _PLAIN.fullmatch(key) else inline(key)
 
 
-def _step(root: Node) -> int:
+def _step(root: YamlNode) -> int:
     for _, value in root.pairs:
         if value.kind == "Mapping" and not value.flow and value.children:
             return max(1, value.children[0].column - root.children[0].column)
     return _DEFAULT_STEP
 
 
-def _without(text: str, holders: list[tuple[Node, int]]) -> list[Edit]:
+def _without(text: str, holders: list[tuple[YamlNode, int]]) -> list[Edit]:
     holder, index = holders[-1]
     key, value = holder.children[index : index + 2]
     end = max(value.end, text.index(":", key.end) + 1)
@@ -313,7 +313,7 @@ def _without(text: str, holders: list[tuple[Node, int]]) -> list[Edit]:
     return edits
 
 
-def _without_in_flow(holder: Node, index: int, end: int) -> Edit:
+def _without_in_flow(holder: YamlNode, index: int, end: int) -> Edit:
     key = holder.children[index]
     if index:
         return Edit(holder.children[index - 1].end, end, "")

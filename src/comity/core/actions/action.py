@@ -6,7 +6,7 @@
 - A handler gets input that has passed the validation of its mode's contract, and still trusts no value in
   it: what it cannot work with it refuses with `ActionError`, whose sentence goes on the wire as it is.
 - Every mode keeps what safety demands: a detected crisis raises the risk, a rewriter never changes the
-  meaning, no text of the user is echoed in a reply to him.
+  meaning, no text of the user is repeated in the reply.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,9 +37,7 @@ class Contract(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The order of the keys in `output` is the order on the wire. One that is `shared` is given again and again, the
-    same object each time: whoever writes it down may keep what he wrote.
-    """
+    """The order of the keys in `output` is the order on the wire. A `shared` outcome is returned again and again as the same object, so its encoded form can be cached."""
 
     uncertainty: Uncertainty
     assumptions: Sequence[str]

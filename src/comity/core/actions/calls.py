@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.core.actions.action import Action, Fetch, Handler, Outcome
-from comity.core.actions.registry import Entry, Registry
+from comity.core.actions.registry import RegisteredAction, Registry
 from comity.core.actions.validation import Check
 from comity.core.errors import ActionError, ComityError, NotFoundError
 
@@ -31,7 +31,7 @@ class Work(Struct, frozen=True):
     is slow, or long, and has not begun. `id` is the machine's own mark.
     """
 
-    entry: Entry
+    entry: RegisteredAction
     input: Mapping[str, Any]
     fetch: Fetch | None = None
     id: Any = None
@@ -40,14 +40,14 @@ class Work(Struct, frozen=True):
 Settled = Outcome | ComityError
 
 
-class Calls:
+class ActionCalls:
     def __init__(self, registry: Registry, handler_of: HandlerOf, fault: Fault) -> None:
         """`handler_of` prepares an action when it is first called, and remembers it."""
         self.registry = registry
         self._handler_of = handler_of
         self._fault = fault
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> RegisteredAction:
         try:
             entry = self.registry.entry(name)
         except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded is a fault like any other
@@ -59,7 +59,7 @@ class Calls:
 
     def begin(
         self, name: str, given: Mapping[str, Any], *, work_here: bool = True
-    ) -> tuple[Entry, Outcome | Work]:
+    ) -> tuple[RegisteredAction, Outcome | Work]:
         """The outcome, or what is left to do for it. Without `work_here` nothing more is done than to look whether
         the action can use this input.
         """
@@ -77,7 +77,7 @@ class Calls:
             raise self.failed(name, failure) from None
         return entry, Work(entry, given, result) if isinstance(result, Fetch) else result
 
-    def data(self, entry: Entry, settled: Settled) -> dict[str, Any]:
+    def data(self, entry: RegisteredAction, settled: Settled) -> dict[str, Any]:
         """The data of a reply (actions 1.1), its keys in order; raises what the work ended in."""
         if isinstance(settled, ComityError):
             raise settled

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET
 
 from comity.core.actions.action import Outcome
-from comity.core.actions.calls import Calls, Settled, Work
+from comity.core.actions.calls import ActionCalls, Settled, Work
 from comity.core.actions.envelope import (
     INVALID_DESCRIBE,
     INVALID_ENVELOPE,
@@ -32,7 +32,7 @@ from comity.core.actions.envelope import (
     refusal,
     rules_of,
 )
-from comity.core.actions.registry import Entry
+from comity.core.actions.registry import RegisteredAction
 from comity.core.errors import ComityError, MalformedError, TooLargeError
 from comity.core.wire import exact_json, strict_json
 from comity.core.wire.frames import Event, FrameDecoder, Message
@@ -49,7 +49,7 @@ Steps = Generator[list[bytes] | Work, Settled | None, None]
 
 
 class NdjsonMachine:
-    def __init__(self, calls: Calls, *, limit: int = LIMIT) -> None:
+    def __init__(self, calls: ActionCalls, *, limit: int = LIMIT) -> None:
         self._calls = calls
         self._rules = rules_of(calls.registry.mode)
         self._limit = limit
@@ -175,7 +175,7 @@ class NdjsonMachine:
             return _reply_head(id_) + self._tail(entry, begun)
         return self._success(id_, self._calls.data(entry, begun), entry.name)
 
-    def _tail(self, entry: Entry, outcome: Outcome) -> bytes:
+    def _tail(self, entry: RegisteredAction, outcome: Outcome) -> bytes:
         """How the reply to a shared outcome ends. The outcome is kept with it, so that its place in memory is."""
         kept = self._tails.get(id(outcome))
         if kept is None:

@@ -48,7 +48,7 @@ _NEAREST: Final[Mapping[Mode, tuple[Mode, ...]]] = {
 BuiltIn = Callable[[str], Action]
 
 
-class Entry(Struct, frozen=True, kw_only=True, dict=True):
+class RegisteredAction(Struct, frozen=True, kw_only=True, dict=True):
     """An action as it is called in one mode. What strangers wrote is held to its schemas on both sides. A list of
     actions needs no checks, so they are made for the first call.
     """
@@ -78,7 +78,7 @@ class Registry:
         self._make = built_in
         self._plugins = {action.name: action for action in plugins}
         self._built_in = frozenset(_OF_1_0 if mode == "compat" else NAMES)
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, RegisteredAction] = {}
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -86,14 +86,14 @@ class Registry:
         more = self._plugins if self.mode == "enhanced" else ()
         return (*_LISTED[self.mode], *more)
 
-    def entry(self, name: str) -> Entry | None:
+    def entry(self, name: str) -> RegisteredAction | None:
         """The action of that name, exactly; None when there is none."""
         entry = self._entries.get(name)
         if entry is None and (name in self._built_in or name in self._plugins):
             entry = self._entries[name] = self._open(name)
         return entry
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RegisteredAction]:
         """Those that are listed."""
         return [entry for name in self.listed if (entry := self.entry(name)) is not None]
 
@@ -104,7 +104,7 @@ class Registry:
     def listing_bytes(self) -> bytes:
         return strict_json.dumps(self.listing())
 
-    def description(self, entry: Entry) -> dict[str, Any]:
+    def description(self, entry: RegisteredAction) -> dict[str, Any]:
         """An action with its schemas in full: what `describe_action` tells."""
         contract = entry.contract
         return {
@@ -119,13 +119,13 @@ class Registry:
     def descriptions(self) -> list[dict[str, Any]]:
         return list(map(self.description, self.entries()))
 
-    def _open(self, name: str) -> Entry:
+    def _open(self, name: str) -> RegisteredAction:
         plugin = self._plugins.get(name)
         action = self._make(name) if plugin is None else plugin
         contract = contract_of(action, self.mode)
-        return Entry(action=action, contract=contract, mode=self.mode, foreign=plugin is not None)
+        return RegisteredAction(action=action, contract=contract, mode=self.mode, foreign=plugin is not None)
 
-    def _listed_as(self, entry: Entry) -> dict[str, Any]:
+    def _listed_as(self, entry: RegisteredAction) -> dict[str, Any]:
         contract = entry.contract
         described = {} if self.mode == "strict" else {"description": contract.description}
         return {

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from comity.core.actions.calls import Calls, Settled, Work
+from comity.core.actions.calls import ActionCalls, Settled, Work
 from comity.core.actions.envelope import (
     INVALID_DESCRIBE,
     INVALID_PAYLOAD,
@@ -34,7 +34,7 @@ _OF_MCP = frozenset({"initialize", "server/discover", "tools/list", "tools/call"
 
 
 class RpcMachine:
-    def __init__(self, calls: Calls, code_of: CodeOf, *, limit: int = LIMIT) -> None:
+    def __init__(self, calls: ActionCalls, code_of: CodeOf, *, limit: int = LIMIT) -> None:
         """`code_of` is the table of the doors: the JSON-RPC code of an error."""
         self._calls = calls
         self._code_of = code_of

@@ -22,7 +22,7 @@ from comity.core.extensions.consensus.acts import (
     VoteArguments,
     WelfareArguments,
     after_act,
-    opened,
+    open_deliberation,
 )
 from comity.core.extensions.consensus.deliberation import (
     Clause,
@@ -237,7 +237,7 @@ def consensus_open(call: OperationCall, args: OpenArguments) -> OperationOutcome
     own = call.facts.key.vacant_id.hex()
     if args.keeper not in {None, own}:
         raise invalid("keeper is the node that opens; leave it out", "keeper")
-    made = opened(call.facts.fresh_id, _voice(call), replace(args, keeper=own), call.now)
+    made = open_deliberation(call.facts.fresh_id, _voice(call), replace(args, keeper=own), call.now)
     return replace(call.state, deliberation=made), made
 
 

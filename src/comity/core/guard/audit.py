@@ -117,7 +117,7 @@ class AuditHead(Struct, frozen=True, kw_only=True):
     at: str
 
 
-class Verdict(NamedTuple):
+class ChainVerdict(NamedTuple):
     """`message` is None for a sound chain, else it names the first bad position and its fault."""
 
     ok: bool
@@ -194,7 +194,7 @@ def verify(
     *,
     prior: AuditEntry | AuditHead | None = None,
     first_position: int = 1,
-) -> Verdict:
+) -> ChainVerdict:
     """Check a chain, or a part of one.
 
     A part starts after `prior` when that is known; otherwise at `first_position`, and then its first
@@ -208,22 +208,22 @@ def verify(
     unlinked = prior is None and first_position > 1
     for entry in entries:
         if entry.chain_position != position:
-            return Verdict(
+            return ChainVerdict(
                 False, f"audit entry {position}: position is {entry.chain_position}, expected {position}"
             )
         if unlinked:
             unlinked = False
             if entry.previous_hash is None:
-                return Verdict(False, f"audit entry {position}: link is missing, only entry 1 has none")
+                return ChainVerdict(False, f"audit entry {position}: link is missing, only entry 1 has none")
         elif entry.previous_hash != previous:
-            return Verdict(
+            return ChainVerdict(
                 False, f"audit entry {position}: link does not match the hash of the entry before it"
             )
         if _hash(entry, position, entry.previous_hash) != entry.entry_hash:
-            return Verdict(False, f"audit entry {position}: hash does not match its fields")
+            return ChainVerdict(False, f"audit entry {position}: hash does not match its fields")
         previous = entry.entry_hash
         position += 1
-    return Verdict(True, None)
+    return ChainVerdict(True, None)
 
 
 def encode(entry: AuditEntry) -> bytes:

@@ -49,7 +49,7 @@ class UvcTokenError(MalformedError):
         self.label = label
 
 
-class Tier(StrEnum):
+class UvcTier(StrEnum):
     CORE = "core"
     ORGANISATION = "org"
     COMMUNITY = "community"
@@ -57,13 +57,13 @@ class Tier(StrEnum):
 
 
 FIRST_SEGMENTS: Final = {
-    Tier.CORE: (
+    UvcTier.CORE: (
         *("family", "work", "secure", "creative", "reality"),
         *("education", "health", "finance", "legal"),
     ),
-    Tier.ORGANISATION: ("company", "school", "ngo", "org"),
-    Tier.COMMUNITY: ("religion", "culture", "community"),
-    Tier.PERSONAL: ("user",),
+    UvcTier.ORGANISATION: ("company", "school", "ngo", "org"),
+    UvcTier.COMMUNITY: ("religion", "culture", "community"),
+    UvcTier.PERSONAL: ("user",),
 }
 
 TIER_OF: Final = {segment: tier for tier, segments in FIRST_SEGMENTS.items() for segment in segments}
@@ -225,13 +225,13 @@ class UvcToken(Struct, frozen=True):
         return ".".join(self.segments)
 
     @property
-    def tier(self) -> Tier | None:
+    def tier(self) -> UvcTier | None:
         """None for a first segment that no tier knows."""
         return TIER_OF.get(self.domain)
 
     @property
     def tier_namespace(self) -> str:
-        return self.domain if self.tier is Tier.CORE else ".".join(self.segments[:2])
+        return self.domain if self.tier is UvcTier.CORE else ".".join(self.segments[:2])
 
     def parent(self) -> Self | None:
         """The token without its last segment; a version or a namespace is not inherited."""

@@ -48,7 +48,7 @@ class TokenKind(StrEnum):
     SIGNED_B = "signed_b"
 
 
-class Refusal(StrEnum):
+class TokenRefusal(StrEnum):
     """For the log; never sent."""
 
     MALFORMED = "malformed"
@@ -59,11 +59,11 @@ class Refusal(StrEnum):
     REVOKED = "revoked"
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class TokenVerdict(Struct, frozen=True, kw_only=True):
     """`owner` is whom stored things belong to; None: the sender is anonymous, whatever the token says."""
 
     revocable: Revocable
-    refusal: Refusal | None = None
+    refusal: TokenRefusal | None = None
     kind: TokenKind | None = None
     issuer: str | None = None
     subject: str | None = None
@@ -87,12 +87,12 @@ class Verdict(Struct, frozen=True, kw_only=True):
         told = "accepted" if self.refusal is None else f"refused: {self.refusal}"
         return f"identity {self.token_id[:LOG_PREFIX_LENGTH]} {told}"
 
-    def refused(self, refusal: Refusal) -> "Verdict":
+    def refused(self, refusal: TokenRefusal) -> "TokenVerdict":
         return msgspec.structs.replace(self, refusal=refusal, owner=None)
 
-    def after(self, status: RevocationStatus) -> "Verdict":
+    def after(self, status: RevocationStatus) -> "TokenVerdict":
         """The verdict once revocation is known too. What cannot be known counts as revoked."""
-        return self.refused(Refusal.REVOKED) if self.ok and status.refuses else self
+        return self.refused(TokenRefusal.REVOKED) if self.ok and status.refuses else self
 
 
 def parse_identity(text: str) -> UvcToken | SignedToken | StampedToken:
@@ -102,17 +102,17 @@ def parse_identity(text: str) -> UvcToken | SignedToken | StampedToken:
     return parse_uvc(text)
 
 
-def verify_identity(text: str, *, mode: IdentityMode, issuers: IssuerRegistry, now: float) -> Verdict:
+def verify_identity(text: str, *, mode: IdentityMode, issuers: IssuerRegistry, now: float) -> TokenVerdict:
     """All but revocation, which needs what others publish."""
     try:
         token = parse_identity(text)
     except MalformedError:
         named = token_id(text) if isinstance(text, str) else token_id("")
-        return Verdict(revocable=Revocable((named,)), refusal=Refusal.MALFORMED)
+        return TokenVerdict(revocable=Revocable((named,)), refusal=TokenRefusal.MALFORMED)
     if isinstance(token, UvcToken):
-        verdict = Verdict(revocable=Revocable((token_id(text),)), kind=TokenKind.UVC)
-        return verdict if mode == IdentityMode.STRUCTURAL else verdict.refused(Refusal.BAD_SIGNATURE)
-    verdict = Verdict(
+        verdict = TokenVerdict(revocable=Revocable((token_id(text),)), kind=TokenKind.UVC)
+        return verdict if mode == IdentityMode.STRUCTURAL else verdict.refused(TokenRefusal.BAD_SIGNATURE)
+    verdict = TokenVerdict(
         revocable=Revocable((token_id(text),), subject_id(token.issuer, token.subject)),
         kind=TokenKind.SIGNED_A if isinstance(token, SignedToken) else TokenKind.SIGNED_B,
         issuer=token.issuer,
@@ -122,7 +122,7 @@ def verify_identity(text: str, *, mode: IdentityMode, issuers: IssuerRegistry, n
         return verdict
     issuer = issuers.get(token.issuer)
     if issuer is None:
-        return verdict.refused(Refusal.UNKNOWN_ISSUER)
+        return verdict.refused(TokenRefusal.UNKNOWN_ISSUER)
     if isinstance(token, SignedToken):
         return _verify_signed(token, issuer, now, verdict)
     return _verify_stamped(token, issuer, now, verdict)
@@ -133,12 +133,12 @@ def subject_id(issuer: str, subject: str) -> str:
     return f"{issuer}:{subject}"
 
 
-def _verify_signed(token: SignedToken, issuer: Issuer, now: float, verdict: Verdict) -> Verdict:
+def _verify_signed(token: SignedToken, issuer: Issuer, now: float, verdict: TokenVerdict) -> TokenVerdict:
     if not issuer.signature_keys:
-        return verdict.refused(Refusal.UNKNOWN_ISSUER)
+        return verdict.refused(TokenRefusal.UNKNOWN_ISSUER)
     proof = token.signature_bytes()
     if proof is None:
-        return verdict.refused(Refusal.BAD_SIGNATURE)
+        return verdict.refused(TokenRefusal.BAD_SIGNATURE)
     signed = token.signed_text.encode()
     fitting = [key.validity for key in issuer.signature_keys if verify(key.public, signed, proof)]
     refusal = _time_refusal(fitting, issuer.subject_validity(token.subject), now)
@@ -147,11 +147,11 @@ def _verify_signed(token: SignedToken, issuer: Issuer, now: float, verdict: Verd
     return msgspec.structs.replace(verdict, owner=f"{token.issuer}:{token.kind}:{token.subject}")
 
 
-def _verify_stamped(token: StampedToken, issuer: Issuer, now: float, verdict: Verdict) -> Verdict:
+def _verify_stamped(token: StampedToken, issuer: Issuer, now: float, verdict: TokenVerdict) -> TokenVerdict:
     if not issuer.shared_keys:
-        return verdict.refused(Refusal.UNKNOWN_ISSUER)
+        return verdict.refused(TokenRefusal.UNKNOWN_ISSUER)
     if len(token.tag) < issuer.minimum_tag:
-        return verdict.refused(Refusal.BAD_SIGNATURE)
+        return verdict.refused(TokenRefusal.BAD_SIGNATURE)
     signed = token.signed_text
     fitting: list[Validity] = []
     whole = ""
@@ -174,20 +174,20 @@ def _verify_stamped(token: StampedToken, issuer: Issuer, now: float, verdict: Ve
     )
 
 
-def _time_refusal(fitting: list[Validity], subject: Validity, now: float) -> Refusal | None:
+def _time_refusal(fitting: list[Validity], subject: Validity, now: float) -> TokenRefusal | None:
     """`fitting` are the validities of the keys that the proof fits."""
     if not fitting:
-        return Refusal.BAD_SIGNATURE
+        return TokenRefusal.BAD_SIGNATURE
     if all(key.too_late(now) for key in fitting) or subject.too_late(now):
-        return Refusal.EXPIRED
+        return TokenRefusal.EXPIRED
     if all(key.too_early(now) or key.too_late(now) for key in fitting) or subject.too_early(now):
-        return Refusal.NOT_YET_VALID
+        return TokenRefusal.NOT_YET_VALID
     return None
 
 
-def _age_refusal(issued_at: int, issuer: Issuer, now: float) -> Refusal | None:
+def _age_refusal(issued_at: int, issuer: Issuer, now: float) -> TokenRefusal | None:
     if issued_at - now > issuer.skew_s:
-        return Refusal.NOT_YET_VALID
+        return TokenRefusal.NOT_YET_VALID
     if now - issued_at > issuer.max_token_age_s:
-        return Refusal.EXPIRED
+        return TokenRefusal.EXPIRED
     return None

@@ -7,7 +7,7 @@ from comity.core.mcp import vcp_places
 from comity.core.mcp.methods import Server, finished, resource_not_found
 from comity.core.mcp.refusals import McpError, invalid_params
 from comity.core.mcp.results import InputRequired, Json
-from comity.core.mcp.work import Work
+from comity.core.mcp.work import RunningRequest
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import INTERNAL_ERROR, Id, RpcError, error_bytes
 
@@ -22,13 +22,13 @@ def around(id_: Id, result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (number, result)
 
 
-def result_of(server: Server, work: Work, answer: Any, reply: Json | None = None) -> bytes:
+def result_of(server: Server, work: RunningRequest, answer: Any, reply: Json | None = None) -> bytes:
     """`reply` is the word on a VCP hello that the request carried."""
     return complete(server, work, work.shape(answer), reply)
 
 
 def input_required(
-    server: Server, work: Work, asked: InputRequired, sealed: str | None, reply: Json | None = None
+    server: Server, work: RunningRequest, asked: InputRequired, sealed: str | None, reply: Json | None = None
 ) -> bytes:
     result: Json = {
         "resultType": "input_required",
@@ -41,13 +41,13 @@ def input_required(
     return complete(server, work, result, reply)
 
 
-def complete(server: Server, work: Work, result: Json, reply: Json | None = None) -> bytes:
+def complete(server: Server, work: RunningRequest, result: Json, reply: Json | None = None) -> bytes:
     """A result that is in its shape already."""
     whole = finished(server, work.asker, result)
     return strict_json.dumps(whole if reply is None else vcp_places.write_into_result(whole, reply))
 
 
-def refusal(work: Work, error: Exception) -> RpcError:
+def refusal(work: RunningRequest, error: Exception) -> RpcError:
     """The JSON-RPC error for what was raised; what is not ours stays inside."""
     if isinstance(error, McpError):
         return error.rpc

@@ -9,7 +9,7 @@
 - In 2025-03-26 the answers to a batch leave as one array, once the last of them is there.
 - A response nobody waits for is dropped.
 
-Effects are bytes to write; `Work` to start; `Greet`, a hello to negotiate; `Drop`, work to cancel; `Answered`,
+Effects are bytes to write; `RunningRequest`, a request to start; `Greet`, a hello to negotiate; `Drop`, work to cancel; `PeerAnswered`,
 an answer to a question of ours; `Exit`, the client wants us to end.
 """
 
@@ -27,9 +27,9 @@ from comity.core.mcp.methods import Server, begin
 from comity.core.mcp.refusals import McpError, invalid_params, invalid_request
 from comity.core.mcp.results import Json
 from comity.core.mcp.revisions import BATCHES
-from comity.core.mcp.session import KEPT_METHODS, Session, introduced, welcome, without_handshake
+from comity.core.mcp.session import KEPT_METHODS, McpSession, introduced, welcome, without_handshake
 from comity.core.mcp.vcp_places import Negotiated
-from comity.core.mcp.work import Work
+from comity.core.mcp.work import RunningRequest
 from comity.core.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
 
 MOST_RUNNING: Final = 1024
@@ -46,10 +46,10 @@ class Greet(Struct, frozen=True):
 
 
 class Drop(Struct, frozen=True):
-    work: Work
+    work: RunningRequest
 
 
-class Answered(Struct, frozen=True):
+class PeerAnswered(Struct, frozen=True):
     response: Response
 
 
@@ -61,7 +61,7 @@ class Exit(Struct, frozen=True):
     pass
 
 
-Effect = bytes | Work | Greet | Drop | Answered | Shutdown | Exit
+Effect = bytes | RunningRequest | Greet | Drop | PeerAnswered | Shutdown | Exit
 
 
 class Gathering:
@@ -86,16 +86,16 @@ class Gathering:
         return b"[" + b",".join(self._answers) + b"]"
 
 
-class Conversation:
+class McpConversation:
     def __init__(self, server: Server, selection: Selection, *, caller: Caller) -> None:
         self.server = server
         self.selection = selection
-        self.session = Session(without_handshake(caller))
+        self.session = McpSession(without_handshake(caller))
         self._caller = caller
         self._initialized = False
         self._greeting = False
         self._held: deque[Incoming] = deque()
-        self._running: dict[Id, Work] = {}
+        self._running: dict[Id, RunningRequest] = {}
         self._greeted: dict[Id, Greet] = {}
         self._gathering: dict[Id, Gathering] = {}
         self._replies: dict[Id, Json] = {}
@@ -113,7 +113,7 @@ class Conversation:
     def running(self) -> int:
         return len(self._running)
 
-    def is_running(self, work: Work) -> bool:
+    def is_running(self, work: RunningRequest) -> bool:
         return self._running.get(work.id) is work
 
     def receive(self, message: Incoming) -> list[Effect]:
@@ -140,18 +140,18 @@ class Conversation:
             effects += self.receive(self._held.popleft())
         return effects
 
-    def finish(self, work: Work, result: bytes) -> bytes | None:
+    def finish(self, work: RunningRequest, result: bytes) -> bytes | None:
         """The answer to write, if there is still anybody to tell."""
         return self._deliver(work.id, around(work.id, result), work)
 
-    def refuse(self, work: Work, error: RpcError) -> bytes | None:
+    def refuse(self, work: RunningRequest, error: RpcError) -> bytes | None:
         return self._deliver(work.id, refused(work.id, error), work)
 
-    def reply_of(self, work: Work) -> Json | None:
+    def reply_of(self, work: RunningRequest) -> Json | None:
         """The word on the VCP hello that came with a request."""
         return self._replies.get(work.id)
 
-    def _deliver(self, id_: Id, answer: bytes, work: Work) -> bytes | None:
+    def _deliver(self, id_: Id, answer: bytes, work: RunningRequest) -> bytes | None:
         if self._running.get(id_) is not work:
             return None
         del self._running[id_]
@@ -201,7 +201,7 @@ class Conversation:
                 if request.method in KEPT_METHODS:
                     self.session.heard(request)
                 return self._ready(request, begun, batch, reply)
-            assert isinstance(begun, Work)
+            assert isinstance(begun, RunningRequest)
             self._admit(id_)
         except McpError as refusal:
             return self._answer(refused(id_, refusal.rpc), batch)
@@ -248,7 +248,7 @@ class Conversation:
         if isinstance(message, Notification):
             return self._notified(message)
         if isinstance(message, Response):
-            return [Answered(message)]
+            return [PeerAnswered(message)]
         if isinstance(message, Batch):
             return self._batch(message)
         assert isinstance(message, Invalid)

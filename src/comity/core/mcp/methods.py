@@ -1,7 +1,7 @@
 """The table of methods: from a request to its answer, or to the work that will give one.
 
 Each era has its own table; a method that an era lacks is unknown in it. What can be answered at once is
-answered with bytes, most of them made once per view. The rest is `Work`: whoever runs it calls `work.start`,
+answered with bytes, most of them made once per view. The rest is a `RunningRequest`: whoever runs it calls `work.start`,
 and hands what comes of it to `work.finish`.
 
 - A tool that is not in the view is -32602, unless a namespace or an inactive extension has its own answer.
@@ -33,7 +33,7 @@ from comity.core.mcp.refusals import (
 )
 from comity.core.mcp.results import Contents, Json, PromptResult, ToolResult, failed
 from comity.core.mcp.revisions import META_SERVER, MODERN, TASKS
-from comity.core.mcp.work import Listen, TaskRequest, Work
+from comity.core.mcp.work import Listen, RunningRequest, TaskRequest
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import INTERNAL_ERROR, Params, Request
 
@@ -56,7 +56,7 @@ class Server(Struct, frozen=True, kw_only=True):
         return self.catalog.view(selection, asker.active)
 
 
-Begun = bytes | Work
+Begun = bytes | RunningRequest
 
 
 def begin(server: Server, selection: Selection, asker: Asker, request: Request) -> Begun:
@@ -190,7 +190,7 @@ def _tools_call(_server: Server, view: View, asker: Asker, request: Request, par
         if tool.render_invalid is not None:
             refused = tool.render_invalid(complaint)
         return _bytes(finished(_server, asker, refused.to_json()))
-    return Work(
+    return RunningRequest(
         id=request.id,
         method=request.method,
         params=params,
@@ -397,9 +397,9 @@ def _unsubscribe(_server: Server, _view: View, _asker: Asker, _request: Request,
     return EMPTY_RESULT
 
 
-def _work(request: Request, params: Json, asker: Asker, view: View, **more: Any) -> Work:
+def _work(request: Request, params: Json, asker: Asker, view: View, **more: Any) -> RunningRequest:
     more = {"start": _unstarted, "shape": dict, "selection": view.selection, **more}
-    return Work(id=request.id, method=request.method, params=params, asker=asker, **more)
+    return RunningRequest(id=request.id, method=request.method, params=params, asker=asker, **more)
 
 
 def _unstarted(_context: Context) -> Any:

@@ -34,7 +34,7 @@ class Remembered(Struct, frozen=True, kw_only=True):
     subscribed: tuple[str, ...] = ()
 
 
-class Session:
+class McpSession:
     """`state` is for handlers, and stays in this process."""
 
     def __init__(self, asker: Asker) -> None:
@@ -44,7 +44,7 @@ class Session:
         self.state: dict[str, Any] = {}
 
     @classmethod
-    def recalled(cls, kept: Remembered) -> "Session":
+    def recalled(cls, kept: Remembered) -> "McpSession":
         session = cls(kept.asker)
         session.log_level = kept.log_level
         session.subscribed = dict.fromkeys(kept.subscribed)

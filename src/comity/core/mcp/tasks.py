@@ -36,7 +36,7 @@ DIED: Final = RpcError(
 )
 
 
-class Question(Struct, frozen=True):
+class TaskQuestion(Struct, frozen=True):
     method: str
     params: Json
 
@@ -51,7 +51,7 @@ class Task(Struct, frozen=True, kw_only=True):
     updated: float
     kept: float = KEPT
     status: Status = "working"
-    questions: dict[str, Question] = {}
+    questions: dict[str, TaskQuestion] = {}
     answers: dict[str, Json] = {}
     result: Json | None = None
     error: RpcError | None = None
@@ -68,7 +68,7 @@ class Task(Struct, frozen=True, kw_only=True):
 def asking(task: Task, requests: Mapping[str, InputRequest], now: float) -> Task:
     if task.over:
         return task
-    more = {key: Question(one.method, dict(one.params)) for key, one in requests.items()}
+    more = {key: TaskQuestion(one.method, dict(one.params)) for key, one in requests.items()}
     return replace(task, status="input_required", questions={**task.questions, **more}, updated=now)
 
 

@@ -44,7 +44,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True):
     inputs: Mapping[str, Any] = {}
 
 
-class Work(Struct, kw_only=True):
+class RunningRequest(Struct, kw_only=True):
     """A request that is being worked on. `label` names it in the record; `special` is work of another kind
     than calling `start`: a subscription, or a question about a task.
     """

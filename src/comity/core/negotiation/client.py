@@ -149,7 +149,7 @@ def outgoing(request: Mapping[str, Any], session: Session) -> Outgoing:
     return Outgoing(strict_json.dumps(kept), tuple(withheld))
 
 
-class Phase(enum.Enum):
+class ClientPhase(enum.Enum):
     LINKLESS = "linkless"
     ASKED = "asked"
     PAUSED = "paused"
@@ -168,12 +168,12 @@ class ClientMachine:
         self._hello = _checked(hello)
         self._random = random
         self._last_ack = last_ack
-        self._phase = Phase.LINKLESS
+        self._phase = ClientPhase.LINKLESS
         self._session: Session | None = None
         self._failures = 0
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> ClientPhase:
         return self._phase
 
     @property
@@ -186,7 +186,7 @@ class ClientMachine:
         return () if handler is None else handler(self, event, now)
 
     def _ask(self, _event: Event, now: float) -> list[Effect]:
-        self._phase = Phase.ASKED
+        self._phase = ClientPhase.ASKED
         return [Send(encode(self._hello)), SetTimer(_REPLY, now + REPLY_SECONDS)]
 
     def _ask_again(self, event: HelloAgain, now: float) -> list[Effect]:
@@ -237,7 +237,7 @@ class ClientMachine:
         )
         noticed = () if self._last_ack is None else alerts(self._last_ack, ack)
         self._last_ack = ack
-        self._phase = Phase.ACTIVE
+        self._phase = ClientPhase.ACTIVE
         established = Established(session=self._session, ack=ack, warnings=tuple(warnings), alerts=noticed)
         return [Ask(_REPORT, established)]
 
@@ -245,9 +245,9 @@ class ClientMachine:
         self._failures += 1
         asked_for = error.retry_after or 0
         if error.code not in _WAITING_HELPS or self._failures >= ATTEMPTS or asked_for > LONGEST_WAIT:
-            self._phase = Phase.REFUSED
+            self._phase = ClientPhase.REFUSED
             return [Ask(_REPORT, NotEstablished(error=error, retry_in=None))]
-        self._phase = Phase.PAUSED
+        self._phase = ClientPhase.PAUSED
         wait = backoff.delay(self._failures, self._random(), at_least=asked_for)
         return [
             Ask(_REPORT, NotEstablished(error=error, retry_in=wait)),
@@ -265,7 +265,7 @@ class ClientMachine:
             error = read_error(value)
         except InvalidError as fault:
             return self._give_up(fault.message)
-        self._phase = Phase.REFUSED
+        self._phase = ClientPhase.REFUSED
         self._session = None
         return [Ask(_REPORT, SessionEnded(error))]
 
@@ -282,34 +282,34 @@ class ClientMachine:
         return [Ask(_REPORT, Withheld(tuple(Ignored(field, reason) for field in event.request)))]
 
     def _give_up(self, reason: str) -> list[Effect]:
-        self._phase = Phase.ENDED
+        self._phase = ClientPhase.ENDED
         self._session = None
         return [Ask(_REPORT, GivenUp(reason)), Close(reason)]
 
     def _lost(self, _event: LinkLost, _now: float) -> list[Effect]:
-        self._phase = Phase.ENDED
+        self._phase = ClientPhase.ENDED
         self._session = None
         return []
 
-    _TABLE: ClassVar[Mapping[tuple[Phase, type[Event]], _Handler]] = {
-        (Phase.LINKLESS, Started): _ask,
-        (Phase.LINKLESS, SayContext): _withhold,
-        (Phase.ASKED, Received): _answered,
-        (Phase.ASKED, TimerFired): _no_reply,
-        (Phase.ASKED, SayContext): _withhold,
-        (Phase.PAUSED, TimerFired): _retry,
-        (Phase.PAUSED, HelloAgain): _ask_again,
-        (Phase.PAUSED, SayContext): _withhold,
-        (Phase.REFUSED, HelloAgain): _ask_again,
-        (Phase.REFUSED, SayContext): _withhold,
-        (Phase.ACTIVE, Received): _delivered,
-        (Phase.ACTIVE, SayContext): _say,
-        (Phase.ENDED, SayContext): _withhold,
-        (Phase.LINKLESS, LinkLost): _lost,
-        (Phase.ASKED, LinkLost): _lost,
-        (Phase.PAUSED, LinkLost): _lost,
-        (Phase.REFUSED, LinkLost): _lost,
-        (Phase.ACTIVE, LinkLost): _lost,
+    _TABLE: ClassVar[Mapping[tuple[ClientPhase, type[Event]], _Handler]] = {
+        (ClientPhase.LINKLESS, Started): _ask,
+        (ClientPhase.LINKLESS, SayContext): _withhold,
+        (ClientPhase.ASKED, Received): _answered,
+        (ClientPhase.ASKED, TimerFired): _no_reply,
+        (ClientPhase.ASKED, SayContext): _withhold,
+        (ClientPhase.PAUSED, TimerFired): _retry,
+        (ClientPhase.PAUSED, HelloAgain): _ask_again,
+        (ClientPhase.PAUSED, SayContext): _withhold,
+        (ClientPhase.REFUSED, HelloAgain): _ask_again,
+        (ClientPhase.REFUSED, SayContext): _withhold,
+        (ClientPhase.ACTIVE, Received): _delivered,
+        (ClientPhase.ACTIVE, SayContext): _say,
+        (ClientPhase.ENDED, SayContext): _withhold,
+        (ClientPhase.LINKLESS, LinkLost): _lost,
+        (ClientPhase.ASKED, LinkLost): _lost,
+        (ClientPhase.PAUSED, LinkLost): _lost,
+        (ClientPhase.REFUSED, LinkLost): _lost,
+        (ClientPhase.ACTIVE, LinkLost): _lost,
     }
 
 

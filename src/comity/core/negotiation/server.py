@@ -104,7 +104,7 @@ _SECOND_HELLO: Final = VcpError(
 )
 
 
-class Phase(enum.Enum):
+class ServerPhase(enum.Enum):
     WAITING = "waiting"
     CHECKING = "checking"
     REFUSED = "refused"
@@ -113,7 +113,7 @@ class Phase(enum.Enum):
     ENDED = "ended"
 
 
-_BUSY: Final = frozenset((Phase.CHECKING, Phase.EXCHANGING))
+_BUSY: Final = frozenset((ServerPhase.CHECKING, ServerPhase.EXCHANGING))
 
 _Handler = Callable[["ServerMachine", Any, float], list[Effect]]
 
@@ -134,7 +134,7 @@ class ServerMachine:
         self._peer = peer
         self._session_id = session_id
         self._limiter = limiter
-        self._phase = Phase.WAITING
+        self._phase = ServerPhase.WAITING
         self._session: Session | None = None
         self._checking: _Checking | None = None
         self._exchange = ""
@@ -145,7 +145,7 @@ class ServerMachine:
         self._held_bytes = 0
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> ServerPhase:
         return self._phase
 
     @property
@@ -208,7 +208,7 @@ class ServerMachine:
             return self._refuse(version, now)
         if hello.identity is None:
             return self._conclude(hello, version, None, now)
-        self._phase = Phase.CHECKING
+        self._phase = ServerPhase.CHECKING
         self._asked += 1
         self._checking = _Checking(f"{_IDENTITY}:{self._asked}", hello, version)
         return [
@@ -244,16 +244,16 @@ class ServerMachine:
         ]
 
     def _refuse(self, error: VcpError, now: float) -> list[Effect]:
-        self._phase = Phase.REFUSED
+        self._phase = ServerPhase.REFUSED
         self._checking = None
         return [*_told("HANDSHAKE_ERROR", error), *self._watch_idleness(now)]
 
     def _refuse_and_close(self, error: VcpError) -> list[Effect]:
-        self._phase = Phase.ENDED
+        self._phase = ServerPhase.ENDED
         return [*_told("HANDSHAKE_ERROR", error), Close(error.message)]
 
     def _begin(self, session: Session, now: float) -> list[Effect]:
-        self._phase = Phase.ACTIVE
+        self._phase = ServerPhase.ACTIVE
         self._checking = None
         self._session = session
         watch = Ask(_FEATURES, WatchFeatures(self._policy.core_features))
@@ -297,7 +297,7 @@ class ServerMachine:
             return _context_refused(ContextError("MALFORMED", fault.message), session)
         except ContextError as refusal:
             return _context_refused(refusal, session)
-        self._phase = Phase.EXCHANGING
+        self._phase = ServerPhase.EXCHANGING
         self._asked += 1
         self._exchange = f"{_EXCHANGE}:{self._asked}"
         return [Ask(self._exchange, ExchangeContext(session, request))]
@@ -305,7 +305,7 @@ class ServerMachine:
     def _exchanged(self, event: Answered | Refused, now: float) -> list[Effect]:
         if event.tag != self._exchange:
             return self._compare(event, now)
-        self._phase = Phase.ACTIVE
+        self._phase = ServerPhase.ACTIVE
         if isinstance(event, Refused):
             return [Send(encode_error(event.error))]
         if not isinstance(event.answer, ContextResponse):
@@ -327,7 +327,7 @@ class ServerMachine:
         return [Ask(_FEATURES, WatchFeatures(running))]
 
     def _end(self, why: str) -> list[Effect]:
-        self._phase = Phase.ENDED
+        self._phase = ServerPhase.ENDED
         error = VcpError(code="INTERNAL_ERROR", message=why)
         return [*_told("SESSION_ENDED", error, self._session), Close(why)]
 
@@ -337,9 +337,9 @@ class ServerMachine:
         if len(self._held) <= MOST_HELD and self._held_bytes <= MOST_HELD_BYTES:
             return []
         why = "More was sent than can wait for its turn; connect again and wait for each answer"
-        if self._phase is Phase.CHECKING:
+        if self._phase is ServerPhase.CHECKING:
             return self._refuse_and_close(VcpError(code="INTERNAL_ERROR", message=why))
-        self._phase = Phase.ENDED
+        self._phase = ServerPhase.ENDED
         return [Send(encode_error(ContextError("OVERLOADED", why))), Close(why)]
 
     def _watch_idleness(self, now: float) -> list[Effect]:
@@ -351,9 +351,9 @@ class ServerMachine:
         return [SetTimer(_IDLE, now + self._policy.idle_seconds)]
 
     def _timer(self, event: TimerFired, now: float) -> list[Effect]:
-        if event.name == _HELLO and self._phase is Phase.WAITING:
+        if event.name == _HELLO and self._phase is ServerPhase.WAITING:
             return self._fall_back(now)
-        if event.name == _IDENTITY and self._phase is Phase.CHECKING:
+        if event.name == _IDENTITY and self._phase is ServerPhase.CHECKING:
             return self._refuse(_UNCHECKED, now)
         return self._idle(now) if event.name == _IDLE else []
 
@@ -362,39 +362,39 @@ class ServerMachine:
         ends_at = since + self._policy.idle_seconds
         if now < ends_at:
             return [SetTimer(_IDLE, ends_at)]
-        self._phase = Phase.ENDED
+        self._phase = ServerPhase.ENDED
         why = f"nothing was said for {self._policy.idle_seconds:g} seconds"
         if self._session is None:
             return [Close(why)]
         return [Ask(_RECORD, Happened(what="SESSION_ENDED", session=self._session, reason=why)), Close(why)]
 
     def _lost(self, _event: LinkLost, _now: float) -> list[Effect]:
-        self._phase = Phase.ENDED
+        self._phase = ServerPhase.ENDED
         return []
 
-    _TABLE: ClassVar[Mapping[tuple[Phase, type[Event]], _Handler]] = {
-        (Phase.WAITING, Started): _start,
-        (Phase.WAITING, Received): _first,
-        (Phase.CHECKING, Received): _hold,
-        (Phase.CHECKING, Answered): _verdict,
-        (Phase.CHECKING, Refused): _verdict,
-        (Phase.REFUSED, Received): _again,
-        (Phase.ACTIVE, Received): _converse,
-        (Phase.ACTIVE, Answered): _compare,
-        (Phase.ACTIVE, Refused): _compare,
-        (Phase.EXCHANGING, Received): _hold,
-        (Phase.EXCHANGING, Answered): _exchanged,
-        (Phase.EXCHANGING, Refused): _exchanged,
-        (Phase.WAITING, TimerFired): _timer,
-        (Phase.CHECKING, TimerFired): _timer,
-        (Phase.REFUSED, TimerFired): _timer,
-        (Phase.ACTIVE, TimerFired): _timer,
-        (Phase.EXCHANGING, TimerFired): _timer,
-        (Phase.WAITING, LinkLost): _lost,
-        (Phase.CHECKING, LinkLost): _lost,
-        (Phase.REFUSED, LinkLost): _lost,
-        (Phase.ACTIVE, LinkLost): _lost,
-        (Phase.EXCHANGING, LinkLost): _lost,
+    _TABLE: ClassVar[Mapping[tuple[ServerPhase, type[Event]], _Handler]] = {
+        (ServerPhase.WAITING, Started): _start,
+        (ServerPhase.WAITING, Received): _first,
+        (ServerPhase.CHECKING, Received): _hold,
+        (ServerPhase.CHECKING, Answered): _verdict,
+        (ServerPhase.CHECKING, Refused): _verdict,
+        (ServerPhase.REFUSED, Received): _again,
+        (ServerPhase.ACTIVE, Received): _converse,
+        (ServerPhase.ACTIVE, Answered): _compare,
+        (ServerPhase.ACTIVE, Refused): _compare,
+        (ServerPhase.EXCHANGING, Received): _hold,
+        (ServerPhase.EXCHANGING, Answered): _exchanged,
+        (ServerPhase.EXCHANGING, Refused): _exchanged,
+        (ServerPhase.WAITING, TimerFired): _timer,
+        (ServerPhase.CHECKING, TimerFired): _timer,
+        (ServerPhase.REFUSED, TimerFired): _timer,
+        (ServerPhase.ACTIVE, TimerFired): _timer,
+        (ServerPhase.EXCHANGING, TimerFired): _timer,
+        (ServerPhase.WAITING, LinkLost): _lost,
+        (ServerPhase.CHECKING, LinkLost): _lost,
+        (ServerPhase.REFUSED, LinkLost): _lost,
+        (ServerPhase.ACTIVE, LinkLost): _lost,
+        (ServerPhase.EXCHANGING, LinkLost): _lost,
     }
 
 

@@ -126,16 +126,16 @@ class Hearing:
         kind = message.kind
         family = kind.partition(".")[0]
         if family == "file":
-            effects = self._files.hear(self._peers.file_peer(peer), kind, message.payload, now)
+            effects = self._files.receive(self._peers.file_peer(peer), kind, message.payload, now)
             return self._tamed(peer, effects, now)
         if family == "state":
-            return self._exchange.hear(peer, message, now)
+            return self._exchange.receive(peer, message, now)
         if kind == "sync.heartbeat":
             peer.last_heartbeat_at = self._wall()
         if family == "sync":
             return []
         if peer.layer is not None and kind in {"msg.data", "msg.receipt"}:
-            return self._messages.hear(peer, kind, message.payload, size, now)
+            return self._messages.receive(peer, kind, message.payload, size, now)
         return self._peers.fault(peer, now, "protocol_unknown", kind=kind[:64])
 
     def _tamed(self, peer: RoomPeer, effects: list[Effect], now: float) -> list[Effect]:

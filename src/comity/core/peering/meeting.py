@@ -32,8 +32,8 @@ from comity.core.peering.meeting_effects import (
     MakeOffer,
     OwnStreamTaken,
     PeerSeen,
-    Refused,
     RelayReached,
+    RelayRefused,
     SignallingDown,
     SignallingFault,
     SignallingUp,
@@ -302,7 +302,7 @@ class Meeting:
         if attempt.described and attempt.bundle_at is None:
             attempt.bundle_at = now + attempt.bundle_step
 
-    def opened(self, number: int, now: float) -> list[Effect]:
+    def link_opened(self, number: int, now: float) -> list[Effect]:
         """The link of an attempt is open. An older one to the same peer, in the same role, makes way."""
         attempt = self._attempts.get(number)
         if attempt is None:
@@ -498,7 +498,7 @@ class Meeting:
                 reason = "the peer is no longer at the relay"
                 effects += [GiveUp(number, reason), *self.failed(number, reason, now)]
             return effects
-        told: list[Effect] = [Tell(Refused(refusal.code, refusal.message))]
+        told: list[Effect] = [Tell(RelayRefused(refusal.code, refusal.message))]
         # a room that we are not let into is tried again later, like a relay that is not there
         return told if self._joined else [*told, HangUp(refusal.message or "the relay refused the room")]
 

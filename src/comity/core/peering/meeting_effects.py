@@ -74,7 +74,7 @@ class OwnStreamTaken(Struct, frozen=True):
     stream: str
 
 
-class Refused(Struct, frozen=True):
+class RelayRefused(Struct, frozen=True):
     """The relay refused something; `code` is its own."""
 
     code: str
@@ -109,7 +109,7 @@ News = (
     | SignallingDown
     | PeerSeen
     | OwnStreamTaken
-    | Refused
+    | RelayRefused
     | AttemptBegun
     | AttemptFailed
     | SignallingFault

@@ -78,7 +78,9 @@ class MessageExchange:
             return [*effects, *self._outbox.watch(now)]
         return [*effects, *self._outbox.send_one(message_id, peer.uuid, now)]
 
-    def hear(self, peer: RoomPeer, kind: str, payload: dict[str, Any], size: int, now: float) -> list[Effect]:
+    def receive(
+        self, peer: RoomPeer, kind: str, payload: dict[str, Any], size: int, now: float
+    ) -> list[Effect]:
         """`msg.data` or `msg.receipt` of a proven node."""
         assert peer.layer is not None
         node = peer.layer.vacant_id.hex()

@@ -171,7 +171,7 @@ class OutgoingFile:
         self._link_full = False
         return self._pump(now) if self._phase is Sending.SENDING else []
 
-    def hear(self, kind: str, payload: dict[str, Any], now: float) -> list[Effect]:
+    def receive(self, kind: str, payload: dict[str, Any], now: float) -> list[Effect]:
         """An envelope of the receiver's."""
         handler = self._HEARS.get(kind)
         if handler is None or self._phase in {Sending.ENDED, Sending.PAUSED, Sending.HASHING}:

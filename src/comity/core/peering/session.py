@@ -352,7 +352,7 @@ class RoomSession:
         return self._peers.appeared(event, now)
 
     def _opened(self, event: ChannelOpened, now: float) -> list[Effect]:
-        return self._peers.opened(event, now)
+        return self._peers.channel_opened(event, now)
 
     def _link_failed(self, event: LinkFailed, now: float) -> list[Effect]:
         peer = self._peers.get(event.uuid)

@@ -107,7 +107,7 @@ class RoomPeers:
         detail = {"uuid": event.uuid, "type": event.role, "streamID": event.stream_id}
         return [*effects, Report("peer_connected", {"uuid": event.uuid, "detail": detail})]
 
-    def opened(self, event: ChannelOpened, now: float) -> list[Effect]:
+    def channel_opened(self, event: ChannelOpened, now: float) -> list[Effect]:
         """Our greeting goes out at once; whether the peer counts at once is a matter of the demands."""
         known = self._peers.get(event.uuid)
         if known is not None and known.is_open:

@@ -32,7 +32,7 @@ class StateExchange:
         self._options = options
         self._wall = wall
 
-    def hear(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect]:
+    def receive(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect]:
         """An envelope of the family `state.`"""
         if envelope.kind == "state.patch":
             return self._patch(peer, envelope.payload, now)

@@ -143,10 +143,10 @@ class ReadEventsArguments(Struct, frozen=True):
 
 
 def read_receive(arguments: dict[str, Any]) -> ReadEventsArguments:
-    return ReadEventsArguments(_integer(arguments, "max_events", 50, 500), wait_of(arguments))
+    return ReadEventsArguments(_integer(arguments, "max_events", 50, 500), read_wait(arguments))
 
 
-def wait_of(arguments: dict[str, Any]) -> int:
+def read_wait(arguments: dict[str, Any]) -> int:
     wait = read_integer(arguments.get("wait_ms"))
     return min(max(wait or 0, 0), 30_000)
 

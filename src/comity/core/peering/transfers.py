@@ -167,7 +167,7 @@ class Transfers:
                 effects += one.cancel(tell=True)
         return effects
 
-    def hear(self, peer: FilePeer, kind: str, payload: dict[str, Any], now: float) -> list[Effect]:
+    def receive(self, peer: FilePeer, kind: str, payload: dict[str, Any], now: float) -> list[Effect]:
         """An envelope of the family `file.`"""
         if kind == "file.offer":
             return self._offered(peer, payload, now)
@@ -198,7 +198,7 @@ class Transfers:
             reason = "unknown_transfer" if outgoing is None else "wrong_peer"
             return [_protocol_error(reason, kind, peer)]
         self._moved_at[transfer_id] = now
-        return [*outgoing.hear(kind, payload, now), *self._prune()]
+        return [*outgoing.receive(kind, payload, now), *self._prune()]
 
     def frame(self, peer: FilePeer, frame: FileFrame) -> list[Effect]:
         """A file frame whose seal was checked."""
@@ -350,7 +350,7 @@ class Transfers:
             members = {"transfer_id": transfer_id, "from_uuid": peer.uuid}
             return [*incoming.cancel(tell=False), Report("file_transfer_cancelled", members)]
         if outgoing is not None and outgoing.peer.owner == peer.owner:
-            return outgoing.hear("file.cancel", {}, now)
+            return outgoing.receive("file.cancel", {}, now)
         ended = incoming is not None and incoming.peer.owner == peer.owner
         return [] if ended else [_protocol_error("unknown_transfer", "file.cancel", peer)]
 

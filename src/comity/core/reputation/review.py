@@ -63,7 +63,7 @@ class Review(Struct, frozen=True, kw_only=True):
         if not 0 <= self.same_strength <= 1:
             raise ReputationValueError("same_strength must be a number from 0 to 1")
         if self.reviewer == self.target:
-            raise ReviewRefusedError("nobody reviews itself; let somebody else judge")
+            raise ReviewRefusedError("an agent cannot review itself; use another identity")
 
 
 class PairHistory(Struct, frozen=True):

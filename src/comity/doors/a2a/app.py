@@ -26,7 +26,7 @@ class _Served:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            room, walk = await self._vacant.opened()
+            room, walk = await self._vacant.open_once()
         except ComityError as refusal:
             await refuse(send, refusal)
             return

@@ -23,7 +23,7 @@ from comity.system_clock import SystemClock
 class OnStore(Protocol):
     """A replay store of ours, as far as serving needs it: what it stands on."""
 
-    async def opened(self) -> Store: ...
+    async def open_once(self) -> Store: ...
 
 
 class EmbeddedVacant:
@@ -48,7 +48,7 @@ class EmbeddedVacant:
         self._state = state_provider or (lambda: self_form.runtime_state)
         self._opening: asyncio.Task[tuple[EnvelopeRoom, Walk]] | None = None
 
-    async def opened(self) -> tuple[EnvelopeRoom, Walk]:
+    async def open_once(self) -> tuple[EnvelopeRoom, Walk]:
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
         try:
@@ -61,7 +61,7 @@ class EmbeddedVacant:
         clock, replay_store = SystemClock(), self._replay_store
         room: EnvelopeRoom
         if isinstance(replay_store, OnStore):
-            store = await replay_store.opened()
+            store = await replay_store.open_once()
             room = EnvelopeRoom(
                 key=self._key,
                 behaviour=self._behavior,

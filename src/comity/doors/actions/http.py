@@ -1,4 +1,4 @@
-"""Actions over HTTP, for the owner of the node: the guard has seen his token before anything gets here.
+"""Actions over HTTP, for the owner of the node: the guard has checked the token before a request gets here.
 
 `GET /v1/actions` lists them with their schemas, `POST /v1/actions/{name}` calls one with the JSON object of
 its input and answers with the data of its reply, `GET /v1/actions/openapi.json` describes all of it. Every

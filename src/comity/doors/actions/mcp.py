@@ -7,7 +7,7 @@ the same everywhere. What is refused is an error of the tool, which the model re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from comity.core.actions.registry import Entry, Registry
+from comity.core.actions.registry import RegisteredAction, Registry
 from comity.core.actions.validation import plain
 from comity.core.mcp.catalog import Tool
 from comity.core.mcp.context import Context
@@ -32,7 +32,7 @@ def action_tools(registry: Registry, desk: Callable[[], Awaitable[ActionsDesk]])
     return [_tool(entry, desk) for entry in registry.entries()]
 
 
-def _tool(entry: Entry, desk: Callable[[], Awaitable[ActionsDesk]]) -> Tool:
+def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -> Tool:
     async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
         room, walk = await desk()
         caller = context.asker.caller

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from comity.core.actions.registry import Entry, Registry
+from comity.core.actions.registry import RegisteredAction, Registry
 from comity.core.actions.validation import plain
 
 ACTIONS_PATH: Final = "/v1/actions"
@@ -50,7 +50,7 @@ def _listing() -> dict[str, Any]:
     }
 
 
-def _operation(entry: Entry) -> dict[str, Any]:
+def _operation(entry: RegisteredAction) -> dict[str, Any]:
     contract = entry.contract
     return {
         "operationId": entry.name,
@@ -71,7 +71,7 @@ def _operation(entry: Entry) -> dict[str, Any]:
     }
 
 
-def reply_schema(entry: Entry) -> dict[str, Any]:
+def reply_schema(entry: RegisteredAction) -> dict[str, Any]:
     """What a successful call answers with."""
     properties = {
         "action": {"const": entry.name},

@@ -22,7 +22,7 @@ from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.http.asgi import App, Receive, Scope, Send
 from comity.doors.http.endpoint import Endpoint, read_json_body
-from comity.doors.http.entry import Entry
+from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard, Visitors, caller_of
 from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import CONTENT_TYPE, Metrics
@@ -71,7 +71,7 @@ class HttpDoor:
         self,
         *,
         walk: Walk,
-        entry: Entry,
+        entry: HttpAccess,
         metrics: Metrics,
         ping: Room,
         readiness: Callable[[], Awaitable[Readiness]],

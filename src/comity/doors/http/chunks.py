@@ -1,19 +1,21 @@
-"""A body in chunks (`Transfer-Encoding: chunked`), taken apart piece by piece.
+"""Decoder of a body in chunks (`Transfer-Encoding: chunked`).
 
-The parser of heads is not asked: it would go on into the next request, and it takes trailers for headers. A line with
-the size of a chunk is short, whatever extension stands on it; trailers are counted against the limits of a head and
-thrown away.
+The parser of heads is not used here: it would continue into the next request, and it treats trailers as headers. A line
+with the size of a chunk has a length limit, which includes extensions. Trailers count against the limits of a head and
+are dropped.
 """
 
 from typing import Final
 
-from comity.doors.http.heads import Refusal, Refused
+from comity.doors.http.heads import HeadRefusal, HeadRefused
 
 LONGEST_SIZE_LINE: Final = 256
 
 _HEXADECIMAL: Final = frozenset(b"0123456789abcdefABCDEF")
 _SIZE_DIGITS: Final = 15
-_MALFORMED: Final = Refusal(400, "malformed", "the chunks of the body are not as Transfer-Encoding demands")
+_MALFORMED: Final = HeadRefusal(
+    400, "malformed", "the chunks of the body are not as Transfer-Encoding demands"
+)
 
 
 class Chunks:
@@ -43,26 +45,26 @@ class Chunks:
                 end = data.find(b"\n", at) + 1
                 self._line += data[at : end or len(data)]
                 if len(self._line) > (LONGEST_SIZE_LINE if self._trailers is None else self._most_bytes):
-                    raise Refused(_MALFORMED)
+                    raise HeadRefused(_MALFORMED)
                 at = end or len(data)
                 if end:
                     line, self._line = self._line, b""
                     if not line.endswith(b"\r\n") or line.count(b"\r") > 1:
-                        raise Refused(_MALFORMED)
+                        raise HeadRefused(_MALFORMED)
                     self._take_line(line[:-2])
         return parts[0] if len(parts) == 1 else b"".join(parts), at
 
     def _take_line(self, line: bytes) -> None:
         if self._after_data:
             if line:
-                raise Refused(_MALFORMED)
+                raise HeadRefused(_MALFORMED)
             self._after_data = False
         elif self._trailers is not None:
             self._take_trailer(line)
         else:
             size = line.partition(b";")[0]
             if not 0 < len(size) <= _SIZE_DIGITS or not _HEXADECIMAL.issuperset(size):
-                raise Refused(_MALFORMED)
+                raise HeadRefused(_MALFORMED)
             self._left = int(size, 16)
             if not self._left:
                 self._trailers = 0
@@ -75,8 +77,8 @@ class Chunks:
         self._trailers += 1
         self._trailer_bytes += len(line)
         if self._trailers > self._most_headers or self._trailer_bytes > self._most_bytes:
-            raise Refused(
-                Refusal(
+            raise HeadRefused(
+                HeadRefusal(
                     431,
                     "too_large",
                     f"the trailers exceed {self._most_bytes:,} bytes or {self._most_headers}; send fewer",

@@ -29,13 +29,13 @@ from comity.core.wire import strict_json
 from comity.doors.http.asgi import WHOLE
 from comity.doors.http.chunks import Chunks
 from comity.doors.http.exchange import Exchange, whole_answer
-from comity.doors.http.heads import Head, HeadReader, Refusal, Refused
+from comity.doors.http.heads import Head, HeadReader, HeadRefusal, HeadRefused
 from comity.doors.http.serving import (
     AHEAD_BYTES,
     LINGER_SECONDS,
     PIECE_BYTES,
-    Address,
-    Limits,
+    ConnectionEnds,
+    ServerLimits,
     Serving,
     address_name,
     address_of,
@@ -49,10 +49,10 @@ HOLD_SECONDS: Final = 1.0
 
 _LOOKS_PER_PATIENCE: Final = 4
 _TOO_MANY_REQUESTS: Final = 429
-_TOO_SLOW: Final = Refusal(
+_TOO_SLOW: Final = HeadRefusal(
     408, "deadline", "the request took too long to arrive; send it again without a pause"
 )
-_CROWDED: Final = Refusal(503, "overloaded", "too many connections are open; try again in a moment")
+_CROWDED: Final = HeadRefusal(503, "overloaded", "too many connections are open; try again in a moment")
 
 
 class _Phase(enum.Enum):
@@ -66,12 +66,12 @@ _IDLE, _HEAD, _BODY = _Phase  # looked at several times per request
 
 class HttpConnection(asyncio.BufferedProtocol):
     _transport: asyncio.Transport
-    _address: Address
+    _address: ConnectionEnds
     _peer: str
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
-        self._limits: Limits = serving.limits
+        self._limits: ServerLimits = serving.limits
         self._loop = asyncio.get_running_loop()
         self._unread = b""  # came while another request was being answered
         self._reader: HeadReader | None = None
@@ -213,7 +213,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                     break
                 else:
                     self._take_head()
-        except Refused as refused:
+        except HeadRefused as refused:
             self._serving.faults.charge(self._peer)
             self._refuse(refused.refusal)
         self.read_on()
@@ -323,7 +323,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._hold_timer = None
         self._proceed()
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: HeadRefusal) -> None:
         """Say why, unless another answer is under way, and listen no more."""
         if self._deaf:
             return

@@ -1,6 +1,6 @@
-"""One method at one path, answered in JSON: raw ASGI, with no layer in between.
+"""One method at one path, answered in JSON: plain ASGI without a framework.
 
-Whoever has a room says how a request becomes its answer; what goes wrong is a status and a sentence.
+The function `take` turns a request into its answer; an error becomes a status and a sentence.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,7 @@
-"""Who may come in over HTTP: programs by bearer token, browsers by a one-time link and a cookie.
+"""Access over HTTP: programs use a bearer token, browsers a one-time link and a cookie.
 
-A link works once. It leaves a cookie that scripts cannot read and other sites cannot send; the
-cookie is as good as the token until it expires or the node stops.
+A link works once. It sets a cookie that scripts cannot read and other sites cannot send. The cookie gives the same
+access as the token until it expires or the node stops.
 """
 
 import secrets
@@ -17,7 +17,7 @@ SESSION_SECONDS = 12 * 3600
 SESSION_LIMIT = 100
 
 
-class Entry:
+class HttpAccess:
     def __init__(self, knows_token: Callable[[str], bool], clock: Clock, *, port: int, secure: bool) -> None:
         """`port` is part of the cookie's name: a browser keeps one set of cookies for all ports of a host."""
         self._knows_token = knows_token
@@ -28,7 +28,7 @@ class Entry:
         self._sessions: dict[str, float] = {}
 
     def new_link(self) -> str:
-        """The path of a link that opens the door once."""
+        """Create a one-time link and return its path."""
         now = self._clock.monotonic()
         self._links = {ticket: until for ticket, until in self._links.items() if until > now}
         ticket = secrets.token_urlsafe(24)
@@ -36,7 +36,7 @@ class Entry:
         return f"/enter/{ticket}"
 
     def redeem(self, ticket: str) -> str | None:
-        """The Set-Cookie value for a link that was not used yet."""
+        """Use up a link, and return the Set-Cookie value of the new session; None if the link is invalid or used."""
         now = self._clock.monotonic()
         if self._links.pop(ticket, 0.0) <= now:
             return None

@@ -1,14 +1,14 @@
 """The guard in front of every HTTP route: budget, Host, Origin, size, and who may pass.
 
-- Each request is charged to its address, with the bytes that it announces, before anything else is looked at;
-  bytes that are not announced are charged as they are read. Who has nothing left is told when to come again.
-  The node's own user, once the token is proven, is not charged; a wrong token is.
-- A visitor is charged as well, once the token has told who it is.
-- Host must be a name of this node: a page that rebinds its own name to us stops here.
-- Origin, where a browser sends one, must be ours or allowed by a setting.
-- A body that announces itself as too large is refused before any of it is read.
-- What is not public needs the token or the cookie of a browser that was let in; or, where a door has visitors of
-  its own, a token that this door takes.
+- Each request is first charged to the budget of its address, with the length of its body. If the length is not
+  announced, the bytes are charged as they are read. An address over its budget gets 429 with the time to wait. A request
+  with the node's own token is not charged; one with a wrong token is.
+- A visitor (a caller with a token of another issuer) is also charged by identity, after the token is verified.
+- Host must be a name of this node. This stops DNS rebinding.
+- Origin, if a browser sends it, must be this node or allowed by a setting.
+- A body with a Content-Length over the limit is refused before any of it is read.
+- A path that is not public needs the token, or the cookie of a browser that used a one-time link. A door that has
+  visitors also accepts their tokens.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -34,7 +34,7 @@ from comity.doors.http.asgi import (
     headers_by_name,
     refuse_announced,
 )
-from comity.doors.http.entry import Entry
+from comity.doors.http.entry import HttpAccess
 from comity.doors.http.peer import Proxies, peer_of
 from comity.pipeline.budget import Budget
 
@@ -69,7 +69,7 @@ class Guard:
     def __init__(
         self,
         app: App,
-        entry: Entry,
+        entry: HttpAccess,
         *,
         is_public: Callable[[str], bool],
         body_limit: int,

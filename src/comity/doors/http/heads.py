@@ -33,25 +33,25 @@ _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 Lines = list[tuple[bytes, bytes]]
 
 
-class Refusal(NamedTuple):
+class HeadRefusal(NamedTuple):
     status: int
     code: str
     detail: str
 
 
-class Refused(Exception):  # noqa: N818 - it is answered to the peer, not raised to a caller of ours
-    def __init__(self, refusal: Refusal) -> None:
+class HeadRefused(Exception):  # noqa: N818 - it is answered to the peer, not raised to a caller of ours
+    def __init__(self, refusal: HeadRefusal) -> None:
         super().__init__(refusal.detail)
         self.refusal = refusal
 
 
-MALFORMED: Final = Refusal(
+MALFORMED: Final = HeadRefusal(
     400, "malformed", "this is not an HTTP/1.1 request; check its first line and headers"
 )
-_CODING_UNKNOWN: Final = Refusal(
+_CODING_UNKNOWN: Final = HeadRefusal(
     501, "unsupported", "the only Transfer-Encoding that is understood is chunked"
 )
-_OTHER_HOST: Final = Refusal(400, "malformed", "the target names another host than the Host header")
+_OTHER_HOST: Final = HeadRefusal(400, "malformed", "the target names another host than the Host header")
 
 
 class Head(NamedTuple):
@@ -90,10 +90,10 @@ class HeadReader:
         used = len(data) if end < 0 else end + len(_END) - len(self._last)
         self._size += skipped + used
         if self._size > self._most_bytes:
-            raise Refused(self._too_large())
+            raise HeadRefused(self._too_large())
         self._parse(data[:used])
         if self._seen.complete != (end >= 0):
-            raise Refused(MALFORMED)
+            raise HeadRefused(MALFORMED)
         self._last = (self._last + data)[-len(_END) + 1 :]
         return None if end < 0 else skipped + used
 
@@ -105,10 +105,10 @@ class HeadReader:
             self._upgrades = True
         except httptools.HttpParserError:
             if len(seen.headers) > seen.most_headers:
-                raise Refused(self._too_large()) from None
+                raise HeadRefused(self._too_large()) from None
             codings = [value for name, value in seen.headers if name == _CODING]
             known = not codings or codings[0].strip().lower() == b"chunked"
-            raise Refused(MALFORMED if known else _CODING_UNKNOWN) from None
+            raise HeadRefused(MALFORMED if known else _CODING_UNKNOWN) from None
 
     def head(self) -> Head:
         """What it says, once it is complete. Raises Refused."""
@@ -116,7 +116,7 @@ class HeadReader:
         version = parser.get_http_version()
         named = by_name(seen.headers)
         if version not in _VERSIONS:
-            raise Refused(MALFORMED)
+            raise HeadRefused(MALFORMED)
         upgrade = named.get(b"upgrade") if version == "1.1" and self._upgrades else None
         scope = _scope_of(parser.get_method().decode("ascii"), seen.url, version, named.get(b"host"))
         scope[HEADERS_BY_NAME] = named
@@ -130,8 +130,8 @@ class HeadReader:
             expects_continue=isinstance(expected, bytes) and expected.lower() == b"100-continue",
         )
 
-    def _too_large(self) -> Refusal:
-        return Refusal(
+    def _too_large(self) -> HeadRefusal:
+        return HeadRefusal(
             431,
             "too_large",
             f"the request line and headers exceed {self._most_bytes:,} bytes or "
@@ -167,7 +167,7 @@ def _scope_of(method: str, url: bytes, version: str, host: bytes | int | None) -
     try:
         text = path.decode("ascii")
     except UnicodeDecodeError:
-        raise Refused(MALFORMED) from None
+        raise HeadRefused(MALFORMED) from None
     return {
         "type": "http",
         "asgi": _ASGI,
@@ -185,13 +185,13 @@ def _absolute(url: bytes, host: bytes | int | None) -> tuple[bytes, bytes]:
     try:
         target = httptools.parse_url(url)
     except httptools.HttpParserError:
-        raise Refused(MALFORMED) from None
+        raise HeadRefused(MALFORMED) from None
     if target.host is not None:
         named = url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
         if not isinstance(host, bytes) or host.lower() != named.lower():
-            raise Refused(_OTHER_HOST)
+            raise HeadRefused(_OTHER_HOST)
     if target.path is None or not target.path.startswith(b"/"):
-        raise Refused(MALFORMED)
+        raise HeadRefused(MALFORMED)
     return target.path, target.query or b""
 
 
@@ -208,9 +208,9 @@ def _length_of(named: dict[bytes, bytes | int], version: str) -> int | None:
     coding, length = named.get(_CODING), named.get(_LENGTH, b"0")
     if coding is not None:
         if not isinstance(coding, bytes) or coding.strip().lower() != b"chunked":
-            raise Refused(_CODING_UNKNOWN)
+            raise HeadRefused(_CODING_UNKNOWN)
         if version != "1.1":
-            raise Refused(MALFORMED)
+            raise HeadRefused(MALFORMED)
         return None
     assert isinstance(length, bytes)  # the parser refuses a second one
     return int(length)

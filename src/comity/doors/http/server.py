@@ -1,6 +1,6 @@
 """Serving an ASGI application on a socket of our own, started and stopped on request.
 
-The socket is bound before anything else is said, so that the address is true when it is printed.
+The socket is bound before the address is printed, so the printed address is right.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Final
 from comity.core.errors import ConfigError
 from comity.doors.http.asgi import App
 from comity.doors.http.connection import HttpConnection
-from comity.doors.http.serving import NO_FAULTS, Faults, Limits, Serving
+from comity.doors.http.serving import NO_FAULTS, Faults, ServerLimits, Serving
 
 try:
     import resource
@@ -34,12 +34,12 @@ _FILES: Final = 65_536
 
 class HttpServer:
     def __init__(
-        self, host: str, port: int, *, cert: Path | None, key: Path | None, limits: Limits | None = None
+        self, host: str, port: int, *, cert: Path | None, key: Path | None, limits: ServerLimits | None = None
     ) -> None:
         self._socket = bind(host, port)
         self._cert = cert
         self._key = key
-        self._limits = limits or Limits(connections=room_for_connections())
+        self._limits = limits or ServerLimits(connections=room_for_connections())
         bound = self._socket.getsockname()
         scheme = "https" if cert else "http"
         shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]

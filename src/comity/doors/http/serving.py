@@ -19,7 +19,7 @@ PIECE_BYTES: Final = 16_384
 AHEAD_BYTES: Final = 4096
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class ServerLimits(Struct, frozen=True, kw_only=True):
     """`patience` and `keep_alive` are in seconds; we look at them now and then, so they may last half as long
     again. `messages` are those of one WebSocket in a second, pings included.
     """
@@ -44,7 +44,7 @@ class Faults(NamedTuple):
 NO_FAULTS: Final = Faults()
 
 
-class Address(NamedTuple):
+class ConnectionEnds(NamedTuple):
     """Both ends of a connection, as ASGI names them."""
 
     client: tuple[str, int] | None
@@ -69,7 +69,7 @@ class Serving:
     def __init__(
         self,
         app: App,
-        limits: Limits,
+        limits: ServerLimits,
         *,
         refused: Callable[[str], None] = lambda _code: None,
         hung_up: Callable[[], None] = lambda: None,
@@ -121,15 +121,15 @@ class Serving:
         return True
 
 
-def address_of(transport: asyncio.Transport) -> Address:
+def address_of(transport: asyncio.Transport) -> ConnectionEnds:
     client, server = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-    return Address(
+    return ConnectionEnds(
         (str(client[0]), int(client[1])) if isinstance(client, tuple) else None,
         (str(server[0]), int(server[1])) if isinstance(server, tuple) else None,
         transport.get_extra_info("sslcontext") is not None,
     )
 
 
-def address_name(address: Address) -> str:
+def address_name(address: ConnectionEnds) -> str:
     """What connections are counted by; a whole network of IPv6 counts as one."""
     return counted_as(address.client[0]) if address.client is not None else ""

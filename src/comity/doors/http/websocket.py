@@ -4,9 +4,9 @@
   that is certain, nothing more is read, and the application may still answer. `set_limit` moves the limit.
 - Messages are taken apart a small piece at a time, and the next message waits until the application has taken the
   one before. So a piece full of tiny messages costs no more than its bytes.
-- Messages and pings have a budget (`Limits.messages` in a second). Over it nothing is read for a moment; nothing is
+- Messages and pings have a budget (`ServerLimits.messages` in a second). Over it nothing is read for a moment; nothing is
   closed, and nothing is lost.
-- A peer that does not take what it is sent is not read either, and is given up after `Limits.patience`. One that is
+- A peer that does not take what it is sent is not read either, and is given up after `ServerLimits.patience`. One that is
   silent is sent a ping, and given up when it does not answer.
 - A message in too many fragments ends the connection; so does text that is no UTF-8, with 1007, as the protocol
   demands. Nothing is compressed.
@@ -29,7 +29,7 @@ from websockets.server import ServerProtocol
 
 from comity.doors.http.asgi import Message, Scope
 from comity.doors.http.heads import Head
-from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, Address, Serving, address_name
+from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, ConnectionEnds, Serving, address_name
 
 FIRST_LIMIT: Final = 65_536
 PING_SECONDS: Final = 20.0
@@ -57,7 +57,9 @@ def set_limit(scope: Scope, limit: int) -> None:
 
 
 class WebSocketConnection(asyncio.BufferedProtocol):
-    def __init__(self, serving: Serving, transport: asyncio.Transport, address: Address, head: Head) -> None:
+    def __init__(
+        self, serving: Serving, transport: asyncio.Transport, address: ConnectionEnds, head: Head
+    ) -> None:
         self._serving = serving
         self._transport = transport
         self._address = address_name(address)
@@ -423,7 +425,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             self._waits.set_result(None)
 
 
-def _scope_of(head: Head, address: Address, set_limit: object) -> Scope:
+def _scope_of(head: Head, address: ConnectionEnds, set_limit: object) -> Scope:
     offered = [value.decode("latin-1") for name, value in head.headers if name == b"sec-websocket-protocol"]
     return {
         **head.scope,

@@ -27,9 +27,9 @@ from comity.core.mcp.methods import begin
 from comity.core.mcp.refusals import McpError, NotAcceptableError, invalid_params, invalid_request
 from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.revisions import BATCHES
-from comity.core.mcp.session import KEPT_METHODS, Session, check_introduction, introduced, welcome
+from comity.core.mcp.session import KEPT_METHODS, McpSession, check_introduction, introduced, welcome
 from comity.core.mcp.vcp_places import Negotiated
-from comity.core.mcp.work import Work
+from comity.core.mcp.work import RunningRequest
 from comity.core.wire import jsonrpc
 from comity.core.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
 from comity.doors.dialects import http_status, sentence_for_strangers
@@ -45,7 +45,7 @@ from comity.doors.http.asgi import (
 from comity.doors.http.guard import caller_of
 from comity.doors.mcp.http_response import Responder, cancelled, refuse, spoken
 from comity.doors.mcp.stream import Negotiate
-from comity.pipeline.mcp.calls import Calls, Outcome
+from comity.pipeline.mcp.calls import McpCalls, Outcome
 from comity.pipeline.mcp.events import EventStream
 from comity.pipeline.mcp.sessions import STANDING, HttpSession, Sessions
 from comity.pipeline.record import Recorder
@@ -61,7 +61,7 @@ PRIMED: Final = "2025-11-25"
 
 
 class McpEndpoint(Struct, frozen=True, kw_only=True):
-    calls: Calls
+    calls: McpCalls
     sessions: Sessions
     negotiate: Negotiate
     body_limit: int
@@ -175,9 +175,9 @@ class _Exchange:
         negotiated = await self._behind.negotiate(hello, asker)
         return negotiated.agreed(asker), negotiated.reply
 
-    def _begin(self, headers: McpHeaders, request: Request, asker: Asker) -> bytes | Work:
+    def _begin(self, headers: McpHeaders, request: Request, asker: Asker) -> bytes | RunningRequest:
         begun = begin(self._behind.calls.server, self._behind.selection, asker, request)
-        if isinstance(begun, Work) and begun.tool is not None and begun.tool.mirrored:
+        if isinstance(begun, RunningRequest) and begun.tool is not None and begun.tool.mirrored:
             http_rules.check_mirrored(headers, begun.tool, begun.params.get("arguments", {}))
         return begun
 
@@ -227,7 +227,7 @@ class _Exchange:
         if hello is not None:
             asker = introduced(params, self._caller, None)
             negotiated = await self._behind.negotiate(hello, asker)
-        session = Session(introduced(params, self._caller, negotiated))
+        session = McpSession(introduced(params, self._caller, negotiated))
         held = await self._behind.sessions.begin(session)
         result = welcome(self._behind.calls.server, session.asker, negotiated)
         session_header = (http_rules.SESSION, held.id.encode())
@@ -287,9 +287,9 @@ class _Exchange:
             outcome = work.result()
         return spoken(request, outcome)
 
-    async def _begun(self, held: HttpSession, request: Request) -> bytes | Work:
+    async def _begun(self, held: HttpSession, request: Request) -> bytes | RunningRequest:
         begun = begin(self._behind.calls.server, self._behind.selection, held.session.asker, request)
-        if isinstance(begun, Work):
+        if isinstance(begun, RunningRequest):
             if request.id in held.running:
                 raise invalid_request("a request with this id is still being worked on; ids are used once")
             if len(held.running) >= MOST_RUNNING:
@@ -334,7 +334,7 @@ class _Outlet:
         return "" if self._held is None else self._held.id
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> McpSession | None:
         return None if self._held is None else self._held.session
 
     def send(self, message: bytes) -> None:
@@ -365,7 +365,7 @@ async def _into(
         stream.end()
 
 
-def _run(held: HttpSession, work: Work, running: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
+def _run(held: HttpSession, work: RunningRequest, running: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
     """As one of the calls of its session, which the client can cancel and which end with it."""
     task = asyncio.ensure_future(running)
     held.running[work.id] = work, task

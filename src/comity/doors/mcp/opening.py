@@ -60,7 +60,9 @@ def read_opened(line: bytes) -> None:
     try:
         opened = _opened.decode(line)
     except msgspec.MsgspecError:
-        raise PeerError("what listens there is no node of this version; restart it") from None
+        raise PeerError(
+            "the program at this socket is not a node of this version; restart the node"
+        ) from None
     if not opened.ok:
         raise ComityError(opened.error)
 

@@ -11,13 +11,13 @@ from comity.core.clock import Clock
 from comity.core.errors import ComityError, StoreError
 from comity.core.mcp.catalog import Catalog, Selection
 from comity.core.mcp.context import Asker
-from comity.core.mcp.conversation import Conversation
+from comity.core.mcp.conversation import McpConversation
 from comity.core.mcp.methods import Server
 from comity.core.mcp.request_state import Sealer
 from comity.core.mcp.vcp_places import EXTENSION, NOT_NEGOTIATED, Negotiated, not_negotiated
 from comity.core.negotiation.versions import DEFAULT_VERSIONS
 from comity.doors.mcp.stream import McpStream
-from comity.pipeline.mcp.calls import Calls, Tally
+from comity.pipeline.mcp.calls import McpCalls, Tally
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.tasks import StoredTasks, TaskHouse
 from comity.release import __version__
@@ -60,7 +60,7 @@ class McpSide:
         )
         self._tasks = StoredTasks(house, clock, self.changes)
         key = hashlib.sha256(b"comity mcp request state" + (secret or os.urandom(32))).digest()
-        self.calls = Calls(
+        self.calls = McpCalls(
             self.server,
             clock,
             sealer=Sealer(key, os.urandom),
@@ -71,7 +71,7 @@ class McpSide:
 
     def open_stream(self, selection: Selection, limit: int, write: Callable[[bytes], None]) -> McpStream:
         """For one connection of this machine's own user."""
-        conversation = Conversation(self.server, selection, caller=OWN_PROCESS)
+        conversation = McpConversation(self.server, selection, caller=OWN_PROCESS)
 
         async def shutdown() -> None:
             session = conversation.session.asker.vcp

@@ -1,8 +1,8 @@
 """MCP on standard input and output.
 
-The two descriptors are taken away from everybody else first: whatever prints writes to standard error, and
-cannot break the stream. Pipes, sockets and terminals are read as they become ready, all else by a thread. What
-they share with others, that they do not block, is put back in the end.
+First both file descriptors are replaced: everything that this process prints goes to standard error and cannot break the
+stream. Pipes, sockets and terminals are read by the event loop, other files by a thread. Non-blocking mode is shared with
+other processes, so it is reset at the end.
 """
 
 import asyncio

@@ -19,15 +19,15 @@ from typing import Any, Final
 from comity.core.errors import OverloadedError
 from comity.core.mcp.answers import INTERNAL, refused
 from comity.core.mcp.context import Asker
-from comity.core.mcp.conversation import Answered, Conversation, Drop, Effect, Exit, Greet, Shutdown
+from comity.core.mcp.conversation import Drop, Effect, Exit, Greet, McpConversation, PeerAnswered, Shutdown
 from comity.core.mcp.results import InputRequest, Json
-from comity.core.mcp.session import Session, notification
+from comity.core.mcp.session import McpSession, notification
 from comity.core.mcp.vcp_places import NOT_NEGOTIATED, Negotiated
-from comity.core.mcp.work import Listen, Work
+from comity.core.mcp.work import Listen, RunningRequest
 from comity.core.request import begin_request
 from comity.core.wire.jsonrpc import Incoming, Request
 from comity.core.wire.rpc_stream import RpcStream
-from comity.pipeline.mcp.calls import Calls, Outcome
+from comity.pipeline.mcp.calls import McpCalls, Outcome
 from comity.pipeline.mcp.questions import Questions
 from comity.pipeline.record import REQUEST_IDS
 
@@ -49,8 +49,8 @@ class McpStream:
 
     def __init__(
         self,
-        calls: Calls,
-        conversation: Conversation,
+        calls: McpCalls,
+        conversation: McpConversation,
         *,
         limit: int,
         write: Callable[[bytes], None],
@@ -67,7 +67,7 @@ class McpStream:
         self._negotiate = negotiate
         self._shutdown = shutdown
         self._questions = Questions()
-        self._tasks: dict[asyncio.Task[Any], Work | None] = {}
+        self._tasks: dict[asyncio.Task[Any], RunningRequest | None] = {}
         self._incoming: deque[Iterator[Incoming]] = deque()
         self._ready: list[bytes] = []
         self._ready_bytes = 0
@@ -135,14 +135,14 @@ class McpStream:
         if type(effect) is bytes:
             self._ready.append(effect)
             self._ready_bytes += len(effect)
-        elif type(effect) is Work:
+        elif type(effect) is RunningRequest:
             self._start(effect)
         elif type(effect) is Greet:
             begin_request(REQUEST_IDS.new())
             self._later(self._greet(effect), None)
         elif type(effect) is Drop:
             self._drop(effect.work)
-        elif type(effect) is Answered:
+        elif type(effect) is PeerAnswered:
             self._questions.answered(effect.response)
         elif type(effect) is Shutdown:
             if self._shutdown is not None:
@@ -150,7 +150,7 @@ class McpStream:
         elif type(effect) is Exit:
             self.exit_asked.set()
 
-    def _start(self, work: Work) -> None:
+    def _start(self, work: RunningRequest) -> None:
         conversation = self._conversation
         begin_request(REQUEST_IDS.new())
         outcome = self._calls.start(work, _Outlet(self, work), conversation.reply_of(work))
@@ -159,10 +159,10 @@ class McpStream:
         else:
             self._settle(work, outcome)
 
-    async def _finish(self, work: Work, running: Coroutine[Any, Any, Outcome]) -> None:
+    async def _finish(self, work: RunningRequest, running: Coroutine[Any, Any, Outcome]) -> None:
         self._settle(work, await running)
 
-    def _settle(self, work: Work, outcome: Outcome) -> None:
+    def _settle(self, work: RunningRequest, outcome: Outcome) -> None:
         conversation = self._conversation
         if isinstance(outcome, bytes):
             done = conversation.finish(work, outcome)
@@ -174,7 +174,7 @@ class McpStream:
     async def _greet(self, greet: Greet) -> None:
         try:
             negotiated = await self._negotiate(greet.hello, greet.asker)
-        except Exception:  # whoever said hello waits for an answer, and what he says next waits with him
+        except Exception:  # the client waits for an answer to its hello, and its next messages wait too
             log.exception("a hello could not be negotiated")
             negotiated = NOT_NEGOTIATED
         for effect in self._conversation.greeted(greet, negotiated):
@@ -182,7 +182,7 @@ class McpStream:
         self._stream.batches = self._conversation.batches
         self._flush_soon()
 
-    def _drop(self, work: Work) -> None:
+    def _drop(self, work: RunningRequest) -> None:
         for task, its in self._tasks.items():
             if its is work:
                 asyncio.get_running_loop().call_soon(
@@ -190,7 +190,7 @@ class McpStream:
                 )  # after it has begun: only then it cleans up
                 return
 
-    def _later(self, coroutine: Any, work: Work | None) -> None:
+    def _later(self, coroutine: Any, work: RunningRequest | None) -> None:
         task = asyncio.ensure_future(coroutine)
         self._tasks[task] = work
         task.add_done_callback(self._over)
@@ -239,7 +239,7 @@ class McpStream:
         return self._questions.ask(request, self.send)
 
     @property
-    def session(self) -> Session:
+    def session(self) -> McpSession:
         return self._conversation.session
 
 
@@ -248,7 +248,7 @@ class _Outlet:
 
     __slots__ = ("_stream", "_work")
 
-    def __init__(self, stream: McpStream, work: Work) -> None:
+    def __init__(self, stream: McpStream, work: RunningRequest) -> None:
         self._stream = stream
         self._work = work
 
@@ -257,7 +257,7 @@ class _Outlet:
         return self._stream.name
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> McpSession | None:
         return None if self._work.asker.modern else self._stream.session
 
     def send(self, message: bytes) -> None:

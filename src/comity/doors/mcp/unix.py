@@ -1,7 +1,7 @@
 """MCP on a Unix socket in the data folder: how `comity mcp` of the same user joins a running node.
 
-Who can open the socket is the owner: it lies in a folder closed to others, which whoever starts it has made sure
-of, and is closed to others itself.
+Every program that can open the socket counts as the owner. Only the owner can: the socket has mode 0600 and is in a
+folder that only the owner can open, which the caller has checked.
 """
 
 import asyncio

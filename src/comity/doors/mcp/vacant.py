@@ -59,7 +59,7 @@ class VacantAsMCPServer:
         return describe(self.self_form)
 
     async def _call(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        room, walk = await self._vacant.opened()
+        room, walk = await self._vacant.open_once()
         return await call(self.self_form, room, walk, arguments, OWN_PROCESS)
 
 

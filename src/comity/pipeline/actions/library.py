@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import json
 
 from comity.core.actions.action import Action, Handler, Mode
-from comity.core.actions.calls import Calls
+from comity.core.actions.calls import ActionCalls
 from comity.core.actions.registry import Registry
 from comity.core.errors import ConfigError
 from comity.pipeline.actions.built_in import PACKAGE, registry_of
@@ -30,7 +30,9 @@ class Library:
         self.mode = mode
         self._own = {} if lines is None else {LINES: _own_lines(lines)}
         self.plugins = tuple(plugins)
-        self.calls = Calls(registry_of(mode, [plugin.action for plugin in plugins]), self.handler, _report)
+        self.calls = ActionCalls(
+            registry_of(mode, [plugin.action for plugin in plugins]), self.handler, _report
+        )
         self._folders = {plugin.action.name: plugin.folder for plugin in plugins}
         self._handlers: dict[str, Handler] = {}
         self._one_prepares = threading.Lock()

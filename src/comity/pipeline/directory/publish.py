@@ -132,7 +132,7 @@ def read_publication(body: Any) -> SignedPublication:
         raise InvalidError(f"endpoint has more than {ENDPOINT_LIMIT} characters")
     for name, value, refused in _texts(asked):
         if refused.search(value):
-            raise InvalidError(f"{name} holds a control character; take it out")
+            raise InvalidError(f"{name} contains a control character; remove it")
     parent = None if asked.parent_id is None else _parent(asked.parent_id, card)
     event = register_event(
         card,
@@ -328,7 +328,7 @@ def _parent(text: str, card: CapabilityCard) -> VacantId:
     except MalformedError as reason:
         raise InvalidError(f"parent_id: {reason.message}") from None
     if parent == card.vacant_id:
-        raise InvalidError("parent_id names the card's own vacant_id; nobody is its own parent")
+        raise InvalidError("parent_id is the vacant_id of the card itself; a card cannot be its own parent")
     return parent
 
 

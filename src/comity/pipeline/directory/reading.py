@@ -28,7 +28,7 @@ from comity.store.protocol import Store
 _NUMBER = re.compile("[0-9]{1,18}")
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class DirectoryQuery(Struct, frozen=True, kw_only=True):
     """What a door makes of a request: `subject` is the id in the path, as it was written."""
 
     host: str
@@ -37,7 +37,7 @@ class Question(Struct, frozen=True, kw_only=True):
     subject: str | None = None
 
 
-Answer = Callable[[Question, VacantId | None], Awaitable[dict[str, Any]]]
+Answer = Callable[[DirectoryQuery, VacantId | None], Awaitable[dict[str, Any]]]
 
 
 class ReadRoom(PlainRoom):
@@ -51,7 +51,7 @@ class ReadRoom(PlainRoom):
         self._clock = clock
 
     def identify(self, arrival: Arrival) -> Identified:
-        question: Question = arrival.body
+        question: DirectoryQuery = arrival.body
         reader = proven_reader(question.query, host=question.host, path=question.path, now=self._clock.now())
         if reader is None:
             return Identified(arrival.caller)
@@ -72,7 +72,7 @@ class DirectoryReads:
         self.event_log = ReadRoom("directory_event_log", self._event_log, clock)
         self.lineage = ReadRoom("directory_lineage", self._lineage, clock)
 
-    async def _card(self, question: Question, reader: VacantId | None) -> dict[str, Any]:
+    async def _card(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
         record = await visible_record(self._store, _subject(question), reader)
         card = record.capability_card()
         return {
@@ -93,7 +93,7 @@ class DirectoryReads:
             "event_seq": record.event_seq,
         }
 
-    async def _query(self, question: Question, _reader: VacantId | None) -> dict[str, Any]:
+    async def _query(self, question: DirectoryQuery, _reader: VacantId | None) -> dict[str, Any]:
         matches = await search.search_capability(
             store=self._store,
             query=question.query.get("capability"),
@@ -102,7 +102,7 @@ class DirectoryReads:
         )
         return {"matches": [search.match_as_json(match) for match in matches], "not_implemented_in_p4": []}
 
-    async def _event_log(self, question: Question, reader: VacantId | None) -> dict[str, Any]:
+    async def _event_log(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
         subject = _subject(question)
         from_seq = _number(question, "from_seq", 1, 0, 10**18 - 1)
         limit = _number(question, "limit", DEFAULT_PAGE, 1, PAGE)
@@ -115,7 +115,7 @@ class DirectoryReads:
             "last_seq": await self._store.end(log_of(subject)),
         }
 
-    async def _lineage(self, question: Question, reader: VacantId | None) -> dict[str, Any]:
+    async def _lineage(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
         subject = _subject(question)
         direction = question.query.get("direction", "ancestors")
         depth = _number(question, "depth", family_tree.DEPTH, 1, family_tree.DEPTH)
@@ -130,11 +130,11 @@ class DirectoryReads:
         }
 
 
-def _subject(question: Question) -> VacantId:
+def _subject(question: DirectoryQuery) -> VacantId:
     return VacantId.from_hex(question.subject or "")
 
 
-def _number(question: Question, name: str, default: int, least: int, most: int) -> int:
+def _number(question: DirectoryQuery, name: str, default: int, least: int, most: int) -> int:
     text = question.query.get(name)
     if text is None:
         return default

@@ -38,7 +38,7 @@ async def record_review(*, store: Store, review: Review, audit_level: AuditLevel
     reviewer = await _party(store, review.reviewer, "the reviewer")
     target = await _party(store, review.target, "the target")
     if reviewer.vacant_id == target.vacant_id:
-        raise ReviewRefusedError("nobody reviews itself; let somebody else judge")
+        raise ReviewRefusedError("an agent cannot review itself; use another identity")
     if not can_review(reviewer.runtime_state):
         raise ReviewRefusedError(
             f"the reviewer is {reviewer.runtime_state}, and may not review in that state"

@@ -1,9 +1,9 @@
-"""One lane per directed pair: calls of a pair are dealt with one after the other, in the order of
-their numbers; calls of different pairs do not wait for each other.
+"""One queue (lane) per sender and receiver: the calls of a pair are handled one after the other, in the order of their
+numbers. Calls of different pairs do not wait for each other.
 
-Envelopes that were sent one after the other may arrive the other way round. Who is ahead of his
-turn waits a moment for the one before him; if that one does not come, the chain rule has its say.
-What is waiting is bounded, for each lane and in all.
+Envelopes may arrive in another order than they were sent. An envelope whose number is too high waits a moment for the
+envelope before it. If that one does not arrive, the chain rule decides. The number of waiting envelopes is limited, for
+each lane and in total.
 """
 
 import asyncio

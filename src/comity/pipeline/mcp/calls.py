@@ -28,7 +28,7 @@ from comity.core.mcp.results import InputRequired, Json, failed
 from comity.core.mcp.revisions import META_SUBSCRIPTION
 from comity.core.mcp.session import demand, notification
 from comity.core.mcp.tasks import LONGEST
-from comity.core.mcp.work import Listen, TaskRequest, Work
+from comity.core.mcp.work import Listen, RunningRequest, TaskRequest
 from comity.core.wire.jsonrpc import RpcError
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.context import CallContext, InputNeededError, Outlet
@@ -52,7 +52,7 @@ class Tasks(Protocol):
     """Work that outlives its request."""
 
     def context(
-        self, work: Work, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
+        self, work: RunningRequest, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
     ) -> CallContext:
         """For a call that may become a task."""
         ...
@@ -74,7 +74,7 @@ class _Answers(Struct, frozen=True):
     given: Json
 
 
-class Calls:
+class McpCalls:
     def __init__(
         self,
         server: Server,
@@ -93,7 +93,7 @@ class Calls:
         self._tasks = tasks
 
     def start(
-        self, work: Work, outlet: Outlet, reply: Json | None = None
+        self, work: RunningRequest, outlet: Outlet, reply: Json | None = None
     ) -> Outcome | Coroutine[Any, Any, Outcome]:
         """The outcome, or the coroutine that gives it. `reply` answers a VCP hello of the request."""
         if work.special is not None:
@@ -112,7 +112,7 @@ class Calls:
         return outcome
 
     async def _later(
-        self, work: Work, context: CallContext, answer: Any, reply: Json | None = None
+        self, work: RunningRequest, context: CallContext, answer: Any, reply: Json | None = None
     ) -> Outcome:
         try:
             answer = await self._in_rounds(work, context, answer)
@@ -128,7 +128,7 @@ class Calls:
         self._count(work, "error" if getattr(answer, "is_error", False) else "ok")
         return outcome
 
-    async def _in_rounds(self, work: Work, context: CallContext, answer: Any) -> Any:
+    async def _in_rounds(self, work: RunningRequest, context: CallContext, answer: Any) -> Any:
         """Until there is an answer, or a question that only a repeated request can answer."""
         try:
             async with asyncio.timeout(work.deadline) as limit:
@@ -152,13 +152,13 @@ class Calls:
                 f"{work.label} took longer than {work.deadline:g} seconds; try again later"
             ) from None
 
-    def _context(self, work: Work, outlet: Outlet) -> CallContext:
+    def _context(self, work: RunningRequest, outlet: Outlet) -> CallContext:
         if not work.asker.modern or work.params.get("requestState") is None:
             return CallContext(work, outlet)
         inputs, state = self._known(work)
         return CallContext(work, outlet, inputs=inputs, input_state=state)
 
-    def _known(self, work: Work) -> tuple[Mapping[str, Any], Any]:
+    def _known(self, work: RunningRequest) -> tuple[Mapping[str, Any], Any]:
         """What earlier rounds of a modern request have brought."""
         sealed = work.params.get("requestState")
         if sealed is None:
@@ -167,7 +167,7 @@ class Calls:
         state = self._sealer.open(sealed, bound, self._clock.now())
         return {**state.get(_ANSWERS, {}), **work.inputs}, state.get(_STATE)
 
-    def _ask_again(self, work: Work, asked: InputRequired, reply: Json | None) -> Outcome:
+    def _ask_again(self, work: RunningRequest, asked: InputRequired, reply: Json | None) -> Outcome:
         for request in asked.requests.values():
             demand(work.asker, request)
         sealed = None
@@ -179,13 +179,17 @@ class Calls:
         self._count(work, "asked")
         return answers.input_required(self.server, work, asked, sealed, reply)
 
-    def _special(self, work: Work, outlet: Outlet, reply: Json | None) -> Coroutine[Any, Any, Outcome]:
+    def _special(
+        self, work: RunningRequest, outlet: Outlet, reply: Json | None
+    ) -> Coroutine[Any, Any, Outcome]:
         if isinstance(work.special, Listen):
             return self._listen(work, work.special, outlet, reply)
         assert isinstance(work.special, TaskRequest)
         return self._about_task(work, work.special, reply)
 
-    async def _listen(self, work: Work, listen: Listen, outlet: Outlet, reply: Json | None) -> Outcome:
+    async def _listen(
+        self, work: RunningRequest, listen: Listen, outlet: Outlet, reply: Json | None
+    ) -> Outcome:
         """The subscription lasts until it is cancelled."""
 
         def wanted(kind: str, name: str) -> bool:
@@ -210,7 +214,7 @@ class Calls:
         self._count(work, "ok")
         return answers.complete(self.server, work, {"_meta": {META_SUBSCRIPTION: work.id}}, reply)
 
-    async def _as_task(self, work: Work, tasks: Tasks, reply: Json | None) -> Outcome:
+    async def _as_task(self, work: RunningRequest, tasks: Tasks, reply: Json | None) -> Outcome:
         """What the handler answers at once is the answer; what it has to wait for becomes a task."""
         answer: Any = None
         try:
@@ -233,7 +237,7 @@ class Calls:
             return self._fault(work, fault, reply)
         return answers.complete(self.server, work, {**task, "resultType": "task"}, reply)
 
-    async def _about_task(self, work: Work, request: TaskRequest, reply: Json | None) -> Outcome:
+    async def _about_task(self, work: RunningRequest, request: TaskRequest, reply: Json | None) -> Outcome:
         assert self._tasks is not None
         try:
             answer = await self._tasks.answer(request, work.asker.owner)
@@ -242,7 +246,7 @@ class Calls:
         self._count(work, "ok")
         return answers.complete(self.server, work, answer, reply)
 
-    def _fault(self, work: Work, fault: Exception, reply: Json | None) -> Outcome:
+    def _fault(self, work: RunningRequest, fault: Exception, reply: Json | None) -> Outcome:
         self._count(work, fault.code if isinstance(fault, ComityError) else "internal")
         if isinstance(fault, McpError):
             if fault.__cause__ is not None:
@@ -256,6 +260,6 @@ class Calls:
             return answers.result_of(self.server, work, failed(fault.message), reply)  # type: ignore[attr-defined]
         return answers.refusal(work, fault)
 
-    def _count(self, work: Work, outcome: str) -> None:
+    def _count(self, work: RunningRequest, outcome: str) -> None:
         if work.tool is None or work.tool.audit == "tally":
             self._tally(work.label, work.asker.caller, outcome)

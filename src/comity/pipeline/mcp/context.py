@@ -7,8 +7,8 @@ from typing import Any, Final, Protocol
 from comity.core.errors import PeerError
 from comity.core.mcp.context import LEVELS, Asker, LogLevel
 from comity.core.mcp.results import InputRequest
-from comity.core.mcp.session import Session, demand, notification
-from comity.core.mcp.work import Work
+from comity.core.mcp.session import McpSession, demand, notification
+from comity.core.mcp.work import RunningRequest
 
 _LONGEST_NAME: Final = 64
 
@@ -22,7 +22,7 @@ class Outlet(Protocol):
     def client(self) -> str: ...
 
     @property
-    def session(self) -> Session | None: ...
+    def session(self) -> McpSession | None: ...
 
     def send(self, message: bytes) -> None: ...
 
@@ -64,7 +64,12 @@ class CallContext:
     __slots__ = ("_outlet", "_state", "_work", "asker", "cancelled", "input_state", "inputs")
 
     def __init__(
-        self, work: Work, outlet: Outlet, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
+        self,
+        work: RunningRequest,
+        outlet: Outlet,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        input_state: Any = None,
     ) -> None:
         self._work = work
         self._outlet = outlet

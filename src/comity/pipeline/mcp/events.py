@@ -1,7 +1,7 @@
 """Streams of messages to an HTTP client, which it can leave and take up again.
 
-A stream keeps its latest messages, within limits, after they were written. One reader at a time follows it;
-a second one is refused, before anything is said to him, unless the first has gone.
+A stream keeps its latest messages, within limits, after they were written. Only one reader at a time follows it.
+A second reader is refused, before it gets any message, unless the first has disconnected.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class EventStream:
         self._stirred.set()
 
     def release(self) -> None:
-        """Send whoever follows, or is about to, away; he may come back."""
+        """Disconnect the current reader, or the next one. It may connect again."""
         if self.followed or not self.streamed:
             self._release = True
             self._stirred.set()

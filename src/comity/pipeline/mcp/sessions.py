@@ -23,8 +23,8 @@ from comity.core.clock import Clock
 from comity.core.errors import NotFoundError, OverloadedError
 from comity.core.guard.audit import privacy_hash
 from comity.core.mcp.results import Json
-from comity.core.mcp.session import Remembered, Session, notification
-from comity.core.mcp.work import Work
+from comity.core.mcp.session import McpSession, Remembered, notification
+from comity.core.mcp.work import RunningRequest
 from comity.core.wire.jsonrpc import Id
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.events import EventStream
@@ -46,14 +46,14 @@ STANDING: Final = "0"
 """The stream of messages that belong to no request."""
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class KeptSession(Struct, frozen=True, kw_only=True):
     session: Remembered
     began: float
 
 
 class HttpSession:
     def __init__(
-        self, id_: str, session: Session, began: float, changes: Changes, *, recalled: bool = False
+        self, id_: str, session: McpSession, began: float, changes: Changes, *, recalled: bool = False
     ) -> None:
         self.id = id_
         self.session = session
@@ -62,7 +62,7 @@ class HttpSession:
         self.written_at = 0.0
         self.questions = Questions(f"comity-{id_[:8]}")
         self.standing = EventStream(STANDING, goes_on=recalled)
-        self.running: dict[Id, tuple[Work, asyncio.Task[Any]]] = {}
+        self.running: dict[Id, tuple[RunningRequest, asyncio.Task[Any]]] = {}
         self._streams: dict[str, EventStream] = {}
         self._numbers = 0
         self._subscription = changes.subscribe(self._wants, self._notify)
@@ -92,7 +92,7 @@ class HttpSession:
     def stream(self, name: str) -> EventStream:
         found = self.standing if name == STANDING else self._streams.get(name)
         if found is None:
-            raise NotFoundError("there is no such stream in this session, or it was too long ago")
+            raise NotFoundError("there is no such stream in this session, or it is no longer stored")
         return found
 
     def cancel(self, request_id: Any) -> None:
@@ -143,7 +143,7 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._live)
 
-    async def begin(self, session: Session) -> HttpSession:
+    async def begin(self, session: McpSession) -> HttpSession:
         """It is durable when this returns. What was agreed on for a session that cannot begin is ended too."""
         owner = session.asker.owner
         now = self._clock.now()
@@ -184,7 +184,7 @@ class Sessions:
 
     def _written(self, held: HttpSession) -> Put:
         held.written_at = self._clock.now()
-        kept = Kept(session=held.session.remembered(), began=held.began)
+        kept = KeptSession(session=held.session.remembered(), began=held.began)
         until = min(held.written_at + self._idle, held.began + LONGEST)
         return Put(space=SPACE, key=held.id, value=_encode(kept), expires_at=until)
 
@@ -272,7 +272,7 @@ class Sessions:
             log.warning("a stored session cannot be read; its client has to begin a new one")
             return None
         if id_ not in self._live:  # somebody else may have asked meanwhile
-            session = Session.recalled(kept.session)
+            session = McpSession.recalled(kept.session)
             held = HttpSession(id_, session, kept.began, self._changes, recalled=True)
             held.heard_at = self._clock.now()
             self._add(held)
@@ -294,4 +294,4 @@ def _act(result: str, held: HttpSession) -> Act:
 
 
 _encode = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(Kept)
+_decoder = msgspec.json.Decoder(KeptSession)

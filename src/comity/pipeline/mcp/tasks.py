@@ -1,12 +1,12 @@
-"""Tasks: calls that go on after they were answered, kept in the store so that any process can tell of them.
+"""Tasks: calls that continue after their first answer. They are stored, so that any process can report on them.
 
-- A task is durable before it is answered, and runs only from then on. Its id is of 192 random bits; to anybody
-  but its owner there is no such task.
-- The store is the truth: a question, an answer, a cancellation and the end are each written there first, and
-  who was too late finds out there. The process that runs a task hears of a change at once when it made it
-  itself, else with its next beat.
-- A process that runs tasks leaves a sign of life in the store with each beat. A task whose holder has none any
-  more has died with it, and is failed by whoever asks for it first.
+- A task is stored before its first answer is sent, and starts to run after that. Its id has 192 random bits. For everyone
+  except its owner the task does not exist.
+- The stored state decides: a question, an answer, a cancellation and the end are each written to the store first. If two
+  processes write at the same time, the second one gets a conflict. The process that runs a task sees its own changes at
+  once, and those of other processes with its next heartbeat.
+- A process that runs tasks writes a heartbeat to the store. If the heartbeat of the process has expired, the task is
+  marked as failed by the first request for it.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from comity.core.guard.audit import privacy_hash
 from comity.core.mcp import tasks
 from comity.core.mcp.refusals import invalid_params
 from comity.core.mcp.results import InputRequest, Json
-from comity.core.mcp.session import Session, demand
+from comity.core.mcp.session import McpSession, demand
 from comity.core.mcp.tasks import DIED, Task
-from comity.core.mcp.work import TaskRequest, Work
+from comity.core.mcp.work import RunningRequest, TaskRequest
 from comity.core.wire.jsonrpc import RpcError
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.context import CallContext
@@ -79,7 +79,7 @@ class StoredTasks:
         return len(self._jobs)
 
     def context(
-        self, work: Work, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
+        self, work: RunningRequest, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
     ) -> CallContext:
         return TaskContext(work, self, _Job(work.asker.owner), inputs=inputs, input_state=input_state)
 
@@ -249,7 +249,7 @@ class TaskContext(CallContext):
 
     def __init__(
         self,
-        work: Work,
+        work: RunningRequest,
         tasks_: StoredTasks,
         job: "_Job",
         *,
@@ -306,7 +306,7 @@ class _Nowhere:
     """Whoever asked has been answered: what is said meanwhile has nobody to go to."""
 
     client: str = ""
-    session: Session | None = None
+    session: McpSession | None = None
 
     def send(self, message: bytes) -> None:
         pass

@@ -11,7 +11,7 @@ from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RE
 MIME_TYPE: Final = "application/json"
 
 
-class Address(Struct, frozen=True, kw_only=True):
+class VcpAddress(Struct, frozen=True, kw_only=True):
     """`vcp://{host}/{parameter}`. `extension` is None for what everybody has."""
 
     host: str
@@ -28,63 +28,63 @@ class Address(Struct, frozen=True, kw_only=True):
         return f"vcp://{self.host}" if id_ is None else f"vcp://{self.host}/{id_}"
 
 
-CAPABILITIES: Final = Address(
+CAPABILITIES: Final = VcpAddress(
     host="capabilities",
     parameter=None,
     title="VCP capabilities",
     description="Versions, extensions and core features of this server",
 )
-BUNDLE: Final = Address(
+BUNDLE: Final = VcpAddress(
     host="bundle",
     parameter="session_id",
     title="Bundle",
     description="What a session was promised, its constitution, and what a model may know of its context",
 )
-IDENTITY: Final = Address(
+IDENTITY: Final = VcpAddress(
     host="identity",
     parameter="token",
     title="Identity",
     description="What a value token says; or who you are, by the first 8 digits of your token's SHA-256",
 )
-CONSTITUTION: Final = Address(
+CONSTITUTION: Final = VcpAddress(
     host="constitution",
     parameter="csm1_code",
     title="Constitution",
     description="What a CSM-1 code means",
 )
 
-EXTENSION_ADDRESSES: Final[Mapping[str, Address]] = {
+EXTENSION_ADDRESSES: Final[Mapping[str, VcpAddress]] = {
     address.host: address
     for address in (
-        Address(
+        VcpAddress(
             host="personal-state",
             parameter="session_id",
             title="Personal state",
             description="How much care the person in a session needs, and no more than that",
             extension=PERSONAL,
         ),
-        Address(
+        VcpAddress(
             host="relational",
             parameter="session_id",
             title="Relational context",
             description="Trust, standing and norms between the two sides of a session",
             extension=RELATIONAL,
         ),
-        Address(
+        VcpAddress(
             host="consensus",
             parameter="deliberation_id",
             title="Deliberation",
             description="Phase, clauses and results of a deliberation",
             extension=CONSENSUS,
         ),
-        Address(
+        VcpAddress(
             host="torch",
             parameter="session_id",
             title="Torch",
             description="What a session hands on to the next one",
             extension=TORCH,
         ),
-        Address(
+        VcpAddress(
             host="intent",
             parameter="session_id",
             title="Intent",
@@ -102,16 +102,16 @@ def core_templates() -> list[dict[str, Any]]:
     return [template(address) for address in (BUNDLE, IDENTITY, CONSTITUTION)]
 
 
-def template(address: Address) -> dict[str, Any]:
+def template(address: VcpAddress) -> dict[str, Any]:
     return {"uriTemplate": address.uri(f"{{{address.parameter}}}"), **_described(address)}
 
 
-def shown(address: Address, id_: str | None = None) -> dict[str, Any]:
+def shown(address: VcpAddress, id_: str | None = None) -> dict[str, Any]:
     """One resource, as it is listed."""
     return {"uri": address.uri(None if id_ is None else quote(id_, safe="")), **_described(address)}
 
 
-def _described(address: Address) -> dict[str, Any]:
+def _described(address: VcpAddress) -> dict[str, Any]:
     return {
         "name": f"vcp_{address.host.replace('-', '_')}",
         "title": address.title,

@@ -35,12 +35,12 @@ class UnreadableContextError(ForbiddenError):
     code = "context_unreadable"
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class KeptContext(Struct, frozen=True, kw_only=True):
     owner: str
     context: SessionContext
 
 
-class Exchange(Struct, frozen=True, kw_only=True):
+class ContextExchange(Struct, frozen=True, kw_only=True):
     """One exchange, as it is remembered."""
 
     at: float
@@ -52,7 +52,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
 class History(Struct, frozen=True, kw_only=True):
     owner: str
-    exchanges: tuple[Exchange, ...] = ()
+    exchanges: tuple[ContextExchange, ...] = ()
 
 
 class Contexts:
@@ -80,7 +80,7 @@ class Contexts:
         now = self._clock.now()
         stored = await self._stored(history_key(session.id), vault)
         before = () if stored is None else _read_history(stored).exchanges
-        exchange = Exchange(
+        exchange = ContextExchange(
             at=now,
             accepted=request.accepted,
             categorical=request.categorical,
@@ -88,7 +88,7 @@ class Contexts:
             signals=request.signals,
         )
         history = History(owner=owner, exchanges=(*before, exchange)[-MOST_REMEMBERED:])
-        kept = Kept(owner=owner, context=context)
+        kept = KeptContext(owner=owner, context=context)
         return tuple(
             Put(space=SPACE, key=key, value=vault.seal(_encode(value)), expires_at=now + self._ttl)
             for key, value in ((context_key(session.id), kept), (history_key(session.id), history))
@@ -101,10 +101,12 @@ class Contexts:
             raise NotFoundError("there is no such session, or its context has expired; begin a new one")
         kept = _read_kept(stored)
         if identity is None or identity.owner is None or identity.owner != kept.owner:
-            raise ForbiddenError("this session belongs to somebody else; begin one of your own")
+            raise ForbiddenError("this session belongs to another owner; start your own session")
         return kept.context
 
-    async def history(self, session_id: str, identity: Identity | None, vault: Vault) -> tuple[Exchange, ...]:
+    async def history(
+        self, session_id: str, identity: Identity | None, vault: Vault
+    ) -> tuple[ContextExchange, ...]:
         await self.resume(session_id, identity, vault)
         stored = await self._stored(history_key(session_id), vault)
         return () if stored is None else _read_history(stored).exchanges
@@ -135,11 +137,11 @@ def owner_of(session: Session) -> str | None:
 
 
 _encode = msgspec.json.Encoder().encode
-_kept_decoder = msgspec.json.Decoder(Kept)
+_kept_decoder = msgspec.json.Decoder(KeptContext)
 _history_decoder = msgspec.json.Decoder(History)
 
 
-def _read_kept(data: bytes) -> Kept:
+def _read_kept(data: bytes) -> KeptContext:
     try:
         return _kept_decoder.decode(data)
     except msgspec.DecodeError:

@@ -1,10 +1,10 @@
-"""Who stands behind a token: proof first, then revocation, and a word about both for the record (vcp 2.1, 5.4).
+"""Verify an identity token: first its signature, then its revocation; both results are recorded (vcp 2.1, 5.4).
 
-- Nothing is looked up elsewhere for a token that is not proven.
-- What cannot be known about revocation counts as revoked. What this node's owner revoked here is refused in
-  every mode, also where tokens are only looked at.
+- No external lookup is made for a token whose signature is not verified.
+- If the revocation status is unknown, the token counts as revoked. A token that the owner of this node revoked is refused
+  in every mode, also in structural mode.
 - A structural token has no owner: its sender stays anonymous for storage and ownership (ruling 20).
-- The peer learns that its token was not accepted. Why is for the log, which never sees the token.
+- The peer learns only that its token was not accepted. The reason goes to the log, without the token.
 """
 
 import logging
@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from comity.core.clock import Clock
 from comity.core.errors import UnauthenticatedError
 from comity.core.identity.issuers import IssuerRegistry
-from comity.core.identity.verification import IdentityMode, Verdict, subject_id, verify_identity
+from comity.core.identity.verification import IdentityMode, TokenVerdict, subject_id, verify_identity
 from comity.core.negotiation.session import Identity
 from comity.core.revocation.crl import RevocationList
 from comity.core.revocation.decision import (
@@ -37,7 +37,7 @@ class Lists(Protocol):
     async def current(self, source: CrlSource) -> RevocationList | Unavailable: ...
 
 
-Decided = Callable[[Verdict, RevocationStatus], None]
+Decided = Callable[[TokenVerdict, RevocationStatus], None]
 
 
 class IdentityDesk:
@@ -74,13 +74,13 @@ class IdentityDesk:
         `jtis` are the ids of what is asked about; the identity's subject may be revoked as a whole.
         """
         if identity is None or identity.issuer is None or identity.subject is None:
-            return await self._revocation(Verdict(revocable=Revocable(jtis)))
+            return await self._revocation(TokenVerdict(revocable=Revocable(jtis)))
         subject = subject_id(identity.issuer, identity.subject)
         return await self._revocation(
-            Verdict(revocable=Revocable(jtis, subject), issuer=identity.issuer, owner=identity.owner)
+            TokenVerdict(revocable=Revocable(jtis, subject), issuer=identity.issuer, owner=identity.owner)
         )
 
-    async def _revocation(self, verdict: Verdict) -> RevocationStatus:
+    async def _revocation(self, verdict: TokenVerdict) -> RevocationStatus:
         issuer = self._issuers.get(verdict.issuer) if verdict.owner and verdict.issuer else None
         found: RevocationList | Unavailable | None = None
         if issuer is not None and issuer.crl is not None:

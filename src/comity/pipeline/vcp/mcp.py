@@ -15,7 +15,7 @@ from comity.pipeline.vcp.addresses import CAPABILITIES, core_templates, shown
 
 if TYPE_CHECKING:
     from comity.pipeline.vcp.identity import IdentityDesk
-    from comity.pipeline.vcp.remedies import Answer
+    from comity.pipeline.vcp.remedies import VcpToolAnswer
     from comity.pipeline.vcp.resource_readers import Owner
     from comity.pipeline.vcp.resources import VcpResources
 
@@ -131,7 +131,7 @@ def _owner(context: Context) -> "Owner":
     return Owner(identity=identity, session=session, token_prefix=context.asker.token_prefix)
 
 
-def _shown(answer: "Answer") -> ToolResult:
+def _shown(answer: "VcpToolAnswer") -> ToolResult:
     """A token or a code that is none is an error of the call, with all that is known about it."""
     if answer.structured.get("valid") is False:
         return ToolResult([text(answer.structured["error"])], answer.structured, is_error=True)

@@ -7,7 +7,7 @@ context nor the names that it made up.
 from comity.core.caller import Caller, stranger
 from comity.core.context.response import ContextResponse
 from comity.core.guard.audit import privacy_hash
-from comity.core.identity.verification import Verdict
+from comity.core.identity.verification import TokenVerdict
 from comity.core.negotiation.questions import Happened
 from comity.core.negotiation.session import Session
 from comity.core.revocation.decision import RevocationStatus
@@ -70,7 +70,7 @@ def not_exchanged(session: Session, code: str, address: str) -> Act:
     )
 
 
-def revocation(verdict: Verdict, status: RevocationStatus) -> Act:
+def revocation(verdict: TokenVerdict, status: RevocationStatus) -> Act:
     source = f"source:{status.source}"
     caller = Caller(kind="vcp", id=verdict.owner, proof="vcp token") if verdict.owner else stranger("")
     return Act(

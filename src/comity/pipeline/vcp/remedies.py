@@ -18,7 +18,7 @@ SCAN_FAILED: Final = "Constitution content failed safety scan"
 UNREADABLE: Final = "Context decryption failed. Session may be corrupted"
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class VcpToolAnswer(Struct, frozen=True, kw_only=True):
     """What a tool answers. `text` is what a person or a model reads; None: the structured content as JSON."""
 
     structured: dict[str, Any]
@@ -47,12 +47,12 @@ class RevokedError(ForbiddenError):
         super().__init__(f"Bundle has been revoked: {reason}")
 
 
-def refused(error: ComityError) -> Answer:
+def refused(error: ComityError) -> VcpToolAnswer:
     """The error as the answer of a tool."""
     told: dict[str, Any] = {"error": _lines(error), "code": error.code}
     if isinstance(error, ContextError):
         told |= {"code": error.wire_code.lower(), "field": error.field}
-    return Answer(structured=told, text=told["error"], is_error=True)
+    return VcpToolAnswer(structured=told, text=told["error"], is_error=True)
 
 
 def _lines(error: ComityError) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from comity.core.errors import ConfigError
 from comity.core.negotiation.session import Identity, Session
-from comity.pipeline.vcp.addresses import EXTENSION_ADDRESSES, Address
+from comity.pipeline.vcp.addresses import EXTENSION_ADDRESSES, VcpAddress
 
 
 class Owner(Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class ResourceReaders:
         """The reader of an address while its extension is active."""
         return self._readers.get(host) if EXTENSION_ADDRESSES[host].extension in active else None
 
-    def active(self, active: Collection[str]) -> Iterator[tuple[Address, Reader]]:
+    def active(self, active: Collection[str]) -> Iterator[tuple[VcpAddress, Reader]]:
         for host, address in EXTENSION_ADDRESSES.items():
             reader = self.get(host, active)
             if reader is not None:

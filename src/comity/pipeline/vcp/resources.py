@@ -39,7 +39,7 @@ from comity.pipeline.vcp.addresses import (
     EXTENSION_ADDRESSES,
     IDENTITY,
     MIME_TYPE,
-    Address,
+    VcpAddress,
     core_templates,
     shown,
     template,
@@ -115,7 +115,9 @@ class VcpResources:
             raise _no_such()
         return [{"uri": uri, "mimeType": MIME_TYPE, "text": _encode(content).decode()}]
 
-    async def _read_extension(self, address: Address, id_: str, owner: Owner, active: Collection[str]) -> Any:
+    async def _read_extension(
+        self, address: VcpAddress, id_: str, owner: Owner, active: Collection[str]
+    ) -> Any:
         reader = self.readers.get(address.host, active)
         if reader is None:
             assert address.extension is not None

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from comity.core.clock import Clock
 from comity.core.context.response import ContextResponse, SessionContext, after, respond
 from comity.core.errors import ComityError, OverloadedError
-from comity.core.identity.verification import Verdict
+from comity.core.identity.verification import TokenVerdict
 from comity.core.machine import Ask, Effect, Event, Received
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.questions import CheckIdentity, ExchangeContext, Happened, WatchFeatures
@@ -33,7 +33,7 @@ from comity.pipeline.budget import Budget
 from comity.pipeline.conductor import Conductor
 from comity.pipeline.record import REQUEST_IDS, Act, Recorder
 from comity.pipeline.vcp import record
-from comity.pipeline.vcp.contexts import Contexts, Exchange, UnreadableContextError, owner_of
+from comity.pipeline.vcp.contexts import ContextExchange, Contexts, UnreadableContextError, owner_of
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.sessions import ConnectionLimits, LiveSessions, OpenConnections
@@ -132,7 +132,7 @@ class VcpServer:
         """What an earlier session knew, for its owner."""
         return await self._contexts.resume(session_id, identity, self._vault())
 
-    async def history(self, session_id: str, identity: Identity | None) -> tuple[Exchange, ...]:
+    async def history(self, session_id: str, identity: Identity | None) -> tuple[ContextExchange, ...]:
         return await self._contexts.history(session_id, identity, self._vault())
 
     def machine(self, peer: str, *, repeats: bool = False) -> ServerMachine:
@@ -196,7 +196,7 @@ class VcpServer:
             raise
         self._features.audit_written(True)
 
-    def _decided(self, verdict: Verdict, status: RevocationStatus) -> None:
+    def _decided(self, verdict: TokenVerdict, status: RevocationStatus) -> None:
         self._watch(self._record.note(record.revocation(verdict, status)))
 
     def _note(self, act: Act, peer: str, *, written: bool = False) -> None:

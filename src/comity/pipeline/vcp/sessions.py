@@ -100,7 +100,7 @@ class LiveSessions:
             raise NotFoundError("there is no such session; begin a new one")
         owner = None if session.identity is None else session.identity.owner
         if owner is None or identity is None or identity.owner != owner:
-            raise ForbiddenError("this session belongs to somebody else; begin one of your own")
+            raise ForbiddenError("this session belongs to another owner; start your own session")
         return session
 
     def began(self, session: Session) -> None:

@@ -25,7 +25,7 @@ from comity.core.negotiation.session import Identity, Session
 from comity.core.negotiation.versions import V1_0
 from comity.core.revocation.decision import RevocationStatus
 from comity.pipeline.vcp.identity import Decided
-from comity.pipeline.vcp.remedies import REAUTHENTICATE, Answer, refused
+from comity.pipeline.vcp.remedies import REAUTHENTICATE, VcpToolAnswer, refused
 
 SERVER: Final = "comity"
 
@@ -36,7 +36,9 @@ class Desk(Protocol):
     async def check(self, token: str, decided: Decided) -> Identity: ...
 
 
-async def validate_token(token: Any, desk: Desk, decided: Decided = lambda _verdict, _status: None) -> Answer:
+async def validate_token(
+    token: Any, desk: Desk, decided: Decided = lambda _verdict, _status: None
+) -> VcpToolAnswer:
     """`decided` is told of each decision about revocation, for the record."""
     try:
         read = _read_token(token)
@@ -55,12 +57,12 @@ async def validate_token(token: Any, desk: Desk, decided: Decided = lambda _verd
         identity = await desk.check(str(read), note)
     except UnauthenticatedError as refusal:
         if isinstance(read, UvcToken) and not revoked:
-            return Answer(structured={**_uvc(read), "verification": "none", "trust_chain": []})
+            return VcpToolAnswer(structured={**_uvc(read), "verification": "none", "trust_chain": []})
         return _invalid(f"identity_invalid: {refusal.message}", kind=kind, verification="refused")
     verification = "verified" if identity.verified else "structural"
     if isinstance(read, UvcToken):
-        return Answer(structured={**_uvc(read), "verification": verification, "trust_chain": []})
-    return Answer(
+        return VcpToolAnswer(structured={**_uvc(read), "verification": verification, "trust_chain": []})
+    return VcpToolAnswer(
         structured={
             **_signed(read),
             "verification": verification,
@@ -69,12 +71,12 @@ async def validate_token(token: Any, desk: Desk, decided: Decided = lambda _verd
     )
 
 
-def parse_csm1(code: Any) -> Answer:
+def parse_csm1(code: Any) -> VcpToolAnswer:
     try:
-        return Answer(structured={"valid": True, **describe(read_csm1(code))})
+        return VcpToolAnswer(structured={"valid": True, **describe(read_csm1(code))})
     except Csm1Error as fault:
         error = f"{fault.label}: {fault.message}"
-        return Answer(structured={"valid": False, "error": error, "label": fault.label.value})
+        return VcpToolAnswer(structured={"valid": False, "error": error, "label": fault.label.value})
 
 
 def describe(code: Csm1Code) -> dict[str, Any]:
@@ -101,7 +103,7 @@ def describe(code: Csm1Code) -> dict[str, Any]:
     return told if code.token is None else {**told, "token": str(code.token)}
 
 
-def encode_context(arguments: Mapping[str, Any]) -> Answer:
+def encode_context(arguments: Mapping[str, Any]) -> VcpToolAnswer:
     """`dimensions` and `personal`, or the dimensions one by one beside them. What is told in the more particular
     place counts: `personal` before `dimensions`, both before a dimension of its own.
     """
@@ -112,7 +114,7 @@ def encode_context(arguments: Mapping[str, Any]) -> Answer:
         context = read_context(told, personal | _signals(_object(arguments, "personal")))
     except ContextError as fault:
         return refused(fault)
-    return Answer(
+    return VcpToolAnswer(
         structured={
             "wire_format": encode(context),
             "json_format": context.json_format,
@@ -124,11 +126,11 @@ def encode_context(arguments: Mapping[str, Any]) -> Answer:
     )
 
 
-def status(*, server_version: str, uptime: float, session: Session | None) -> Answer:
+def status(*, server_version: str, uptime: float, session: Session | None) -> VcpToolAnswer:
     """`session` is what this asker has agreed on; None: it said no hello, or was refused."""
     negotiated = session is not None and session.mode == "negotiated"
     identity = None if session is None else session.identity
-    return Answer(
+    return VcpToolAnswer(
         structured={
             "server": SERVER,
             "server_version": server_version,
@@ -175,8 +177,8 @@ def _kind(token: UvcToken | SignedToken | StampedToken) -> TokenKind:
     return TokenKind.SIGNED_A if isinstance(token, SignedToken) else TokenKind.SIGNED_B
 
 
-def _invalid(error: str, *, kind: TokenKind | None, verification: str) -> Answer:
-    return Answer(
+def _invalid(error: str, *, kind: TokenKind | None, verification: str) -> VcpToolAnswer:
+    return VcpToolAnswer(
         structured={
             "valid": False,
             "error": f"{error}\n{REAUTHENTICATE}",

@@ -18,7 +18,7 @@ from comity.core.clock import Clock
 from comity.core.errors import StoreCorruptError, StoreError
 from comity.core.guard.audit import AuditDraft
 from comity.store.audit_trail import HEADS, AuditTrail, Mark
-from comity.store.group_commit import GroupCommit, Outcome, Work
+from comity.store.group_commit import GroupCommit, Outcome, PendingTransaction
 from comity.store.operations import Answer, Operation, Put, StoreConflict
 from comity.store.sqlite import reads, writes
 from comity.store.sqlite.checkpoints import Checkpoints
@@ -105,7 +105,7 @@ class SqliteStore(SqliteReader):
         if self._trail is not None:
             self._trail.close()
 
-    def _prepare(self, batch: Sequence[Work]) -> "_Prepared | None":
+    def _prepare(self, batch: Sequence[PendingTransaction]) -> "_Prepared | None":
         """A batch of nothing but answers and audit entries, as one statement: what most batches of a busy node are,
         and all that a refused peer can add to them. On the loop's thread, while the writer sleeps.
         """
@@ -130,7 +130,7 @@ class SqliteStore(SqliteReader):
         statement = writes.answers_audited(answers, trail.log, entries, _kept_head(trail, head))
         return _Prepared(statement, head, before)
 
-    def _write(self, batch: Sequence[Work], prepared: "_Prepared | None") -> Sequence[Outcome]:
+    def _write(self, batch: Sequence[PendingTransaction], prepared: "_Prepared | None") -> Sequence[Outcome]:
         """On the writer thread: every transaction of the batch, then one durable commit."""
         if self._broken is not None:
             return [self._broken] * len(batch)
@@ -157,7 +157,9 @@ class SqliteStore(SqliteReader):
             log.error("the store cannot be written to: %s", refusal)
         self.failure = refusal
 
-    def _answer(self, batch: Sequence[Work], prepared: "_Prepared | None") -> Sequence[Outcome] | None:
+    def _answer(
+        self, batch: Sequence[PendingTransaction], prepared: "_Prepared | None"
+    ) -> Sequence[Outcome] | None:
         """What was made ready. None where nothing was, or where a chain is elsewhere or anything is new: then
         nothing was done.
         """
@@ -172,7 +174,7 @@ class SqliteStore(SqliteReader):
         self._committed(prepared.head)
         return [(None,) * len(work.operations) for work in batch]
 
-    def _write_durably(self, batch: Sequence[Work]) -> Sequence[Outcome]:
+    def _write_durably(self, batch: Sequence[PendingTransaction]) -> Sequence[Outcome]:
         now = self._clock.now()
         outcomes = self._run_together(batch, now) or self._run_apart(batch, now)
         head = None
@@ -198,7 +200,7 @@ class SqliteStore(SqliteReader):
     def _mark(self) -> Mark | None:
         return self._trail.mark() if self._trail is not None else None
 
-    def _run_together(self, batch: Sequence[Work], now: float) -> Sequence[Outcome] | None:
+    def _run_together(self, batch: Sequence[PendingTransaction], now: float) -> Sequence[Outcome] | None:
         """All of them without a look back, which is how nearly every batch goes. None: one was refused, and
         nothing was done.
         """
@@ -211,12 +213,12 @@ class SqliteStore(SqliteReader):
             return None
         return outcomes
 
-    def _run_apart(self, batch: Sequence[Work], now: float) -> Sequence[Outcome]:
+    def _run_apart(self, batch: Sequence[PendingTransaction], now: float) -> Sequence[Outcome]:
         """Each in a savepoint of its own, so that one that is refused is undone alone."""
         self._writer.execute("BEGIN IMMEDIATE")
         return [self._run(work, now) for work in batch]
 
-    def _run(self, work: Work, now: float) -> Outcome:
+    def _run(self, work: PendingTransaction, now: float) -> Outcome:
         mark = self._mark()
         self._writer.execute("SAVEPOINT work")
         try:
@@ -225,11 +227,11 @@ class SqliteStore(SqliteReader):
         except _REFUSALS as refusal:
             self._drop_savepoint()
             self._go_back(mark)
-            return self._told(refusal)
+            return self._store_error(refusal)
         self._writer.execute("RELEASE work")
         return results
 
-    def _told(self, refusal: Exception) -> Exception:
+    def _store_error(self, refusal: Exception) -> Exception:
         if isinstance(refusal, StoreConflict | StoreError):
             return refusal
         if isinstance(refusal, apsw.Error):

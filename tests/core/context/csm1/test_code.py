@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.context.csm1.code import Csm1Code, Tier, parse_csm1
+from comity.core.context.csm1.code import Csm1Code, CsmTier, parse_csm1
 from comity.core.context.csm1.errors import Csm1Error
 from comity.core.context.csm1.personas import PERSONAS, SCOPES
 from comity.core.identity.uvc import UvcToken, parse_uvc
@@ -78,9 +78,9 @@ class TestACode:
         assert str(code) == text
 
     def test_says_its_tier(self):
-        assert parse_csm1("N5+F").tier is Tier.NANO
-        assert parse_csm1("N5+F@canary").tier is parse_csm1("N5:ELEM").tier is Tier.MICRO
-        assert parse_csm1("CS1|nanny|5|family.safe.guide|F").tier is Tier.COMPACT
+        assert parse_csm1("N5+F").tier is CsmTier.NANO
+        assert parse_csm1("N5+F@canary").tier is parse_csm1("N5:ELEM").tier is CsmTier.MICRO
+        assert parse_csm1("CS1|nanny|5|family.safe.guide|F").tier is CsmTier.COMPACT
 
     def test_may_name_a_scope_that_does_not_suit_its_persona(self):
         code = parse_csm1("N5+A")

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 
 from comity.core.errors import InvalidError, MalformedError
-from comity.core.identity.uvc import Constraint, Tier, UvcToken, UvcTokenError, parse_uvc
+from comity.core.identity.uvc import Constraint, UvcTier, UvcToken, UvcTokenError, parse_uvc
 from tests.core.identity.uvc.tokens import near_tokens, tokens
 
 LONG = "a" * 32
@@ -160,12 +160,12 @@ class TestHierarchy:
 @pytest.mark.parametrize(
     ("text", "tier", "namespace"),
     [
-        ("family.safe.guide", Tier.CORE, "family"),
-        ("legal.safe.guide", Tier.CORE, "legal"),
-        ("company.acme.guide", Tier.ORGANISATION, "company.acme"),
-        ("ngo.acme.guide", Tier.ORGANISATION, "ngo.acme"),
-        ("religion.rite.guide", Tier.COMMUNITY, "religion.rite"),
-        ("user.ada.guide", Tier.PERSONAL, "user.ada"),
+        ("family.safe.guide", UvcTier.CORE, "family"),
+        ("legal.safe.guide", UvcTier.CORE, "legal"),
+        ("company.acme.guide", UvcTier.ORGANISATION, "company.acme"),
+        ("ngo.acme.guide", UvcTier.ORGANISATION, "ngo.acme"),
+        ("religion.rite.guide", UvcTier.COMMUNITY, "religion.rite"),
+        ("user.ada.guide", UvcTier.PERSONAL, "user.ada"),
         ("elsewhere.ada.guide", None, "elsewhere.ada"),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 from msgspec import Struct
 
 from comity.doors.http.server import HttpServer
-from comity.doors.http.serving import Limits
+from comity.doors.http.serving import ServerLimits
 from tests.doors.http.house import House
 
 GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
@@ -73,7 +73,9 @@ async def open_door(**limits):
             await door.before_answering()
         await app(scope, receive, send)
 
-    server = HttpServer("127.0.0.1", 0, cert=None, key=None, limits=Limits(**{"patience": 2.0, **limits}))
+    server = HttpServer(
+        "127.0.0.1", 0, cert=None, key=None, limits=ServerLimits(**{"patience": 2.0, **limits})
+    )
     door = Door(server)
     try:
         await server.start(watched, shutdown_seconds=0.2, refused=door.refused.append)

@@ -45,7 +45,7 @@ _NUMBER: Final = r"(?:0|[1-9][0-9]{0,2})"
 _VERSION: Final = re.compile(rf"latest|canary|{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
 
 
-class Tier(StrEnum):
+class CsmTier(StrEnum):
     NANO = "NANO"
     MICRO = "MICRO"
     COMPACT = "COMPACT"
@@ -96,10 +96,10 @@ class Csm1Code(Struct, frozen=True, kw_only=True):
         force_setattr(self, "version", version)
 
     @property
-    def tier(self) -> Tier:
+    def tier(self) -> CsmTier:
         if self.token is not None:
-            return Tier.COMPACT
-        return Tier.NANO if self.namespace is None and self.version is None else Tier.MICRO
+            return CsmTier.COMPACT
+        return CsmTier.NANO if self.namespace is None and self.version is None else CsmTier.MICRO
 
     @property
     def character(self) -> Persona:

@@ -140,7 +140,7 @@ class _Turn(Struct, frozen=True):
 _Apply = Callable[[_Turn, Any], Deliberation]
 
 
-def opened(delib_id: str, voice: Voice, args: OpenArguments, time: float) -> Deliberation:
+def open_deliberation(delib_id: str, voice: Voice, args: OpenArguments, time: float) -> Deliberation:
     """A new deliberation in its draft. Who opens it is its author, named among the stakeholders or not."""
     read_id(delib_id, "delib_id")
     if args.keeper is None or not is_key(args.keeper):

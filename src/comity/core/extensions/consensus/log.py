@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.core.errors import MalformedError
-from comity.core.extensions.consensus.acts import OpenArguments, after_act, opened
+from comity.core.extensions.consensus.acts import OpenArguments, after_act, open_deliberation
 from comity.core.extensions.consensus.deliberation import MOST_ENTRIES, Deliberation, Voice
 from comity.core.extensions.refusals import ExtensionError, invalid, shaped
 from comity.core.extensions.signatures import is_key, signature_bytes, signature_holds, signature_of
@@ -206,7 +206,7 @@ def _state_after(head: LogHead | None, entry: DeliberationEntry) -> Deliberation
         return after_act(head.deliberation, entry.voice, entry.action.op, entry.action.args, time)
     if entry.action.op != OPEN:
         raise invalid(f"the first entry must be {OPEN}", "action.op")
-    return opened(entry.delib_id, entry.voice, shaped(entry.action.args, OpenArguments), time)
+    return open_deliberation(entry.delib_id, entry.voice, shaped(entry.action.args, OpenArguments), time)
 
 
 def _refuse_place(head: LogHead | None, entry: DeliberationEntry) -> None:
