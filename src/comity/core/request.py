@@ -5,7 +5,6 @@ was started for it, finds it here. The same id stands in the answer, the log, th
 """
 
 from contextvars import ContextVar
-from functools import lru_cache
 from hashlib import sha256
 from itertools import count
 from typing import Final, NamedTuple
@@ -39,7 +38,6 @@ def current_request() -> RequestMark:
     return _current.get()
 
 
-@lru_cache(64)  # an act has an entry, and sometimes two
 def request_check(id_: str) -> str:
     """As an audit entry names it."""
     return f"request:{sha256(id_.encode()).hexdigest()[:16]}"
