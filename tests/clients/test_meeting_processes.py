@@ -34,8 +34,9 @@ class Process:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
-        for line in self.process.stdout:
-            self.lines.put(json.loads(line))
+        with contextlib.suppress(ValueError):  # the test is over and has closed the pipe
+            for line in self.process.stdout:
+                self.lines.put(json.loads(line))
 
     def order(self, do, **more):
         self.process.stdin.write(json.dumps({"do": do, **more}) + "\n")

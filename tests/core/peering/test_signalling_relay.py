@@ -322,6 +322,16 @@ def test_who_joins_a_room_is_no_longer_reached_by_whom_a_play_outside_has_introd
     assert say("b", {"UUID": "a", "x": 1}) == ["b"]
 
 
+def test_who_waited_for_a_stream_and_seeds_it_itself_is_not_asked_for_an_offer():
+    machine = SignallingRelay(RelayLimits())
+    machine.connect("a", None, trusted=False)
+    for request in ("play", "seed"):
+        message = json.dumps({"request": request, "streamID": "s"}).encode()
+        assert machine.receive("a", message, 0.0) == []
+    machine.disconnect("a")
+    assert machine.counts.streams == 0
+
+
 class RelayWorld(RuleBasedStateMachine):
     """Whatever peers do, no message leaves its room, no stream has two owners, and nothing is left behind."""
 

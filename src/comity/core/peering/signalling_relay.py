@@ -238,7 +238,8 @@ class SignallingRelay:
             return
         for viewer in self._waiting.pop(stream, {}):
             self._peers[viewer].waiting.pop(stream, None)
-            yield self._ask_for_offer(who, viewer, stream)
+            if viewer != who:
+                yield self._ask_for_offer(who, viewer, stream)
 
     def _play(self, who: str, peer: _Peer, message: dict[str, Any]) -> Iterator[RelayEffect]:
         stream = _id_in(message, "streamID")
@@ -316,9 +317,9 @@ class SignallingRelay:
                 yield Say(other, text)
 
     def _leave(self, who: str, peer: _Peer) -> None:
-        for other in peer.introduced:  # whoever joins a room is not reached from outside of it
+        introduced, peer.introduced = peer.introduced, set()
+        for other in introduced:  # whoever joins a room is not reached from outside of it
             self._peers[other].introduced.discard(who)
-        peer.introduced = set()
         for stream in peer.streams:
             del self._owners[peer.room, stream]
         peer.streams = {}
