@@ -166,8 +166,8 @@ async def test_the_log_tells_of_the_start_the_calls_the_refusals_and_the_stop_an
     told = [(entry.verification_result, entry.failed_step, _unnamed(entry)) for entry in entries]
     assert told == [
         ("NODE_STARTED", None, ()),
-        ("PING_OK", None, ("rate", "identity", "schema")),
         ("PING_FAILED", "invalid", ("rate", "identity")),
+        ("PING_OK", None, ("rate", "identity", "schema", "count:1")),
         ("REFUSED", "http:malformed", ("count:1",)),
         ("REFUSED", "http:unauthenticated", ("count:3",)),
         ("NODE_STOPPED", None, ()),
@@ -194,6 +194,7 @@ async def test_old_entries_are_forgotten_when_their_time_is_over(data):
     retention = AuditSettings(retention_days=1)
     async with running_node(data, clock=clock, audit=retention) as node, asking(node) as client:
         await client.post("/v1/ping", json={})
+        node.house.record.flush()
         await node.store.commit()  # and with it the entry about the ping
         clock.jump(2 * 86_400)
         for _ in range(200):  # the chore runs in threads of the store

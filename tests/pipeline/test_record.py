@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from comity.bus.in_process import InProcessBus
 from comity.core.errors import MalformedError, UnauthenticatedError
@@ -143,9 +144,9 @@ async def test_one_refusal_is_counted_once_however_many_look_at_it():
 async def test_alike_calls_of_a_moment_stand_in_one_entry_with_their_number_under_the_hash():
     desk = Desk()
     for _ in range(1000):
-        desk.record.tally("echo", OWNER, "ok")
-    desk.record.tally("echo", OWNER, "internal")
-    desk.record.tally("read", visitor("ann"), "asked")
+        desk.record.tally_mcp("echo", OWNER, "ok")
+    desk.record.tally_mcp("echo", OWNER, "internal")
+    desk.record.tally_mcp("read", visitor("ann"), "asked")
     assert await desk.told() == []
     await asyncio.sleep(MOMENT + 0.001)
     checks = ("rate", "identity")
@@ -161,11 +162,32 @@ async def test_alike_calls_of_a_moment_stand_in_one_entry_with_their_number_unde
 
 
 @simulated
+async def test_calls_are_alike_only_where_an_entry_would_say_the_same_and_their_times_are_added_up():
+    desk = Desk()
+    act = Act(room="shop", result="SHOP_OK", caller=OWNER, checks=("rate",), about="goods", seconds=0.5)
+    others = (
+        replace(act, room="store"),
+        replace(act, result="SHOP_FAILED"),
+        replace(act, caller=visitor("ann")),
+        replace(act, checks=("rate", "schema")),
+        replace(act, failed_step="admit"),
+        replace(act, about="bads"),
+    )
+    for each in (act, *others, replace(act, seconds=0.25)):
+        desk.record.tally(each)
+    desk.record.flush()
+    await settle()
+    entries = await desk.store.entries()
+    assert [entry.checks_passed[-2] for entry in entries] == ["count:2"] + ["count:1"] * len(others)
+    assert [entry.duration_ms for entry in entries] == [750] + [500] * len(others)
+
+
+@simulated
 async def test_a_group_names_a_request_only_where_all_of_it_belongs_to_that_one():
     desk = Desk()
     for id_, caller in (("r-1", OWNER), ("r-2", visitor("ann")), ("r-3", visitor("bob")), ("r-4", OWNER)):
         begin_request(id_)
-        desk.record.tally("echo", caller, "ok")
+        desk.record.tally_mcp("echo", caller, "ok")
         desk.record.refuse("http", "forbidden" if id_ == "r-1" else "unauthenticated")
     desk.record.flush()
     await settle()
@@ -192,6 +214,7 @@ async def test_the_walk_writes_refused_strangers_down_once_a_minute():
     for _ in range(3):
         with pytest.raises(Exception, match="too many requests"):
             await house.take(Window(caller=ANN))
+    house.record.flush_calls()
     await settle()
     assert await house.store.results() == ["WINDOW_OK"]
     house.record.flush()

@@ -181,11 +181,23 @@ async def test_the_reply_leaves_only_after_its_own_commit():
 async def test_a_call_that_changes_nothing_does_not_wait_for_its_audit_entry():
     house = House()
     house.store.held = True
-    assert await house.take(Window()) == "a look"
+    sealed = Sealed(reply="a look", audit={"content_hash": "sha256:abc"})
+    assert await house.take(Window(sealed=sealed)) == "a look"
     assert await house.store.results() == []
     house.store.release()
     await settle()
     assert await house.store.results() == ["WINDOW_OK"]
+
+
+@simulated
+async def test_alike_calls_that_change_nothing_share_an_audit_entry():
+    house = House()
+    for _ in range(3):
+        assert await house.take(Window()) == "a look"
+    house.record.flush()
+    await settle()
+    (entry,) = await house.store.entries()
+    assert (entry.verification_result, entry.checks_passed[-2]) == ("WINDOW_OK", "count:3")
 
 
 @simulated
@@ -214,6 +226,7 @@ async def test_an_answer_that_was_given_before_is_given_again_without_work():
     shop = Shop(admission=Admission(answered=Sealed(reply="the same as last time")))
     assert await house.take(shop) == "the same as last time"
     assert shop.steps == ["identify", "hold", "admit", "let go"]
+    house.record.flush()
     await settle()
     assert await house.store.results() == ["SHOP_OK"]
 
@@ -311,6 +324,7 @@ async def test_who_is_overtaken_while_he_works_gives_the_answer_of_the_other():
 
     shop = Shop(handle=meanwhile, sealed=sealed)
     assert await house.take(shop) == "what the other one sold"
+    house.record.flush()
     await settle()
     assert "undo" not in shop.steps
     assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
@@ -364,6 +378,7 @@ async def test_an_audit_entry_that_cannot_be_written_is_for_the_log_and_not_for_
     house = House()
     house.store.refusals = [StoreFullError("no space is left")]
     assert await house.take(Window()) == "a look"
+    house.record.flush()
     await settle()
     assert "an audit entry could not be written: no space is left" in caplog.text
 

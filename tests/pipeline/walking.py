@@ -145,14 +145,17 @@ class Shop:
             await instead(call)
 
 
+A_LOOK = Sealed(reply="a look")
+
+
 class Window:
     """A shop that only shows: no state before, none after."""
 
     name = "window"
     deadline = 5.0
 
-    def __init__(self, **instead):
-        self.shop = Shop(admission=Admission(checks=("glass",)), sealed=Sealed(reply="a look"), **instead)
+    def __init__(self, sealed=A_LOOK, **instead):
+        self.shop = Shop(admission=Admission(checks=("glass",)), sealed=sealed, **instead)
 
     def __getattr__(self, name):
         return getattr(self.shop, name)

@@ -66,7 +66,7 @@ class Mcp(Part):
             house.find(Vcp).over_mcp.end(session.session.asker.vcp)
 
         mcp = house.settings.mcp
-        tally, secret = house.record.tally, house.key.seed
+        tally, secret = house.record.tally_mcp, house.key.seed
         self.side = mcp_side(house.kinds, this_house, house.clock, tally=tally, secret=secret)
         house.stack.push_async_callback(self.side.close)
         self._sessions = Sessions(

@@ -4,7 +4,7 @@
   changes nothing is written in the same group commit without waiting (`note`).
 - Refusals of strangers are counted by minute, room and reason (`refuse`), and alike calls that change nothing by the
   moment (`tally`): one entry and one event for each group, with the number among the checks, where the hash covers it
-  (rulings 22, 23). So refused or read-only requests cannot fill the disk.
+  (rulings 22, 23), and with the time that all of them took. So refused or read-only requests cannot fill the disk.
 - An entry ends with who called and which request it was: `caller:<kind>:<short>`, `request:<hash>`. A group of acts that
   belong to several requests names none.
 - If an entry cannot be written, the error goes to the log and not to the caller.
@@ -16,9 +16,10 @@ import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from comity.core.caller import UNKNOWN, Caller
 from comity.core.clock import Clock
@@ -38,8 +39,6 @@ REQUEST_IDS: Final = RequestIds(secrets.token_hex(5))
 _MINUTE: Final = 60
 _NAMING: Final = ("session_id_hash", "request_id_hash", "content_hash")
 _SHORT: Final = 16
-
-_Key = TypeVar("_Key")
 
 
 class EntryStore(Protocol):
@@ -73,12 +72,23 @@ class Act(Struct, frozen=True, kw_only=True):
 class _Group:
     """Alike acts, counted together. `request` is that of all of them; none where they belong to several."""
 
-    __slots__ = ("caller", "count", "request")
+    __slots__ = ("act", "count", "request", "seconds")
 
-    def __init__(self, caller: Caller, request: RequestMark) -> None:
-        self.caller = caller
+    def __init__(self, act: Act, request: RequestMark, seconds: float = 0) -> None:
+        self.act = act
         self.request = request
         self.count = 0
+        self.seconds = seconds
+
+    def add(self, seconds: float, request: RequestMark) -> None:
+        self.count += 1
+        self.seconds += seconds
+        if self.request is not request:
+            self.request = NO_REQUEST
+
+    def together(self) -> Act:
+        checks = (*self.act.checks, f"count:{self.count}")
+        return replace(self.act, checks=checks, seconds=self.seconds)
 
 
 class Recorder:
@@ -101,7 +111,7 @@ class Recorder:
         self._audited = audited
         self._minute = 0
         self._refusals: dict[tuple[str, str], _Group] = {}
-        self._calls: dict[tuple[str, str, str], _Group] = {}
+        self._calls: dict[tuple[str | tuple[str, ...] | None, ...], _Group] = {}
         self._calls_due: asyncio.TimerHandle | None = None
 
     def entry(self, act: Act, request: RequestMark | None = None) -> AuditDraft:
@@ -163,7 +173,12 @@ class Recorder:
     def refuse_noted(self, room: str, code: str) -> None:
         """Count a refusal that the metrics have already."""
         self.close_minute()
-        _count_in(self._refusals, (room, code), UNKNOWN)
+        request = current_request()
+        group = self._refusals.get((room, code))
+        if group is None:
+            act = Act(room=room, result="REFUSED", failed_step=f"{room}:{code}", about=code)
+            group = self._refusals[room, code] = _Group(act, request, _MINUTE)
+        group.add(0, request)
 
     def refuse_once(self, room: str, refusal: ComityError) -> None:
         """Count it, unless that was done further in."""
@@ -171,11 +186,31 @@ class Recorder:
             refusal.recorded = True
             self.refuse(room, refusal.code)
 
-    def tally(self, what: str, caller: Caller, outcome: str) -> None:
+    def tally(self, act: Act) -> None:
         """Count a call that changed nothing."""
-        _count_in(self._calls, (what, outcome, caller.owner), caller)
+        request = current_request()
+        alike = act.room, act.result, act.failed_step, act.about, act.checks, act.caller.owner
+        group = self._calls.get(alike)
+        if group is None:
+            group = self._calls[alike] = _Group(act, request)
+        group.add(act.seconds, request)
         if self._calls_due is None:
             self._calls_due = asyncio.get_running_loop().call_later(MOMENT, self.flush_calls)
+
+    def tally_mcp(self, what: str, caller: Caller, outcome: str) -> None:
+        """Count an MCP request that changed nothing."""
+        self.count("mcp", outcome)
+        well = outcome in ("ok", "asked")
+        self.tally(
+            Act(
+                room="mcp",
+                result=f"MCP_{what.upper()}_{'OK' if well else 'FAILED'}",
+                caller=caller,
+                checks=("rate", "identity"),
+                failed_step=None if well else outcome,
+                about=what,
+            )
+        )
 
     def close_minute(self, *, anyway: bool = False) -> None:
         """Write down the refusals of a minute that is over."""
@@ -184,20 +219,7 @@ class Recorder:
             return
         self._minute = minute
         groups, self._refusals = self._refusals, {}
-        self._write_groups(
-            (
-                Act(
-                    room=room,
-                    result="REFUSED",
-                    failed_step=f"{room}:{code}",
-                    checks=(f"count:{group.count}",),
-                    seconds=_MINUTE,
-                    about=code,
-                ),
-                group,
-            )
-            for (room, code), group in sorted(groups.items())
-        )
+        self._write_groups(groups[name] for name in sorted(groups))
 
     def flush_calls(self) -> None:
         """Write down the calls counted so far."""
@@ -205,30 +227,18 @@ class Recorder:
             self._calls_due.cancel()
             self._calls_due = None
         groups, self._calls = self._calls, {}
-        acts = []
-        for (what, outcome, _owner), group in groups.items():
-            self.count("mcp", outcome, group.count)
-            well = outcome in ("ok", "asked")
-            act = Act(
-                room="mcp",
-                result=f"MCP_{what.upper()}_{'OK' if well else 'FAILED'}",
-                caller=group.caller,
-                checks=("rate", "identity", f"count:{group.count}"),
-                failed_step=None if well else outcome,
-                about=what,
-            )
-            acts.append((act, group))
-        self._write_groups(acts)
+        self._write_groups(groups.values())
 
     def flush(self) -> None:
         """Write down everything that was counted so far."""
         self.flush_calls()
         self.close_minute(anyway=True)
 
-    def _write_groups(self, acts: "Iterable[tuple[Act, _Group]]") -> None:
+    def _write_groups(self, groups: "Iterable[_Group]") -> None:
         """Whoever happens to be dealt with now has nothing to do with them."""
         entries = []
-        for act, group in acts:
+        for group in groups:
+            act = group.together()
             self._tell(act, group.count, group.request)
             entries.append(self.entry(act, group.request))
         self._write(entries)
@@ -262,16 +272,6 @@ async def finish(future: "asyncio.Future[Any]") -> None:
     while not future.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([future])
-
-
-def _count_in(groups: dict[_Key, _Group], key: _Key, caller: Caller) -> None:
-    request = current_request()
-    group = groups.get(key)
-    if group is None:
-        group = groups[key] = _Group(caller, request)
-    elif group.request is not request:
-        group.request = NO_REQUEST
-    group.count += 1
 
 
 @lru_cache(4096)  # whoever calls once calls again

@@ -123,22 +123,22 @@ class Tracing:
                 self.fail(span, code_of(failure))
                 raise
 
-    def tell(self, act: Act, count: int, request: RequestMark, now: float) -> None:
+    def tell(self, act: Act, request: RequestMark, now: float) -> None:
         """Say on the span of the act what came of it; an act that has none, because it took no walk, gets one."""
         span = _span_of_act.get()
-        if span is not None and span.is_recording() and count == 1:
-            self._describe(span, act, count, request)
+        if span is not None and span.is_recording():
+            self._describe(span, act, request)
             return
         start, end = int((now - act.seconds) * _NANOSECONDS), int(now * _NANOSECONDS)
         span = self._tracer.start_span(act.room, self._parent(request), self._server, start_time=start)
-        self._describe(span, act, count, request)
+        self._describe(span, act, request)
         span.end(end)
 
     def fail(self, span: "Span", code: str) -> None:
         span.set_attribute("comity.failed", code)
         span.set_status(self._failed(code))
 
-    def _describe(self, span: "Span", act: Act, count: int, request: RequestMark) -> None:
+    def _describe(self, span: "Span", act: Act, request: RequestMark) -> None:
         span.set_attributes(
             {
                 "comity.room": act.room,
@@ -146,7 +146,6 @@ class Tracing:
                 "comity.who": act.caller.label.removeprefix("caller:"),
                 "comity.what": act.subject,
                 "comity.request": request.id,
-                "comity.count": count,
             }
         )
         if act.failed_step:
@@ -163,9 +162,14 @@ class _TracedRecorder(Recorder):
         super().__init__(*given, **named)
         self._tracing = tracing
 
+    def tally(self, act: Act) -> None:
+        super().tally(act)
+        self._tracing.tell(act, current_request(), self._clock.now())
+
     def _tell(self, act: Act, count: int = 1, request: RequestMark | None = None) -> None:
         super()._tell(act, count, request)
-        self._tracing.tell(act, count, current_request() if request is None else request, self._clock.now())
+        if request is None:  # not a group, whose acts have their own spans
+            self._tracing.tell(act, current_request(), self._clock.now())
 
 
 class _TracedWalk(Walk):

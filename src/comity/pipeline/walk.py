@@ -4,7 +4,7 @@
   charges the authenticated identity.
 - Admission is durable before the work starts. The reply is sent only after its own commit.
 - A state change and its audit entry are one transaction, and the reply waits for it. A call that changes nothing is
-  recorded without waiting.
+  recorded without waiting, and counted with others like it where its entry would say nothing of its own.
 - If the work fails, takes too long or is cancelled, its admission is undone, and the caller gets the reason.
 - Internal errors go to the log; the caller gets a code and a sentence.
 """
@@ -128,7 +128,10 @@ class Walk:
             except StoreConflict as conflict:
                 sealed = await room.answer_conflict(call, conflict)
                 act = self._act(room, call, "OK", began, admission.checks, sealed)
-        self.record.note(act)
+        if sealed.audit:
+            self.record.note(act)
+        else:
+            self.record.tally(act)
         return sealed, False
 
     async def _handle(self, room: Room, call: Call) -> Any:

@@ -68,8 +68,10 @@ class AuditDraft(Struct, frozen=True, kw_only=True):
             raise InvalidError(
                 "created_at must look like 2026-01-31T08:15:00.000000Z; make it with timestamp()"
             )
-        if not all(isinstance(check, str) for check in self.checks_passed):
-            raise InvalidError("checks_passed must hold the names of checks")
+        try:
+            "".join(self.checks_passed)
+        except TypeError:
+            raise InvalidError("checks_passed must hold the names of checks") from None
         if self.audit_level not in _LEVELS:
             raise InvalidError("audit_level must be minimal, standard, full or diagnostic")
         # `not (a <= b)` also catches NaN, and a bool is no duration
