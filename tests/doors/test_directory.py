@@ -22,6 +22,7 @@ from tests.store.samples import KEY
 
 ALICE, BOB, MALLORY = agent("alice"), agent("bob"), agent("mallory")
 HOST = "directory.example"
+KINDS = ("capability_card", "event_log", "lineage")
 
 
 def served(clock, budget=None, **named):
@@ -155,10 +156,11 @@ class TestReading:
     async def test_a_card_that_is_not_there_is_404(self, http):
         for kind in ("capability_card", "lineage"):
             refused(await http.get(page(kind, ALICE)), 404)
-        assert (await http.get(page("event_log", ALICE))).json()["events"] == []
+        assert (await http.get(page("event_log", ALICE))).json() == []
+        refused(await http.get("/v1/event/1"), 404)
 
     async def test_an_id_that_is_none_is_400(self, http):
-        for kind in ("capability_card", "event_log", "lineage"):
+        for kind in KINDS:
             for wrong in ("x", "0" * 63, "%00", "%2e%2e", "\u00e9"):
                 refused(await http.get(f"/v1/{kind}/{wrong}"), 400)
 
@@ -170,10 +172,11 @@ class TestReading:
 
     async def test_a_hidden_card_is_shown_for_a_signature(self, http, clock):
         await http.post("/v1/halo", json=publication(ALICE, visibility="NONE"))
-        for kind in ("capability_card", "event_log", "lineage"):
-            proof = prove_reader(ALICE, host=HOST, path=page(kind, ALICE), now=clock.now())
-            answer = await http.get(page(kind, ALICE), params=proof)
-            assert (answer.status_code, answer.json()["vacant_id"]) == (200, ALICE.vacant_id.hex())
+        for path in (*(page(kind, ALICE) for kind in KINDS), "/v1/event/1"):
+            refused(await http.get(path), 404 if "/event/" in path else 403)
+            proof = prove_reader(ALICE, host=HOST, path=path, now=clock.now())
+            answer = await http.get(path, params=proof)
+            assert (answer.status_code, ALICE.vacant_id.hex() in answer.text) == (200, True)
 
     async def test_a_proof_for_another_host_or_page_is_401(self, http, clock):
         await http.post("/v1/halo", json=publication(ALICE, visibility="NONE"))
@@ -204,6 +207,9 @@ class TestReading:
             "/v1/event_log/{}?from_seq=-1",
             "/v1/lineage/{}?depth=33",
             "/v1/lineage/{}?direction=up",
+            "/v1/event/{}",
+            "/v1/event/-1",
+            "/v1/event/%D9%A1",
         ],
     )
     async def test_a_number_outside_its_range_is_400(self, http, asked):
@@ -273,7 +279,7 @@ async def test_whatever_stands_in_a_member_is_answered_below_500(clock, name, va
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(query=st.binary(max_size=60), kind=st.sampled_from(["capability_card", "event_log", "lineage"]))
+@given(query=st.binary(max_size=60), kind=st.sampled_from(KINDS))
 async def test_whatever_stands_in_a_query_is_answered_below_500(clock, query, kind):
     async with served(clock) as http:
         await http.post("/v1/halo", json=publication(ALICE))
@@ -285,7 +291,15 @@ async def test_whatever_stands_in_a_query_is_answered_below_500(clock, query, ki
             assert answer.status_code in (200, 400, 401)
 
 
-PUBLIC = ("/v1/halo", "/v1/query_capability", "/v1/capability_card/00", "/v1/event_log/00", "/v1/lineage/00")
+PUBLIC = (
+    "/v1/halo",
+    "/v1/query_capability",
+    "/v1/capability_card/00",
+    "/v1/event_log/00",
+    "/v1/event/0",
+    "/v1/lineage/00",
+    "/v1/revocation_list",
+)
 OTHERS = ("/v1/halo/", "/v1/capability_card", "/v1/status", "/")
 
 

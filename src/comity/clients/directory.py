@@ -1,7 +1,7 @@
 """The client of a directory: publish a card, fetch one, search, read its events and its lineage.
 
 Answers are read in the shapes of the contract (envelope 4, "Registry answers"), so that the registry of the
-reference serves as a directory too; nodes of an earlier release wrapped their lists, and are still understood.
+reference serves as a directory too.
 
 A directory is not trusted. A card counts only if its owner signed it, and a card that was asked for
 by id must be of that id; events are verified where the directory shows their signatures, which that of the
@@ -27,10 +27,9 @@ from comity.clients.urls import read_url
 from comity.core.card.card import CapabilityCard, refuse_control_characters
 from comity.core.card.codec import deserialize, serialize
 from comity.core.card.lifecycle import RuntimeState, Visibility
-from comity.core.card.register_event import KIND, RegisterEvent, register_event
+from comity.core.card.register_event import register_event
 from comity.core.clock import Clock
-from comity.core.envelope.envelope import digest
-from comity.core.envelope.errors import EnvelopeSignatureError, HashChainError, SignatureVerificationError
+from comity.core.envelope.errors import EnvelopeSignatureError
 from comity.core.errors import (
     ComityError,
     ConflictError,
@@ -43,7 +42,7 @@ from comity.core.errors import (
 )
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.core.wire import strict_json
-from comity.pipeline.directory.events import DEFAULT_PAGE, PAGE, LoggedEvent, check_events
+from comity.pipeline.directory.events import DEFAULT_PAGE, PAGE, DirectoryEvent, check_events
 from comity.pipeline.directory.lineage import DEPTH, Direction
 from comity.pipeline.directory.proof import prove_reader
 from comity.pipeline.directory.search import DEFAULT_LIMIT, HaloMatch
@@ -106,38 +105,8 @@ class _ToldMatches(Struct, frozen=True):
     matches: list[Any]
 
 
-class DirectoryEvent(Struct, frozen=True, kw_only=True):
-    """One row of an actor's log: `seq` counts all events of the directory, `actor_seq` those of the actor. The
-    last members are there where the directory shows what proves the event.
-    """
-
-    seq: int
-    event_type: str
-    actor_vacant_id: str
-    subject_vacant_id: str | None = None
-    payload_json: str
-    event_hash_hex: str
-    actor_seq: int
-    ts: int
-    idempotency_key: str | None = None
-    signature_hex: str | None = None
-    prev_event_hash_hex: str | None = None
-
-
-class _WrappedEvents(Struct, frozen=True):
-    events: list[LoggedEvent]
-
-
 class _ToldLineage(Struct, frozen=True):
     chain: list[str]
-
-
-class _WrappedRelative(Struct, frozen=True):
-    vacant_id: str
-
-
-class _WrappedLineage(Struct, frozen=True):
-    nodes: list[_WrappedRelative]
 
 
 def directory_search(url: str, *, timeout: float = TIMEOUT, allow: Iterable[str] = ()) -> AggregationSearch:
@@ -248,13 +217,8 @@ class DirectoryClient:
         """One page of the actor's events, those whose `seq` is greater than `from_seq`."""
         asked = {"from_seq": str(from_seq), "limit": str(limit)}
         told = await self._read(f"/v1/event_log/{vacant_id.hex()}", asked)
-        if isinstance(told, dict):
-            wrapped = _as(_WrappedEvents, told).events
-            check_events(vacant_id, wrapped)
-            return [_unwrapped(event) for event in wrapped if event.event_seq > from_seq]
         events = _as(list[DirectoryEvent], told)
-        for event in events:
-            _check_event(event, vacant_id)
+        check_events(vacant_id, events)
         return events
 
     async def last_event(self, vacant_id: VacantId) -> DirectoryEvent | None:
@@ -275,12 +239,8 @@ class DirectoryClient:
         """Nearest first, as the directory tells it: parents are not signed for."""
         asked = {"direction": direction, "depth": str(depth)}
         told = await self._read(f"/v1/lineage/{vacant_id.hex()}", asked)
-        if isinstance(told, dict) and "chain" not in told:
-            named = [node.vacant_id for node in _as(_WrappedLineage, told).nodes]
-        else:
-            named = _as(_ToldLineage, told).chain
         try:
-            return [VacantId.from_hex(each) for each in named]
+            return [VacantId.from_hex(each) for each in _as(_ToldLineage, told).chain]
         except MalformedError as reason:
             raise UnusableAnswerError(f"the directory's answer cannot be read: {reason.message}") from None
 
@@ -343,51 +303,6 @@ def _verified_match(told: _ToldMatch) -> HaloMatch:
         score=told.score,
         capability_card=card,
     )
-
-
-def _unwrapped(event: LoggedEvent) -> DirectoryEvent:
-    return DirectoryEvent(
-        seq=event.event_seq,
-        event_type=event.event_type,
-        actor_vacant_id=event.actor,
-        subject_vacant_id=event.subject,
-        payload_json=event.payload,
-        event_hash_hex=event.event_hash_hex,
-        actor_seq=event.actor_seq,
-        ts=event.ts_ms,
-        idempotency_key=event.idempotency_key,
-        signature_hex=event.signature_hex,
-        prev_event_hash_hex=event.prev_event_hash_hex,
-    )
-
-
-def _check_event(told: DirectoryEvent, actor: VacantId) -> None:
-    """Refuse an event of somebody else, and one whose signature is shown and does not hold."""
-    if told.actor_vacant_id != actor.hex():
-        raise UnusableAnswerError(
-            f"event {told.seq} of the directory is not of {actor.short()}, who was asked for"
-        )
-    if told.signature_hex is None or told.idempotency_key is None or told.event_type != KIND:
-        return
-    try:
-        event = RegisterEvent(
-            actor=actor,
-            subject=VacantId.from_hex(told.subject_vacant_id) if told.subject_vacant_id else None,
-            payload_hash=digest(told.payload_json.encode()),
-            idempotency_key=told.idempotency_key,
-            ts_ms=told.ts,
-            actor_seq=told.actor_seq,
-            signature=bytes.fromhex(told.signature_hex),
-        )
-        previous = bytes.fromhex(told.prev_event_hash_hex or "")
-    except (ValueError, ComityError) as reason:
-        raise UnusableAnswerError(f"event {told.seq} of the directory cannot be read: {reason}") from None
-    if not event.verify():
-        raise SignatureVerificationError(
-            f"event {told.seq} of the directory is not signed by {actor.short()}"
-        )
-    if previous and event.event_hash(previous).hex() != told.event_hash_hex:
-        raise HashChainError(f"event {told.seq} of the directory does not have the hash it claims")
 
 
 def _as(kind: type[Told], value: Any) -> Told:

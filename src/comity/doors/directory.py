@@ -1,4 +1,4 @@
-"""The directory over HTTP (envelope 4): publish, read a card, search, event log, lineage.
+"""The directory over HTTP (envelope 4): publish, read a card, search, events, lineage.
 
 All of it is public, that is, it needs no token of this node: a publication is proven by its signature,
 and reads are open, except for what is hidden (see `comity.pipeline.directory.proof`). The guard's
@@ -28,10 +28,12 @@ PUBLISH_PATH = "/v1/halo"
 QUERY_PATH = "/v1/query_capability"
 CARD_PREFIX = "/v1/capability_card/"
 EVENT_LOG_PREFIX = "/v1/event_log/"
+EVENT_PREFIX = "/v1/event/"
 LINEAGE_PREFIX = "/v1/lineage/"
+REVOCATIONS_PATH = "/v1/revocation_list"
 
-DIRECTORY_PUBLIC_PATHS = frozenset({PUBLISH_PATH, QUERY_PATH})
-DIRECTORY_PUBLIC_PREFIXES = (CARD_PREFIX, EVENT_LOG_PREFIX, LINEAGE_PREFIX)
+DIRECTORY_PUBLIC_PATHS = frozenset({PUBLISH_PATH, QUERY_PATH, REVOCATIONS_PATH})
+DIRECTORY_PUBLIC_PREFIXES = (CARD_PREFIX, EVENT_LOG_PREFIX, EVENT_PREFIX, LINEAGE_PREFIX)
 
 _BODY_LIMIT = 1_048_576
 _PARAMETERS = 32
@@ -52,7 +54,9 @@ def directory_routes(
         Route(QUERY_PATH, endpoint("POST", _read(walk, reads.query))),
         Route(CARD_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.card))),
         Route(EVENT_LOG_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.event_log))),
+        Route(EVENT_PREFIX + "{seq}", endpoint("GET", _read(walk, reads.event))),
         Route(LINEAGE_PREFIX + "{vid}", endpoint("GET", _read(walk, reads.lineage))),
+        Route(REVOCATIONS_PATH, endpoint("GET", _read(walk, reads.revocations))),
     ]
 
 
@@ -72,7 +76,7 @@ def _read(walk: Walk, room: ReadRoom) -> Take:
             host=header(scope, b"host") or "",
             path=scope["path"],
             query=_query(scope["query_string"]),
-            subject=scope["path_params"].get("vid"),
+            subject=next(iter(scope["path_params"].values()), None),
         )
         return await walk.take(room, Arrival(door="directory", caller=caller_of(scope), body=question))
 

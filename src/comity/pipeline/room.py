@@ -88,7 +88,9 @@ class Room(Protocol):
         ...
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
-        """Another process moved the state between admission and seal: the answer to give instead."""
+        """Another process moved the state between admission and seal: the answer to give instead. The operations that
+        come with it are committed in place of the former ones.
+        """
         ...
 
 

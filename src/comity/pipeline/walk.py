@@ -44,6 +44,8 @@ _REFUSALS = (
     StorageFullError,
 )
 _CHECKS = ("rate", "identity")
+_ATTEMPTS = 32
+"""How often a call may meet a change that another process made meanwhile."""
 
 
 class Walk:
@@ -121,18 +123,22 @@ class Walk:
         self, room: Room, call: Call, began: float, admission: Admission, sealed: Sealed
     ) -> tuple[Sealed, bool]:
         """The answer to give, and whether we were cancelled once it was stored."""
-        act = self._act(room, call, "OK", began, admission.checks, sealed)
-        if sealed.operations:
+        attempts = 0
+        while True:
+            act = self._act(room, call, "OK", began, admission.checks, sealed)
+            if not sealed.operations:
+                if sealed.audit:
+                    self.record.note(act)
+                else:
+                    self.record.tally(act)
+                return sealed, False
             try:
                 return sealed, await self.record.commit_through(sealed.operations, act)
             except StoreConflict as conflict:
+                attempts += 1
+                if attempts == _ATTEMPTS:
+                    raise
                 sealed = await room.answer_conflict(call, conflict)
-                act = self._act(room, call, "OK", began, admission.checks, sealed)
-        if sealed.audit:
-            self.record.note(act)
-        else:
-            self.record.tally(act)
-        return sealed, False
 
     async def _handle(self, room: Room, call: Call) -> Any:
         """The room's own work, within its deadline."""

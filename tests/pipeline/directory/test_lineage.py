@@ -17,6 +17,7 @@ async def born(directory, key, parent=None, **members):
 async def relatives(directory, key, direction, **asked):
     told = await directory.ask("lineage", key, direction=direction, **asked)
     assert told["direction"] == direction
+    assert told["chain"] == [node["vacant_id"] for node in told["nodes"]]
     return [(node["vacant_id"], node["depth"]) for node in told["nodes"]]
 
 

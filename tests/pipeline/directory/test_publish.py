@@ -15,7 +15,7 @@ from comity.core.card.errors import (
 )
 from comity.core.envelope.errors import EnvelopeFormatError, UnsupportedHaloVersionError
 from comity.core.errors import ComityError, InvalidError, MalformedError
-from comity.pipeline.directory.events import LoggedEvent, check_events, log_of
+from comity.pipeline.directory.events import DIRECTORY_LOG, DirectoryEvent, check_events
 from comity.pipeline.directory.publish import read_publication, republished
 from comity.pipeline.room import Arrival, Call
 from comity.store.audit_log import tail
@@ -48,12 +48,12 @@ class TestAPublication:
         assert [entry.verification_result for entry in entries] == ["DIRECTORY_PUBLISH_OK"]
         assert entries[0].content_hash == f"blake2b:{card_of(ALICE).card_hash().hex()}"
         assert entries[0].checks_passed[:-1] == ("rate", "identity", "schema", "signature")
-        assert await directory.store.end(log_of(ALICE.vacant_id)) == 1
+        assert await directory.store.end(DIRECTORY_LOG) == 1
 
     async def test_that_is_refused_leaves_nothing_behind(self, directory):
         with pytest.raises(SequenceMonotonicityError):
             await directory.publish(publication(ALICE, seq=2))
-        assert await directory.store.end(log_of(ALICE.vacant_id)) == 0
+        assert await directory.store.end(DIRECTORY_LOG) == 0
         assert await directory.found() == []
         with pytest.raises(ComityError, match="no card"):
             await directory.ask("card", ALICE)
@@ -71,8 +71,8 @@ class TestAPublication:
             await directory.publish(publication(ALICE, "three", seq=2, event_idempotency_key="new"))
         await directory.publish(publication(ALICE, "three", seq=3))
         told = await directory.ask("event_log", ALICE)
-        check_events(ALICE.vacant_id, msgspec.convert(told["events"], list[LoggedEvent]))
-        assert told["last_seq"] == 3
+        check_events(ALICE.vacant_id, msgspec.convert(told, list[DirectoryEvent]))
+        assert [event["seq"] for event in told] == [1, 2, 3]
 
     async def test_by_somebody_else_is_rejected_before_any_state_is_read(self):
         directory = Directory(UntouchableStore(), agent)
@@ -241,9 +241,9 @@ class TestPublishingAgain:
 
     def test_never_lowers_the_halo_version(self):
         asked = read_publication(publication(ALICE))
-        before = msgspec.structs.replace(republished(None, asked, 0.0), halo_version=2)
+        before = msgspec.structs.replace(republished(None, asked, 1, 0.0), halo_version=2)
         with pytest.raises(AppendOnlyViolation, match="never goes down: 2 is published, this is 1"):
-            republished(before, asked, 0.0)
+            republished(before, asked, 2, 0.0)
 
     @pytest.mark.parametrize(
         "hidden", [{"visibility": "NONE"}, {"runtime_state": "LOCAL"}, {"runtime_state": "ARCHIVED"}]
@@ -270,8 +270,10 @@ class TestTheNumber:
             await directory.publish(body)
 
     async def test_is_each_actors_own(self, directory):
-        for key in (ALICE, BOB):
-            assert (await directory.publish(publication(key)))["event_seq"] == 1
+        for seq, key in enumerate((ALICE, BOB), 1):
+            assert (await directory.publish(publication(key)))["event_seq"] == seq
+            (event,) = await directory.ask("event_log", key)
+            assert (event["actor_seq"], event["seq"]) == (1, seq)
 
 
 class TestTheKey:
@@ -280,7 +282,7 @@ class TestTheKey:
         await directory.publish(publication(ALICE, "two", seq=2))
         assert await directory.publish(publication(ALICE, "one")) == first
         assert await directory.found("two") == hexes(ALICE)
-        assert await directory.store.end(log_of(ALICE.vacant_id)) == 2
+        assert await directory.store.end(DIRECTORY_LOG) == 2
 
     @pytest.mark.parametrize(
         "other", [{"text": "two"}, {"seq": 2}, {"owner_org": "other"}, {"visibility": "RESTRICTED"}]
@@ -302,14 +304,14 @@ class TestARace:
         won = [outcome for outcome in outcomes if isinstance(outcome, dict)]
         lost = [outcome for outcome in outcomes if isinstance(outcome, SequenceMonotonicityError)]
         assert (len(won), len(lost)) == (1, 7)
-        assert await directory.store.end(log_of(ALICE.vacant_id)) == 1
+        assert await directory.store.end(DIRECTORY_LOG) == 1
         told = await directory.ask("card", ALICE)
         assert told["capability_card_hash_hex"] == won[0]["capability_card_hash_hex"]
 
     async def test_of_the_same_request_has_one_effect_and_one_answer(self, directory):
         outcomes = await asyncio.gather(*(directory.publish(publication(ALICE)) for _ in range(8)))
         assert all(outcome == outcomes[0] for outcome in outcomes)
-        assert await directory.store.end(log_of(ALICE.vacant_id)) == 1
+        assert await directory.store.end(DIRECTORY_LOG) == 1
 
     async def test_for_one_key_has_one_winner(self, directory):
         bodies = [publication(ALICE, f"text {n}", event_idempotency_key="same") for n in range(4)]
@@ -334,7 +336,7 @@ class TestARace:
     async def test_of_different_actors_lets_everybody_through(self, directory):
         keys = [agent(n) for n in range(20)]
         replies = await asyncio.gather(*(directory.publish(publication(key)) for key in keys))
-        assert [reply["event_seq"] for reply in replies] == [1] * 20
+        assert [reply["event_seq"] for reply in replies] == list(range(1, 21))
 
 
 async def test_vector_envelope_register_event_is_accepted_as_recorded(directory):

@@ -6,7 +6,7 @@ import pytest
 
 from comity.core.card.errors import IdempotencyConflict, SequenceMonotonicityError
 from comity.doors.dialects import http_status
-from comity.pipeline.directory.events import log_of
+from comity.pipeline.directory.events import DIRECTORY_LOG, FIRST_PREVIOUS, event_at
 from comity.store.sqlite import SqliteStore
 from tests.pipeline.directory.publications import Directory, agent, publication
 from tests.store.samples import trail_at
@@ -43,14 +43,27 @@ async def test_of_two_publishers_racing_for_a_number_one_wins_and_the_other_is_t
         for worker in workers:
             told = await worker.ask("card", ALICE)
             assert told["capability_card_hash_hex"] == won["capability_card_hash_hex"]
-            assert await worker.store.end(log_of(ALICE.vacant_id)) == seq
+            assert await worker.store.end(DIRECTORY_LOG) == seq
 
 
 async def test_the_same_request_to_both_has_one_effect_and_one_answer(workers):
     for seq in range(1, 6):
         one, other = await race(workers, [publication(ALICE, f"text {seq}", seq=seq)] * 2)
         assert one == other
-        assert one["event_seq"] == await workers[0].store.end(log_of(ALICE.vacant_id)) == seq
+        assert one["event_seq"] == await workers[0].store.end(DIRECTORY_LOG) == seq
+
+
+async def test_publishers_of_different_agents_all_get_through_and_their_events_are_one_chain(workers):
+    keys = [agent(number) for number in range(24)]
+    replies = await asyncio.gather(
+        *(workers[number % 2].publish(publication(key)) for number, key in enumerate(keys))
+    )
+    assert sorted(reply["event_seq"] for reply in replies) == list(range(1, 25))
+    previous = FIRST_PREVIOUS.hex()
+    for seq in range(1, 25):
+        event = await event_at(workers[0].store, seq)
+        assert (event.seq, event.prev_event_hash_hex) == (seq, previous)
+        previous = event.event_hash_hex
 
 
 async def test_two_requests_under_one_key_have_one_winner(workers):

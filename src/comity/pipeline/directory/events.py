@@ -1,8 +1,10 @@
-"""The log of what each actor registered: append-only, numbered without gaps, chained by hash.
+"""The log of what was registered: append-only, numbered without gaps, chained by hash.
 
-Every actor has a log of its own, and an event's position in it *is* its number: two events cannot
-take one place. The chain runs through that log, from 32 zero bytes, so that whoever holds an actor's
-events can verify all of them, and no actor waits for another.
+- `seq` numbers all events of the directory, `actor_seq` those of one actor.
+- The chain runs through the whole directory, from 32 zero bytes: the hash of an event covers that of the event
+  before it, whoever signed that one. So two publications cannot be stored at the same moment.
+- An event is stored and shown under the member names of the contract (envelope 4, "Registry answers"). The last
+  three members are ours: with them a reader can verify the signature and the hash.
 """
 
 from collections.abc import Sequence
@@ -15,111 +17,137 @@ from comity.core.envelope.envelope import digest
 from comity.core.envelope.errors import HashChainError, SignatureVerificationError
 from comity.core.errors import ComityError, InvalidError
 from comity.core.identity.keys import VacantId
-from comity.store.operations import Append
+from comity.store.operations import Append, Put
 from comity.store.protocol import Store
 
 PAGE = 500
 DEFAULT_PAGE = 100
 FIRST_PREVIOUS = bytes(32)
+DIRECTORY_LOG = "directory.log"
+"""Whose event has which number: the position of a record is the `seq`, its data the id of the actor."""
+
+_EVENTS = "directory.events"
 
 
-class LoggedEvent(Struct, frozen=True, kw_only=True):
-    """A signed event and its link; `payload` is the text whose hash was signed."""
+class DirectoryEvent(Struct, frozen=True, kw_only=True):
+    """`payload_json` is the text whose hash was signed, `ts` is in milliseconds. Other directories may leave out
+    the members that prove the event.
+    """
 
-    event_seq: int
+    seq: int
     event_type: str
-    actor: str
-    subject: str | None
-    payload: str
-    payload_hash_hex: str
-    idempotency_key: str
-    ts_ms: int
-    actor_seq: int
-    signature_hex: str
-    prev_event_hash_hex: str
+    actor_vacant_id: str
+    subject_vacant_id: str | None = None
+    payload_json: str
     event_hash_hex: str
+    actor_seq: int
+    ts: int
+    idempotency_key: str | None = None
+    signature_hex: str | None = None
+    prev_event_hash_hex: str | None = None
 
 
-_read = msgspec.json.Decoder(LoggedEvent).decode
+class LogEnd(Struct, frozen=True):
+    """The number and the hash of the last event of a directory."""
+
+    seq: int
+    event_hash: bytes
 
 
-def log_of(actor: VacantId) -> str:
-    return f"directory.events/{actor.hex()}"
+_read = msgspec.json.Decoder(DirectoryEvent).decode
 
 
-def append_event(event: RegisterEvent, payload: bytes, previous: bytes) -> Append:
-    """Put the event in the one place that it may have; the commit fails if somebody else is there."""
-    logged = LoggedEvent(
-        event_seq=event.actor_seq,
+def append_event(event: RegisterEvent, payload: bytes, end: LogEnd) -> tuple[Append, Put]:
+    """Store the event after `end`. The commit fails if another event was stored there."""
+    stored = DirectoryEvent(
+        seq=end.seq + 1,
         event_type=KIND,
-        actor=event.actor.hex(),
-        subject=event.subject.hex() if event.subject else None,
-        payload=payload.decode(),
-        payload_hash_hex=event.payload_hash.hex(),
-        idempotency_key=event.idempotency_key,
-        ts_ms=event.ts_ms,
+        actor_vacant_id=event.actor.hex(),
+        subject_vacant_id=event.subject.hex() if event.subject else None,
+        payload_json=payload.decode(),
+        event_hash_hex=event.event_hash(end.event_hash).hex(),
         actor_seq=event.actor_seq,
+        ts=event.ts_ms,
+        idempotency_key=event.idempotency_key,
         signature_hex=event.signature.hex(),
-        prev_event_hash_hex=previous.hex(),
-        event_hash_hex=event.event_hash(previous).hex(),
+        prev_event_hash_hex=end.event_hash.hex(),
     )
-    return Append(log=log_of(event.actor), data=msgspec.json.encode(logged), expect_end=event.actor_seq - 1)
+    return (
+        Append(log=DIRECTORY_LOG, data=event.actor.hex().encode(), expect_end=end.seq),
+        Put(space=_EVENTS, key=_key(event.actor.hex(), stored.seq), value=msgspec.json.encode(stored)),
+    )
 
 
-def check_events(actor: VacantId, events: Sequence[LoggedEvent]) -> None:
-    """Refuse events, in the order of their numbers, that the actor did not sign or that do not hang together."""
-    previous: LoggedEvent | None = None
-    for logged in events:
-        event = _signed_event(actor, logged)
-        if previous is None:
-            if event.actor_seq == 1 and logged.prev_event_hash_hex != FIRST_PREVIOUS.hex():
-                raise HashChainError("event 1 does not follow 32 zero bytes")
-        elif (event.actor_seq, logged.prev_event_hash_hex) != (
-            previous.actor_seq + 1,
-            previous.event_hash_hex,
-        ):
-            raise HashChainError(f"event {event.actor_seq} does not follow event {previous.actor_seq}")
-        if event.event_hash(bytes.fromhex(logged.prev_event_hash_hex)).hex() != logged.event_hash_hex:
-            raise HashChainError(f"event {event.actor_seq} does not have the hash it claims")
-        previous = logged
+def check_events(actor: VacantId, events: Sequence[DirectoryEvent]) -> None:
+    """Refuse a page of the actor's log with events of somebody else, with gaps, or with a signature or hash that is
+    shown and not valid.
+    """
+    previous: DirectoryEvent | None = None
+    for event in events:
+        _check_event(actor, event)
+        if previous is not None and (event.actor_seq != previous.actor_seq + 1 or event.seq <= previous.seq):
+            raise HashChainError(f"event {event.seq} does not follow event {previous.seq} of its actor")
+        before = FIRST_PREVIOUS.hex() if event.seq == 1 else None
+        if previous is not None and event.seq == previous.seq + 1:
+            before = previous.event_hash_hex
+        if before is not None and event.prev_event_hash_hex not in (None, before):
+            raise HashChainError(f"event {event.seq} does not continue the chain of event {event.seq - 1}")
+        previous = event
 
 
-def _signed_event(actor: VacantId, logged: LoggedEvent) -> RegisterEvent:
+def _check_event(actor: VacantId, shown: DirectoryEvent) -> None:
+    if shown.actor_vacant_id != actor.hex():
+        raise SignatureVerificationError(f"event {shown.seq} is not of {actor.short()}, who was asked for")
+    if shown.signature_hex is None or shown.idempotency_key is None or shown.event_type != KIND:
+        return
     try:
         event = RegisterEvent(
-            actor=VacantId.from_hex(logged.actor),
-            subject=None if logged.subject is None else VacantId.from_hex(logged.subject),
-            payload_hash=bytes.fromhex(logged.payload_hash_hex),
-            idempotency_key=logged.idempotency_key,
-            ts_ms=logged.ts_ms,
-            actor_seq=logged.actor_seq,
-            signature=bytes.fromhex(logged.signature_hex),
+            actor=actor,
+            subject=VacantId.from_hex(shown.subject_vacant_id) if shown.subject_vacant_id else None,
+            payload_hash=digest(shown.payload_json.encode()),
+            idempotency_key=shown.idempotency_key,
+            ts_ms=shown.ts,
+            actor_seq=shown.actor_seq,
+            signature=bytes.fromhex(shown.signature_hex),
         )
-        bytes.fromhex(logged.prev_event_hash_hex)
+        previous = bytes.fromhex(shown.prev_event_hash_hex or "")
     except (ValueError, ComityError) as reason:
-        raise HashChainError(f"event {logged.actor_seq} cannot be read: {reason}") from None
-    if event.actor != actor or logged.event_type != KIND or not event.verify():
-        raise SignatureVerificationError(f"event {event.actor_seq} is not signed by {actor.short()}")
-    if digest(logged.payload.encode()) != event.payload_hash:
-        raise HashChainError(f"event {event.actor_seq} carries another payload than was signed")
-    return event
+        raise HashChainError(f"event {shown.seq} cannot be read: {reason}") from None
+    if not event.verify():
+        raise SignatureVerificationError(f"event {shown.seq} is not signed by {actor.short()}")
+    if previous and event.event_hash(previous).hex() != shown.event_hash_hex:
+        raise HashChainError(f"event {shown.seq} does not have the hash it claims")
 
 
-async def last_event_hash(store: Store, actor: VacantId, last: int) -> bytes:
-    """What the next event follows; `last` is the number of the last one, 0 when there is none."""
-    if last == 0:
-        return FIRST_PREVIOUS
-    (newest,) = await store.read(log_of(actor), after=last - 1, limit=1)
-    return bytes.fromhex(_read(newest.data).event_hash_hex)
+async def log_end(store: Store) -> LogEnd:
+    seq = await store.end(DIRECTORY_LOG)
+    last = await event_at(store, seq)
+    return LogEnd(seq, FIRST_PREVIOUS if last is None else bytes.fromhex(last.event_hash_hex))
+
+
+async def event_at(store: Store, seq: int) -> DirectoryEvent | None:
+    """The event with that number of the directory."""
+    if seq < 1:
+        return None
+    for record in await store.read(DIRECTORY_LOG, after=seq - 1, limit=1):
+        stored = await store.get(_EVENTS, _key(record.data.decode(), seq))
+        return None if stored is None else _read(stored.value)
+    return None
 
 
 async def event_log(
-    store: Store, actor: VacantId, from_seq: int = 1, limit: int = DEFAULT_PAGE
-) -> list[LoggedEvent]:
-    """The actor's events from that number on."""
+    store: Store, actor: VacantId, from_seq: int = 0, limit: int = DEFAULT_PAGE
+) -> list[DirectoryEvent]:
+    """The actor's events whose `seq` is greater than `from_seq`."""
     if from_seq < 0:
         raise InvalidError("from_seq must be 0 or more")
     if not 1 <= limit <= PAGE:
         raise InvalidError(f"limit must be a number from 1 to {PAGE}")
-    records = await store.read(log_of(actor), after=max(0, from_seq - 1), limit=limit)
-    return [_read(record.data) for record in records]
+    prefix = _key(actor.hex())
+    page = await store.scan(_EVENTS, prefix, after=_key(actor.hex(), from_seq), limit=limit)
+    return [_read(stored.value) for _, stored in page]
+
+
+def _key(actor: str, seq: int | None = None) -> str:
+    """Keys of one actor are in the order of their numbers."""
+    return f"{actor}/" if seq is None else f"{actor}/{seq:019d}"

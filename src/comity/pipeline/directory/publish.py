@@ -10,14 +10,16 @@ Checked in this order, each with its own answer:
 5. what may change: never the parent, never the halo version downwards (409); members that are null
    or left out keep what was said before
 
-The event, the card, the key and the audit entry are one transaction, and the event's place in its
-log admits one event: of two publishers racing for a number one wins, and the other is told 409, or,
-if it had sent the same request, gets the winner's answer.
+The event, the card, the key and the audit entry are one transaction, and each number of the directory's
+log is given once. Publications wait for each other; where another process stored an event meanwhile, the
+checks and the commit are made again. Of two publishers racing for a number of one actor one wins, and the
+other is told 409, or, if it had sent the same request, gets the winner's answer.
 
 Family, parent and the rest are not covered by the signature (the contract signs the card and its
 visibility only); because a number is used once, they cannot be changed by sending an old event again.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -30,7 +32,12 @@ from msgspec.structs import replace
 from comity.core.caller import Caller
 from comity.core.card.card import CapabilityCard, refuse_control_characters
 from comity.core.card.codec import deserialize, serialize
-from comity.core.card.errors import AppendOnlyViolation, IdempotencyConflict, SignatureRejected
+from comity.core.card.errors import (
+    AppendOnlyViolation,
+    IdempotencyConflict,
+    SequenceMonotonicityError,
+    SignatureRejected,
+)
 from comity.core.card.lifecycle import RuntimeState, Visibility
 from comity.core.card.register_event import (
     RegisterEvent,
@@ -43,7 +50,7 @@ from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.errors import InvalidError, MalformedError
 from comity.core.identity.keys import VacantId
 from comity.core.wire.canonical import ascii_form
-from comity.pipeline.directory.events import append_event, last_event_hash, log_of
+from comity.pipeline.directory.events import append_event, log_end
 from comity.pipeline.directory.records import CardRecord, keep_record, read_record, size_of
 from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
 from comity.pipeline.storage import CARDS, Quota
@@ -166,6 +173,7 @@ class PublishRoom(PlainRoom):
         """Without a `quota` anybody may store as much as the disk holds."""
         self._store = store
         self._quota = quota
+        self._one_at_a_time = asyncio.Lock()
 
     def identify(self, arrival: Arrival) -> Identified:
         publication: SignedPublication = arrival.body
@@ -185,7 +193,8 @@ class PublishRoom(PlainRoom):
         reserved: _Reserved = call.evidence
         stored = False
         try:
-            yield
+            async with self._one_at_a_time:
+                yield
             stored = True
         finally:
             if self._quota is not None and reserved.bytes:
@@ -197,10 +206,16 @@ class PublishRoom(PlainRoom):
     async def handle(self, call: Call) -> Sealed:
         publication: SignedPublication = call.arrival.body
         event = publication.event
-        last = await self._store.end(log_of(event.actor))
-        check_actor_sequence(last, event)
+        end = await log_end(self._store)  # read first: whatever is stored after it makes the commit fail
         before = await read_record(self._store, event.actor)
-        record = republished(before, publication, call.at)
+        try:
+            check_actor_sequence(before.actor_seq if before else 0, event)
+        except SequenceMonotonicityError:
+            answered = await self._first_answer(publication)  # it may have come twice, at the same moment
+            if answered is None:
+                raise
+            return answered
+        record = republished(before, publication, end.seq + 1, call.at)
         reply = {
             "vacant_id": record.vacant_id,
             "visibility": str(record.shown),
@@ -208,15 +223,14 @@ class PublishRoom(PlainRoom):
             "capability_card_hash_hex": record.card_hash,
         }
         kept = msgspec.json.encode(_Kept(publication.digest(), reply))
-        appended = append_event(
-            event, publication.payload, await last_event_hash(self._store, event.actor, last)
-        )
+        numbered, stored = append_event(event, publication.payload, end)
         key = Put(space=_KEYS, key=_key(event), value=kept, expect=0)
-        grown = len(appended.data) + len(key.key) + len(kept) + size_of(record)
+        grown = len(numbered.data) + _size(stored) + _size(key) + size_of(record)
         return Sealed(
             reply=reply,
             operations=(
-                appended,
+                numbered,
+                stored,
                 key,
                 *keep_record(record),
                 await self._hold(call, grown, 0 if before is None else size_of(before)),
@@ -228,13 +242,10 @@ class PublishRoom(PlainRoom):
         return result
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
-        """Look again, so that who lost a race hears what is there now."""
-        publication: SignedPublication = call.arrival.body
-        answered = await self._first_answer(publication)
-        if answered is not None:
-            return answered
-        check_actor_sequence(await self._store.end(log_of(publication.event.actor)), publication.event)
-        raise conflict
+        """Another process stored an event meanwhile: look again, so that the caller hears what is there now."""
+        self._give_back(call.evidence)
+        answered = await self._first_answer(call.arrival.body)
+        return answered or await self.handle(call)
 
     async def _hold(self, call: Call, grown: int, given_up: int) -> Hold:
         """The card, and every event and key there ever was of its owner, count on the account of the address that
@@ -253,6 +264,11 @@ class PublishRoom(PlainRoom):
                 reserved.holder, reserved.bytes = holder, more
         return Hold(quota=CARDS, item=owner, holder=holder, bytes=size)
 
+    def _give_back(self, reserved: _Reserved) -> None:
+        if self._quota is not None and reserved.bytes:
+            self._quota.settle(reserved.holder, reserved.bytes, stored=False)
+            reserved.bytes = 0
+
     async def _first_answer(self, publication: SignedPublication) -> Sealed | None:
         """What was answered to this very request, if it came before."""
         held = await self._store.get(_KEYS, _key(publication.event))
@@ -266,7 +282,9 @@ class PublishRoom(PlainRoom):
         return Sealed(reply=kept.reply)
 
 
-def republished(before: CardRecord | None, publication: SignedPublication, now: float) -> CardRecord:
+def republished(
+    before: CardRecord | None, publication: SignedPublication, event_seq: int, now: float
+) -> CardRecord:
     """Step 5: what is kept after this publication, given what was kept before it."""
     asked, card = publication.asked, publication.card
     parent = None if publication.parent is None else publication.parent.hex()
@@ -295,7 +313,8 @@ def republished(before: CardRecord | None, publication: SignedPublication, now: 
         runtime_state=asked.runtime_state,
         visibility=asked.visibility,
         declared_capabilities=(card.capability_text,) if declared is None else declared,
-        event_seq=asked.event_actor_seq,
+        event_seq=event_seq,
+        actor_seq=asked.event_actor_seq,
         published_at=now,
         **said,
     )
@@ -306,6 +325,10 @@ def _declared_before(before: CardRecord, declared: tuple[str, ...] | None) -> tu
     if declared is None and before.declared_capabilities != (before.capability_card().capability_text,):
         return before.declared_capabilities
     return declared
+
+
+def _size(put: Put) -> int:
+    return len(put.key) + len(put.value)
 
 
 def _key(event: RegisterEvent) -> str:

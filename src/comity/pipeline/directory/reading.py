@@ -1,7 +1,8 @@
 """Reading the directory: one room for each question that a stranger may ask.
 
-Nobody needs a proof to read; who offers one (see `proof`) is who it proves to be, and sees what is
-its own. Numbers outside their range are refused, and what a question does not know is left unread.
+Answers have the shapes of the contract (envelope 4, "Registry answers"), with some members more. Nobody needs a proof
+to read; who offers one (see `proof`) is who it proves to be, and sees what is its own. Numbers outside their range are
+refused, and what a question does not know is left unread.
 """
 
 import contextlib
@@ -14,14 +15,15 @@ from msgspec import Struct
 
 from comity.core.caller import Caller
 from comity.core.card.errors import NotFoundError
+from comity.core.card.lifecycle import Visibility
 from comity.core.clock import Clock
 from comity.core.errors import InvalidError
 from comity.core.identity.keys import VacantId
 from comity.pipeline.directory import lineage as family_tree
 from comity.pipeline.directory import search
-from comity.pipeline.directory.events import DEFAULT_PAGE, PAGE, event_log, log_of
+from comity.pipeline.directory.events import DEFAULT_PAGE, PAGE, event_at, event_log
 from comity.pipeline.directory.proof import proven_reader
-from comity.pipeline.directory.records import visible_record
+from comity.pipeline.directory.records import is_of, read_record, visible_record
 from comity.pipeline.room import Arrival, Call, Identified, PlainRoom
 from comity.store.protocol import Store
 
@@ -29,7 +31,7 @@ _NUMBER = re.compile("[0-9]{1,18}")
 
 
 class DirectoryQuery(Struct, frozen=True, kw_only=True):
-    """What a door makes of a request: `subject` is the id in the path, as it was written."""
+    """What a door makes of a request: `subject` is the id or the number in the path, as it was written."""
 
     host: str
     path: str
@@ -37,11 +39,11 @@ class DirectoryQuery(Struct, frozen=True, kw_only=True):
     subject: str | None = None
 
 
-Answer = Callable[[DirectoryQuery, VacantId | None], Awaitable[dict[str, Any]]]
+Answer = Callable[[DirectoryQuery, VacantId | None], Awaitable[Any]]
 
 
 class ReadRoom(PlainRoom):
-    """Takes a Question as the body of its arrival."""
+    """Takes a DirectoryQuery as the body of its arrival."""
 
     deadline = 10.0
 
@@ -58,34 +60,32 @@ class ReadRoom(PlainRoom):
         caller = Caller(kind="vacant", id=reader.hex(), address=arrival.caller.address, proof="signature")
         return Identified(caller, reader)
 
-    async def handle(self, call: Call) -> dict[str, Any]:
+    async def handle(self, call: Call) -> Any:
         return await self._answer(call.arrival.body, call.evidence)
 
 
 class DirectoryReads:
-    """The four rooms over one store."""
+    """The rooms over one store."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self.card = ReadRoom("directory_card", self._card, clock)
         self.query = ReadRoom("directory_query", self._query, clock)
         self.event_log = ReadRoom("directory_event_log", self._event_log, clock)
+        self.event = ReadRoom("directory_event", self._event, clock)
         self.lineage = ReadRoom("directory_lineage", self._lineage, clock)
+        self.revocations = ReadRoom("directory_revocations", self._revocations, clock)
 
     async def _card(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
         record = await visible_record(self._store, _subject(question), reader)
         card = record.capability_card()
         return {
-            "vacant_id": record.vacant_id,
+            **search.match_as_json(search.match_of(record)),
             "capability_text": card.capability_text,
             "endpoint": card.endpoint,
             "halo_version": card.halo_version,
-            "capability_card_blob_hex": record.card.encode().hex(),
-            "capability_card_hash_hex": record.card_hash,
             "runtime_state": str(record.runtime_state),
-            "visibility": str(record.shown),
             "base_model": record.base_model,
-            "base_model_family": record.base_model_family,
             "owner_org": record.owner_org,
             "declared_capabilities": list(record.declared_capabilities),
             "parent_id": record.parent_id,
@@ -102,18 +102,29 @@ class DirectoryReads:
         )
         return {"matches": [search.match_as_json(match) for match in matches], "not_implemented_in_p4": []}
 
-    async def _event_log(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
+    async def _event_log(self, question: DirectoryQuery, reader: VacantId | None) -> list[dict[str, Any]]:
         subject = _subject(question)
-        from_seq = _number(question, "from_seq", 1, 0, 10**18 - 1)
+        from_seq = _number(question, "from_seq", 0, 0, 10**18 - 1)
         limit = _number(question, "limit", DEFAULT_PAGE, 1, PAGE)
         with contextlib.suppress(NotFoundError):  # who never published has an empty log
             await visible_record(self._store, subject, reader)
-        events = await event_log(self._store, subject, from_seq, limit)
-        return {
-            "vacant_id": subject.hex(),
-            "events": [msgspec.to_builtins(event) for event in events],
-            "last_seq": await self._store.end(log_of(subject)),
-        }
+        return [
+            msgspec.to_builtins(event) for event in await event_log(self._store, subject, from_seq, limit)
+        ]
+
+    async def _event(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
+        """Whoever counts through the numbers learns no id that a search would not show."""
+        number = question.subject or ""
+        if not _NUMBER.fullmatch(number):
+            raise InvalidError("the number of an event is written with 1 to 18 digits")
+        event = await event_at(self._store, int(number))
+        if event is not None:
+            actor = VacantId.from_hex(event.actor_vacant_id)
+            record = await read_record(self._store, actor)
+            if record is not None and (record.shown is Visibility.PUBLIC or is_of(record, reader)):
+                told: dict[str, Any] = msgspec.to_builtins(event)
+                return told
+        raise NotFoundError(f"there is no event {number} in this directory that you may read")
 
     async def _lineage(self, question: DirectoryQuery, reader: VacantId | None) -> dict[str, Any]:
         subject = _subject(question)
@@ -124,10 +135,15 @@ class DirectoryReads:
         return {
             "vacant_id": subject.hex(),
             "direction": direction,
+            "chain": [node.vacant_id for node in found.nodes],
             "depth": depth,
             "nodes": [msgspec.to_builtins(node) for node in found.nodes],
             "truncated": found.truncated,
         }
+
+    async def _revocations(self, _question: DirectoryQuery, _reader: VacantId | None) -> list[str]:
+        """Nothing is revoked here: an owner hides a card by publishing it with visibility NONE."""
+        return []
 
 
 def _subject(question: DirectoryQuery) -> VacantId:

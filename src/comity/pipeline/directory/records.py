@@ -32,7 +32,9 @@ _SPACELESS = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\
 
 
 class CardRecord(Struct, frozen=True, kw_only=True):
-    """`card` is the serialized card; `event_seq` is the number of the event that put it here."""
+    """`card` is the serialized card. `event_seq` is the number of the event that put it here among all events of the
+    directory, `actor_seq` among those of its owner; 0 in a card that was stored before events were numbered so.
+    """
 
     vacant_id: str
     card: str
@@ -43,6 +45,7 @@ class CardRecord(Struct, frozen=True, kw_only=True):
     declared_capabilities: tuple[str, ...]
     event_seq: int
     published_at: float
+    actor_seq: int = 0
     base_model: str | None = None
     base_model_family: str | None = None
     owner_org: str | None = None
@@ -117,11 +120,14 @@ async def visible_record(store: Store, vacant_id: VacantId, reader: VacantId | N
     record = await read_record(store, vacant_id)
     if record is None:
         raise NotFoundError(f"no card of {vacant_id.short()} is in this directory")
-    if record.shown is Visibility.NONE:
-        named = None if reader is None else reader.hex()
-        if named is None or named not in (record.vacant_id, record.parent_id):
-            raise VisibilityViolation(
-                f"the card of {vacant_id.short()} is for its owner and its parent; "
-                "prove who you are with caller, caller_ts_ms and caller_signature_hex"
-            )
+    if record.shown is Visibility.NONE and not is_of(record, reader):
+        raise VisibilityViolation(
+            f"the card of {vacant_id.short()} is for its owner and its parent; "
+            "prove who you are with caller, caller_ts_ms and caller_signature_hex"
+        )
     return record
+
+
+def is_of(record: CardRecord, reader: VacantId | None) -> bool:
+    """Whether the reader is the owner of the card or its parent."""
+    return reader is not None and reader.hex() in (record.vacant_id, record.parent_id)

@@ -98,13 +98,13 @@ def match_as_json(match: HaloMatch) -> dict[str, Any]:
     """A match on the wire: bytes in hex, the card as its serialized bytes."""
     return {
         "vacant_id": match.vacant_id,
-        "capability_card_hash": match.capability_card_hash.hex(),
-        "capability_card_sig": match.capability_card_sig.hex(),
+        "capability_card_hash_hex": match.capability_card_hash.hex(),
+        "capability_card_sig_hex": match.capability_card_sig.hex(),
+        "capability_card_blob_hex": serialize(match.capability_card).hex(),
         "declared_capabilities_json": match.declared_capabilities_json,
         "base_model_family": match.base_model_family,
         "visibility": str(match.visibility),
         "score": match.score,
-        "capability_card_blob_hex": serialize(match.capability_card).hex(),
     }
 
 
