@@ -90,8 +90,9 @@ class TestAHello:
 
     def test_that_names_an_extension_twice_is_refused_in_strict_mode(self):
         assert read_hello(hello_object(TORCH, PERSONAL), strict=True).extensions == (TORCH, PERSONAL)
-        with pytest.raises(HandshakeError, match="twice"):
-            read_hello(hello_object(TORCH, TORCH), strict=True)
+        for entries in ([TORCH, TORCH], [TORCH, 5], [None]):
+            with pytest.raises(HandshakeError, match="extensions must list texts, and each only once"):
+                read_hello(hello_object(*entries), strict=True)
 
     @pytest.mark.parametrize(
         ("members", "code"),
@@ -110,11 +111,6 @@ class TestAHello:
             ({"extensions": None}, "INTERNAL_ERROR"),
             ({"extensions": PERSONAL}, "INTERNAL_ERROR"),
             ({"extensions": {PERSONAL: True}}, "INTERNAL_ERROR"),
-            ({"extensions": [PERSONAL, 5]}, "INTERNAL_ERROR"),
-            ({"extensions": [[PERSONAL]]}, "INTERNAL_ERROR"),
-            ({"extensions": [""]}, "INTERNAL_ERROR"),
-            ({"extensions": ["x" * 129]}, "INTERNAL_ERROR"),
-            ({"extensions": [PERSONAL] * 257}, "INTERNAL_ERROR"),
         ],
     )
     def test_with_a_member_out_of_bounds_is_refused(self, members, code):

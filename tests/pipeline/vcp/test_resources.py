@@ -65,8 +65,9 @@ class House:
         session = a_session(id_, identity)
         self.sessions.began(session)
         request = read_request({"categorical": WIRE, **told}, session)
-        context = after(await self.contexts.known(session, self.vault), request)
-        operations = await self.contexts.keeping(session, request, context, self.vault)
+        before = await self.contexts.read(session, self.vault)
+        context = after(before.context, request)
+        operations = self.contexts.keeping(session, request, before, context, self.vault)
         await self.store.commit(*operations)
         return session
 

@@ -2,8 +2,9 @@
 
 - What is read is one JSON object. Members that nobody has defined are overlooked, for the protocol grows;
   a defined member of the wrong kind or beyond its bounds makes the message invalid.
-- A hello is read as the server meets it: names that are no extension ids stay in it, in the client's
-  order, for `negotiate` to set aside; a name that comes twice counts once, or is refused in strict mode.
+- A hello is read as the server meets it: entries that are no extension ids stay in it, in the client's
+  order, for `negotiate` to set aside; a name that comes twice counts once, or is refused in strict mode. How many
+  there are is limited by the size of a hello alone (ruling 43).
 - An ack is read against the hello it answers. One that breaks an invariant is refused as a whole.
 - What we send is always within the bounds: only valid Structs reach `encode`.
 """
@@ -41,6 +42,7 @@ LONGEST_MESSAGE: Final = 1024
 _EXTENSION_ID = re.compile(r"VCP-X-[A-Za-z][A-Za-z0-9-]*")
 _HELLO_INSIDE = re.compile(rb'"type"\s*+:\s*+"vcp-hello"')
 _READ_SLOWLY: Final = 4096
+_NO_TEXT: Final = "(not a text)"
 
 encode = msgspec.json.Encoder().encode
 
@@ -207,24 +209,15 @@ def read_error(value: Any) -> VcpError:
     return VcpError(code=code, message=text, supported_versions=supported, retry_after=wait)
 
 
-def _requested(names: Any, *, strict: bool) -> tuple[str, ...]:
-    if names == ():
+def _requested(entries: Any, *, strict: bool) -> tuple[str, ...]:
+    if entries == ():
         return ()
-    if type(names) is not list:
+    if type(entries) is not list:
         raise HandshakeError("INTERNAL_ERROR", "extensions must be a list of extension ids")
-    if len(names) > MOST_EXTENSIONS:
-        raise HandshakeError(
-            "INTERNAL_ERROR", f"extensions lists more than {MOST_EXTENSIONS} ids; ask for fewer"
-        )
-    for name in names:
-        if not _is_text(name, LONGEST_EXTENSION):
-            raise HandshakeError(
-                "INTERNAL_ERROR", f"each of extensions must be a text of 1 to {LONGEST_EXTENSION} characters"
-            )
-    once = tuple(dict.fromkeys(names))
-    if strict and len(once) != len(names):
-        raise HandshakeError("INTERNAL_ERROR", "extensions lists an id twice; list each once")
-    return once
+    names = dict.fromkeys(entry if type(entry) is str else _NO_TEXT for entry in entries)
+    if strict and (len(names) != len(entries) or _NO_TEXT in names):
+        raise HandshakeError("INTERNAL_ERROR", "extensions must list texts, and each only once")
+    return tuple(names)
 
 
 def _member(value: Any, name: str, fits: Any, kind: str) -> Any:

@@ -6,6 +6,8 @@
   session that nobody owns.
 - A value that does not open is not taken for an absent one: the session is told that it may be corrupted.
 - History keeps the last exchanges without the constitution text, which is large and stands in the context.
+- What is written names the versions that were read. Of two exchanges of one session at once, the second one conflicts
+  and has to be applied to what the first one left.
 """
 
 from typing import Final
@@ -55,6 +57,15 @@ class History(Struct, frozen=True, kw_only=True):
     exchanges: tuple[ContextExchange, ...] = ()
 
 
+class SessionMemory(Struct, frozen=True, kw_only=True):
+    """What was read of a session: the context, the last exchanges, and the versions that both were stored as."""
+
+    context: SessionContext = SessionContext()
+    exchanges: tuple[ContextExchange, ...] = ()
+    context_version: int = 0
+    history_version: int = 0
+
+
 class Contexts:
     def __init__(self, store: Store, clock: Clock, *, ttl: float = TTL_SECONDS) -> None:
         self._store = store
@@ -66,20 +77,38 @@ class Contexts:
         """What the session knows so far."""
         if owner_of(session) is None:
             return self._of_strangers.get(session.id, SessionContext())
-        stored = await self._stored(context_key(session.id), vault)
+        stored, _ = await self._stored(context_key(session.id), vault)
         return SessionContext() if stored is None else _read_kept(stored).context
 
-    async def keeping(
-        self, session: Session, request: ContextRequest, context: SessionContext, vault: Vault
+    async def read(self, session: Session, vault: Vault) -> SessionMemory:
+        """What the session knows so far, to be changed."""
+        if owner_of(session) is None:
+            return SessionMemory(context=await self.known(session, vault))
+        stored, context_version = await self._stored(context_key(session.id), vault)
+        history, history_version = await self._stored(history_key(session.id), vault)
+        return SessionMemory(
+            context=SessionContext() if stored is None else _read_kept(stored).context,
+            exchanges=() if history is None else _read_history(history).exchanges,
+            context_version=context_version,
+            history_version=history_version,
+        )
+
+    def keeping(
+        self,
+        session: Session,
+        request: ContextRequest,
+        before: SessionMemory,
+        context: SessionContext,
+        vault: Vault,
     ) -> tuple[Operation, ...]:
-        """What has to be stored so that `context` is known from now on. A stranger's is held at once."""
+        """What has to be stored so that `context` is known from now on; it conflicts when something was stored since
+        `before` was read. A stranger's is held at once.
+        """
         owner = owner_of(session)
         if owner is None:
             self._of_strangers[session.id] = context
             return ()
         now = self._clock.now()
-        stored = await self._stored(history_key(session.id), vault)
-        before = () if stored is None else _read_history(stored).exchanges
         exchange = ContextExchange(
             at=now,
             accepted=request.accepted,
@@ -87,16 +116,25 @@ class Contexts:
             preferences=request.preferences,
             signals=request.signals,
         )
-        history = History(owner=owner, exchanges=(*before, exchange)[-MOST_REMEMBERED:])
+        history = History(owner=owner, exchanges=(*before.exchanges, exchange)[-MOST_REMEMBERED:])
         kept = KeptContext(owner=owner, context=context)
         return tuple(
-            Put(space=SPACE, key=key, value=vault.seal(_encode(value)), expires_at=now + self._ttl)
-            for key, value in ((context_key(session.id), kept), (history_key(session.id), history))
+            Put(
+                space=SPACE,
+                key=key,
+                value=vault.seal(_encode(value)),
+                expect=version,
+                expires_at=now + self._ttl,
+            )
+            for key, value, version in (
+                (context_key(session.id), kept, before.context_version),
+                (history_key(session.id), history, before.history_version),
+            )
         )
 
     async def resume(self, session_id: str, identity: Identity | None, vault: Vault) -> SessionContext:
         """The context of an earlier session, for its owner and nobody else."""
-        stored = await self._stored(context_key(session_id), vault)
+        stored, _ = await self._stored(context_key(session_id), vault)
         if stored is None:
             raise NotFoundError("there is no such session, or its context has expired; begin a new one")
         kept = _read_kept(stored)
@@ -108,20 +146,21 @@ class Contexts:
         self, session_id: str, identity: Identity | None, vault: Vault
     ) -> tuple[ContextExchange, ...]:
         await self.resume(session_id, identity, vault)
-        stored = await self._stored(history_key(session_id), vault)
+        stored, _ = await self._stored(history_key(session_id), vault)
         return () if stored is None else _read_history(stored).exchanges
 
     def forget_stranger(self, session_id: str) -> None:
         self._of_strangers.pop(session_id, None)
 
-    async def _stored(self, key: str, vault: Vault) -> bytes | None:
+    async def _stored(self, key: str, vault: Vault) -> tuple[bytes | None, int]:
+        """The value and its version; None and 0 where there is none."""
         held = await self._store.get(SPACE, key)
         if held is None:
-            return None
+            return None, 0
         opened = vault.open(held.value)
         if opened is None:
             raise _unreadable()
-        return opened
+        return opened, held.version
 
 
 def context_key(session_id: str) -> str:

@@ -2,7 +2,8 @@
 
 - Every handshake, refusal, exchange and decision about revocation becomes an audit entry the moment it
   happens. Refusals beyond an address's share are counted instead of written (ruling 22).
-- A context and the entry about its exchange are one commit, and the answer waits for it (ruling 23).
+- A context and the entry about its exchange are one commit, and the answer waits for it (ruling 23). When another
+  exchange of the same session was stored meanwhile, the request is applied to what that one left.
 - What fails on our side is told to the log; the client hears that it failed.
 - A link takes hellos only, 64 KiB at most, until there is a session; then it takes longer messages.
 - Each message in a session is charged to the address and to a proven identity. Where nothing is left, reading
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 
 from comity.core.clock import Clock
 from comity.core.context.response import ContextResponse, SessionContext, after, respond
-from comity.core.errors import ComityError, OverloadedError
+from comity.core.errors import ComityError, ConflictError, OverloadedError
 from comity.core.identity.verification import TokenVerdict
 from comity.core.machine import Ask, Effect, Event, Received
 from comity.core.negotiation.policy import ServerPolicy
@@ -37,12 +38,13 @@ from comity.pipeline.vcp.contexts import ContextExchange, Contexts, UnreadableCo
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.sessions import ConnectionLimits, LiveSessions, OpenConnections
-from comity.store.operations import Operation
+from comity.store.operations import Operation, StoreConflict
 from comity.store.vault import Vault
 
 log = logging.getLogger("comity.vcp")
 
 SEND_SECONDS: Final = 10.0
+MOST_APPLIED: Final = 8
 
 _SHOWN_NAMES: Final = 5
 _SHOWN_LENGTH: Final = 64
@@ -168,7 +170,7 @@ class VcpServer:
             return await self._exchange(question, peer)
         except ComityError as refusal:
             self._note(record.not_exchanged(question.session, refusal.code, peer), peer)
-            if isinstance(refusal, UnreadableContextError):
+            if isinstance(refusal, UnreadableContextError | ConflictError):
                 raise
             log.exception("a context could not be kept")
             raise ComityError("the context could not be kept; try again later") from None
@@ -177,24 +179,33 @@ class VcpServer:
         session, request = question.session, question.request
         began = self._clock.now()
         vault = self._vault()
-        context = after(await self._contexts.known(session, vault), request)
-        response = respond(request, context, session, {})
-        operations = await self._contexts.keeping(session, request, context, vault)
-        act = record.exchanged(session, response, peer, self._clock.now() - began)
-        self._record.measure(record.ROOM, act.result.lower(), act.seconds)
-        if operations:
-            await self._commit(operations, act)
-        else:
-            self._watch(self._record.note(act))
-        return response
+        for _ in range(MOST_APPLIED):
+            before = await self._contexts.read(session, vault)
+            context = after(before.context, request)
+            response = respond(request, context, session, {})
+            operations = self._contexts.keeping(session, request, before, context, vault)
+            act = record.exchanged(session, response, peer, self._clock.now() - began)
+            if not operations:
+                self._watch(self._record.note(act))
+            elif not await self._committed(operations, act):
+                continue
+            self._record.measure(record.ROOM, act.result.lower(), act.seconds)
+            return response
+        raise ConflictError(
+            f"other requests of this session were stored first, {MOST_APPLIED} times in a row; send it again"
+        )
 
-    async def _commit(self, operations: Sequence[Operation], act: Act) -> None:
+    async def _committed(self, operations: Sequence[Operation], act: Act) -> bool:
+        """False where something else was stored since it was read."""
         try:
             await self._record.commit(operations, act)
+        except StoreConflict:
+            return False
         except ComityError:
             self._features.audit_written(False)
             raise
         self._features.audit_written(True)
+        return True
 
     def _decided(self, verdict: TokenVerdict, status: RevocationStatus) -> None:
         self._watch(self._record.note(record.revocation(verdict, status)))
