@@ -173,6 +173,15 @@ class DirectorySettings(Struct, frozen=True, kw_only=True):
     url: Annotated[str, text("an address such as https://directory.example", ADDRESS)] = ""
 
 
+class DeliberationSettings(Struct, frozen=True, kw_only=True):
+    """`log_bytes` is the most that the log of one deliberation may come to. `retry_seconds` is how often acts are
+    sent again that wait for their keeper.
+    """
+
+    log_bytes: Annotated[int, whole(65_536, _MOST_BYTES)] = 67_108_864
+    retry_seconds: Annotated[float, number(0.1, 86_400)] = 15
+
+
 class DispatchSettings(Struct, frozen=True, kw_only=True):
     """`allowed_hosts` may be called although their addresses are private."""
 
@@ -260,6 +269,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     agent: AgentSettings = AgentSettings()
     actions: ActionSettings = ActionSettings()
     directory: DirectorySettings = DirectorySettings()
+    deliberations: DeliberationSettings = DeliberationSettings()
     dispatch: DispatchSettings = DispatchSettings()
     vault: VaultSettings = VaultSettings()
     vcp: VcpSettings = VcpSettings()

@@ -18,6 +18,7 @@ from comity.core.clock import Clock
 from comity.parts.actions import Actions
 from comity.parts.agent import Agent
 from comity.parts.audit import Audit
+from comity.parts.deliberations import Deliberations
 from comity.parts.directory import Directory
 from comity.parts.limits import Limits
 from comity.parts.mcp import Mcp
@@ -40,6 +41,7 @@ PARTS: list[type[Part]] = [
     Agent,
     Actions,
     Directory,
+    Deliberations,
     Mcp,
     Watching,
 ]

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from comity.clients.conversation import CallHttp, Conversation, Retries
 from comity.clients.dispatch import DispatchResult
-from comity.clients.pair import Pair
+from comity.clients.pair import CALL_BOOK, Pair
 from comity.clients.refusals import BusyTargetError, TargetLimitError, TargetRefusedError, UnreachableError
 from comity.clients.targets import AggregationSearch, ReputationOracle, callable_endpoint, rank_targets
 from comity.core.card.card import CapabilityCard
@@ -45,10 +45,12 @@ class Dispatcher:
         holder: str | None = None,
         lease_seconds: float = LEASE_SECONDS,
         audit_level: AuditLevel | None = "standard",
+        book: str = CALL_BOOK,
     ) -> None:
         """`audit_level` None is for a store without an audit trail. `holder` names this process among those that share the store and the key. One that comes back
-        under its old name need not wait for the lease that it left behind.
+        under its old name need not wait for the lease that it left behind. `book` holds the chains.
         """
+        self._book = book
         self._store = store
         self._key = key
         self._clock = clock
@@ -74,6 +76,21 @@ class Dispatcher:
         same call: as long as no other was made to the target since, it gets the reply that there was.
         """
         endpoint = callable_endpoint(card)
+        return await self.call_at(
+            card, endpoint, payload, idempotency_key=idempotency_key, retries=retries, until=until
+        )
+
+    async def call_at(
+        self,
+        card: CapabilityCard,
+        endpoint: str,
+        payload: A2AMessage,
+        *,
+        idempotency_key: str | None = None,
+        retries: Retries | None = None,
+        until: float | None = None,
+    ) -> DispatchResult:
+        """`call` with a card that was made here, and so needs no signature."""
         target = card.vacant_id
         if target == self._key.vacant_id:
             raise InvalidError("a vacant does not call itself; name another target")
@@ -155,6 +172,7 @@ class Dispatcher:
             holder=self._holder,
             lease_seconds=self._lease_seconds,
             audit_level=self._audit_level,
+            book=self._book,
         )
 
     def _forget_idle_queues(self) -> None:

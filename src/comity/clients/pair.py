@@ -68,13 +68,15 @@ class Pair:
         holder: str,
         lease_seconds: float,
         audit_level: AuditLevel | None,
+        book: str = CALL_BOOK,
     ) -> None:
+        """`book`: a target that answers at several doors has a chain with us at each."""
         self._store = store
         self._clock = clock
         caller, target = key.from_vid.hex(), key.to_vid.hex()
-        self._name = f"{caller}:{target}"
-        self._requests = chain_of(key, CALL_BOOK)
-        self._replies = chain_of(PairKey(key.to_vid, key.from_vid), CALL_BOOK)
+        self._name = f"{caller}:{target}" if book == CALL_BOOK else f"{book}:{caller}:{target}"
+        self._requests = chain_of(key, book)
+        self._replies = chain_of(PairKey(key.to_vid, key.from_vid), book)
         self._acquire = Acquire(name=f"call:{self._name}", holder=holder, ttl=lease_seconds)
         self._audit_level = audit_level
         self._version = 0

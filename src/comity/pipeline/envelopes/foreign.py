@@ -48,7 +48,7 @@ class ForeignStoreRoom(EnvelopeRoom):
         self._replay_store = replay_store
         self._replying = asyncio.Lock()
 
-    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:  # type: ignore[override]
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
     def knows(self, call: Call) -> bool:

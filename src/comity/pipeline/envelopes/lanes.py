@@ -15,7 +15,7 @@ from itertools import count
 
 from comity.core.envelope.chain import PairKey, ReplayState
 from comity.core.errors import OverloadedError
-from comity.store.replay import chain_of
+from comity.store.replay import SERVE_BOOK, chain_of
 
 WAITING_PER_LANE = 128
 WAITING_IN_ALL = 4096
@@ -39,10 +39,10 @@ class Lane:
     before `full_until` when the pair had no room.
     """
 
-    def __init__(self, pair: PairKey) -> None:
+    def __init__(self, pair: PairKey, book: str) -> None:
         self.pair = pair
-        self.calls = chain_of(pair)
-        self.replies = chain_of(PairKey(pair.to_vid, pair.from_vid))
+        self.calls = chain_of(pair, book)
+        self.replies = chain_of(PairKey(pair.to_vid, pair.from_vid), book)
         self.standing: Standing | None = None
         self.next: Standing | None = None
         self.kept = 0
@@ -107,11 +107,18 @@ Settle = Callable[[Lane, bool], None]
 
 class Lanes:
     def __init__(
-        self, load: Load, *, sole_writer: bool, settle: Settle = lambda _lane, _stored: None
+        self,
+        load: Load,
+        *,
+        sole_writer: bool,
+        settle: Settle = lambda _lane, _stored: None,
+        book: str = SERVE_BOOK,
     ) -> None:
         """`load` reads where a pair stands. `sole_writer`: no other process moves it, so it is read once.
-        `settle` is told at the end of each turn that set bytes aside whether its reply was stored.
+        `settle` is told at the end of each turn that set bytes aside whether its reply was stored. `book` is the
+        one that the chains stand in.
         """
+        self._book = book
         self.settle = settle
         self._load = load
         self._sole_writer = sole_writer
@@ -159,7 +166,7 @@ class Lanes:
     def _lane(self, pair: PairKey) -> Lane:
         lane = self._lanes.get(pair)
         if lane is None:
-            lane = self._lanes[pair] = Lane(pair)
+            lane = self._lanes[pair] = Lane(pair, self._book)
             self._forget_idle()
         else:
             self._lanes.move_to_end(pair)

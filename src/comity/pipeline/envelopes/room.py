@@ -1,4 +1,7 @@
-"""The room where signed envelopes are answered.
+"""The room where signed envelopes are answered by the agent of a node.
+
+`SignedRoom` is what every room of signed envelopes does, whoever does the work. Each has a book of its own, so the
+numbers of one room say nothing in another.
 
 The order of checks is the contract's (envelope 3): carrier, format, addressee, state, signature,
 chain. The acceptance of a request, the reply to it and both chains advance in one commit, after
@@ -9,8 +12,9 @@ it, the same bytes get the stored reply. Work that fails changes nothing.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 from comity.core.caller import Caller
 from comity.core.card.lifecycle import RuntimeState, can_be_called, is_gone
@@ -32,7 +36,7 @@ from comity.core.errors import StorageFullError
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
 from comity.pipeline.budget import Budget
-from comity.pipeline.envelopes.lanes import Lane, Lanes, Standing, Turn
+from comity.pipeline.envelopes.lanes import Lane, Lanes, Standing
 from comity.pipeline.envelopes.refusals import (
     BehaviourError,
     MisdirectedError,
@@ -44,7 +48,7 @@ from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom
 from comity.pipeline.storage import Quota
 from comity.store.operations import CHAIN_BYTES, Advance, Answer, PruneReplies, StoreConflict
 from comity.store.protocol import Store
-from comity.store.replay import state_of, tip_of
+from comity.store.replay import SERVE_BOOK, state_of, tip_of
 
 log = logging.getLogger("comity.envelopes")
 
@@ -61,7 +65,7 @@ _ASK_AGAIN = 1.0
 _ADMITTED = Admission(checks=("signature", "chain"))
 
 
-class _Visit:
+class Visit:
     """An envelope that verified; the lane it is dealt with in, from its turn on; and where its chain stands
     with it, once it is admitted.
     """
@@ -80,14 +84,27 @@ class _Visit:
         return self.lane.standing
 
 
-class EnvelopeRoom(PlainRoom):
-    name = "envelope"
+class SignedRoomOptions(TypedDict, total=False):
+    """What `SignedRoom` is made of, for rooms that need something besides."""
 
+    key: Required[SigningKey]
+    state_provider: Required[StateProvider]
+    store: Required[Store]
+    clock: Required[Clock]
+    deadline: float
+    freshness: float | None
+    budget: Budget | None
+    quota: Quota | None
+    pair_bytes: int
+    sole_writer: bool
+    book: str
+
+
+class SignedRoom(PlainRoom):
     def __init__(
         self,
         *,
         key: SigningKey,
-        behaviour: Behaviour,
         state_provider: StateProvider,
         store: Store,
         clock: Clock,
@@ -97,16 +114,16 @@ class EnvelopeRoom(PlainRoom):
         quota: Quota | None = None,
         pair_bytes: int = PAIR_BYTES,
         sole_writer: bool = False,
+        book: str = SERVE_BOOK,
     ) -> None:
         """`freshness` is how many seconds a timestamp may be off, None for any number.
         `budget` limits the new pairs of an address. `sole_writer` says that no other
         process serves from this store. With a `quota`, what is stored is limited: `pair_bytes` for each pair, and
-        what the quota says in all.
+        what the quota says in all. `book` holds the chains.
         """
         self.deadline = deadline
         self._key = key
         self._self = key.vacant_id
-        self._behaviour = behaviour
         self._state = state_provider
         self._store = store
         self._clock = clock
@@ -114,7 +131,7 @@ class EnvelopeRoom(PlainRoom):
         self._budget = budget
         self._quota = quota
         self._pair_bytes = pair_bytes
-        self._lanes = Lanes(self._load, sole_writer=sole_writer, settle=self._settle)
+        self._lanes = Lanes(self._load, sole_writer=sole_writer, settle=self._settle, book=book)
 
     def identify(self, arrival: Arrival) -> Identified:
         envelope = self._read(arrival.body)
@@ -138,7 +155,7 @@ class EnvelopeRoom(PlainRoom):
             address=arrival.caller.address,
             proof="signature",
         )
-        return Identified(caller, _Visit(verified))
+        return Identified(caller, Visit(verified))
 
     def _read(self, body: Any) -> VacantEnvelope:
         if not isinstance(body, dict):
@@ -149,14 +166,14 @@ class EnvelopeRoom(PlainRoom):
             raise EnvelopeFormatError(f"method must be {METHOD!r}; got {_shown(body.get('method'))}")
         return from_a2a_jsonrpc(body)
 
-    def hold(self, call: Call) -> Turn:
-        visit: _Visit = call.evidence
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
+        visit: Visit = call.evidence
         turn = self._lanes.turn(PairKey.from_envelope(visit.envelope), visit.envelope.sequence_no)
         visit.lane = turn.lane
         return turn
 
     async def admit(self, call: Call) -> Admission:
-        visit: _Visit = call.evidence
+        visit: Visit = call.evidence
         accepted = visit.standing.accepted
         try:
             visit.accepted = check_chain(accepted, visit.envelope)
@@ -173,23 +190,9 @@ class EnvelopeRoom(PlainRoom):
         standing = call.evidence.lane.standing
         return standing is not None and standing.accepted.last_sequence_no > 0
 
-    async def handle(self, call: Call) -> A2AMessage:
-        try:
-            message: object = await self._behaviour(call.evidence.envelope)
-        except asyncio.CancelledError:
-            raise
-        except Exception as fault:
-            log.exception("the agent failed on an envelope of %s", call.caller.id[:12])
-            raise BehaviourError(
-                "the agent failed on this message; the chain is where it was, so the same number can be used again"
-            ) from fault
-        if not isinstance(message, A2AMessage):  # the agent is somebody else's code
-            log.error("the agent returned %s instead of an A2AMessage", type(message).__name__)
-            raise BehaviourError("the agent gave no message; the chain is where it was")
-        return message
-
-    async def seal(self, call: Call, result: A2AMessage) -> Sealed:
-        visit: _Visit = call.evidence
+    async def seal(self, call: Call, result: Any) -> Sealed:
+        """`result` is the message of the reply."""
+        visit: Visit = call.evidence
         request, standing, lane = visit.envelope, visit.standing, visit.lane
         reply = signed_envelope(
             from_vid=self._self,
@@ -217,7 +220,7 @@ class EnvelopeRoom(PlainRoom):
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
         """Another process accepted an envelope of this pair while we worked on ours."""
-        visit: _Visit = call.evidence
+        visit: Visit = call.evidence
         lane = visit.lane
         lane.standing, lane.next = await self._load(lane), None
         try:
@@ -230,7 +233,7 @@ class EnvelopeRoom(PlainRoom):
         """Set aside what the reply needs: before the work, when nothing is known but the size of the request, and
         after it. A call that does not fit is refused, for no reply that was promised may go (ruling 10).
         """
-        visit: _Visit = call.evidence
+        visit: Visit = call.evidence
         lane, known = visit.lane, visit.standing.accepted.last_sequence_no > 0
         if lane.kept + size > self._pair_bytes:
             await self._make_room_in_pair(visit, size)
@@ -246,7 +249,7 @@ class EnvelopeRoom(PlainRoom):
             quota.settle(lane.holder, -more, stored=False)
         lane.reserved = size
 
-    async def _make_room_in_pair(self, visit: _Visit, size: int) -> None:
+    async def _make_room_in_pair(self, visit: Visit, size: int) -> None:
         """Look what the pair has stored in truth: of more than 64 replies, one goes for each that comes."""
         lane, now = visit.lane, self._clock.monotonic()
         if now < lane.full_until:
@@ -272,7 +275,7 @@ class EnvelopeRoom(PlainRoom):
         lane.kept += lane.reserved if stored else 0
         lane.reserved = 0
 
-    def _stored(self, visit: _Visit, message: bytes, following: Standing) -> Answer:
+    def _stored(self, visit: Visit, message: bytes, following: Standing) -> Answer:
         lane, standing, now = visit.lane, visit.standing, self._clock.now()
         number = visit.envelope.sequence_no
         return Answer(
@@ -295,7 +298,7 @@ class EnvelopeRoom(PlainRoom):
             before=now - KEPT_SECONDS,
         )
 
-    async def _answer_again(self, visit: _Visit, refusal: ReplayDetectedError | ChainForkError) -> Sealed:
+    async def _answer_again(self, visit: Visit, refusal: ReplayDetectedError | ChainForkError) -> Sealed:
         """The stored reply for the very same envelope; the refusal, with the way back, for any other."""
         envelope, lane, accepted = visit.envelope, visit.lane, visit.standing.accepted
         if envelope.sequence_no <= accepted.last_sequence_no:
@@ -316,6 +319,29 @@ class EnvelopeRoom(PlainRoom):
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), UTC)
+
+
+class EnvelopeRoom(SignedRoom):
+    name = "envelope"
+
+    def __init__(self, *, behaviour: Behaviour, **given: Unpack[SignedRoomOptions]) -> None:
+        super().__init__(**given)
+        self._behaviour = behaviour
+
+    async def handle(self, call: Call) -> A2AMessage:
+        try:
+            message: object = await self._behaviour(call.evidence.envelope)
+        except asyncio.CancelledError:
+            raise
+        except Exception as fault:
+            log.exception("the agent failed on an envelope of %s", call.caller.id[:12])
+            raise BehaviourError(
+                "the agent failed on this message; the chain is where it was, so the same number can be used again"
+            ) from fault
+        if not isinstance(message, A2AMessage):  # the agent is somebody else's code
+            log.error("the agent returned %s instead of an A2AMessage", type(message).__name__)
+            raise BehaviourError("the agent gave no message; the chain is where it was")
+        return message
 
 
 def _shown(value: Any) -> str:

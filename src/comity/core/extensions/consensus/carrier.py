@@ -39,7 +39,7 @@ from comity.core.wire import strict_json
 
 READ: Final = "read"
 MOST_PAGE_ENTRIES: Final = 256
-MOST_PAGE_BYTES: Final = 256 * 1024
+MOST_PAGE_BYTES: Final = 64 * 1024
 
 
 class ActPost(Struct, frozen=True, kw_only=True):

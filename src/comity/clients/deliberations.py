@@ -1,0 +1,105 @@
+"""The way to the keeper of a deliberation: signed envelopes to `/v1/deliberations` of its node (ruling 50a).
+
+A node without an agent has no card, so the node itself says who it is; whoever answers then has to sign with that key.
+The chain with a keeper stands in a book of its own, beside that of calls to the agent of the same node.
+
+| the keeper | what is raised |
+|---|---|
+| cannot be reached, gives no answer, is busy or full | RetryLaterError: the same may be sent again later |
+| refuses with a status | ExtensionError, with the code that the status stands for |
+| answers with something else | PeerError |
+"""
+
+from typing import Final
+
+from comity.clients.conversation import CallHttp, Retries
+from comity.clients.dispatcher import Dispatcher
+from comity.clients.refusals import CallRefusedError, ReplyLostError, UnusableAnswerError
+from comity.clients.replies import read_refusal
+from comity.core.card.card import CapabilityCard, SubstrateSpec
+from comity.core.clock import Clock
+from comity.core.envelope.errors import EnvelopeFormatError
+from comity.core.envelope.message import A2AMessage, A2APart
+from comity.core.errors import PeerError, RetryLaterError
+from comity.core.extensions.refusals import Code, ExtensionError
+from comity.core.guard.audit import AuditLevel
+from comity.core.identity.keys import SigningKey, VacantId
+from comity.store.protocol import Store
+
+DELIBERATIONS_PATH: Final = "/v1/deliberations"
+POST_BOOK: Final = "post"
+"""Chains of what this node sent to keepers, and of their replies."""
+
+_RETRIES: Final = Retries(attempts=3, first_wait=0.2)
+_STORAGE_FULL: Final = 507
+_CODES: Final[dict[int, Code]] = {
+    400: "INVALID_ARGUMENT",
+    403: "FORBIDDEN",
+    404: "NOT_FOUND",
+    413: "LIMIT_EXCEEDED",
+}
+
+
+class KeeperClient:
+    def __init__(
+        self,
+        store: Store,
+        key: SigningKey,
+        clock: Clock,
+        http: CallHttp,
+        *,
+        holder: str | None = None,
+        audit_level: AuditLevel | None = "standard",
+    ) -> None:
+        self._http = http
+        self._dispatcher = Dispatcher(
+            store,
+            key,
+            clock,
+            http,
+            retries=_RETRIES,
+            holder=holder,
+            audit_level=audit_level,
+            book=POST_BOOK,
+        )
+
+    async def identify(self, url: str) -> str:
+        """The id of the node that answers at this address."""
+        answer = await self._http.request("GET", url + DELIBERATIONS_PATH)
+        told = read_refusal(answer).get("vacant_id")
+        if answer.status != 200 or not isinstance(told, str):
+            raise UnusableAnswerError(
+                f"no node that keeps deliberations answers at {url} (status {answer.status}); check the address"
+            )
+        try:
+            return VacantId.from_hex(told).hex()
+        except EnvelopeFormatError:
+            raise UnusableAnswerError(f"the node at {url} does not say who it is") from None
+
+    async def post(self, url: str, node: str, text: bytes) -> bytes:
+        """The text of the answer that this node signed."""
+        message = A2AMessage(role="ROLE_USER", parts=(A2APart(text=text.decode()),))
+        card = CapabilityCard(
+            vacant_id=VacantId.from_hex(node),
+            capability_text="deliberations",
+            substrate_spec=SubstrateSpec(policy={"bind_replies": True, "dialect": "seed"}),
+            endpoint=url + DELIBERATIONS_PATH,
+        )
+        try:
+            try:
+                reply = await self._dispatcher.call_at(card, card.endpoint or "", message)
+            except ReplyLostError:  # a keeper knows an entry that it has, so it may be sent again
+                reply = await self._dispatcher.call_at(card, card.endpoint or "", message)
+        except RetryLaterError:
+            raise
+        except CallRefusedError as refusal:
+            raise _told(refusal, url) from None
+        return "".join(part.text for part in reply.response_envelope.payload.parts).encode()
+
+
+def _told(refusal: CallRefusedError, url: str) -> Exception:
+    if refusal.status in _CODES:
+        return ExtensionError(_CODES[refusal.status], refusal.detail or f"status {refusal.status}")
+    if refusal.status == _STORAGE_FULL:
+        return RetryLaterError(refusal.detail or "the keeper has no room now; try again later")
+    return PeerError(f"the node at {url} refused with status {refusal.status}: {refusal.detail}")

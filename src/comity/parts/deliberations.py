@@ -1,0 +1,112 @@
+"""Deliberations between nodes: the door of the keeper, and the desk of those who take part from here."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from comity.config import is_loopback
+from comity.core.errors import KeyRefusedError
+from comity.parts.limits import Limits
+from comity.parts.part import Chore, Panel, Part
+
+if TYPE_CHECKING:
+    from comity.parts.house import House
+    from comity.pipeline.metrics import Metric
+
+_LOOK_EVERY = 60.0
+
+
+class Deliberations(Part):
+    name = "deliberations"
+
+    async def open(self, house: "House") -> None:
+        from comity.clients.deliberations import KeeperClient
+        from comity.clients.guarded_http import GuardedHttp
+        from comity.pipeline.deliberations.desk import DeliberationDesk
+        from comity.pipeline.deliberations.ledger import Ledger
+
+        settings = house.settings
+        own = settings.deliberations
+        http = GuardedHttp(
+            allow=[host.strip("[]") for host in settings.dispatch.allowed_hosts],
+            allow_loopback=is_loopback(settings.host),
+            timeout=settings.dispatch.timeout_seconds,
+        )
+        house.stack.push_async_callback(http.aclose)
+        self.ledger = Ledger(house.store, house.current_vault, log_bytes=own.log_bytes)
+        self.desk = DeliberationDesk(
+            store=house.store,
+            ledger=self.ledger,
+            record=house.record,
+            clock=house.clock,
+            key=house.key,
+            post=KeeperClient(
+                house.store,
+                house.key,
+                house.clock,
+                http,
+                holder=house.chain,
+                audit_level=settings.audit.level,
+            ),
+            holder=house.chain,
+        )
+        self._self = house.vacant_id.hex()
+        self._kept = self._joined = self._waiting = self._frauds = 0
+        self.chores = [Chore(own.retry_seconds, self._send), Chore(_LOOK_EVERY, self._look)]
+
+    async def serve(self, house: "House") -> None:
+        from comity.doors.deliberations import DELIBERATIONS_PATH, DeliberationsDoor
+        from comity.pipeline.deliberations.keeper_room import KEEPER_BOOK, KeeperRoom
+
+        settings = house.settings
+        room = KeeperRoom(
+            ledger=self.ledger,
+            key=house.key,
+            state_provider=lambda: "ACTIVE",
+            store=house.store,
+            clock=house.clock,
+            freshness=settings.agent.freshness_seconds or None,
+            budget=house.budget,
+            quota=house.find(Limits).replies,
+            pair_bytes=settings.storage.pair_bytes,
+            sole_writer=True,  # the folder is claimed by this process
+            book=KEEPER_BOOK,
+        )
+        self.hot = {
+            DELIBERATIONS_PATH: DeliberationsDoor(room, house.walk, settings.http.body_limit, house.vacant_id)
+        }
+        self.public = {DELIBERATIONS_PATH}
+        with contextlib.suppress(KeyRefusedError):  # whoever asks for one is told
+            await self._look()
+
+    def metrics(self) -> "Iterator[Metric]":
+        from comity.pipeline.metrics import Metric
+
+        where = {"here": self._kept, "elsewhere": self._joined}
+        yield Metric("comity_deliberations", "Deliberations, by where they are kept.", where, "kept")
+        yield Metric("comity_deliberation_acts_waiting", "Acts that wait for their keeper.", self._waiting)
+        yield Metric(
+            "comity_deliberation_frauds",
+            "Deliberations whose keeper is proven to have signed two entries with one number.",
+            self._frauds,
+        )
+
+    async def panel(self) -> Panel:
+        rows = [
+            ("kept here", f"{self._kept:,}"),
+            ("kept elsewhere", f"{self._joined:,}"),
+            ("acts waiting for a keeper", f"{self._waiting:,}"),
+        ]
+        return Panel("Deliberations", [*rows, ("frauds of keepers", f"{self._frauds:,}")])
+
+    async def _send(self) -> None:
+        if self._waiting or self.desk.left_waiting:
+            await self.desk.send_waiting()
+            await self._look()
+
+    async def _look(self) -> None:
+        known = await self.ledger.all()
+        self._kept = sum(kept.deliberation.keeper == self._self for kept in known)
+        self._joined = len(known) - self._kept
+        self._frauds = sum(kept.fraud is not None for kept in known)
+        self._waiting = sum(not act.refusal for act in await self.ledger.waiting())

@@ -1,0 +1,278 @@
+"""The stored logs of deliberations, sealed: those that this node keeps, and its copies of those kept elsewhere.
+
+| space | key | value |
+|---|---|---|
+| `deliberations` | hash of the id | where its log stands, and where its keeper answers |
+| `deliberation.entries` | that hash`:`number | one entry under both signatures |
+| `deliberation.waiting` | that hash`:`number | an act of this node that the keeper has not taken yet |
+
+- An entry and the new state of its deliberation are one transaction, made from the version that was read: of two
+  processes that add an entry one gets through, and the other reads again.
+- All values are sealed by the vault: clauses, reasons and concerns are what people said. They lie in spaces, where a
+  new key of the vault can reach them.
+- One at a time works on a deliberation in this process (`turn`).
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.errors import KeyRefusedError, MalformedError, StoreCorruptError
+from comity.core.extensions.consensus.deliberation import Deliberation
+from comity.core.extensions.consensus.log import (
+    DeliberationEntry,
+    KeeperFraud,
+    KeptTip,
+    LogHead,
+    fraud_between,
+    read_entry,
+    tip_of,
+    write_entry,
+)
+from comity.core.extensions.refusals import ExtensionError
+from comity.core.wire import strict_json
+from comity.store.operations import Delete, Operation, Put
+from comity.store.protocol import Store
+from comity.store.vault import Vault
+
+SPACE: Final = "deliberations"
+ENTRIES_SPACE: Final = "deliberation.entries"
+WAITING_SPACE: Final = "deliberation.waiting"
+SPACES: Final = (SPACE, ENTRIES_SPACE, WAITING_SPACE)
+LOG_BYTES: Final = 64 * 1024 * 1024
+MOST_DELIBERATIONS: Final = 1000
+MOST_WAITING: Final = 100
+REFUSED_KEPT_SECONDS: Final = 7 * 86_400.0
+
+_PAGE: Final = 256
+
+
+class KeptDeliberation(Struct, frozen=True, kw_only=True):
+    """`url` is where the keeper answers; empty where this node keeps the log itself. `size` is what all entries
+    come to, in bytes. `fraud` is proof that the keeper signed two entries with one number.
+    """
+
+    head: LogHead
+    url: str = ""
+    size: int = 0
+    fraud: KeeperFraud | None = None
+
+    @property
+    def deliberation(self) -> Deliberation:
+        return self.head.deliberation
+
+    @property
+    def id(self) -> str:
+        return self.head.deliberation.id
+
+
+class WaitingAct(Struct, frozen=True, kw_only=True):
+    """An act as it was last signed. It is stored before it is sent, so that an act whose answer was lost is
+    recognised in the log and never done twice. `refusal` is what the keeper said to it at last.
+    """
+
+    delib_id: str
+    place: int
+    entry: DeliberationEntry
+    since: float
+    refusal: str = ""
+
+
+class Read(Struct, frozen=True):
+    """A deliberation and the version it was stored as."""
+
+    kept: KeptDeliberation
+    version: int
+
+
+class Ledger:
+    def __init__(self, store: Store, vault: Callable[[], Vault], *, log_bytes: int = LOG_BYTES) -> None:
+        """`vault` is asked each time, for its key may go. `log_bytes` is the most that one log may come to."""
+        self._store = store
+        self._vault = vault
+        self._log_bytes = log_bytes
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, delib_id: str) -> asyncio.Lock:
+        lock = self._turns.get(delib_id)
+        if lock is None:
+            lock = self._turns[delib_id] = asyncio.Lock()
+        return lock
+
+    async def find(self, delib_id: str) -> Read | None:
+        held = await self._store.get(SPACE, _digest(delib_id))
+        return None if held is None else Read(_read_kept(self._opened(held.value)), held.version)
+
+    async def all(self) -> list[KeptDeliberation]:
+        """Those that were opened first come first."""
+        found: list[KeptDeliberation] = []
+        after = ""
+        while page := await self._store.scan(SPACE, after=after, limit=_PAGE):
+            found += [_read_kept(self._opened(held.value)) for _, held in page]
+            after = page[-1][0]
+        return sorted(found, key=lambda kept: (kept.deliberation.created_at, kept.id))
+
+    async def count(self) -> int:
+        number, after = 0, ""
+        while page := await self._store.scan(SPACE, after=after, limit=_PAGE):
+            number, after = number + len(page), page[-1][0]
+        return number
+
+    async def entry(self, delib_id: str, number: int) -> DeliberationEntry | None:
+        held = await self._store.get(ENTRIES_SPACE, _key(delib_id, number))
+        return None if held is None else self._entry(held.value)
+
+    async def entries(self, delib_id: str, after: int = 0, limit: int = _PAGE) -> list[DeliberationEntry]:
+        """Those behind number `after`, at most so many."""
+        page = await self._store.scan(
+            ENTRIES_SPACE, prefix=_key(delib_id), after=_key(delib_id, after), limit=limit
+        )
+        return [self._entry(held.value) for _, held in page]
+
+    async def all_entries(self, delib_id: str) -> list[DeliberationEntry]:
+        found: list[DeliberationEntry] = []
+        while page := await self.entries(delib_id, len(found)):
+            found += page
+        return found
+
+    def adding(
+        self, before: Read | None, after: KeptDeliberation, entries: Iterable[DeliberationEntry]
+    ) -> tuple[Operation, ...]:
+        """What has to be stored with new entries. Raises LIMIT_EXCEEDED where the log has no room for them."""
+        values = [strict_json.dumps(write_entry(entry)) for entry in entries]
+        size = (0 if before is None else before.kept.size) + sum(map(len, values))
+        if size > self._log_bytes:
+            raise ExtensionError(
+                "LIMIT_EXCEEDED", f"the log of this deliberation would exceed {self._log_bytes:,} bytes"
+            )
+        first = after.head.tip.number - len(values) + 1
+        vault = self._vault()
+        return (
+            self.changing(before, msgspec.structs.replace(after, size=size)),
+            *(
+                Put(
+                    space=ENTRIES_SPACE,
+                    key=_key(after.id, first + index),
+                    value=vault.seal(value),
+                    expect=0,
+                )
+                for index, value in enumerate(values)
+            ),
+        )
+
+    def changing(self, before: Read | None, after: KeptDeliberation) -> Operation:
+        """What has to be stored where the log stays as it is."""
+        return Put(
+            space=SPACE,
+            key=_digest(after.id),
+            value=self._vault().seal(_encode(after)),
+            expect=0 if before is None else before.version,
+        )
+
+    async def removing(self, delib_id: str) -> tuple[Operation, ...]:
+        """What has to be removed so that nothing is left of a deliberation."""
+        operations: list[Operation] = [Delete(space=SPACE, key=_digest(delib_id))]
+        for space in (ENTRIES_SPACE, WAITING_SPACE):
+            after = ""
+            while page := await self._store.scan(space, prefix=_key(delib_id), after=after, limit=_PAGE):
+                operations += [Delete(space=space, key=key) for key, _ in page]
+                after = page[-1][0]
+        return tuple(operations)
+
+    async def waiting(self, delib_id: str | None = None) -> list[WaitingAct]:
+        """Acts that wait or were refused at last, of one deliberation or of all, in their order."""
+        prefix = "" if delib_id is None else _key(delib_id)
+        found: list[WaitingAct] = []
+        after = ""
+        while page := await self._store.scan(WAITING_SPACE, prefix=prefix, after=after, limit=_PAGE):
+            found += [_read_waiting(self._opened(held.value)) for _, held in page]
+            after = page[-1][0]
+        return found
+
+    def holding(self, act: WaitingAct, now: float) -> Operation:
+        """What has to be stored so that an act is not forgotten; one that was refused is told for some days."""
+        return Put(
+            space=WAITING_SPACE,
+            key=_key(act.delib_id, act.place),
+            value=self._vault().seal(_encode(act)),
+            expires_at=now + REFUSED_KEPT_SECONDS if act.refusal else None,
+        )
+
+    def releasing(self, act: WaitingAct) -> Operation:
+        return Delete(space=WAITING_SPACE, key=_key(act.delib_id, act.place))
+
+    def _entry(self, stored: bytes) -> DeliberationEntry:
+        try:
+            return read_entry(strict_json.loads(self._opened(stored)))
+        except (ExtensionError, MalformedError):
+            raise _corrupt() from None
+
+    def _opened(self, stored: bytes) -> bytes:
+        opened = self._vault().open(stored)
+        if opened is None:
+            raise KeyRefusedError(
+                "a stored deliberation cannot be decrypted; restore vault.key in the data folder, or set "
+                "VCP_CONTEXT_ENCRYPTION_KEY"
+            )
+        return opened
+
+
+def same_entry(one: DeliberationEntry, other: DeliberationEntry | None) -> bool:
+    """Whether two entries are the same act, whoever has signed them as keeper."""
+    return other is not None and one.hash() == other.hash()
+
+
+async def fraud_by(ledger: Ledger, kept: KeptDeliberation, tip: KeptTip) -> KeeperFraud | None:
+    """Proof of fraud in a tip that somebody told, held against the entry of that number in our own log."""
+    own = await ledger.entry(kept.id, tip.number)
+    return None if own is None else fraud_between(kept.deliberation.keeper, tip_of(own), tip)
+
+
+def fraud_error(fraud: KeeperFraud) -> ExtensionError:
+    return ExtensionError(
+        "CONFLICT",
+        f"the keeper {fraud.keeper} has signed two entries with the number {fraud.first.number}: "
+        f"{fraud.first.hash[:12]} and {fraud.second.hash[:12]}. This is proof of fraud and is kept; nothing more is "
+        "decided in this deliberation",
+        "tip",
+    )
+
+
+_encode = msgspec.json.Encoder().encode
+_kept_decoder: Final = msgspec.json.Decoder(KeptDeliberation)
+_waiting_decoder: Final = msgspec.json.Decoder(WaitingAct)
+
+
+def _read_kept(data: bytes) -> KeptDeliberation:
+    kept: KeptDeliberation = _decoded(_kept_decoder, data)
+    return kept
+
+
+def _read_waiting(data: bytes) -> WaitingAct:
+    act: WaitingAct = _decoded(_waiting_decoder, data)
+    return act
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], data: bytes) -> Any:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _corrupt() from None
+
+
+def _corrupt() -> StoreCorruptError:
+    return StoreCorruptError("a stored deliberation cannot be read; run comity doctor")
+
+
+def _digest(delib_id: str) -> str:
+    """An id is its keeper's choice, and may look like the beginning of another."""
+    return hashlib.sha256(delib_id.encode()).hexdigest()
+
+
+def _key(delib_id: str, number: int | None = None) -> str:
+    return f"{_digest(delib_id)}:" + ("" if number is None else f"{number:06d}")
