@@ -45,6 +45,7 @@ def mcp_side(
     for part in parts:
         catalog.add_tools_later(partial(part.tools, house))
         catalog.add_resources(*part.resources(house))
+        catalog.add_prompts(*part.prompts(house))
     catalog.add_namespace(VDO_TOOLS)
     return McpSide(catalog, clock, house=house, vcp=vcp, tally=tally, secret=secret)
 

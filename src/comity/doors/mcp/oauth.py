@@ -16,6 +16,7 @@ from comity.core.caller import Caller
 from comity.core.errors import ForbiddenError
 from comity.core.identity.access_token import AccessToken
 from comity.core.wire import strict_json
+from comity.doors.mcp.agent_tools import SCOPE as AGENTS_SCOPE
 
 SCOPE: Final = "mcp"
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
@@ -63,7 +64,7 @@ class ResourceServer:
             told = {
                 "resource": self._resource,
                 "authorization_servers": [self._issuer],
-                "scopes_supported": [SCOPE],
+                "scopes_supported": [SCOPE, AGENTS_SCOPE],
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Comity",
             }
