@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from comity.core.errors import ConfigError
-from comity.core.mcp.context import Context
+from comity.core.mcp.context import Asker, Context
 from comity.core.mcp.results import Contents, InputRequired, Json, PromptResult, ToolResult
 from comity.core.mcp.schema import Complain, complainer
 
@@ -121,6 +121,8 @@ class Resources(Struct, frozen=True, kw_only=True):
     templates: Sequence[Json] = ()
     extension: str | None = None
     complete: Completer | None = None
+    watchable: Callable[[Asker, str], bool] = lambda _asker, _uri: True
+    """Whether this asker may subscribe to this address of the kind. It must be one that can be read."""
 
 
 class Prompt(Struct, frozen=True, kw_only=True):

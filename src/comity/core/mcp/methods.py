@@ -364,7 +364,7 @@ def _listen(_server: Server, view: View, asker: Asker, request: Request, params:
         tools=wanted.get("toolsListChanged") is True,
         prompts=wanted.get("promptsListChanged") is True,
         resources=wanted.get("resourcesListChanged") is True,
-        uris=tuple(uri for uri in uris if view.resources_for(uri) is not None),
+        uris=tuple(uri for uri in uris if _watchable(view, asker, uri)),
         tasks=tuple(tasks),
     )
     return _work(request, params, asker, view, label="subscriptions/listen", special=listen)
@@ -395,9 +395,14 @@ def _subscribe(_server: Server, view: View, asker: Asker, _request: Request, par
     uri = params.get("uri")
     if not isinstance(uri, str):
         raise invalid_params("params.uri must be the resource's address")
-    if view.resources_for(uri) is None:
+    if not _watchable(view, asker, uri):
         raise resource_not_found(asker, uri)
     return EMPTY_RESULT  # the session keeps it
+
+
+def _watchable(view: View, asker: Asker, uri: str) -> bool:
+    kind = view.resources_for(uri)
+    return kind is not None and kind.watchable(asker, uri)
 
 
 def _unsubscribe(_server: Server, _view: View, _asker: Asker, _request: Request, params: Json) -> Begun:

@@ -22,6 +22,11 @@ SCOPE: Final = "mcp"
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
+def metadata_paths(path: str) -> frozenset[str]:
+    """Where a client looks for the metadata of the resource at `path`."""
+    return frozenset({METADATA_PATH, METADATA_PATH + path})
+
+
 class MissingScopeError(ForbiddenError):
     code = "insufficient_scope"
 
@@ -33,7 +38,6 @@ class ResourceServer:
         self._path = path
         self._issuer = issuer
         self._judge = judge
-        self.metadata_paths = frozenset({METADATA_PATH, METADATA_PATH + path})
 
     def identify(self, path: str, token: str, address: str) -> Caller | None:
         """Who came; None for another path than ours. Raises for a token that is not good here."""
@@ -70,7 +74,7 @@ class ResourceServer:
             }
             return Response(strict_json.dumps(told), media_type="application/json")
 
-        return [Route(path, metadata) for path in sorted(self.metadata_paths)]
+        return [Route(path, metadata) for path in sorted(metadata_paths(self._path))]
 
     def _metadata_url(self) -> str:
         return self._resource.removesuffix(self._path) + METADATA_PATH + self._path
