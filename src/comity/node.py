@@ -18,6 +18,7 @@ from comity.core.clock import Clock
 from comity.parts.actions import Actions
 from comity.parts.agent import Agent
 from comity.parts.audit import Audit
+from comity.parts.calling import Calling
 from comity.parts.deliberations import Deliberations
 from comity.parts.directory import Directory
 from comity.parts.limits import Limits
@@ -37,6 +38,7 @@ log = logging.getLogger("comity.node")
 PARTS: list[type[Part]] = [
     Audit,
     Limits,
+    Calling,
     Vcp,
     Agent,
     Actions,
@@ -45,7 +47,7 @@ PARTS: list[type[Part]] = [
     Mcp,
     Watching,
 ]
-"""In the order in which they open."""
+"""In the order in which they open, and in which MCP lists their tools."""
 
 
 def load_settings(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Loaded:

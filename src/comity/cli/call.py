@@ -18,10 +18,10 @@ from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
 from comity.cli.outside import Outside, find_card
 from comity.cli.own_store import new_key, own_key, refuse_memory, writing
-from comity.cli.screen import note, one_line, print_foreign, print_json, waiting
+from comity.cli.screen import note, print_foreign, print_json, waiting
 from comity.clients.dispatch import DispatchResult
 from comity.clients.dispatcher import Dispatcher
-from comity.clients.refusals import CallRefusedError, NoAnswerError
+from comity.clients.refusals import CallRefusedError, NoAnswerError, explained
 from comity.clients.targets import callable_endpoint, rank_targets
 from comity.config import Settings
 from comity.core.card.card import CapabilityCard
@@ -148,7 +148,7 @@ async def _call(
     def passed_over(former: CapabilityCard, why: ComityError) -> None:
         nonlocal card
         card = cards[cards.index(former) + 1]
-        note(f"{_sentence(why, former)}; trying {card.vacant_id}")
+        note(f"{explained(why, former)}; trying {card.vacant_id}")
 
     try:
         async with asyncio.timeout(seconds):
@@ -181,7 +181,7 @@ async def _call(
         ) from None
     except (CallRefusedError, TargetUnavailableError) as refusal:
         assert card is not None, "only whoever was called refuses a call"
-        refusal.args = (_sentence(refusal, card), *refusal.args[1:])
+        refusal.args = (explained(refusal, card), *refusal.args[1:])
         raise
 
 
@@ -259,34 +259,3 @@ def _say_who(result: DispatchResult) -> None:
         "signature verified"
     )
     sys.stderr.write(paint(words, "dim", wanted=colour_wanted(sys.stderr)) + "\n")
-
-
-def _sentence(refusal: ComityError, card: CapabilityCard) -> str:
-    """What the refusal means to somebody who typed the call."""
-    who, where = card.vacant_id, one_line(card.endpoint or "")
-    if isinstance(refusal, TargetUnavailableError):
-        return f"{who} takes no calls: {refusal.message}"
-    if not isinstance(refusal, CallRefusedError):
-        return refusal.message
-    said = refusal.detail or "it gave no reason"
-    match refusal.status:
-        case 401:
-            return f"{who} does not accept the signature of this call ({said}); nothing was carried out"
-        case 404 | 405:
-            return f"no agent takes calls at {where} (status {refusal.status}); its card may be out of date"
-        case 409:
-            return (
-                f"{who} expects another number or hash in the chain with this node ({said}); "
-                f"`comity chain show {who.hex()}` shows the chain as stored here. If the agent lost its chain, "
-                f"`comity chain forget {who.hex()}` begins again"
-            )
-        case 421:
-            return f"another agent answers at {where} ({said}); the card with this address is out of date or false"
-        case 429:
-            return f"{who} answers that too many calls came (status 429: {said}); nothing was carried out, try again later"
-        case 503:
-            return f"{who} answers that it is busy (status 503: {said}); nothing was carried out, try again later"
-        case status if status >= 500:
-            return f"{who} failed on this call with status {status}: {said}"
-        case status:
-            return f"{who} refused the call with status {status}: {said}"

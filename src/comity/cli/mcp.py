@@ -21,6 +21,8 @@ from comity.doors.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
 app = new_app()
 
 _TRUE = frozenset({"true", "1", "yes", "y", "on"})
+_RELEASE_SECONDS = 0.5
+_LOOK_SECONDS = 0.01
 _FALSE = frozenset({"false", "0", "no", "n", "off"})
 
 
@@ -122,13 +124,28 @@ def mcp(
 
 def _stay_with(folder: Any, link: Any) -> None:
     from comity.cli.mcp_attach import pump
-    from comity.store.claim import running_node
 
-    if not pump(link) and running_node(folder) is None:
+    if not pump(link) and _is_gone(folder):
         raise PeerError(
             "the node that this client was connected to has stopped; start it again with `comity up`, or "
             "start the client again to go on without it"
         )
+
+
+def _is_gone(folder: Any) -> bool:
+    """Whether the node has ended. Its connections break a moment before the system releases its lock, so we look more
+    than once.
+    """
+    import time
+
+    from comity.store.claim import running_node
+
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    while running_node(folder) is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
 
 
 def _tell_a_person() -> None:

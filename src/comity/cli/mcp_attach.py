@@ -68,7 +68,7 @@ class _Pump:
     def run(self) -> bool:
         while not self._node_ended:
             ready = self._wait()
-            if self._asked in ready:
+            if not ready or self._asked in ready:
                 return True
             if not self._serve(ready):
                 return True  # the receiver does not read any more
@@ -76,6 +76,7 @@ class _Pump:
         return self._client_ended
 
     def _wait(self) -> dict[int, int]:
+        """What can be done now. Nothing, if the client has gone without reading what was left for it."""
         waiting = select.poll()
         waiting.register(self._asked, select.POLLIN)
         both_ways = 0
@@ -89,7 +90,7 @@ class _Pump:
             waiting.register(self._sink, select.POLLOUT)
         if not self._client_ended and len(self._there) < _CHUNK:
             waiting.register(self._source, select.POLLIN)
-        return dict(waiting.poll())
+        return dict(waiting.poll(_LAST_MS if self._client_ended and self._back else None))
 
     def _serve(self, ready: dict[int, int]) -> bool:
         if self._source in ready:

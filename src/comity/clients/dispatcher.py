@@ -69,8 +69,10 @@ class Dispatcher:
         idempotency_key: str | None = None,
         retries: Retries | None = None,
         until: float | None = None,
+        http: CallHttp | None = None,
     ) -> DispatchResult:
-        """Call the owner of the card. No attempt begins after the moment `until` of the monotonic clock.
+        """Call the owner of the card. No attempt begins after the moment `until` of the monotonic clock. `http` carries
+        this call, where somebody may reach less than this node does.
 
         A call that is repeated under its `idempotency_key`, also after a crash of this process, is the
         same call: as long as no other was made to the target since, it gets the reply that there was.
@@ -97,7 +99,7 @@ class Dispatcher:
         async with self._turn(target) as pair:
             conversation = Conversation(
                 pair=pair,
-                http=self._http,
+                http=http or self._http,
                 clock=self._clock,
                 key=self._key,
                 retries=retries or self._retries,
@@ -118,6 +120,7 @@ class Dispatcher:
         *,
         idempotency_key: str | None = None,
         until: float | None = None,
+        http: CallHttp | None = None,
         passed_over: Callable[[CapabilityCard, ComityError], None] = lambda _card, _why: None,
     ) -> DispatchResult:
         """Call the first of these that takes the call. One that cannot be reached, takes no calls (410, 423)
@@ -127,7 +130,7 @@ class Dispatcher:
         for card in others:
             try:
                 return await self.call(
-                    card, payload, idempotency_key=idempotency_key, retries=_ONCE, until=until
+                    card, payload, idempotency_key=idempotency_key, retries=_ONCE, until=until, http=http
                 )
             except (UnreachableError, TargetRefusedError, TargetUnavailableError, TargetLimitError) as why:
                 passed_over(card, why)
@@ -135,7 +138,7 @@ class Dispatcher:
                 if why.status != 503:
                     raise
                 passed_over(card, why)
-        return await self.call(last, payload, idempotency_key=idempotency_key, until=until)
+        return await self.call(last, payload, idempotency_key=idempotency_key, until=until, http=http)
 
     async def call_capability(
         self,

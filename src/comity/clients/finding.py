@@ -45,17 +45,18 @@ class Ways(Protocol):
 async def find_card(target: str, ways: Ways) -> CapabilityCard:
     """The card of whomever `target` names, as it was found."""
     if _URL.match(target):
-        return await _shown_at(target, ways)
+        return await card_at(target, ways.http)
     vacant_id = id_of(target)
     if vacant_id is not None:
         return await _looked_up(vacant_id, ways)
-    if is_address(target):
-        return await _shown_at(with_scheme(target), ways)
+    if is_address(target) and not _is_there(target):
+        return await card_at(target, ways.http)
     return read_card(_file(target), target)
 
 
 def is_address(text: str) -> bool:
-    return _ADDRESS.fullmatch(text) is not None and not Path(text).exists()
+    """Whether it can be the URL of a node, or host:port."""
+    return (_URL.match(text) or _ADDRESS.fullmatch(text)) is not None
 
 
 def with_scheme(address: str) -> str:
@@ -99,10 +100,11 @@ def read_card(data: bytes, where: str) -> CapabilityCard:
     return card
 
 
-async def _shown_at(url: str, ways: Ways) -> CapabilityCard:
-    node = url.partition("#")[0].partition("?")[0].rstrip("/")
+async def card_at(address: str, http: CallHttp) -> CapabilityCard:
+    """The card that the node at this address shows of itself."""
+    node = with_scheme(address).partition("#")[0].partition("?")[0].rstrip("/")
     node = node.removesuffix(_SEND_PATH).removesuffix(CARD_PATH)
-    answer = await ways.http.request("GET", node + CARD_PATH)
+    answer = await http.request("GET", node + CARD_PATH)
     if answer.status != 200:
         raise _no_card(node, answer)
     return read_card(answer.body, node)
@@ -144,6 +146,10 @@ def _file(name: str) -> bytes:
     except (FileNotFoundError, NotADirectoryError, ValueError, RuntimeError):
         raise _neither(name) from None
     return data
+
+
+def _is_there(name: str) -> bool:
+    return Path(name).exists()
 
 
 def _neither(name: str) -> ConfigError:

@@ -69,7 +69,10 @@ class Pages:
         self._http = http or GuardedHttp(allow=[*allow, *more], timeout=PAGE_TIMEOUT, answer_limit=PAGE_LIMIT)
         self._tell = tell
 
-    async def fetch(self, urls: Sequence[str]) -> list[Page]:
+    async def fetch(
+        self, urls: Sequence[str], fetched: Callable[[str], None] = lambda _url: None
+    ) -> list[Page]:
+        """`fetched` is told of each page that came, or did not."""
         late = f"it did not come within the {ALL_TIMEOUT:g} seconds that all pages have together"
         pages = [Page(url=url, failure=late) for url in urls]
         left = iter(range(len(urls)))
@@ -79,6 +82,7 @@ class Pages:
             for index in left:
                 self._tell(f"fetching page {index + 1} of {len(urls)}: {urls[index]}")
                 pages[index] = await self._page(urls[index], room)
+                fetched(urls[index])
 
         try:
             async with asyncio.timeout(ALL_TIMEOUT) as limit, asyncio.TaskGroup() as group:

@@ -12,8 +12,16 @@
 | ReplyLostError        | was accepted; its reply cannot be had any more    |
 """
 
-from comity.core.envelope.errors import ProtocolError
-from comity.core.errors import ForbiddenError, OverloadedError, PeerError, RateLimitedError, RetryLaterError
+from comity.core.card.card import CapabilityCard
+from comity.core.envelope.errors import ProtocolError, TargetUnavailableError
+from comity.core.errors import (
+    ComityError,
+    ForbiddenError,
+    OverloadedError,
+    PeerError,
+    RateLimitedError,
+    RetryLaterError,
+)
 
 _DETAIL_LIMIT = 500
 
@@ -40,7 +48,7 @@ class CallRefusedError(ProtocolError, PeerError):
     code = "call_refused"
 
     def __init__(self, status: int, detail: str) -> None:
-        detail = "".join(c if c.isprintable() else " " for c in detail[:_DETAIL_LIMIT]).strip()
+        detail = _printable(detail[:_DETAIL_LIMIT])
         said = f": {detail}" if detail else ""
         super().__init__(f"the target refused the call with status {status}{said}")
         self.status = status
@@ -69,3 +77,38 @@ class TargetLimitError(CallRefusedError, RateLimitedError):
 
 class ReplyLostError(ProtocolError, PeerError):
     code = "reply_lost"
+
+
+def explained(refusal: ComityError, card: CapabilityCard) -> str:
+    """What the refusal means to the user who made the call."""
+    who, where = card.vacant_id, _printable(card.endpoint or "")
+    if isinstance(refusal, TargetUnavailableError):
+        return f"{who} takes no calls: {refusal.message}"
+    if not isinstance(refusal, CallRefusedError):
+        return refusal.message
+    said = refusal.detail or "it gave no reason"
+    match refusal.status:
+        case 401:
+            return f"{who} does not accept the signature of this call ({said}); nothing was carried out"
+        case 404 | 405:
+            return f"no agent takes calls at {where} (status {refusal.status}); its card may be out of date"
+        case 409:
+            return (
+                f"{who} expects another number or hash in the chain with this node ({said}); "
+                f"`comity chain show {who.hex()}` shows the chain as stored here. If the agent lost its chain, "
+                f"`comity chain forget {who.hex()}` begins again"
+            )
+        case 421:
+            return f"another agent answers at {where} ({said}); the card with this address is out of date or false"
+        case 429:
+            return f"{who} answers that too many calls came (status 429: {said}); nothing was carried out, try again later"
+        case 503:
+            return f"{who} answers that it is busy (status 503: {said}); nothing was carried out, try again later"
+        case status if status >= 500:
+            return f"{who} failed on this call with status {status}: {said}"
+        case status:
+            return f"{who} refused the call with status {status}: {said}"
+
+
+def _printable(foreign: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in foreign).strip()

@@ -28,6 +28,7 @@ from comity.pipeline.envelopes.refusals import (
     VacantAsleepError,
     VacantGoneError,
 )
+from comity.pipeline.mcp.sessions import StreamGoneError
 
 _INTERNAL = (500, jsonrpc.INTERNAL_ERROR)
 
@@ -50,6 +51,7 @@ _SPOKEN: dict[type[ComityError], tuple[int, int]] = {
     KeyRefusedError: _INTERNAL,
     StoreError: (503, jsonrpc.INTERNAL_ERROR),
     StoreFullError: (507, jsonrpc.INTERNAL_ERROR),
+    StreamGoneError: (410, jsonrpc.INVALID_REQUEST),
     McpError: (400, jsonrpc.INVALID_REQUEST),
     NotAcceptableError: (406, jsonrpc.INVALID_REQUEST),
     MisdirectedError: (421, -32052),

@@ -1,5 +1,6 @@
 """The humane-communication actions: over HTTP, and as tools of MCP."""
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,10 @@ if TYPE_CHECKING:
     from comity.core.mcp.catalog import Tool
     from comity.doors.actions.mcp import ActionsDesk
     from comity.parts.house import House
+    from comity.pipeline.actions.plugins import Plugin
     from comity.pipeline.actions.runner import ActionLimits
+
+log = logging.getLogger("comity.actions")
 
 
 class Actions(Part):
@@ -29,7 +33,7 @@ class Actions(Part):
             opened = await house()
             return ActionsDesk(ActionsRoom(opened.find(cls).runner), opened.walk)
 
-        return action_tools(registry_of("enhanced"), desk)
+        return action_tools(registry_of("enhanced", [plugin.action for plugin in _announced()]), desk)
 
     async def open(self, house: "House") -> None:
         from asyncio import to_thread
@@ -54,6 +58,13 @@ class Actions(Part):
 
         limit = house.settings.http.body_limit
         self.routes = action_routes(self.runner, house.walk, body_limit=limit, version=__version__)
+
+
+def _announced() -> "tuple[Plugin, ...]":
+    """Those of installed packages, for a list that is made before the node is open."""
+    from comity.pipeline.actions.plugins import announced_plugins
+
+    return announced_plugins(log.warning)
 
 
 def action_limits(settings: ActionSettings) -> "ActionLimits":

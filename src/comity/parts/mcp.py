@@ -45,6 +45,7 @@ def mcp_side(
     for part in parts:
         catalog.add_tools_later(partial(part.tools, house))
         catalog.add_resources(*part.resources(house))
+        catalog.add_prompts(*part.prompts(house))
     catalog.add_namespace(VDO_TOOLS)
     return McpSide(catalog, clock, house=house, vcp=vcp, tally=tally, secret=secret)
 
@@ -82,6 +83,7 @@ class Mcp(Part):
 
     async def serve(self, house: "House") -> None:
         from comity.doors.mcp.http import MCP_PATH, McpEndpoint
+        from comity.doors.mcp.oauth import metadata_paths
 
         self.hot = {
             MCP_PATH: McpEndpoint(
@@ -92,11 +94,11 @@ class Mcp(Part):
                 record=house.record,
             )
         }
+        self.public = metadata_paths(MCP_PATH)  # also where nothing is there: 404 says that, 401 would not
         house.stack.callback(self._sessions.close)
         if house.settings.mcp.oauth_issuer:
             self.visitors = await self._resource_server(house)
             self.routes = self.visitors.routes()
-            self.public = self.visitors.metadata_paths
         if hasattr(socket, "AF_UNIX"):
             await self._open_socket(house)
         house.stack.callback(self.side.changes.closing.set)  # so that the doors need not wait for subscribers

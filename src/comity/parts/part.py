@@ -1,7 +1,7 @@
 """A part is one capability of a node, and says all that the rest needs to know about it.
 
-- The class says what is known before anything is open: the name, the section of the settings, the tools and
-  resources of MCP, the checks of `comity doctor`. It must be light to import: `comity mcp` answers with it at once.
+- The class says what is known before anything is open: the name, the section of the settings, the tools,
+  resources and prompts of MCP, the checks of `comity doctor`. It must be light to import: `comity mcp` answers with it at once.
 - An object of the class is the open part. `open` makes its rooms, `serve` its doors; both push onto `house.stack`
   what has to be closed. A `comity mcp` that works by itself has rooms, and no doors.
 - Everything has an empty default. Routes and paths are there after `serve`, the rest after `open`.
@@ -18,7 +18,7 @@ from comity.config import Settings
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-    from comity.core.mcp.catalog import Resources, Tool
+    from comity.core.mcp.catalog import Prompt, Resources, Tool
     from comity.doors.http.asgi import App
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
@@ -79,6 +79,10 @@ class Part:
 
     @classmethod
     def resources(cls, house: OpenHouse) -> "Iterable[Resources]":
+        return ()
+
+    @classmethod
+    def prompts(cls, house: OpenHouse) -> "Iterable[Prompt]":
         return ()
 
     @classmethod

@@ -16,7 +16,12 @@ from comity.pipeline.actions.runner import Runner
 from comity.testing import bearer, running_node
 from tests.callers import OWNER, named, visitor
 
-CONTEXT = SimpleNamespace(asker=SimpleNamespace(caller=OWNER), client="local stream 1")
+
+def told_nothing(_done, _total=None, _message=None):
+    pass
+
+
+CONTEXT = SimpleNamespace(asker=SimpleNamespace(caller=OWNER), client="local stream 1", progress=told_nothing)
 
 
 async def nobody():
@@ -68,7 +73,7 @@ async def test_a_tool_says_what_is_wrong_in_the_words_of_the_contract(tools):
 async def test_each_client_of_the_owner_takes_turns_and_a_visitor_is_one_caller(monkeypatch):
     callers = []
 
-    async def call(_runner, _name, _given, caller, client):
+    async def call(_runner, _name, _given, caller, client, _tell):
         callers.append((caller, client))
         return {}
 
@@ -82,7 +87,9 @@ async def test_each_client_of_the_owner_takes_turns_and_a_visitor_is_one_caller(
         (greet,) = (tool for tool in action_tools(library.registry, desk) if tool.name == "greet")
         for owner, client in (("local", "a"), ("local", "b"), ("oauth:x:y", "a"), ("oauth:x:y", "b")):
             asker = SimpleNamespace(caller=named(owner))
-            await greet.handler(SimpleNamespace(asker=asker, client=client), {"name": "Ada"})
+            await greet.handler(
+                SimpleNamespace(asker=asker, client=client, progress=told_nothing), {"name": "Ada"}
+            )
     assert callers == [(OWNER, "a"), (OWNER, "b"), *[(visitor("x:y"), "")] * 2]
 
 

@@ -97,7 +97,8 @@ async def test_without_an_authorization_server_there_is_no_word_of_one():
     async with running_node() as node, httpx.AsyncClient(base_url=node.url) as client:
         refused = await client.post("/mcp", **initialize())
         assert "resource_metadata" not in refused.headers["WWW-Authenticate"]
-        assert (await client.get("/.well-known/oauth-protected-resource")).status_code == 401
+        for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
+            assert (await client.get(path)).status_code == 404
 
 
 async def test_an_issuer_without_usable_keys_is_refused_at_the_start(tmp_path):

@@ -19,7 +19,7 @@ class Fetcher:
         self.asked = []
         self.closed = False
 
-    async def fetch(self, urls):
+    async def fetch(self, urls, fetched):
         self.asked.append(tuple(urls))
         return [Page(url=url, html="<p>x</p>") for url in urls]
 

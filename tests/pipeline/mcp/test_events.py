@@ -12,8 +12,8 @@ from comity.pipeline.mcp.events import KEEPALIVE_SECONDS, EventStream
 from comity.testing import run_simulated
 
 
-def a_stream(*messages, **named):
-    stream = EventStream("3", **named)
+def a_stream(*messages):
+    stream = EventStream("3")
     for message in messages:
         stream.add(message)
     return stream
@@ -80,14 +80,55 @@ def test_a_reader_that_has_gone_does_not_send_away_its_successor():
     run_simulated(main)
 
 
-def test_a_place_that_never_was_is_refused_unless_the_stream_had_an_earlier_life():
+def test_a_place_that_never_was_is_refused():
     async def main():
         with pytest.raises(NotFoundError):
             a_stream(b"1").follow(2)
-        stream = a_stream(b"1", goes_on=True)
+
+    run_simulated(main)
+
+
+def test_who_comes_back_takes_over_from_its_former_connection():
+    async def main():
+        stream = a_stream(b"1", b"2")
+        former = stream.follow()
+        events_of_former = aiter(former)
+        assert await anext(events_of_former) == sse.event(b"1", "3.1")
+        again = stream.follow(1, take_over=True)
+        assert await anext(events_of_former, None) is None
+        await former.aclose()
+        assert stream.followed
         stream.end()
-        assert await heard(stream, 17) == [sse.event(b"1", "3.1")]
-        assert await heard(stream, 1) == []
+        assert [event async for event in again] == [sse.event(b"2", "3.2")]
+        await again.aclose()
+        assert not stream.followed
+
+    run_simulated(main)
+
+
+def test_a_reader_that_waits_for_more_ends_when_another_takes_over():
+    async def main():
+        stream = a_stream(b"1")
+        waiting = asyncio.ensure_future(anext(aiter(stream.follow(1)), None))
+        await asyncio.sleep(0)
+        stream.follow(0, take_over=True)
+        assert await waiting is None
+
+    run_simulated(main)
+
+
+def test_a_new_reader_waits_a_moment_for_the_former_one_to_be_gone():
+    async def main():
+        stream = a_stream(b"1")
+        former = stream.follow()
+        leaving = asyncio.ensure_future(stream.wait_for_leaving(1.0))
+        await asyncio.sleep(0)
+        assert not leaving.done()
+        await former.aclose()
+        await leaving
+        stream.follow()
+        await stream.wait_for_leaving(1.0)
+        assert stream.followed
 
     run_simulated(main)
 

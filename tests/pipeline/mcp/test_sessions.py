@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 
 import pytest
 
@@ -14,7 +15,7 @@ from comity.core.mcp.session import McpSession
 from comity.core.wire.jsonrpc import Request
 from comity.pipeline.mcp import sessions as module
 from comity.pipeline.mcp.changes import Changes
-from comity.pipeline.mcp.sessions import LOCAL, LONGEST, STANDING, Sessions
+from comity.pipeline.mcp.sessions import LOCAL, LONGEST, Sessions, StreamGoneError
 from comity.pipeline.record import Recorder
 from comity.store.audit_trail import AuditTrail, log_of
 from comity.store.memory import MemoryDisk, MemoryStore
@@ -258,6 +259,7 @@ async def test_another_process_goes_on_with_what_was_agreed(engine, clock, tmp_p
     first = await a_process()
     session = McpSession(AGREED.agreed(a_session(capabilities={"n": 10**30, "deep": [[{}]]}).asker))
     held = await first.sessions.begin(session)
+    lost = held.new_stream()
     session.heard(Request(1, "logging/setLevel", {"level": "error"}))
     session.heard(Request(2, "resources/subscribe", {"uri": "x://a"}))
     await first.sessions.keep(held)
@@ -272,7 +274,22 @@ async def test_another_process_goes_on_with_what_was_agreed(engine, clock, tmp_p
     second.changes.resource_updated("x://a")
     second.changes.resource_updated("x://b")
     assert again.standing.last == 1
-    again.standing.follow(17)
+    for name in (held.standing.name, "0"):  # the second as earlier releases named it
+        assert again.resume(name, 17) == (again.standing, 0)
+    reader = again.standing.follow()
+    stream = aiter(reader)
+    told = [json.loads((await anext(stream)).partition(b"data: ")[2]) for _ in range(5)]
+    await reader.aclose()
+    assert [one["method"] for one in told] == [
+        "notifications/resources/updated",
+        "notifications/tools/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/prompts/list_changed",
+        "notifications/resources/updated",
+    ]
+    assert told[-1]["params"] == {"uri": "x://a"}
+    with pytest.raises(StreamGoneError, match="the call of this stream ended with it"):
+        again.resume(lost.name, 1)
     second.sessions.close()
     await second.store.close()
 
@@ -331,19 +348,19 @@ async def test_streams_of_a_session_are_found_by_name_and_old_ones_make_room(pro
     monkeypatch.setattr(module, "MOST_STREAMS", 3)
     held = await process.begin()
     streams = [held.new_stream() for _ in range(5)]
-    assert len({stream.name for stream in streams} | {STANDING}) == 6
-    assert held.stream(STANDING) is held.standing
-    assert all(held.stream(one.name) is one for one in streams)
+    assert len({stream.name for stream in streams} | {held.standing.name}) == 6
+    assert held.resume(held.standing.name, 0) == (held.standing, 0)
+    assert all(held.resume(one.name, 7) == (one, 7) for one in streams)
     for stream in streams[:2]:
         stream.end()
     held.new_stream()
     for stream in streams[:2]:
-        with pytest.raises(NotFoundError):
-            held.stream(stream.name)
-    assert held.stream(streams[2].name) is streams[2]
+        with pytest.raises(StreamGoneError, match="no longer stored"):
+            held.resume(stream.name, 0)
+    assert held.resume(streams[2].name, 0)[0] is streams[2]
     held.forget_stream(streams[2])
     with pytest.raises(NotFoundError):
-        held.stream(streams[2].name)
+        held.resume(streams[2].name, 0)
 
 
 async def test_calls_of_one_session_are_bounded(process, monkeypatch):

@@ -65,6 +65,7 @@ class ActionCalls:
         """
         entry = self.entry(name)
         try:
+            given = entry.renamed(given)
             faults = entry.check(given)
             if faults:
                 raise ActionError(f"Input validation failed for action '{name}': {'; '.join(faults)}")  # noqa: TRY301 - the guard lets it pass

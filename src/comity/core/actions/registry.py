@@ -32,6 +32,8 @@ NAMES: Final = (
     "neurodiversity_design_check",
     "age_inclusive_design_check",
 )
+ALIASES: Final = ("text", "message", "content")
+"""What callers call the text of an action, whatever its contract does."""
 _OF_1_0: Final = tuple(name for name in NAMES if name not in {"wcagaaa_check", "grief_support_response"})
 _LISTED: Final[Mapping[Mode, tuple[str, ...]]] = {
     "strict": tuple(name for name in NAMES if name != "accessibility_audit"),
@@ -65,6 +67,29 @@ class RegisteredAction(Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def check_output(self) -> Check | None:
         return schema_check(self.contract.output_schema) if self.foreign else None
+
+    @functools.cached_property
+    def text_field(self) -> str | None:
+        """The field of the text that the action is about: the first that is required and takes any text."""
+        properties = self.contract.input_schema.get("properties", {})
+        for name in self.contract.input_schema.get("required", ()):
+            rule = properties.get(name, {})
+            if rule.get("type") == "string" and "enum" not in rule:
+                return str(name)
+        return None
+
+    def renamed(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The input under the names of the contract. In the enhanced mode the text may also come as `text`, `message` or
+        `content`, where the contract has no other use for that name.
+        """
+        field = self.text_field
+        if self.mode != "enhanced" or field is None or given.get(field) not in (None, ""):
+            return given
+        properties = self.contract.input_schema["properties"]
+        alias = next((name for name in ALIASES if name in given and name not in properties), None)
+        if alias is None:
+            return given
+        return {field: given[alias], **{name: given[name] for name in given if name not in (alias, field)}}
 
     @property
     def name(self) -> str:

@@ -2,8 +2,9 @@
 
 - What a client sees is a *view*: the selection of its connection (rooms and profile) and the VCP extensions
   that are active for it. A view is made once and holds its lists ready as bytes.
-- A tool names what it needs to be seen: its room, the profiles it is in, the extension it belongs to. Its
-  own validator and its own way to render an error go before those of this house.
+- A tool names what it needs to be seen: its room, the profiles it is in, the extension it belongs to, the scope
+  that a visitor's token must have. Its own validator and its own way to render an error go before those of this
+  house.
 - A namespace is a family of names with its own answer to a name that is not there.
 - Lists keep the order of registration. A change of the catalogue makes all views anew and tells whoever
   listens.
@@ -17,7 +18,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from comity.core.errors import ConfigError
-from comity.core.mcp.context import Context
+from comity.core.mcp.context import Asker, Context
 from comity.core.mcp.results import Contents, InputRequired, Json, PromptResult, ToolResult
 from comity.core.mcp.schema import Complain, complainer
 
@@ -58,7 +59,8 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
 
     `audit`: *tally* for what changes nothing (counted, alike calls of one moment in one entry), *own* where
     the handler takes the walk itself. `task`: for a client with the tasks extension, what the handler gives at
-    once is its answer, also a question; what has to be awaited becomes a task.
+    once is its answer, also a question; what has to be awaited becomes a task. `scope`: only for the node's own user,
+    and for visitors whose access token has it.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Tool(Struct, frozen=True, kw_only=True, dict=True):
     annotations: Mapping[str, Any] | None = None
     profiles: frozenset[str] | None = None
     extension: str | None = None
+    scope: str = ""
     task: Literal["forbidden", "optional", "required"] = "forbidden"
     audit: Literal["tally", "own"] = "tally"
     deadline: float = 60.0
@@ -118,6 +121,8 @@ class Resources(Struct, frozen=True, kw_only=True):
     templates: Sequence[Json] = ()
     extension: str | None = None
     complete: Completer | None = None
+    watchable: Callable[[Asker, str], bool] = lambda _asker, _uri: True
+    """Whether this asker may subscribe to this address of the kind. It must be one that can be read."""
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
@@ -127,6 +132,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     description: str = ""
     title: str = ""
     arguments: Sequence[Json] = ()
+    scope: str = ""
     complete: Completer | None = None
 
     def to_json(self) -> Json:
@@ -151,11 +157,12 @@ class Namespace(Struct, frozen=True):
 class Catalog:
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
+        self._scopes: frozenset[str] = frozenset()
         self._later: list[Callable[[], Iterable[Tool]]] = []
         self._resources: list[Resources] = []
         self._prompts: dict[str, Prompt] = {}
         self._namespaces: list[Namespace] = []
-        self._views: dict[tuple[Selection, frozenset[str]], View] = {}
+        self._views: dict[tuple[Selection, frozenset[str], frozenset[str] | None], View] = {}
         self._heard_by: list[Callable[[ListName], None]] = []
 
     def add_tools(self, tools: Iterable[Tool]) -> None:
@@ -180,6 +187,7 @@ class Catalog:
     def add_prompts(self, *prompts: Prompt) -> None:
         for prompt in prompts:
             self._prompts[prompt.name] = prompt
+            self._scopes |= {prompt.scope} if prompt.scope else frozenset()
         self._changed("prompts")
 
     def remove_prompts(self, *names: str) -> None:
@@ -201,10 +209,14 @@ class Catalog:
         """Call it with the name of each list that has changed."""
         self._heard_by.append(callback)
 
-    def view(self, selection: Selection, active: frozenset[str]) -> "View":
+    def view(
+        self, selection: Selection, active: frozenset[str], scopes: Iterable[str] | None = None
+    ) -> "View":
+        """`scopes` are those of a visitor's access token; None: the node's own user, who needs none."""
         while self._later:
             self._register(self._later.pop(0)())  # nobody has seen a list without them: nothing has changed
-        key = selection, active
+        granted = None if scopes is None or not self._scopes else self._scopes.intersection(scopes)
+        key = selection, active, granted
         view = self._views.get(key)
         if view is None:
             if len(self._views) >= MOST_VIEWS:
@@ -212,6 +224,7 @@ class Catalog:
             view = self._views[key] = View(
                 selection,
                 active,
+                granted,
                 tools=tuple(self._tools.values()),
                 resources=tuple(self._resources),
                 prompts=tuple(self._prompts.values()),
@@ -226,6 +239,7 @@ class Catalog:
                 raise ConfigError(f"a tool named {tool.name} is there already; choose another name")
             added[tool.name] = tool
         self._tools = added
+        self._scopes |= {tool.scope for tool in added.values() if tool.scope}
 
     def _changed(self, what: ListName) -> None:
         self._views.clear()
@@ -240,6 +254,7 @@ class View:
         self,
         selection: Selection,
         active: frozenset[str],
+        granted: frozenset[str] | None,
         *,
         tools: tuple[Tool, ...],
         resources: tuple[Resources, ...],
@@ -249,8 +264,13 @@ class View:
         def seen(room: str, extension: str | None, profiles: frozenset[str] | None = None) -> bool:
             return selection.admits(room, profiles) and (extension is None or extension in active)
 
+        def may(scope: str) -> bool:
+            return not scope or granted is None or scope in granted
+
         self.selection = selection
-        self.tools = {t.name: t for t in tools if seen(t.room, t.extension, t.profiles)}
+        self.private = bool(active) or granted is not None
+        """Whether its lists are good for this asker only."""
+        self.tools = {t.name: t for t in tools if seen(t.room, t.extension, t.profiles) and may(t.scope)}
         self.dormant = {
             t.name: t for t in tools if t.name not in self.tools and selection.admits(t.room, t.profiles)
         }
@@ -258,7 +278,7 @@ class View:
         self.dormant_resources = tuple(
             r for r in resources if not seen(r.room, r.extension) and selection.admits(r.room, None)
         )
-        self.prompts = {p.name: p for p in prompts if seen(p.room, None)}
+        self.prompts = {p.name: p for p in prompts if seen(p.room, None) and may(p.scope)}
         self.ready: dict[tuple[str, bool], bytes] = {}
         self._namespaces = namespaces
 
@@ -293,6 +313,10 @@ def resource(
     """One resource at a fixed address."""
     shown = {"uri": uri, "name": name, **({"mimeType": mime_type} if mime_type else {}), **more}
     return Resources(room=room, owns=lambda asked: asked == uri, read=read, list=lambda _context: (shown,))
+
+
+def scope_needed(tool: Tool) -> str:
+    return f"{tool.name} needs an access token with the scope {tool.scope}; ask for one that has it"
 
 
 def remedy_for(extension: str) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from comity.core.mcp import modern
 from comity.core.mcp.catalog import Tool
 from comity.core.mcp.refusals import header_mismatch, invalid_params, no_such_method
-from comity.core.mcp.revisions import LEGACY, META_VERSION
+from comity.core.mcp.revisions import LEGACY, META_VERSION, MODERN
 from comity.core.wire.jsonrpc import Request
 
 VERSION: Final = b"mcp-protocol-version"
@@ -36,6 +36,7 @@ _NAMED_BY: Final = {
     "tasks/cancel": "taskId",
 }
 _SPACE: Final = b" \t"
+_QVALUE: Final = re.compile(r"[01](\.[0-9]{0,3})?")
 _ENCODED: Final = re.compile(rb"=\?base64\?(.*)\?=", re.DOTALL)
 
 
@@ -52,6 +53,10 @@ class McpHeaders(Struct, frozen=True, kw_only=True):
     @property
     def modern(self) -> bool:
         return self.version is not None and self.version not in LEGACY
+
+    @property
+    def unknown_version(self) -> bool:
+        return self.modern and self.version not in MODERN
 
 
 def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> McpHeaders:
@@ -73,6 +78,30 @@ def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> McpHeaders:
         last_event=found.get(LAST_EVENT),
         params=params,
     )
+
+
+def accepts(header: str | None, media_type: str) -> bool:
+    """Whether a client with this Accept header takes answers of a media type (RFC 9110, 12.5.1). The most specific
+    range decides; a weight of 0 means that it does not.
+    """
+    if header is None:
+        return True
+    ranges = {media_type: 3, media_type.partition("/")[0] + "/*": 2, "*/*": 1}
+    best, taken = 0, False
+    for entry in header.lower().split(","):
+        name, *parameters = (part.strip(" \t") for part in entry.split(";"))
+        if ranges.get(name, 0) > best:
+            best, taken = ranges[name], _weight(parameters) > 0
+    return taken
+
+
+def _weight(parameters: Iterable[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip(" \t") == "q":
+            weight = _QVALUE.fullmatch(value.strip(" \t"))
+            return float(weight[0]) if weight else 1.0
+    return 1.0
 
 
 def check_era(headers: McpHeaders, request: Request) -> None:

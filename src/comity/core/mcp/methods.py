@@ -22,6 +22,7 @@ from comity.core.mcp.catalog import (
     ToolHandler,
     View,
     remedy_for,
+    scope_needed,
 )
 from comity.core.mcp.context import LEVELS, Asker, Context
 from comity.core.mcp.refusals import (
@@ -53,7 +54,8 @@ class Server(Struct, frozen=True, kw_only=True):
     tasks: bool = False
 
     def view(self, selection: Selection, asker: Asker) -> View:
-        return self.catalog.view(selection, asker.active)
+        caller = asker.caller
+        return self.catalog.view(selection, asker.active, None if caller.is_local else caller.scopes)
 
 
 Begun = bytes | RunningRequest
@@ -141,7 +143,7 @@ def _listed(
         raise invalid_params("there is no such cursor; leave it out")
     ready = view.ready.get((what, asker.modern))
     if ready is None:
-        result = cacheable(asker, make(), LIST_TTL, private=bool(asker.active))
+        result = cacheable(asker, make(), LIST_TTL, private=view.private)
         ready = view.ready[what, asker.modern] = _bytes(finished(server, asker, result))
     return ready
 
@@ -217,6 +219,8 @@ def _absent(view: View, name: str) -> ToolResult:
     dormant = view.dormant.get(name)
     if dormant is not None and dormant.extension is not None:
         return failed(remedy_for(dormant.extension))
+    if dormant is not None and dormant.scope:
+        return failed(scope_needed(dormant))
     namespace = view.namespace_of(name)
     if namespace is not None:
         return namespace.refuse(name, view.selection)
@@ -226,14 +230,17 @@ def _absent(view: View, name: str) -> ToolResult:
 def _tool_shape(tool: Tool, asker: Asker) -> Callable[[Any], Json]:
     def shape(result: ToolResult) -> Json:
         complain = tool.complain_of_output
-        if complain is not None and not result.is_error:
+        answer = result.to_json()
+        if complain is not None:
             missing = "there is no structured content" if result.structured is UNSET else None
             complaint = missing or complain(result.structured)
             if complaint is not None:
-                raise McpError(INTERNAL_ERROR, f"{tool.name} broke its own output schema") from ValueError(
-                    complaint
-                )
-        answer = result.to_json()
+                if not result.is_error:
+                    raise McpError(
+                        INTERNAL_ERROR, f"{tool.name} broke its own output schema"
+                    ) from ValueError(complaint)
+                # ruling 52: clients hold errors to the schema too, and would show their own complaint instead
+                answer.pop("structuredContent", None)
         if not asker.modern and not isinstance(answer.get("structuredContent", {}), dict):
             del answer["structuredContent"]  # any JSON only since the modern era
         return answer
@@ -295,7 +302,9 @@ def _prompts_get(_server: Server, view: View, asker: Asker, request: Request, pa
     )
 
 
-def _complete(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+def _complete(server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+    if not server.catalog.completes:
+        raise no_such_method(request.method)
     reference, argument = params.get("ref"), params.get("argument")
     completer: Completer | None = None
     match reference:
@@ -355,7 +364,7 @@ def _listen(_server: Server, view: View, asker: Asker, request: Request, params:
         tools=wanted.get("toolsListChanged") is True,
         prompts=wanted.get("promptsListChanged") is True,
         resources=wanted.get("resourcesListChanged") is True,
-        uris=tuple(uri for uri in uris if view.resources_for(uri) is not None),
+        uris=tuple(uri for uri in uris if _watchable(view, asker, uri)),
         tasks=tuple(tasks),
     )
     return _work(request, params, asker, view, label="subscriptions/listen", special=listen)
@@ -386,9 +395,14 @@ def _subscribe(_server: Server, view: View, asker: Asker, _request: Request, par
     uri = params.get("uri")
     if not isinstance(uri, str):
         raise invalid_params("params.uri must be the resource's address")
-    if view.resources_for(uri) is None:
+    if not _watchable(view, asker, uri):
         raise resource_not_found(asker, uri)
     return EMPTY_RESULT  # the session keeps it
+
+
+def _watchable(view: View, asker: Asker, uri: str) -> bool:
+    kind = view.resources_for(uri)
+    return kind is not None and kind.watchable(asker, uri)
 
 
 def _unsubscribe(_server: Server, _view: View, _asker: Asker, _request: Request, params: Json) -> Begun:

@@ -110,9 +110,13 @@ def created_json(task: Task) -> Json:
     }
 
 
-def detailed_json(task: Task) -> Json:
-    """What tasks/get answers and notifications tell: with what is asked, or what came of it."""
+def detailed_json(task: Task, doing: str = "") -> Json:
+    """What tasks/get answers and notifications tell: with what is asked, or what came of it. `doing` is how far the
+    work is, while it runs.
+    """
     shown = created_json(task)
+    if doing and not task.over:
+        shown["statusMessage"] = doing
     if task.status == "input_required":
         shown["inputRequests"] = {
             key: {"method": one.method, "params": one.params} for key, one in task.questions.items()

@@ -4,7 +4,7 @@ A call takes the walk like every other; the room checks the input by the contrac
 the same everywhere. What is refused is an error of the tool, which the model reads and can do better.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from comity.core.actions.registry import RegisteredAction, Registry
@@ -18,6 +18,8 @@ from comity.pipeline.room import Arrival
 from comity.pipeline.walk import Walk
 
 _ROOM: Final = "actions"
+_SHOWN_LEVELS: Final = 2
+"""Of the output, its members and what they are; not what is in lists of findings."""
 _READS_PAGES: Final = frozenset({"accessibility_audit"})
 
 
@@ -37,7 +39,8 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
         room, walk = await desk()
         caller = context.asker.caller
         # clients of the node's own user take turns with each other; a visitor is one caller, whatever its clients
-        body = Invocation(entry.name, arguments, context.client if caller.is_local else "")
+        client = context.client if caller.is_local else ""
+        body = Invocation(entry.name, arguments, client, context.progress)
         return structured(await walk.take(room, Arrival(door="mcp", caller=caller, body=body)))
 
     contract = entry.contract
@@ -48,7 +51,7 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
         handler=call,
         room=_ROOM,
         input_schema=plain(contract.input_schema),
-        output_schema=reply_schema(entry),
+        output_schema=in_outline(reply_schema(entry)),
         annotations={
             "readOnlyHint": True,
             "destructiveHint": False,
@@ -56,9 +59,28 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
             "openWorldHint": entry.name in _READS_PAGES,
         },
         audit="own",
+        task="optional" if entry.action.slow else "forbidden",
         deadline=ActionsRoom.deadline,
         validator=_left_to_the_room,
     )
+
+
+def in_outline(schema: Any, levels: int = _SHOWN_LEVELS) -> Any:
+    """The schema without what stands deep in it: a list of tools has to stay short (ruling 52). Whatever keeps the
+    whole schema keeps this one. The whole one is at /v1/actions.
+    """
+    if not isinstance(schema, Mapping):
+        return schema
+    if "properties" in schema and not levels:
+        return {name: schema[name] for name in ("type", "description") if name in schema}
+    outlined = {name: value for name, value in schema.items() if name not in ("properties", "items")}
+    if "items" in schema:
+        outlined["items"] = in_outline(schema["items"], levels)
+    if "properties" in schema:
+        outlined["properties"] = {
+            name: in_outline(value, levels - 1) for name, value in schema["properties"].items()
+        }
+    return outlined
 
 
 def _left_to_the_room(_arguments: Any) -> None:

@@ -24,7 +24,13 @@ from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import MOST_RUNNING
 from comity.core.mcp.http_rules import McpHeaders
 from comity.core.mcp.methods import begin
-from comity.core.mcp.refusals import McpError, NotAcceptableError, invalid_params, invalid_request
+from comity.core.mcp.refusals import (
+    McpError,
+    NotAcceptableError,
+    invalid_params,
+    invalid_request,
+    unsupported_version,
+)
 from comity.core.mcp.results import InputRequest, Json
 from comity.core.mcp.revisions import BATCHES
 from comity.core.mcp.session import KEPT_METHODS, McpSession, check_introduction, introduced, welcome
@@ -47,7 +53,7 @@ from comity.doors.mcp.http_response import Responder, cancelled, refuse, spoken
 from comity.doors.mcp.stream import Negotiate
 from comity.pipeline.mcp.calls import McpCalls, Outcome
 from comity.pipeline.mcp.events import EventStream
-from comity.pipeline.mcp.sessions import STANDING, HttpSession, Sessions
+from comity.pipeline.mcp.sessions import HttpSession, Sessions
 from comity.pipeline.record import Recorder
 
 log = logging.getLogger("comity.mcp")
@@ -56,6 +62,10 @@ _T = TypeVar("_T")
 
 MCP_PATH: Final = "/mcp"
 SERVER_ERROR: Final = 500
+JSON: Final = "application/json"
+EVENTS: Final = "text/event-stream"
+LEAVING_SECONDS: Final = 1.0
+"""How long a new reader of a stream waits for the former one to be gone."""
 PRIMED: Final = "2025-11-25"
 """Since this revision streams begin with an event that has only an id."""
 
@@ -121,7 +131,7 @@ class _Exchange:
 
     async def _post(self) -> None:
         kind = (header(self._scope, b"content-type") or "").partition(";")[0].strip().lower()
-        if kind != "application/json":
+        if kind != JSON:
             error = invalid_request("the body must be application/json; say so in Content-Type").rpc
             await self._respond.refuse(None, error, 415)
             return
@@ -133,6 +143,8 @@ class _Exchange:
         if isinstance(message, Invalid):
             self._behind.record.refuse("mcp", "malformed")
             await self._respond.refuse(message.id, message.error, 400)
+        elif headers.unknown_version:
+            raise unsupported_version(headers.version)
         elif headers.modern:
             await self._modern(headers, message)
         else:
@@ -184,7 +196,7 @@ class _Exchange:
     # the legacy era
 
     async def _legacy(self, headers: McpHeaders, message: Incoming) -> None:
-        self._check_accept()
+        self._check_accept(JSON, EVENTS)
         if isinstance(message, Request):
             http_rules.check_era(headers, message)
             if message.method == "initialize":
@@ -203,11 +215,10 @@ class _Exchange:
             self._take_unanswered(held, message)
             await self._respond.with_body(202, b"")
 
-    def _check_accept(self) -> None:
-        accepted = header(self._scope, b"accept")
-        if accepted is None or "*/*" in accepted:
-            return
-        if "application/json" not in accepted or "text/event-stream" not in accepted:
+    def _check_accept(self, *forms: str) -> None:
+        lines = [value.decode("latin-1") for name, value in self._scope["headers"] if name == b"accept"]
+        accepted = ",".join(lines) if lines else None
+        if not all(http_rules.accepts(accepted, form) for form in forms):
             raise NotAcceptableError
 
     async def _initialize(self, headers: McpHeaders, request: Request) -> None:
@@ -307,19 +318,21 @@ class _Exchange:
             held.cancel(params.get("requestId"))
 
     async def _get(self, headers: McpHeaders) -> None:
-        accepted = header(self._scope, b"accept") or "*/*"
-        if "text/event-stream" not in accepted and "*/*" not in accepted:
-            raise NotAcceptableError
+        self._check_accept(EVENTS)
         assert headers.session is not None
         held = await self._behind.sessions.get(headers.session, self._caller.owner)
-        stream, after = held.standing, held.standing.last
-        if headers.last_event is not None:
+        if headers.last_event is None:
+            stream = held.standing
+            await stream.wait_for_leaving(LEAVING_SECONDS)
+            after = stream.last
+        else:
             place = sse.place_of(headers.last_event)
             if place is None:
                 raise invalid_request("Last-Event-ID is not one of ours")
-            stream, after = held.stream(place[0]), place[1]
-        primed = held.session.asker.version >= PRIMED and stream.name == STANDING
-        await self._respond.follow(stream, after, primed=primed)
+            stream, after = held.resume(*place)
+        primed = held.session.asker.version >= PRIMED and stream is held.standing
+        resumed = headers.last_event is not None
+        await self._respond.follow(stream, after, primed=primed, take_over=resumed)
 
 
 class _Outlet:

@@ -58,24 +58,24 @@ class Responder:
                 else:
                     await self.say(request, outcome, legacy=with_ids)
                 return
-            await self._until_gone(stream, 0, gone, with_ids=with_ids, primed=primed)
+            events = stream.follow(with_ids=with_ids)
+            await self._until_gone(events, _primed(stream, 0) if primed else b"", gone)
         finally:
             first.cancel()
             gone.cancel()
 
-    async def follow(self, stream: EventStream, after: int, *, primed: bool) -> None:
-        """Answer with a stream from a place on, until it ends or its reader goes away."""
+    async def follow(self, stream: EventStream, after: int, *, primed: bool, take_over: bool) -> None:
+        """Answer with a stream from a place on, until it ends or its reader goes away. Who comes back may take over from
+        its former connection.
+        """
+        events = stream.follow(after, take_over=take_over)  # a refusal comes before anything is written
         gone = asyncio.ensure_future(self._gone())
         try:
-            await self._until_gone(stream, after, gone, with_ids=True, primed=primed)
+            await self._until_gone(events, _primed(stream, after) if primed else b"", gone)
         finally:
             gone.cancel()
 
-    async def _until_gone(
-        self, stream: EventStream, after: int, gone: "asyncio.Task[None]", *, with_ids: bool, primed: bool
-    ) -> None:
-        events = stream.follow(after, with_ids=with_ids)  # a refusal comes before anything is written
-        start = sse.priming(sse.event_id(stream.name, after), RETRY_MS) if primed else b""
+    async def _until_gone(self, events: Following, start: bytes, gone: "asyncio.Task[None]") -> None:
         async with aclosing(events):
             writing = asyncio.ensure_future(self._write(start, events))
             try:
@@ -107,6 +107,11 @@ class Responder:
     async def _gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+def _primed(stream: EventStream, after: int) -> bytes:
+    """An id to come back with, before there is any message."""
+    return sse.priming(sse.event_id(stream.name, after), RETRY_MS)
 
 
 def spoken(request: Request, outcome: Outcome) -> bytes:

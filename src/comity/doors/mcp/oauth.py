@@ -16,9 +16,15 @@ from comity.core.caller import Caller
 from comity.core.errors import ForbiddenError
 from comity.core.identity.access_token import AccessToken
 from comity.core.wire import strict_json
+from comity.doors.mcp.agent_tools import SCOPE as AGENTS_SCOPE
 
 SCOPE: Final = "mcp"
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
+
+
+def metadata_paths(path: str) -> frozenset[str]:
+    """Where a client looks for the metadata of the resource at `path`."""
+    return frozenset({METADATA_PATH, METADATA_PATH + path})
 
 
 class MissingScopeError(ForbiddenError):
@@ -32,7 +38,6 @@ class ResourceServer:
         self._path = path
         self._issuer = issuer
         self._judge = judge
-        self.metadata_paths = frozenset({METADATA_PATH, METADATA_PATH + path})
 
     def identify(self, path: str, token: str, address: str) -> Caller | None:
         """Who came; None for another path than ours. Raises for a token that is not good here."""
@@ -63,13 +68,13 @@ class ResourceServer:
             told = {
                 "resource": self._resource,
                 "authorization_servers": [self._issuer],
-                "scopes_supported": [SCOPE],
+                "scopes_supported": [SCOPE, AGENTS_SCOPE],
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Comity",
             }
             return Response(strict_json.dumps(told), media_type="application/json")
 
-        return [Route(path, metadata) for path in sorted(self.metadata_paths)]
+        return [Route(path, metadata) for path in sorted(metadata_paths(self._path))]
 
     def _metadata_url(self) -> str:
         return self._resource.removesuffix(self._path) + METADATA_PATH + self._path

@@ -26,6 +26,7 @@ from comity.core.errors import ComityError, ConfigError
 
 GROUP: Final = "comity.actions"
 
+_RESERVED: Final = ("vcp_", "vdo_", "vacant_", "find_agents", "call_agent")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -111,6 +112,8 @@ def _judge(spec: str, action: Action) -> None:
         raise _refused(spec, f"{str(name)[:80]!r} is no name; use up to 64 of a-z, 0-9 and _, a letter first")
     if name in NAMES:
         raise _refused(spec, f"{name} is one of the actions that are there already; choose another name")
+    if name.startswith(_RESERVED):
+        raise _refused(spec, f"{name} is a name of the node's own MCP tools; choose another name")
     if "enhanced" not in action.contracts:
         raise _refused(spec, f"{name} has no contract for the mode enhanced; give it one")
     contract = contract_of(action, "enhanced")

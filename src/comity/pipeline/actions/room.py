@@ -9,18 +9,19 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.core.errors import ActionError, UnauthenticatedError
-from comity.pipeline.actions.runner import Runner
+from comity.pipeline.actions.runner import Runner, Tell, tell_nobody
 from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
 
 _MAY_CALL: Final = ("local", "oauth")
 
 
 class Invocation(Struct, frozen=True):
-    """Which action, what was sent to it, and which client of the caller sent it."""
+    """Which action, what was sent to it, which client of the caller sent it, and who hears how far it is."""
 
     action: str
     input: Any
     client: str = ""
+    tell: Tell = tell_nobody
 
 
 class ActionsRoom(PlainRoom):
@@ -44,7 +45,7 @@ class ActionsRoom(PlainRoom):
 
     async def handle(self, call: Call) -> dict[str, Any]:
         asked: Invocation = call.arrival.body
-        return await self._runner.call(asked.action, asked.input, call.caller, asked.client)
+        return await self._runner.call(asked.action, asked.input, call.caller, asked.client, asked.tell)
 
     async def seal(self, call: Call, result: dict[str, Any]) -> Sealed:
         return Sealed(reply=result, about=call.arrival.body.action)

@@ -8,7 +8,7 @@ their own. Both end in an answer or in a ComityError whose sentence may be shown
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.errors import ActionError, DeadlineError, InvalidError, RetryLaterError
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.turns import WAITING_OF_ONE, Turns
-from comity.pipeline.actions.workers import DEADLINE, Job, Workers, without_the_clock
+from comity.pipeline.actions.workers import DEADLINE, FetchPages, Job, Workers, without_the_clock
 
 _NO_FETCHER: Final = "no page is fetched here; send it as text under 'pages'"
 _ROUNDS: Final = 8  # of pages that lead to the wish for more pages
@@ -48,10 +48,18 @@ class ActionLimits(Struct, frozen=True, kw_only=True):
     queued: int = WAITING_OF_ONE
 
 
-class Fetcher(Protocol):
-    """Gets pages, in order; one that cannot be had says why."""
+Tell = Callable[[int, int | None, str], None]
+"""Told how far a call is: steps done, steps in all where that is known, and what was done last."""
 
-    async def fetch(self, urls: Sequence[str]) -> Sequence[Page]: ...
+
+def tell_nobody(_done: int, _total: int | None, _doing: str) -> None:
+    pass
+
+
+class Fetcher(Protocol):
+    """Gets pages, in order; one that cannot be had says why. `fetched` is told of each that came, or did not."""
+
+    async def fetch(self, urls: Sequence[str], fetched: Callable[[str], None]) -> Sequence[Page]: ...
 
     async def aclose(self) -> None: ...
 
@@ -67,29 +75,37 @@ class Runner:
         self._workers: Workers | None = None
 
     async def call(
-        self, name: str, given: Mapping[str, Any], caller: Caller = OWN_PROCESS, client: str = ""
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        caller: Caller = OWN_PROCESS,
+        client: str = "",
+        tell: Tell = tell_nobody,
     ) -> dict[str, Any]:
         """The data of the reply. Raises OverloadedError when too many calls wait. Callers take turns; `client` tells
-        programs of the same caller apart, where each is to have turns of its own.
+        programs of the same caller apart, where each is to have turns of its own. `tell` hears how far slow work is.
         """
         calls = self.library.calls
         characters = self._characters(given, caller)
         short = characters <= SHORT
         async with self._here.turn(client or caller.owner, characters if short else 1):
             entry, begun = await asyncio.to_thread(calls.begin, name, given, work_here=short)
-        settled = await self.settle(begun, caller, client) if isinstance(begun, Work) else begun
+        settled = await self.settle(begun, caller, client, tell) if isinstance(begun, Work) else begun
         return calls.data(entry, settled)
 
-    async def settle(self, work: Work, caller: Caller = OWN_PROCESS, client: str = "") -> Settled:
+    async def settle(
+        self, work: Work, caller: Caller = OWN_PROCESS, client: str = "", tell: Tell = tell_nobody
+    ) -> Settled:
         name, slow = work.entry.name, work.entry.action.slow
         allowance = self._allowance(caller)
+        pages = self._pages(tell)
         try:
             if work.fetch is not None:
-                return await self._finish(work.fetch, name, allowance.seconds)
+                return await self._finish(work.fetch, name, allowance.seconds, pages)
             weight = counted(work.input, allowance.characters) + (_SLOW_WEIGHT if slow else 0)
             whose = client or caller.owner
             job = Job(action=name, caller=whose, weight=weight, long=slow, seconds=allowance.seconds)
-            return await self._workers_now().run(job, work.input, self._pages)
+            return await self._workers_now().run(job, work.input, pages)
         except (InvalidError, DeadlineError, RetryLaterError) as refused:
             return refused
         except Exception as failure:  # noqa: BLE001 - the guard of every handler
@@ -118,14 +134,14 @@ class Runner:
     def _allowance(self, caller: Caller) -> Allowance:
         return self.limits.own if caller.is_local else self.limits.others
 
-    async def _finish(self, fetch: Fetch, name: str, seconds: float) -> Outcome:
+    async def _finish(self, fetch: Fetch, name: str, seconds: float, pages_of: FetchPages) -> Outcome:
         result: Any = fetch
         try:
             async with asyncio.timeout(seconds) as limit:
                 for _ in range(_ROUNDS):
                     if not isinstance(result, Fetch):
                         break
-                    pages = await without_the_clock(limit, self._pages(result.urls))
+                    pages = await without_the_clock(limit, pages_of(result.urls))
                     result = await asyncio.to_thread(result.resume, pages)
         except TimeoutError:
             if not limit.expired():
@@ -135,10 +151,23 @@ class Runner:
             raise TypeError(f"{name} returned {type(result).__name__}, which is no Outcome")
         return result
 
-    async def _pages(self, urls: Sequence[str]) -> Sequence[Page]:
-        if self._fetcher is None:
-            return [Page(url=url, failure=_NO_FETCHER) for url in urls]
-        return await self._fetcher.fetch(urls)
+    def _pages(self, tell: Tell) -> FetchPages:
+        """How the pages of one call are had. Its last step is the work itself."""
+        done = 0
+
+        async def fetch(urls: Sequence[str]) -> Sequence[Page]:
+            total = done + len(urls) + 1
+
+            def fetched(url: str) -> None:
+                nonlocal done
+                done += 1
+                tell(done, total, f"page {done} of {total - 1}: {url}")
+
+            if self._fetcher is None:
+                return [Page(url=url, failure=_NO_FETCHER) for url in urls]
+            return await self._fetcher.fetch(urls, fetched)
+
+        return fetch
 
     def _workers_now(self) -> Workers:
         if self._workers is None:

@@ -1,10 +1,12 @@
 """Streams of messages to an HTTP client, which it can leave and take up again.
 
 A stream keeps its latest messages, within limits, after they were written. Only one reader at a time follows it.
-A second reader is refused, before it gets any message, unless the first has disconnected.
+A second reader is refused, before it gets any message, unless the first has disconnected. One that comes back with the
+id of an event takes over: its former connection is broken, even if that was not noticed here yet.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Final
@@ -18,13 +20,10 @@ KEEPALIVE_SECONDS: Final = 15.0
 
 
 class EventStream:
-    """`streamed` tells that some of it has left as a stream, so that a client may come back to it. `goes_on`: it
-    had an earlier life in another process; whoever comes back from there begins with what there is.
-    """
+    """`streamed` tells that some of it has left as a stream, so that a client may come back to it."""
 
-    def __init__(self, name: str, *, goes_on: bool = False) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._goes_on = goes_on
         self.streamed = False
         self._reader: object | None = None
         self._events: deque[tuple[int, bytes]] = deque()
@@ -33,6 +32,7 @@ class EventStream:
         self._ended = False
         self._release = False
         self._stirred = asyncio.Event()
+        self._left = asyncio.Event()
 
     @property
     def followed(self) -> bool:
@@ -73,28 +73,41 @@ class EventStream:
             self._stirred.clear()
             await self._stirred.wait()
 
-    def follow(self, after: int = 0, *, with_ids: bool = True) -> "Following":
+    async def wait_for_leaving(self, seconds: float) -> None:
+        """Until nobody reads it, or until the time is up: that a reader has gone is noticed a moment later."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.followed:
+                    self._left.clear()
+                    await self._left.wait()
+
+    def follow(self, after: int = 0, *, with_ids: bool = True, take_over: bool = False) -> "Following":
         """Events from a place on, with a sign of life in silent times. Close it in the end."""
-        if self.followed:
+        if self.followed and not take_over:
             raise ConflictError("this stream is being read already; close the other connection first")
-        if after > self._last and self._goes_on:
-            after = 0
         if after > self._last:
             raise NotFoundError("there was no such event; begin again")
         self.streamed = True
-        reader = self._reader = Following(self._read(after, with_ids), self._left)
-        return reader
+        mark = object()
+        if self.followed:
+            self._release = False
+            self._stirred.set()
+        self._reader = mark
+        return Following(self._read(mark, after, with_ids), lambda: self._leave(mark))
 
-    def _left(self, reader: object) -> None:
+    def _leave(self, reader: object) -> None:
         if self._reader is reader:
             self._reader, self._release = None, False
+            self._left.set()
 
-    async def _read(self, after: int, with_ids: bool) -> AsyncGenerator[bytes, None]:
+    async def _read(self, reader: object, after: int, with_ids: bool) -> AsyncGenerator[bytes, None]:
         while True:
             for number, message in [one for one in self._events if one[0] > after]:
                 after = number
                 yield sse.event(message, sse.event_id(self.name, number) if with_ids else None)
-            if self._release or (self._ended and after >= self._last):
+                if self._reader is not reader:  # another one has taken over
+                    return
+            if self._reader is not reader or self._release or (self._ended and after >= self._last):
                 return
             if after >= self._last and not await self._something():
                 yield sse.KEEPALIVE
@@ -112,9 +125,9 @@ class EventStream:
 class Following:
     """One reading of a stream, from its first word on until it is closed."""
 
-    def __init__(self, events: AsyncGenerator[bytes, None], left: Callable[[object], None]) -> None:
+    def __init__(self, events: AsyncGenerator[bytes, None], leave: Callable[[], None]) -> None:
         self._events = events
-        self._left = left
+        self._leave = leave
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._events
@@ -123,4 +136,4 @@ class Following:
         try:
             await self._events.aclose()
         finally:
-            self._left(self)
+            self._leave()

@@ -6,7 +6,9 @@
   in another process: it is only let go.
 - At the limit the oldest idle session of whoever begins a new one makes room; one of somebody else never does, except
   for the user of this node, who always gets in. Visitors share three quarters of all, and one has an eighth at most.
-- Running calls, open questions and streams are of this process; a session taken up elsewhere begins without.
+- Running calls, open questions and streams are of this process; a session taken up elsewhere begins without. Streams
+  are named after the process, so that nobody who comes back misses anything without a word: a call that ended with its
+  process is gone, and who listened to changes is told that everything may have changed.
 """
 
 import asyncio
@@ -14,7 +16,7 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +24,7 @@ from msgspec import Struct
 from comity.core.clock import Clock
 from comity.core.errors import NotFoundError, OverloadedError
 from comity.core.guard.audit import privacy_hash
+from comity.core.mcp.catalog import ListName
 from comity.core.mcp.results import Json
 from comity.core.mcp.session import McpSession, Remembered, notification
 from comity.core.mcp.work import RunningRequest
@@ -46,6 +49,16 @@ STANDING: Final = "0"
 """The stream of messages that belong to no request."""
 
 
+_LIFE_DIGITS: Final = 9
+_LISTS: Final = get_args(ListName)
+
+
+class StreamGoneError(NotFoundError):
+    """The session goes on; what the stream would have told is lost."""
+
+    code = "stream_gone"
+
+
 class KeptSession(Struct, frozen=True, kw_only=True):
     session: Remembered
     began: float
@@ -61,7 +74,9 @@ class HttpSession:
         self.heard_at = 0.0
         self.written_at = 0.0
         self.questions = Questions(f"comity-{id_[:8]}")
-        self.standing = EventStream(STANDING, goes_on=recalled)
+        self._recalled = recalled
+        self._life = str(10 ** (_LIFE_DIGITS - 1) + secrets.randbelow(9 * 10 ** (_LIFE_DIGITS - 1)))
+        self.standing = EventStream(self._life + STANDING)
         self.running: dict[Id, tuple[RunningRequest, asyncio.Task[Any]]] = {}
         self._streams: dict[str, EventStream] = {}
         self._numbers = 0
@@ -82,18 +97,39 @@ class HttpSession:
         if len(self._streams) >= MOST_OPEN_STREAMS:
             raise OverloadedError(f"more than {MOST_OPEN_STREAMS} calls in one session; wait for answers")
         self._numbers += 1
-        stream = self._streams[f"{self._numbers}"] = EventStream(f"{self._numbers}")
+        name = f"{self._life}{self._numbers}"
+        stream = self._streams[name] = EventStream(name)
         return stream
 
     def forget_stream(self, stream: EventStream) -> None:
         """Nothing of it was ever written as a stream."""
         self._streams.pop(stream.name, None)
 
-    def stream(self, name: str) -> EventStream:
-        found = self.standing if name == STANDING else self._streams.get(name)
-        if found is None:
-            raise NotFoundError("there is no such stream in this session, or it is no longer stored")
-        return found
+    def resume(self, name: str, number: int) -> tuple[EventStream, int]:
+        """The stream that an event of that number belongs to, and the place in it from where to go on."""
+        found = self.standing if name == self.standing.name else self._streams.get(name)
+        if found is not None:
+            return found, number
+        if name.startswith(self._life):
+            raise StreamGoneError(
+                "the messages of this stream are no longer stored; the session goes on, repeat the call"
+            )
+        if not self._recalled:
+            raise NotFoundError("there is no such stream in this session; leave Last-Event-ID out")
+        if (name[_LIFE_DIGITS:] or name) != STANDING:
+            raise StreamGoneError(
+                "the node was restarted since, and the call of this stream ended with it; the session goes on, "
+                "repeat the call"
+            )
+        self._tell_of_everything()
+        return self.standing, 0
+
+    def _tell_of_everything(self) -> None:
+        """For who listened to an earlier process: what was told there and did not arrive is not stored."""
+        for name in _LISTS:
+            self._notify(f"notifications/{name}/list_changed", {})
+        for uri in self.session.subscribed:
+            self._notify("notifications/resources/updated", {"uri": uri})
 
     def cancel(self, request_id: Any) -> None:
         if not isinstance(request_id, str | int | float) or isinstance(request_id, bool):

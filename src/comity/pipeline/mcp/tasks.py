@@ -91,7 +91,7 @@ class StoredTasks:
         if len(self._jobs) >= self._most or self._owned[owner] >= min(MOST_OF_ONE, self._most):
             raise OverloadedError("too many tasks are running; wait for some to end, or cancel them", 5.0)
         now = self._clock.now()
-        task = Task(id=job.id, owner=owner, holder=self._name, created=now, updated=now)
+        task = job.task = Task(id=job.id, owner=owner, holder=self._name, created=now, updated=now)
         self._jobs[job.id] = job
         self._owned[owner] += 1
         try:
@@ -111,7 +111,8 @@ class StoredTasks:
         if task is None:
             raise invalid_params("there is no such task, or it is too long ago")
         if request.verb == "get":
-            return tasks.detailed_json(task)
+            job = self._jobs.get(task.id)
+            return tasks.detailed_json(task, "" if job is None else job.doing)
         if request.verb == "update":
             await self._change(task.id, lambda held: tasks.answered(held, request.inputs, self._clock.now()))
         else:
@@ -131,6 +132,12 @@ class StoredTasks:
             job.stirred.clear()
             await job.stirred.wait()
         return {key: job.answers[fresh] for fresh, key in keys.items()}
+
+    def tell_progress(self, job: "_Job", doing: str) -> None:
+        """For whoever asks this process, or listens here. It is not stored: another process does not know it."""
+        job.doing = doing
+        if job.task is not None and not job.task.over:
+            self._changes.task_changed(job.id, tasks.detailed_json(job.task, doing))
 
     async def close(self) -> None:
         """This process stops: what still runs has failed. The store must be open."""
@@ -264,6 +271,11 @@ class TaskContext(CallContext):
     def waits(self) -> bool:
         return True
 
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """The request has its answer: how far the work is stands in the status of the task from then on."""
+        far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+        self._tasks.tell_progress(self.job, f"{far}: {message}" if message else far)
+
     async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
         for request in requests.values():
             demand(self.asker, request)
@@ -282,6 +294,8 @@ class _Job:
         self.id = secrets.token_urlsafe(24)
         self.owner = owner
         self.answers: dict[str, Any] = {}
+        self.task: Task | None = None
+        self.doing = ""
         self.stirred = asyncio.Event()
         self.running: asyncio.Task[None] | None = None
         self._keys: set[str] = set()
@@ -296,6 +310,7 @@ class _Job:
         return fresh
 
     def update(self, task: Task) -> None:
+        self.task = task
         self.answers |= task.answers
         self.stirred.set()
         if task.over and self.running is not None and self.running is not asyncio.current_task():

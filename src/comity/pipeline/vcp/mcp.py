@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from comity.core.mcp.catalog import CORE_ROOM, Resources, Tool
-from comity.core.mcp.context import Context
+from comity.core.mcp.context import Asker, Context
 from comity.core.mcp.results import Contents, ToolResult, structured, text
 from comity.pipeline.vcp import schemas
 from comity.pipeline.vcp.addresses import CAPABILITIES, core_templates, shown
@@ -107,10 +107,10 @@ def vcp_resources(opened: Opened) -> list[Resources]:
     async def listed(context: Context) -> list[dict[str, Any]]:
         if context.asker.vcp is None:  # without a hello there is nothing of one's own to look for
             return [shown(CAPABILITIES)]
-        return await (await opened()).resources.list(_owner(context), context.asker.active)
+        return await (await opened()).resources.list(_owner(context.asker), context.asker.active)
 
     async def read(context: Context, uri: str) -> Contents:
-        found = await (await opened()).resources.read(uri, _owner(context), context.asker.active)
+        found = await (await opened()).resources.read(uri, _owner(context.asker), context.asker.active)
         return Contents(found)
 
     core = Resources(
@@ -119,16 +119,23 @@ def vcp_resources(opened: Opened) -> list[Resources]:
         read=read,
         list=listed,
         templates=core_templates(),
+        watchable=_is_watchable,
     )
     return [core]
 
 
-def _owner(context: Context) -> "Owner":
+def _is_watchable(asker: Asker, uri: str) -> bool:
+    from comity.pipeline.vcp.resources import may_watch
+
+    return may_watch(uri, _owner(asker), asker.active)
+
+
+def _owner(asker: Asker) -> "Owner":
     from comity.pipeline.vcp.resource_readers import Owner
 
-    session = context.asker.vcp
+    session = asker.vcp
     identity = None if session is None else session.identity
-    return Owner(identity=identity, session=session, token_prefix=context.asker.token_prefix)
+    return Owner(identity=identity, session=session, token_prefix=asker.token_prefix)
 
 
 def _shown(answer: "VcpToolAnswer") -> ToolResult:

@@ -26,8 +26,10 @@ from comity.core.context.csm1.code import parse_csm1
 from comity.core.context.csm1.errors import Csm1Error
 from comity.core.context.opacity import model_safe
 from comity.core.context.response import SessionContext
-from comity.core.errors import InvalidError, NotFoundError
+from comity.core.errors import ComityError, InvalidError, NotFoundError
 from comity.core.identity.signed_token import LOG_PREFIX_LENGTH, SIGNED_PREFIX, STAMPED_PREFIX
+from comity.core.identity.uvc import UvcToken
+from comity.core.identity.verification import parse_identity
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS
 from comity.core.negotiation.session import Identity, Session
@@ -197,6 +199,25 @@ def _parse(uri: str) -> tuple[str, str]:
         raise _no_such()
     host, id_ = found.groups(default="")
     return ALIASES.get(host, host), unquote(id_)
+
+
+def may_watch(uri: str, owner: Owner, active: Collection[str]) -> bool:
+    """Whether there is such an address, and what stands there is for this owner: its own session, nobody else's."""
+    try:
+        host, id_ = _parse(uri)
+        if host == CONSTITUTION.host:
+            parse_csm1(id_)
+            return True
+        if host == IDENTITY.host:
+            return id_ == owner.token_prefix or isinstance(parse_identity(id_), UvcToken)
+    except ComityError:
+        return False
+    if host == CAPABILITIES.host:
+        return not id_
+    address = BUNDLE if host == BUNDLE.host else EXTENSION_ADDRESSES.get(host)
+    if address is None or not id_ or (address.extension is not None and address.extension not in active):
+        return False
+    return not address.of_session or (owner.session is not None and owner.session.id == id_)
 
 
 def _constitution(code: str) -> dict[str, Any]:

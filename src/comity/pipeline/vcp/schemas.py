@@ -4,6 +4,7 @@
 a token or a code may be is left to its grammar, which has an answer for that.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from comity.core.context.dimensions import PERSONAL_SYMBOLS, RELATIONSHIP, SITUATIONAL
@@ -34,39 +35,44 @@ def _about(name: str) -> str:
     return f"{', '.join(SITUATIONAL[name].values)}; or the symbols for them"
 
 
-_SITUATION: Final[Schema] = {
-    name: {
-        "description": _about(name),
-        "anyOf": [_TEXT, {"type": "array", "items": _TEXT, "maxItems": MOST_VALUES}, {"type": "null"}],
+_SIGNAL: Final = _closed(
+    {
+        "category": _TEXT,
+        "value": _TEXT,
+        "intensity": {"type": "integer", "minimum": INTENSITIES.start, "maximum": INTENSITIES.stop - 1},
+        "source": {"type": "string", "description": f"one of {', '.join(SOURCES)}"},
+        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+        "declared_at": _MAYBE_TEXT,
+        "extended": _MAYBE_TEXT,
     }
-    for name in SITUATIONAL
+)
+_DEFINITIONS: Final[Schema] = {
+    "signal": _SIGNAL,
+    **{
+        name: {
+            "description": _about(name),
+            "anyOf": [_TEXT, {"type": "array", "items": _TEXT, "maxItems": MOST_VALUES}, {"type": "null"}],
+        }
+        for name in SITUATIONAL
+    },
+    **{
+        name: {
+            "description": f"one of {', '.join(CATEGORIES[name])}, alone, with an intensity "
+            f"({CATEGORIES[name][0]}:4) or as an object",
+            "anyOf": [_TEXT, {"type": "null"}, {"$ref": "#/$defs/signal"}],
+        }
+        for name in PERSONAL_SYMBOLS
+    },
 }
-_PERSON: Final[Schema] = {
-    name: {
-        "description": f"one of {', '.join(CATEGORIES[name])}, alone, with an intensity ({CATEGORIES[name][0]}:4) "
-        "or as an object",
-        "anyOf": [
-            _TEXT,
-            {"type": "null"},
-            _closed(
-                {
-                    "category": _TEXT,
-                    "value": _TEXT,
-                    "intensity": {
-                        "type": "integer",
-                        "minimum": INTENSITIES.start,
-                        "maximum": INTENSITIES.stop - 1,
-                    },
-                    "source": {"type": "string", "description": f"one of {', '.join(SOURCES)}"},
-                    "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-                    "declared_at": _MAYBE_TEXT,
-                    "extended": _MAYBE_TEXT,
-                }
-            ),
-        ],
-    }
-    for name in PERSONAL_SYMBOLS
-}
+"""Each dimension once: it can be given in several places."""
+
+
+def _defined(names: Iterable[str]) -> Schema:
+    return {name: {"$ref": f"#/$defs/{name}"} for name in names}
+
+
+_SITUATION: Final = _defined(SITUATIONAL)
+_PERSON: Final = _defined(PERSONAL_SYMBOLS)
 
 VALIDATE_TOKEN_INPUT: Final = _closed(
     {
@@ -134,17 +140,23 @@ PARSE_CSM1_OUTPUT: Final = _answer(
     },
     "valid",
 )
-ENCODE_CONTEXT_INPUT: Final = _closed(
-    {
-        "dimensions": {
-            **_closed({**_SITUATION, **_PERSON}),
-            "description": "the situation, and the person unless that is in personal",
-        },
-        "personal": {**_closed({**_PERSON, "signals": _closed(_PERSON)}), "description": "how the person is"},
-        **_SITUATION,
-        **_PERSON,
-    }
-)
+ENCODE_CONTEXT_INPUT: Final = {
+    **_closed(
+        {
+            "dimensions": {
+                **_closed({**_SITUATION, **_PERSON}),
+                "description": "the situation, and the person unless that is in personal",
+            },
+            "personal": {
+                **_closed({**_PERSON, "signals": {"$ref": "#/$defs/person"}}),
+                "description": "how the person is",
+            },
+            **_SITUATION,
+            **_PERSON,
+        }
+    ),
+    "$defs": {**_DEFINITIONS, "person": _closed(_PERSON)},
+}
 ENCODE_CONTEXT_OUTPUT: Final = _answer(
     {
         "wire_format": _TEXT,

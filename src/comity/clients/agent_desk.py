@@ -1,0 +1,222 @@
+"""How the tools of this node reach other agents: the directory, the cards, and signed calls that keep their chains.
+
+- An agent is named by its id, by the address of its node or card, or by what it offers; then the best match that takes
+  the call is called, as `comity call --capability` does. No file is ever read for a name.
+- A call without an answer may have been carried out. The same call made again by the same caller is sent again as it
+  was, so that the agent carries it out once and gives the reply it has.
+- A visitor's call goes through an HTTP client of its own, for which the owner's exceptions do not hold: every loopback
+  and private address is refused, be it a node, a directory, or an endpoint in the card of somebody else.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final
+from uuid import uuid4
+
+from comity.clients.conversation import CallHttp
+from comity.clients.directory import DirectoryClient
+from comity.clients.dispatcher import Dispatcher
+from comity.clients.finding import card_at, id_of, is_address, with_scheme
+from comity.clients.refusals import CallRefusedError, NoAnswerError, explained
+from comity.core.caller import Caller
+from comity.core.card.card import CapabilityCard
+from comity.core.clock import Clock
+from comity.core.envelope.errors import TargetUnavailableError
+from comity.core.envelope.message import A2AMessage, A2APart
+from comity.core.errors import ComityError, ConfigError, InvalidError, NotFoundError
+from comity.core.identity.keys import SigningKey, VacantId
+from comity.pipeline.agent_calls import AgentCall, AgentReply, AgentSearch, FoundAgent, FoundAgents
+from comity.pipeline.directory.records import visible_record
+from comity.pipeline.directory.search import LIMIT, HaloMatch, search_capability
+from comity.store.protocol import Store
+
+OWN_DIRECTORY: Final = "this node"
+MESSAGE_LIMIT: Final = 1024 * 1024 - 4096
+"""Bytes. A request of one mebibyte is the most that a target reads; the rest of it is the envelope."""
+
+_TRIED: Final = 20
+_MOST_UNANSWERED: Final = 256
+_LONGEST_OFFER: Final = 300
+
+
+class AgentDesk:
+    def __init__(
+        self,
+        store: Store,
+        key: SigningKey,
+        clock: Clock,
+        *,
+        dispatcher: Dispatcher,
+        http: CallHttp,
+        visitors: CallHttp,
+        directory: str,
+        seconds: float,
+    ) -> None:
+        """`http` carries the calls of the owner, `visitors` those of everybody else. `directory` is the URL of the one
+        that is asked; empty: the cards that were published on this node. A call takes `seconds` unless it says more.
+        """
+        self._store = store
+        self._key = key
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._http = http
+        self._visitors = visitors
+        self._directory = directory.rstrip("/")
+        self._seconds = seconds
+        self._unanswered: OrderedDict[bytes, tuple[str, CapabilityCard | None]] = OrderedDict()
+
+    async def find(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._found(asked, caller)
+        except TimeoutError:
+            raise NoAnswerError(f"the directory did not answer within {self._seconds:g} seconds") from None
+
+    async def _found(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
+        if asked.directory is None:
+            where = self._directory or OWN_DIRECTORY
+            matches = await self._search(asked.capability, asked.limit)
+        else:
+            where = with_scheme(asked.directory).rstrip("/")
+            client = self._client(self._http_for(caller), where)
+            matches = self._others(
+                await client.search(asked.capability or None, limit=_one_more(asked.limit))
+            )
+        return FoundAgents(
+            directory=where, agents=tuple(_found(match.capability_card) for match in matches[: asked.limit])
+        )
+
+    async def call(self, asked: AgentCall, caller: Caller) -> AgentReply:
+        if len(asked.message.encode("utf-8", "replace")) > MESSAGE_LIMIT:
+            raise InvalidError(f"message is limited to {MESSAGE_LIMIT:,} bytes; say less or split it")
+        http = self._http_for(caller)
+        seconds = asked.seconds or self._seconds
+        until = self._clock.monotonic() + seconds
+        message = A2AMessage(parts=(A2APart(text=asked.message),), context_id=asked.context_id)
+        same = _digest(caller.owner, asked)
+        key, card = self._unanswered.pop(same, (str(uuid4()), None))
+
+        def passed_over(former: CapabilityCard, why: ComityError) -> None:
+            nonlocal card
+            card = cards[cards.index(former) + 1]
+            asked.tell(2, f"{explained(why, former)}; calling {card.vacant_id.short()}")
+
+        try:
+            async with asyncio.timeout(seconds):
+                asked.tell(1, "looking for the agent")
+                cards = await self._cards(asked.agent, http) if card is None else [card]
+                card = cards[0]
+                asked.tell(2, f"calling {card.vacant_id.short()}")
+                result = await self._dispatcher.call_one_of(
+                    cards,
+                    message,
+                    idempotency_key=key,
+                    until=until,
+                    http=http,
+                    passed_over=passed_over,
+                )
+        except (TimeoutError, NoAnswerError, asyncio.CancelledError) as end:
+            if card is not None:
+                self._remember(same, key, card)
+            if isinstance(end, asyncio.CancelledError) or (card is None and isinstance(end, NoAnswerError)):
+                raise
+            raise NoAnswerError(_no_answer(card, seconds)) from None
+        except (CallRefusedError, TargetUnavailableError) as refusal:
+            assert card is not None, "only whoever was called refuses a call"
+            refusal.args = (explained(refusal, card), *refusal.args[1:])
+            raise
+        asked.tell(3, "the reply is verified")
+        return AgentReply(
+            agent=result.target.vacant_id.hex(),
+            number=result.request_envelope.sequence_no,
+            text="\n".join(part.text for part in result.response_envelope.payload.parts),
+        )
+
+    def _http_for(self, caller: Caller) -> CallHttp:
+        return self._http if caller.is_local else self._visitors
+
+    def _remember(self, same: bytes, key: str, card: CapabilityCard) -> None:
+        self._unanswered[same] = key, card
+        while len(self._unanswered) > _MOST_UNANSWERED:
+            self._unanswered.popitem(last=False)
+
+    async def _cards(self, agent: str, http: CallHttp) -> list[CapabilityCard]:
+        named = agent.strip()
+        if not named:
+            raise InvalidError(
+                "agent is empty; give an id, the address of a node, or what the agent should offer"
+            )
+        try:
+            vacant_id = id_of(named)
+        except ConfigError as fault:
+            raise InvalidError(fault.message) from None
+        if vacant_id is not None:
+            if vacant_id == self._key.vacant_id:
+                raise InvalidError("that is the id of this node, and a node cannot call itself")
+            return [await self._card(vacant_id)]
+        if is_address(named):
+            return [await card_at(named, http)]
+        offering = [match.capability_card for match in await self._search(named, _TRIED)]
+        callable_ = [card for card in offering if card.endpoint]
+        if not callable_:
+            raise NotFoundError(
+                f"no agent in the directory at {self._directory or OWN_DIRECTORY} offers {named[:80]!r}; "
+                "use fewer or other words, or give an id or the address of a node"
+            )
+        return callable_
+
+    async def _card(self, vacant_id: VacantId) -> CapabilityCard:
+        try:
+            if self._directory:
+                return await self._client(self._http, self._directory).card(vacant_id)
+            record = await visible_record(self._store, vacant_id, self._key.vacant_id)
+        except NotFoundError:
+            raise NotFoundError(
+                f"no card of {vacant_id} is in the directory at {self._directory or OWN_DIRECTORY}; "
+                "give the address of its node"
+            ) from None
+        return record.capability_card()
+
+    async def _search(self, capability: str, limit: int) -> list[HaloMatch]:
+        """In the directory of the settings, or among the cards that were published here."""
+        if self._directory:
+            client = self._client(self._http, self._directory)
+            return self._others(await client.search(capability or None, limit=_one_more(limit)))
+        return self._others(
+            await search_capability(store=self._store, query=capability or None, limit=_one_more(limit))
+        )
+
+    def _client(self, http: CallHttp, url: str) -> DirectoryClient:
+        return DirectoryClient(http, url, clock=self._clock, key=self._key)
+
+    def _others(self, matches: Sequence[HaloMatch]) -> list[HaloMatch]:
+        own = self._key.vacant_id.hex()
+        return [match for match in matches if match.vacant_id != own]
+
+
+def _digest(owner: str, asked: AgentCall) -> bytes:
+    """The same for the same call of the same caller."""
+    return sha256(repr((owner, asked.agent, asked.message, asked.context_id)).encode()).digest()
+
+
+def _one_more(limit: int) -> int:
+    """Because this node may be among them."""
+    return min(limit + 1, LIMIT)
+
+
+def _found(card: CapabilityCard) -> FoundAgent:
+    offers = " ".join(card.capability_text.split())
+    if len(offers) > _LONGEST_OFFER:
+        offers = f"{offers[: _LONGEST_OFFER - 1]}…"
+    return FoundAgent(agent=card.vacant_id.hex(), offers=offers, endpoint=card.endpoint)
+
+
+def _no_answer(card: CapabilityCard | None, seconds: float) -> str:
+    if card is None:
+        return f"the agent was not found within {seconds:g} seconds; nothing was sent"
+    return (
+        f"no answer of {card.vacant_id} came within {seconds:g} seconds; the call may have been carried out. "
+        "Make the same call again to get its reply, with a longer timeout_s if it needs one; it is carried out once"
+    )

@@ -1,0 +1,67 @@
+"""Calls from this node to agents of other owners: the tools `find_agents` and `call_agent`, and the prompts."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from comity.parts.part import OpenHouse, Part
+
+if TYPE_CHECKING:
+    from comity.core.mcp.catalog import Prompt, Tool
+    from comity.doors.mcp.agent_tools import AgentsDesk
+    from comity.parts.house import House
+
+
+class Calling(Part):
+    name = "calling"
+    room = "agents"
+
+    @classmethod
+    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+        from comity.doors.mcp.agent_tools import agent_tools
+
+        return agent_tools(lambda: cls._desk(house))
+
+    @classmethod
+    def prompts(cls, house: OpenHouse) -> "Iterable[Prompt]":
+        from comity.doors.mcp.prompts import node_prompts
+
+        return node_prompts(lambda: cls._desk(house))
+
+    @classmethod
+    async def _desk(cls, house: OpenHouse) -> "AgentsDesk":
+        from comity.doors.mcp.agent_tools import AgentsDesk
+
+        opened = await house()
+        return AgentsDesk(opened.find(cls).agents, opened.walk)
+
+    async def open(self, house: "House") -> None:
+        from comity.clients.agent_desk import AgentDesk
+        from comity.clients.dispatcher import Dispatcher
+        from comity.clients.guarded_http import GuardedHttp
+        from comity.config import is_loopback
+        from comity.pipeline.agent_calls import LONGEST_CALL, AgentsRoom
+
+        settings = house.settings
+        own = GuardedHttp(
+            allow=[host.strip("[]") for host in settings.dispatch.allowed_hosts],
+            allow_loopback=is_loopback(settings.host),  # ruling 12
+            timeout=LONGEST_CALL,
+        )
+        visitors = GuardedHttp(timeout=LONGEST_CALL)
+        house.stack.push_async_callback(own.aclose)
+        house.stack.push_async_callback(visitors.aclose)
+        dispatcher = Dispatcher(
+            house.store, house.key, house.clock, own, holder=house.chain, audit_level=settings.audit.level
+        )
+        self.agents = AgentsRoom(
+            AgentDesk(
+                house.store,
+                house.key,
+                house.clock,
+                dispatcher=dispatcher,
+                http=own,
+                visitors=visitors,
+                directory=settings.directory.url,
+                seconds=settings.dispatch.timeout_seconds,
+            )
+        )

@@ -1,0 +1,97 @@
+"""Finding and calling agents of other owners, for a client of this node (ruling 51).
+
+The node signs, so only its own user may have it do that, and visitors whose access token has the scope `agents`. A
+visitor's call never reaches a loopback or a private address. The way out is given by whoever makes the room.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from comity.core.caller import Caller
+from comity.core.errors import ForbiddenError
+from comity.pipeline.room import Arrival, Call, Identified, PlainRoom, Sealed
+
+SCOPE: Final = "agents"
+LONGEST_CALL: Final = 600.0
+"""Seconds that a caller may ask for."""
+
+
+def _tell_nobody(_step: int, _doing: str) -> None:
+    pass
+
+
+class AgentSearch(Struct, frozen=True, kw_only=True):
+    """`directory` is the URL of one; None: the one of the settings, or this node's own."""
+
+    capability: str
+    directory: str | None
+    limit: int
+
+
+class FoundAgent(Struct, frozen=True, kw_only=True):
+    """`offers` are the agent's own words."""
+
+    agent: str
+    offers: str
+    endpoint: str | None
+
+
+class FoundAgents(Struct, frozen=True, kw_only=True):
+    directory: str
+    agents: tuple[FoundAgent, ...]
+
+
+class AgentCall(Struct, frozen=True, kw_only=True):
+    """`agent` is an id, the URL of a node or a card, or a capability. `tell` hears which of the steps is being taken."""
+
+    agent: str
+    message: str
+    context_id: str | None = None
+    seconds: float | None = None
+    tell: Callable[[int, str], None] = _tell_nobody
+
+
+class AgentReply(Struct, frozen=True, kw_only=True):
+    """A verified reply. `number` is the place of the call in the chain with `agent`."""
+
+    agent: str
+    number: int
+    text: str
+
+
+class WayOut(Protocol):
+    """How other agents are reached. For a visitor private addresses are refused, whatever the owner allows."""
+
+    async def find(self, asked: AgentSearch, caller: Caller) -> FoundAgents: ...
+
+    async def call(self, asked: AgentCall, caller: Caller) -> AgentReply: ...
+
+
+class AgentsRoom(PlainRoom):
+    name = "agents"
+    deadline: Final = LONGEST_CALL + 30.0  # the call has its own, and tells more
+
+    def __init__(self, way_out: WayOut) -> None:
+        self._way_out = way_out
+
+    def identify(self, arrival: Arrival) -> Identified:
+        if not may_use(arrival.caller):
+            raise ForbiddenError(
+                f"agents are found and called for the user of this node, and for access tokens with the scope {SCOPE}"
+            )
+        return Identified(arrival.caller)
+
+    async def handle(self, call: Call) -> FoundAgents | AgentReply:
+        asked: AgentSearch | AgentCall = call.arrival.body
+        if isinstance(asked, AgentSearch):
+            return await self._way_out.find(asked, call.caller)
+        return await self._way_out.call(asked, call.caller)
+
+    async def seal(self, call: Call, result: Any) -> Sealed:
+        return Sealed(reply=result, about=result.agent if isinstance(result, AgentReply) else "search")
+
+
+def may_use(caller: Caller) -> bool:
+    return caller.is_local or (caller.kind == "oauth" and SCOPE in caller.scopes)
