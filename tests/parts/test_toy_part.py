@@ -96,6 +96,7 @@ async def test_its_paths_are_served_and_only_those_it_calls_public_need_no_token
         assert (await stranger.post("/v1/toy", json={})).status_code == 401
         answer = await stranger.post("/v1/toy", json={"whom": "Ann"}, headers=bearer(node))
         assert answer.json() == {"greeting": "moin Ann"}
+    node.house.record.flush()
     await node.store.commit()
     assert "TOY_OK" in [entry.verification_result async for entry in tail(node.store, "main", 10)]
 

@@ -79,7 +79,7 @@ class Dispatcher:
         """
         endpoint = callable_endpoint(card)
         return await self.call_at(
-            card, endpoint, payload, idempotency_key=idempotency_key, retries=retries, until=until
+            card, endpoint, payload, idempotency_key=idempotency_key, retries=retries, until=until, http=http
         )
 
     async def call_at(
@@ -91,6 +91,7 @@ class Dispatcher:
         idempotency_key: str | None = None,
         retries: Retries | None = None,
         until: float | None = None,
+        http: CallHttp | None = None,
     ) -> DispatchResult:
         """`call` with a card that was made here, and so needs no signature."""
         target = card.vacant_id
