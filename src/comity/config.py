@@ -64,6 +64,7 @@ _MOST_BYTES = 1_000_000_000_000_000
 
 _Some = whole(1, 1_000_000_000)
 _Port = whole(0, 65_535)
+_IssuerName = text("the name of an issuer, such as acme", r"[A-Za-z0-9._-]{1,128}")
 _S = TypeVar("_S", bound=Struct)
 
 
@@ -203,10 +204,16 @@ class VaultSettings(Struct, frozen=True, kw_only=True):
 
 class VcpSettings(Struct, frozen=True, kw_only=True):
     """`issuers` are names with their public Ed25519 keys; tokens that this node issued are always known.
-    `crls` are names of issuers with the addresses where they publish what they revoked.
+    `secret_issuers` are names whose shared secrets are in files of the data folder.
+    `crls` are names of issuers with the addresses where they publish what they revoked; of those in `unsigned_crls` a
+    list without a signature is taken. `versions` are those that this node offers.
     `handshakes` are those of an address in a minute. `tcp_port` 0: VCP is spoken over WebSocket only.
     """
 
+    versions: Annotated[
+        tuple[str, ...],
+        list_of(text("one of 1.0, 2.0, 3.0, 3.1", r"1\.0|2\.0|3\.0|3\.1")),
+    ] = ("1.0", "2.0", "3.0", "3.1")
     identity_policy: Literal["optional", "required", "verified"] = "optional"
     identity_mode: Literal["structural", "verified"] = "structural"
     issuers: Annotated[
@@ -218,6 +225,7 @@ class VcpSettings(Struct, frozen=True, kw_only=True):
             )
         ),
     ] = ()
+    secret_issuers: Annotated[tuple[str, ...], list_of(_IssuerName)] = ()
     crls: Annotated[
         tuple[str, ...],
         list_of(
@@ -227,6 +235,7 @@ class VcpSettings(Struct, frozen=True, kw_only=True):
             )
         ),
     ] = ()
+    unsigned_crls: Annotated[tuple[str, ...], list_of(_IssuerName)] = ()
     hello_seconds: Annotated[float, number(2, 5)] = 5
     idle_seconds: Annotated[float, number(1, 86_400)] = 300
     session_ttl_seconds: Annotated[float, number(1, 604_800)] = 900
@@ -321,15 +330,28 @@ class Settings(Struct, frozen=True, kw_only=True):
                 "vcp.identity_policy verified would refuse every token that vcp.identity_mode structural lets "
                 "pass; set both to verified"
             )
-        names = [issuer.partition("=")[0] for issuer in self.vcp.issuers]
+        _refuse_contradictions(self.vcp)
+
+
+def _refuse_contradictions(vcp: VcpSettings) -> None:
+    if not vcp.versions:
+        raise ConfigError("vcp.versions is empty; name at least one version")
+    for setting in ("issuers", "secret_issuers", "crls"):
+        names = [each.partition("=")[0] for each in getattr(vcp, setting)]
         if len(set(names)) != len(names):
-            raise ConfigError("vcp.issuers names an issuer twice; name each once")
-        unknown = {crl.partition("=")[0] for crl in self.vcp.crls} - {
-            i.partition("=")[0] for i in self.vcp.issuers
-        }
-        if unknown:
+            raise ConfigError(f"vcp.{setting} names an issuer twice; name each once")
+    addresses = dict(each.split("=", 1) for each in vcp.crls)
+    unknown = addresses.keys() - {each.partition("=")[0] for each in vcp.issuers} - {*vcp.secret_issuers}
+    if unknown:
+        raise ConfigError(
+            f"vcp.crls names {min(unknown)}, which neither vcp.issuers nor vcp.secret_issuers does; a list counts "
+            "under its issuer's key"
+        )
+    for name in vcp.unsigned_crls:
+        if not addresses.get(name, "").lower().startswith("https://"):
             raise ConfigError(
-                f"vcp.crls names {min(unknown)}, which vcp.issuers does not; a list counts under its issuer's key"
+                f"vcp.unsigned_crls names {name}, which has no https:// address in vcp.crls; a list without a "
+                "signature is taken over HTTPS alone"
             )
 
 

@@ -1,4 +1,5 @@
 import json
+import time
 from base64 import b64encode
 
 import pytest
@@ -7,6 +8,8 @@ from comity.core.identity.issuers import Issuer, IssuerRegistry, SignatureKey
 from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import issue_a, issue_b, token_id
 from comity.core.identity.verification import IdentityMode, verify_identity
+from comity.core.revocation.reading import CrlSource, read_list
+from comity.core.revocation.signature import PublicKey
 
 STRANGER = SigningKey(b"s" * 32)
 
@@ -91,7 +94,66 @@ def test_the_issuers_of_the_settings_and_the_node_itself_are_known(comity, ident
     assert verified(comity, token)["reason"] == "unknown_issuer"
     monkeypatch.setenv("COMITY_VCP_ISSUERS", f"them={STRANGER.vacant_id.hex()}")
     assert verified(comity, token)["owner"] == "them:user:bob"
-    assert verified(comity, issued(comity, "alice", "--issuer", "them"))["reason"] == "bad_signature"
+    refused = comity("id", "token", "issue", "alice", "--issuer", "them")
+    assert refused.code != 0
+    assert "vcp.issuers gives them another key" in refused.err
+
+
+def test_tokens_under_another_name_are_known_here_too(comity, identity):
+    assert verified(comity, issued(comity, "alice", "--issuer", "acme"))["owner"] == "acme:user:alice"
+
+
+def test_a_revocation_is_on_the_list_of_the_name_that_the_token_carries(comity, identity, data):
+    token = issued(comity, "alice", "--issuer", "acme")
+    empty = listed(data / "revocations" / "acme.json", "acme", identity)
+    assert empty.jtis == {}
+    outcome = comity("id", "token", "revoke", token)
+    assert str(data / "revocations" / "acme.json") in outcome.out
+    assert listed(data / "revocations" / "acme.json", "acme", identity).jtis.keys() == {token_id(token)}
+    assert comity("id", "token", "revoke", "--subject", "acme:bob").err == ""
+    assert listed(data / "revocations" / "acme.json", "acme", identity).bundle_ids.keys() == {"acme:bob"}
+    assert not (data / "revocations.json").exists()
+    assert verified(comity, token)["reason"] == "revoked"
+
+
+def test_the_token_of_another_issuer_is_revoked_on_this_node_alone_and_that_is_said(comity, identity, data):
+    token = issue_a(STRANGER, issuer="them", kind="user", subject="bob")
+    outcome = comity("id", "token", "revoke", token)
+    assert (outcome.code, "only this node refuses it" in outcome.err) == (0, True)
+    own = identity.vacant_id.hex()
+    assert listed(data / "revocations.json", own, identity).jtis.keys() == {token_id(token)}
+    assert not (data / "revocations").exists()
+
+
+def listed(path, issuer, identity):
+    source = CrlSource(
+        issuer_id=issuer, uri="https://node.example/crl", key=PublicKey(identity.vacant_id.public)
+    )
+    return read_list(path.read_bytes(), source, now=time.time())
+
+
+def test_a_shared_secret_that_is_configured_verifies_tokens_and_lets_them_expire(
+    comity, identity, data, monkeypatch
+):
+    folder = data / "issuers"
+    folder.mkdir(mode=0o700)
+    file = folder / "acme.secret"
+    file.touch(0o600)
+    file.write_text("the new secret of acme\nthe secret of acme before\n")
+    monkeypatch.setenv("COMITY_VCP_SECRET_ISSUERS", "acme")
+    now = int(time.time())
+
+    def token(secret, issued_at):
+        return issue_b(secret, issuer="acme", subject="alice", issued_at=issued_at)
+
+    assert verified(comity, token(b"the new secret of acme", now))["owner"] == "acme:alice"
+    assert verified(comity, token(b"the secret of acme before", now))["owner"] == "acme:alice"
+    assert verified(comity, token(b"the new secret of acme", now - 90_000))["reason"] == "expired"
+    assert verified(comity, token(b"a secret nobody knows", now))["reason"] == "bad_signature"
+    file.chmod(0o644)
+    refused = comity("id", "token", "verify", token(b"the new secret of acme", now))
+    assert refused.code == 1
+    assert "chmod 600" in refused.err
 
 
 def test_a_token_of_a_stranger_is_not_good_here(comity, identity):
@@ -127,6 +189,7 @@ def test_a_revoked_token_is_refused_and_cannot_be_issued_again(comity, identity,
         "revoked": token_id(token),
         "new": False,
         "reason": "issuer_request",
+        "issuer": identity.vacant_id.hex(),
         "list": str(data / "revocations.json"),
     }
     assert "TOKEN_REVOKED" in comity("audit", "tail").out

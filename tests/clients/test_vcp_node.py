@@ -1,16 +1,20 @@
 """The client against a whole node, by both of its doors."""
 
 import socket
+import time
 
+import httpx
 import pytest
 
 from comity.clients.vcp import VcpClient
 from comity.clients.vcp_refusals import VcpRefusedError
 from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import VcpSettings
-from comity.core.identity.signed_token import issue_a, token_id
+from comity.core.errors import KeyRefusedError
+from comity.core.identity.signed_token import issue_a, issue_b, token_id
 from comity.core.negotiation.capabilities import PERSONAL
 from comity.core.revocation.crl import CRLEntry, RevocationReason
+from comity.core.revocation.signature import PublicKey, signature_holds
 from comity.keys.identity import load_identity
 from comity.store.memory import MemoryStore
 from comity.system_clock import SystemClock
@@ -73,3 +77,77 @@ async def test_the_same_node_twice_alarms_nobody(node):
     for _ in range(2):
         async with VcpClient.connect(node.url, store=store, audit_level=None) as session:
             assert session.alerts == ()
+
+
+async def test_a_node_publishes_the_lists_of_the_names_that_it_issues_under(node):
+    key, _ = own_token(node)
+    own = OwnRevocations(node.settings.data, key.vacant_id)
+    async with httpx.AsyncClient(base_url=f"{node.url}/v1/revocations") as stranger:
+        mine = await stranger.get(f"/{key.vacant_id.hex()}")
+        assert (mine.status_code, mine.json()["entries"]) == (200, [])
+        assert (await stranger.get("/acme")).status_code == 404
+        own.open_list("acme", key, int(time.time()))
+        acme = (await stranger.get("/acme")).json()
+    assert (acme["issuer_id"], acme["entries"]) == ("acme", [])
+    assert signature_holds(acme, PublicKey(key.vacant_id.public))
+
+
+async def test_a_server_follows_the_list_of_another_node():
+    async with running_node() as issuer:
+        key = load_identity(issuer.settings.data)
+        own = OwnRevocations(issuer.settings.data, key.vacant_id)
+        own.open_list("acme", key, int(time.time()))
+        alice, bob = (issue_a(key, issuer="acme", kind="user", subject=name) for name in ("alice", "bob"))
+        entry = CRLEntry(
+            bundle_id="acme:alice",
+            jti="",
+            revoked_at="2026-01-01T00:00:00Z",
+            reason=RevocationReason.KEY_COMPROMISE,
+        )
+        own.revoke(entry, key, int(time.time()), "acme")
+        settings = VcpSettings(
+            identity_mode="verified",
+            issuers=(f"acme={key.vacant_id.hex()}",),
+            crls=(f"acme={issuer.url}/v1/revocations/acme",),
+        )
+        async with running_node(vcp=settings) as server:
+            async with VcpClient.connect(server.url, identity=bob) as session:
+                assert session.version == "3.1"
+            with pytest.raises(VcpRefusedError, match="revoked"):
+                await VcpClient.connect(server.url, identity=alice).__aenter__()
+    async with running_node(vcp=settings) as server:
+        with pytest.raises(VcpRefusedError, match="list of its issuer was not available"):
+            await VcpClient.connect(server.url, identity=bob).__aenter__()
+
+
+async def test_tokens_under_a_shared_secret_are_verified(tmp_path):
+    data = tmp_path / "data"
+    (data / "issuers").mkdir(parents=True, mode=0o700)
+    data.chmod(0o700)
+    secret = data / "issuers" / "acme.secret"
+    secret.touch(0o600)
+    secret.write_bytes(b"a secret of at least sixteen bytes\n")
+    now = int(time.time())
+    good, old = (
+        issue_b(b"a secret of at least sixteen bytes", issuer="acme", subject="bob", issued_at=at)
+        for at in (now, now - 90_000)
+    )
+    settings = VcpSettings(identity_mode="verified", identity_policy="verified", secret_issuers=("acme",))
+    async with running_node(data, vcp=settings) as server:
+        async with VcpClient.connect(server.url, identity=good) as session:
+            assert session.version == "3.1"
+        with pytest.raises(VcpRefusedError, match="IDENTITY_INVALID"):
+            await VcpClient.connect(server.url, identity=old).__aenter__()
+    secret.unlink()
+    with pytest.raises(KeyRefusedError, match="does not exist"):
+        async with running_node(data, vcp=settings):
+            pass
+
+
+async def test_the_settings_say_which_versions_are_offered():
+    async with running_node(vcp=VcpSettings(versions=("2.0", "3.0"))) as server:
+        async with VcpClient.connect(server.url) as session:
+            assert session.version == "3.0"
+        with pytest.raises(VcpRefusedError, match="VERSION_UNSUPPORTED") as refused:
+            await VcpClient.connect(server.url, min_version="3.1").__aenter__()
+        assert refused.value.error.supported_versions == ("2.0", "3.0")

@@ -10,6 +10,7 @@ from comity.core.errors import StoreCorruptError
 from comity.core.identity.keys import SigningKey
 from comity.core.revocation.crl import CRLEntry, RevocationReason
 from comity.core.revocation.decision import Revocable
+from comity.core.revocation.moment import write_moment
 from comity.core.revocation.reading import CrlSource, read_list
 from comity.core.revocation.signature import PublicKey
 
@@ -63,9 +64,9 @@ def test_another_process_sees_it_at_once(own, tmp_path):
 
 def test_what_is_on_the_list_is_not_put_there_twice(own):
     own.revoke(ONE, KEY, NOW)
-    before = own.path.read_bytes()
+    before = own.path().read_bytes()
     assert not own.revoke(replace(ONE, reason=RevocationReason.KEY_COMPROMISE), KEY, NOW + 1)
-    assert own.path.read_bytes() == before
+    assert own.path().read_bytes() == before
 
 
 def test_the_file_is_a_list_that_others_can_read(own):
@@ -73,7 +74,7 @@ def test_the_file_is_a_list_that_others_can_read(own):
     source = CrlSource(
         issuer_id=KEY.vacant_id.hex(), uri="https://node.example/crl", key=PublicKey(KEY.vacant_id.public)
     )
-    found = read_list(own.path.read_bytes(), source, now=NOW + 1)
+    found = read_list(own.path().read_bytes(), source, now=NOW + 1)
     assert found.bundle_ids == {"acme:alice": "superseded"}
 
 
@@ -95,7 +96,7 @@ def test_it_counts_here_also_after_its_time(own):
 )
 def test_a_list_that_somebody_changed_is_refused_and_not_overlooked(own, change):
     own.revoke(ONE, KEY, NOW)
-    own.path.write_text(json.dumps(change(json.loads(own.path.read_text()))))
+    own.path().write_text(json.dumps(change(json.loads(own.path().read_text()))))
     with pytest.raises(StoreCorruptError, match=LIST_FILE):
         own.denylist()
     with pytest.raises(StoreCorruptError):
@@ -108,6 +109,49 @@ def test_a_list_of_another_node_is_refused(own, tmp_path):
     own.revoke(ONE, KEY, NOW)
     with pytest.raises(StoreCorruptError, match="not signed by this node"):
         OwnRevocations(tmp_path, SigningKey(b"x" * 32).vacant_id).denylist()
+
+
+def test_a_list_is_there_before_anything_is_revoked(own):
+    assert own.issuers() == (KEY.vacant_id.hex(),)
+    assert own.current("acme", KEY, NOW) is None
+    own.open_list("acme", KEY, NOW)
+    assert own.issuers() == (KEY.vacant_id.hex(), "acme")
+    for issuer in own.issuers():
+        assert own.current(issuer, KEY, NOW).entries == ()
+        assert listed(own, issuer, NOW).jtis == {}
+
+
+def test_a_revocation_is_on_the_list_of_its_issuer_alone(own):
+    own.open_list("acme", KEY, NOW)
+    own.revoke(ALICE, KEY, NOW, "acme")
+    assert listed(own, "acme", NOW).bundle_ids.keys() == {"acme:alice"}
+    assert listed(own, KEY.vacant_id.hex(), NOW).bundle_ids == {}
+    assert own.denylist().names(Revocable(("b" * 64,), "acme:alice"))
+
+
+def test_lists_are_signed_again_every_day_and_never_run_out(own):
+    own.open_list("acme", KEY, NOW)
+    own.revoke(ALICE, KEY, NOW, "acme")
+    first = own.path("acme").read_bytes()
+    own.renew(KEY, NOW + 86_399)
+    assert own.path("acme").read_bytes() == first
+    for day in range(1, 30):
+        now = NOW + day * 86_400
+        own.renew(KEY, now)
+        for issuer in own.issuers():
+            assert listed(own, issuer, now + 6 * 86_400).is_fresh(now)
+        assert listed(own, "acme", now).bundle_ids.keys() == {"acme:alice"}
+
+
+def test_whoever_asks_for_a_list_that_is_due_gets_a_new_one(own):
+    own.open_list("acme", KEY, NOW)
+    assert own.current("acme", KEY, NOW + 30 * 86_400).published_at == write_moment(NOW + 30 * 86_400)
+
+
+def listed(own, issuer, now):
+    source = CrlSource(issuer_id=issuer, uri="https://node.example/crl", key=PublicKey(KEY.vacant_id.public))
+    own.open_list(issuer, KEY, now)
+    return read_list(own.path(issuer).read_bytes(), source, now=now)
 
 
 def test_processes_that_revoke_together_lose_nothing(own, tmp_path):

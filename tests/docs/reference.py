@@ -8,6 +8,7 @@ last column of a table is written by hand and kept; a new row gets the docstring
 import contextlib
 import importlib
 import io
+import json
 import os
 import pkgutil
 import re
@@ -88,7 +89,7 @@ def _default(key: str, value: Any) -> str:
         case bool():
             return f"`{str(value).lower()}`"
         case tuple():
-            return "`[]`"
+            return f"`{json.dumps(value)}`"
         case str():
             return f'`"{value}"`'
         case _:

@@ -83,7 +83,9 @@ async def test_the_http_page_names_the_routes_of_a_node_and_who_may_use_them(mon
         assert _paths(doors[0].app) == {path for _, path in _routes_shown()}
         async with httpx.AsyncClient(base_url=node.url) as http:
             for (method, path), public in _routes_shown().items():
-                url = path.format(ticket="used", vid="0" * 64, seq="1", name="supportive_reply")
+                url = path.format(
+                    ticket="used", vid="0" * 64, seq="1", name="supportive_reply", issuer="acme"
+                )
                 stranger = await http.request(method, url)
                 async with http.stream(method, url, headers=bearer(node)) as owner:  # one of them never ends
                     pass

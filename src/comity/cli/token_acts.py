@@ -10,15 +10,15 @@ import typer
 
 from comity.cli.failures import FAILED, say
 from comity.cli.own_store import entry, own_id, own_key, refuse_memory, writing
-from comity.cli.screen import one_line, print_fields, print_json, print_line
+from comity.cli.screen import note, print_fields, print_json, print_line
 from comity.cli.token_argument import FROM_FILE, read_token
 from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings
-from comity.core.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError
+from comity.core.errors import ComityError, ConfigError, ConflictError, MalformedError
 from comity.core.guard.audit import privacy_hash
 from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey
 from comity.core.identity.keys import SigningKey, VacantId
-from comity.core.identity.signed_token import issue_a, issue_b, token_id
+from comity.core.identity.signed_token import StampedToken, issue_a, issue_b, token_id
 from comity.core.identity.uvc import UvcToken
 from comity.core.identity.verification import (
     IdentityMode,
@@ -33,7 +33,7 @@ from comity.core.revocation.decision import Revocable
 from comity.core.revocation.moment import write_moment
 from comity.core.revocation.signature import PublicKey, read_trust_key
 from comity.keys.identity import has_identity
-from comity.keys.private import read_private
+from comity.parts.vcp_issuers import foreign_key, issuers_of, own_names, read_secrets
 from comity.system_clock import SystemClock
 
 REVOKED: Final = "TOKEN_REVOKED"
@@ -45,6 +45,7 @@ _WHY: Final = {
     TokenRefusal.BAD_SIGNATURE: "it is not signed by the key that it was held against; check the key and the token",
     TokenRefusal.EXPIRED: "it is too old; issue a new one",
     TokenRefusal.NOT_YET_VALID: "it is stamped in the future; check the clocks",
+    TokenRefusal.LIST_UNAVAILABLE: "the revocation list of its issuer is not available; try again later",
     TokenRefusal.REVOKED: "it is revoked; issue another under a new subject or kind",
 }
 
@@ -59,20 +60,24 @@ def issue_token(
     *,
     as_json: bool,
 ) -> None:
+    own, now = own_id(settings), int(SystemClock().now())
+    name = issuer or own.hex()
+    if foreign_key(settings, name, own):
+        raise ConfigError(f"vcp.issuers gives {name} another key than this node's; choose another --issuer")
     if secret_file is None:
         key = own_key(settings, passphrase_file)
-        name = issuer or key.vacant_id.hex()
         token = issue_a(key, issuer=name, kind=kind, subject=subject)
-        told: dict[str, Any] = {"form": "signed", "kind": kind, "key": key.vacant_id.hex()}
+        told: dict[str, Any] = {"form": "signed", "kind": kind, "key": own.hex()}
     else:
-        name = issuer or own_id(settings).hex()
-        now = int(SystemClock().now())
         token = issue_b(_secret(secret_file).secret, issuer=name, subject=subject, issued_at=now)
         told = {"form": "stamped", "issued_at": write_moment(now)}
     if _is_revoked(settings, Revocable((token_id(token),), subject_id(name, subject))):
         raise ConflictError(
             f"this token of {subject} is revoked here for good; choose another subject or kind"
         )
+    revocations = OwnRevocations(settings.data, own)
+    if name not in revocations.issuers():
+        revocations.open_list(name, own_key(settings, passphrase_file), now)
     if as_json:
         about = {"issuer": name, "subject": subject, **told}
         print_json({"token": token, "token_id": token_id(token), **about})
@@ -108,34 +113,67 @@ def revoke_token(
 ) -> None:
     refuse_memory(settings, "a revocation needs to be on record")
     now = int(SystemClock().now())
+    written = None if token is None else read_token(token)
+    about = _subject(subject) if subject is not None else ""
     listed = CRLEntry(
-        bundle_id="" if subject is None else _subject(subject),
-        jti="" if token is None else _revocable_id(token),
+        bundle_id=about,
+        jti="" if written is None else _revocable_id(written),
         revoked_at=write_moment(now),
         reason=_reason(reason),
     )
     key = own_key(settings, passphrase_file)
     revocations = OwnRevocations(settings.data, key.vacant_id)
-    new = asyncio.run(_revoke(settings, revocations, listed, key, now))
+    issuer = _issued_here_as(settings, revocations, written, about, key)
+    new = asyncio.run(_revoke(settings, revocations, listed, issuer, key, now))
+    path = revocations.path(issuer)
     if as_json:
         print_json(
             {
                 "revoked": listed.bundle_id or listed.jti,
                 "new": new,
                 "reason": listed.reason.value,
-                "list": str(revocations.path),
+                "issuer": issuer,
+                "list": str(path),
             }
         )
         return
     what = f"all tokens of {listed.bundle_id} are" if listed.bundle_id else f"the token {listed.jti[:8]} is"
-    print_line(f"{what} {'now' if new else 'already'} revoked, in {revocations.path}")
+    print_line(f"{what} {'now' if new else 'already'} revoked, in {path}")
+    if issuer is None:
+        sys.stdout.flush()
+        note(
+            "only this node refuses it: it is not a token that this node issued, so its issuer has to revoke it"
+        )
+
+
+def _issued_here_as(
+    settings: Settings, revocations: OwnRevocations, token: str | None, about: str, key: SigningKey
+) -> str | None:
+    """The name of this node on the token, or of the subject's issuer; None where it is another's."""
+    if token is None:
+        name = about.partition(":")[0]
+        mine = (*revocations.issuers(), *own_names(settings, key.vacant_id))
+        return name if name in mine else None
+    parsed = parse_identity(token)
+    if isinstance(parsed, UvcToken):
+        return None
+    if isinstance(parsed, StampedToken):
+        return parsed.issuer if parsed.issuer in revocations.issuers() else None
+    own = IssuerRegistry([Issuer(name=parsed.issuer, signature_keys=(SignatureKey(key.vacant_id.public),))])
+    verdict = verify_identity(token, mode=IdentityMode.VERIFIED, issuers=own, now=0.0)
+    return parsed.issuer if verdict.ok else None
 
 
 async def _revoke(
-    settings: Settings, revocations: OwnRevocations, listed: CRLEntry, key: SigningKey, now: int
+    settings: Settings,
+    revocations: OwnRevocations,
+    listed: CRLEntry,
+    issuer: str | None,
+    key: SigningKey,
+    now: int,
 ) -> bool:
     async with writing(settings, key) as (store, _chain):
-        new = revocations.revoke(listed, key, now)
+        new = revocations.revoke(listed, key, now, issuer)
         if new:
             about = privacy_hash(listed.bundle_id or listed.jti)
             await store.commit(audit=[entry(settings, REVOKED, about)])
@@ -150,15 +188,7 @@ def _is_revoked(settings: Settings, revocable: Revocable) -> bool:
 
 def _known(settings: Settings) -> IssuerRegistry:
     """Those whom the node of this folder believes."""
-    issuers = {
-        name: bytes.fromhex(key) for name, _, key in (each.partition("=") for each in settings.vcp.issuers)
-    }
-    if has_identity(settings.data):
-        own = own_id(settings)
-        issuers[own.hex()] = own.public
-    return IssuerRegistry(
-        Issuer(name=name, signature_keys=(SignatureKey(key),)) for name, key in issuers.items()
-    )
+    return issuers_of(settings, own_id(settings) if has_identity(settings.data) else None)
 
 
 def _trusting(written: str, **keys: Any) -> IssuerRegistry:
@@ -201,11 +231,7 @@ def _tell(verdict: TokenVerdict, *, as_json: bool) -> None:
 
 
 def _secret(file: str) -> SharedKey:
-    secret = read_private(Path(file).expanduser()).partition(b"\n")[0].rstrip(b"\r")
-    try:
-        return SharedKey(secret)
-    except ComityError as fault:
-        raise KeyRefusedError(f"{one_line(file)} cannot be used: {fault.message}") from None
+    return read_secrets(Path(file).expanduser())[0]
 
 
 def _public(written: str) -> bytes:
@@ -224,8 +250,7 @@ def _public(written: str) -> bytes:
     raise ConfigError("--key must be an Ed25519 public key: 64 hexadecimal digits, did:key, base64 or PEM")
 
 
-def _revocable_id(written: str) -> str:
-    token = read_token(written)
+def _revocable_id(token: str) -> str:
     parse_identity(token)  # what is no token would revoke nothing
     return token_id(token)
 

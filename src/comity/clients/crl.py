@@ -93,6 +93,11 @@ class CrlFetcher:
         await asyncio.wait([task])
         return Unavailable("the fetcher was closed") if task.cancelled() else task.result()
 
+    def held(self, source: CrlSource) -> RevocationList | None:
+        """The list at hand, if it still counts. Nothing is fetched."""
+        held = self._held.get(source)
+        return None if held is None else self._usable(held)
+
     async def aclose(self) -> None:
         self._closed = True
         fetching = list(self._fetching.values())

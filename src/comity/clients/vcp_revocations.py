@@ -1,7 +1,10 @@
-"""What the owner of this node has revoked: one signed list in the data folder, for `comity id token revoke`.
+"""What this node has revoked: signed lists in the data folder, one for each name that it issues tokens under.
 
-- The list is a CRL in the signed shape, signed by the node's own key: it can be published as it is, and
-  on this node it is the denylist, which counts also after its `next_update`.
+- A list is a CRL in the signed shape, signed by the node's own key, for the issuer name that the tokens carry. The
+  node publishes it as it is; on this node all lists together are the denylist, which counts also after `next_update`.
+- The list of the node's own id is there from the start, and another name's from the first token on. An empty list is
+  a list. Tokens of issuers that are not this node are revoked for this node alone, on the list of its own id.
+- A list is signed again at every change, and once a day while the node runs: long before its `next_update`.
 - It is replaced as a whole, durably, by one process at a time; what is on it stays on it.
 - A list that does not carry our signature is refused, never overlooked: somebody has changed it.
 """
@@ -9,16 +12,18 @@
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from comity.core.errors import ComityError, StoreCorruptError, StoreUnavailableError, TooLargeError
 from comity.core.identity.keys import SigningKey, VacantId
+from comity.core.identity.signed_token import is_issuer_name
 from comity.core.revocation.crl import CRL, CRLEntry, read_crl, sign_crl
 from comity.core.revocation.decision import Denylist
+from comity.core.revocation.moment import read_moment
 from comity.core.revocation.signature import PublicKey, signature_holds
 from comity.core.wire import strict_json
 
@@ -28,85 +33,140 @@ except ImportError:  # Windows: nothing to lock with; two who revoke in the same
     fcntl = None  # type: ignore[assignment]
 
 LIST_FILE: Final = "revocations.json"
+LISTS_FOLDER: Final = "revocations"
 LIST_LIMIT: Final = 1024 * 1024
 VALID_SECONDS: Final = 7 * 86_400
+RENEW_SECONDS: Final = 86_400
 
 _LOCK_FILE: Final = ".revocations.lock"
-_NOTHING: Final = Denylist()
+_SUFFIX: Final = ".json"
+
+_Seen = tuple[int, int, int]
+
+
+class _Held(NamedTuple):
+    seen: _Seen
+    crl: CRL
 
 
 class OwnRevocations:
-    """The list of one data folder, read again whenever it has changed."""
+    """The lists of one data folder, each read again whenever it has changed."""
 
     def __init__(self, folder: Path, owner: VacantId) -> None:
         self._folder = folder
         self._owner = owner
-        self._seen: tuple[int, ...] | None = None
-        self._denylist = _NOTHING
+        self._own = owner.hex()
+        self._held: dict[str, _Held] = {}
+        self._denylist: tuple[tuple[_Seen, ...], Denylist] = ((), Denylist())
 
-    @property
-    def path(self) -> Path:
-        return self._folder / LIST_FILE
+    def path(self, issuer: str | None = None) -> Path:
+        """Of the list of that issuer; None: of this node's own id."""
+        if issuer is None or issuer == self._own:
+            return self._folder / LIST_FILE
+        return self._folder / LISTS_FOLDER / f"{issuer}{_SUFFIX}"
+
+    def issuers(self) -> tuple[str, ...]:
+        """The names that this node issues tokens under, its own id first."""
+        try:
+            files = sorted(path.name for path in (self._folder / LISTS_FOLDER).iterdir())
+        except FileNotFoundError:
+            files = []
+        names = (name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX))
+        return (self._own, *(name for name in names if is_issuer_name(name)))
 
     def denylist(self) -> Denylist:
         """Raises StoreCorruptError for a list that is not ours: then nobody can tell what is revoked."""
-        try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            self._seen, self._denylist = None, _NOTHING
-            return _NOTHING
-        seen = (status.st_ino, status.st_mtime_ns, status.st_size)
-        if seen != self._seen:
-            self._denylist = _denied(self.read())
-            self._seen = seen
-        return self._denylist
+        held = [found for issuer in self.issuers() if (found := self._hold(issuer)) is not None]
+        seen = tuple(each.seen for each in held)
+        if seen != self._denylist[0]:
+            entries = [entry for each in held for entry in each.crl.entries]
+            self._denylist = (seen, _denied(entries))
+        return self._denylist[1]
 
-    def read(self) -> tuple[CRLEntry, ...]:
+    def read(self, issuer: str | None = None) -> tuple[CRLEntry, ...]:
+        held = self._hold(issuer or self._own)
+        return () if held is None else held.crl.entries
+
+    def current(self, issuer: str, key: SigningKey, now: int) -> CRL | None:
+        """The list as it is published, signed again if that is due; None where this node issues nothing under
+        the name.
+        """
+        if issuer not in self.issuers():
+            return None
+        held = self._hold(issuer)
+        if held is None or _is_due(held.crl, now):
+            self.open_list(issuer, key, now)
+            held = self._hold(issuer)
+        return None if held is None else held.crl
+
+    def renew(self, key: SigningKey, now: int) -> None:
+        """Have all lists, and sign those again for which it is time."""
+        for issuer in self.issuers():
+            self.current(issuer, key, now)
+
+    def open_list(self, issuer: str | None, key: SigningKey, now: int) -> None:
+        """Have a list for the name, with all that is on it, signed not long ago."""
+        issuer = issuer or self._own
+        with self._alone():
+            held = self._hold(issuer)
+            if held is None or _is_due(held.crl, now):
+                self._write(issuer, key, now, () if held is None else held.crl.entries)
+
+    def revoke(self, entry: CRLEntry, key: SigningKey, now: int, issuer: str | None = None) -> bool:
+        """Put it on the issuer's list and sign the list anew. False when it is there already."""
+        issuer = issuer or self._own
+        with self._alone():
+            entries = self.read(issuer)
+            if any((known.jti, known.bundle_id) == (entry.jti, entry.bundle_id) for known in entries):
+                return False
+            self._write(issuer, key, now, (*entries, entry))
+            return True
+
+    def _hold(self, issuer: str) -> _Held | None:
+        """The list as it is now; None where there is none."""
+        path = self.path(issuer)
         try:
-            with self.path.open("rb") as file:
+            with path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+                known = self._held.get(issuer)
+                if known is not None and known.seen == seen:
+                    return known
                 data = file.read(LIST_LIMIT + 1)
         except FileNotFoundError:
-            return ()
+            return None
         if len(data) > LIST_LIMIT:
-            raise self._corrupt(f"it is larger than {LIST_LIMIT:,} bytes")
+            raise _corrupt(path, f"it is larger than {LIST_LIMIT:,} bytes")
         try:
             received = strict_json.loads(data, unique_keys=True)
             crl = read_crl(received)
         except ComityError as fault:
-            raise self._corrupt(fault.message) from None
-        if crl.issuer_id != self._owner.hex() or not signature_holds(received, PublicKey(self._owner.public)):
-            raise self._corrupt("it is not signed by this node")
-        return crl.entries
+            raise _corrupt(path, fault.message) from None
+        if crl.issuer_id != issuer or not signature_holds(received, PublicKey(self._owner.public)):
+            raise _corrupt(path, "it is not signed by this node")
+        self._held[issuer] = held = _Held(seen, crl)
+        return held
 
-    def revoke(self, entry: CRLEntry, key: SigningKey, now: int) -> bool:
-        """Put it on the list and sign the list anew. False when it is there already."""
-        with self._alone():
-            entries = self.read()
-            if any((known.jti, known.bundle_id) == (entry.jti, entry.bundle_id) for known in entries):
-                return False
-            self._replace(
-                sign_crl(
-                    key,
-                    issuer_id=self._owner.hex(),
-                    published_at=now,
-                    next_update=now + VALID_SECONDS,
-                    entries=(*entries, entry),
-                )
-            )
-            return True
-
-    def _replace(self, crl: CRL) -> None:
+    def _write(self, issuer: str, key: SigningKey, now: int, entries: tuple[CRLEntry, ...]) -> None:
+        crl = sign_crl(
+            key, issuer_id=issuer, published_at=now, next_update=now + VALID_SECONDS, entries=entries
+        )
         data = msgspec.json.format(msgspec.json.encode(crl), indent=1) + b"\n"
         if len(data) > LIST_LIMIT:
             raise TooLargeError("the list of revocations", LIST_LIMIT)
-        draft = self.path.with_name(f".{LIST_FILE}.{secrets.token_hex(8)}.new")
+        path = self.path(issuer)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
         try:
+            if path.parent != self._folder:
+                path.parent.mkdir(mode=0o700, exist_ok=True)
             with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(self.path)
-            _sync(self._folder)
+            draft.replace(path)
+            _sync(path.parent)
+        except OSError as reason:
+            raise _unwritable(path.parent, reason) from None
         finally:
             draft.unlink(missing_ok=True)
 
@@ -115,9 +175,7 @@ class OwnRevocations:
         try:
             file = os.open(self._folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as reason:
-            raise StoreUnavailableError(
-                f"{self._folder} cannot be written ({reason.strerror}); check the folder's permissions"
-            ) from None
+            raise _unwritable(self._folder, reason) from None
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -125,12 +183,24 @@ class OwnRevocations:
         finally:
             os.close(file)
 
-    def _corrupt(self, why: str) -> StoreCorruptError:
-        return StoreCorruptError(f"{self.path} cannot be used: {why}; put the true list back")
+
+def _corrupt(path: Path, why: str) -> StoreCorruptError:
+    return StoreCorruptError(f"{path} cannot be used: {why}; put the true list back")
 
 
-def _denied(entries: tuple[CRLEntry, ...]) -> Denylist:
+def _unwritable(folder: Path, reason: OSError) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"{folder} cannot be written ({reason.strerror}); check the folder's permissions"
+    )
+
+
+def _is_due(crl: CRL, now: int) -> bool:
+    return now >= read_moment("published_at", crl.published_at) + RENEW_SECONDS
+
+
+def _denied(entries: Iterable[CRLEntry]) -> Denylist:
     """An entry about a single token says nothing of its subject's others."""
+    entries = tuple(entries)
     return Denylist(
         frozenset(entry.jti for entry in entries if entry.jti),
         frozenset(entry.bundle_id for entry in entries if entry.bundle_id),

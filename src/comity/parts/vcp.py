@@ -1,17 +1,22 @@
 """VCP: the session service, its doors (WebSocket, TCP), its tools and resources of MCP."""
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
-from comity.config import VcpSettings
-from comity.parts.part import OpenHouse, Panel, Part
+from comity.parts.part import Chore, OpenHouse, Panel, Part
 
 if TYPE_CHECKING:
-    from comity.core.identity.issuers import Issuer
-    from comity.core.identity.keys import VacantId
+    from comity.clients.vcp_revocations import OwnRevocations
     from comity.core.mcp.catalog import Resources, Tool
+    from comity.doors.http.asgi import Receive, Scope
     from comity.parts.house import House
     from comity.pipeline.vcp.mcp import VcpRooms
+
+
+REVOCATIONS_PREFIX: Final = "/v1/revocations/"
+
+_RENEW_EVERY: Final = 3600.0
 
 
 class Vcp(Part):
@@ -38,10 +43,12 @@ class Vcp(Part):
         from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
         from comity.clients.guarded_http import GuardedHttp
         from comity.clients.vcp_revocations import OwnRevocations
-        from comity.core.identity.issuers import IssuerRegistry
+        from comity.config import is_loopback
         from comity.core.identity.verification import IdentityMode
         from comity.core.negotiation.policy import ServerPolicy
         from comity.core.negotiation.registry import ExtensionRegistry
+        from comity.core.negotiation.versions import offered
+        from comity.parts.vcp_issuers import issuers_of, own_names
         from comity.pipeline.vcp.contexts import Contexts
         from comity.pipeline.vcp.features import RunningFeatures
         from comity.pipeline.vcp.identity import IdentityDesk
@@ -55,21 +62,35 @@ class Vcp(Part):
         features = RunningFeatures(clock, vault=house.current_vault)
         house.stack.push_async_callback(features.aclose)
         lists = CrlFetcher(
-            GuardedHttp(timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=settings.dispatch.allowed_hosts),
+            GuardedHttp(
+                timeout=CRL_TIMEOUT,
+                answer_limit=CRL_LIMIT,
+                allow=settings.dispatch.allowed_hosts,
+                allow_loopback=is_loopback(settings.host),
+            ),
             clock,
             https_only=settings.production,
         )
         house.stack.push_async_callback(lists.aclose)
+        own = OwnRevocations(settings.data, house.vacant_id)
+        await asyncio.to_thread(_open_lists, own, own_names(settings, house.vacant_id), house)
+
+        async def renew() -> None:
+            await asyncio.to_thread(own.renew, house.key, int(clock.now()))
+
+        self._own_lists = own
+        self.chores = [Chore(_RENEW_EVERY, renew)]
         desk = IdentityDesk(
             clock,
             mode=IdentityMode(vcp.identity_mode),
-            issuers=IssuerRegistry(_issuers(vcp, house.vacant_id)),
+            issuers=issuers_of(settings, house.vacant_id),
             lists=lists,
-            denylist=OwnRevocations(settings.data, house.vacant_id).denylist,
+            denylist=own.denylist,
         )
         policy = ServerPolicy(
             core_features=features.running(),
             registry=ExtensionRegistry(),
+            versions=offered(vcp.versions),
             identity=vcp.identity_policy,
             environment=settings.environment,
             server_id=vcp.server_id or house.vacant_id.hex(),
@@ -99,13 +120,29 @@ class Vcp(Part):
         self.over_mcp = VcpOverMcp(self.service, clock)
 
     async def serve(self, house: "House") -> None:
+        import msgspec
+        from starlette.routing import Route
+
+        from comity.core.errors import NotFoundError
+        from comity.doors.http.endpoint import Endpoint
         from comity.doors.http.server import bind, tls_context
         from comity.doors.vcp.tcp import TcpDoor
         from comity.doors.vcp.websocket import VCP_PATH, VcpOverWebSocket
 
         settings = house.settings
+
+        async def revoked(scope: "Scope", _receive: "Receive") -> Any:
+            issuer, now = scope["path_params"]["issuer"], int(house.clock.now())
+            found = await asyncio.to_thread(self._own_lists.current, issuer, house.key, now)
+            if found is None:
+                raise NotFoundError("this node issues no tokens under this name, and has no list for it")
+            return msgspec.to_builtins(found)
+
         self.sockets = {VCP_PATH: VcpOverWebSocket(self.service)}
         self.public = {VCP_PATH}
+        lists = Endpoint("GET", revoked, room=self.room, record=house.record)
+        self.routes = [Route(REVOCATIONS_PREFIX + "{issuer}", lists)]
+        self.public_prefixes = (REVOCATIONS_PREFIX,)
         if settings.vcp.tcp_port:
             listening = bind(settings.host, settings.vcp.tcp_port)
             tcp = TcpDoor(self.service, listening, tls_context(settings.tls.cert, settings.tls.key))
@@ -116,18 +153,7 @@ class Vcp(Part):
         return Panel("VCP", [("open sessions", f"{len(self.service.sessions):,}")])
 
 
-def _issuers(settings: VcpSettings, identity: "VacantId") -> "Iterator[Issuer]":
-    """Those that the settings name, and this node itself."""
-    from comity.core.identity.issuers import Issuer, SignatureKey
-    from comity.core.revocation.reading import CrlSource
-    from comity.core.revocation.signature import PublicKey
-
-    keys = dict(issuer.split("=", 1) for issuer in settings.issuers)
-    crls = dict(crl.split("=", 1) for crl in settings.crls)
-    for name, key in keys.items():
-        public = bytes.fromhex(key)
-        source = None
-        if name in crls:
-            source = CrlSource(issuer_id=name, uri=crls[name], key=PublicKey(public))
-        yield Issuer(name=name, signature_keys=(SignatureKey(public),), crl=source)
-    yield Issuer(name=identity.hex(), signature_keys=(SignatureKey(identity.public),))
+def _open_lists(own: "OwnRevocations", names: Iterable[str], house: "House") -> None:
+    """Each name that this node issues under has a list from the start."""
+    for name in (None, *names):
+        own.open_list(name, house.key, int(house.clock.now()))

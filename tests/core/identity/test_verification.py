@@ -230,9 +230,9 @@ class TestRevocation:
                 denied = frozenset({token_id(f"{signed}:{tag[:revoked]}")})
                 assert self.judged(verdict, jtis=denied).refusal is TokenRefusal.REVOKED
 
-    def test_what_cannot_be_known_counts_as_revoked(self):
+    def test_what_cannot_be_known_is_refused_for_that_reason(self):
         verdict = verified(A).after(RevocationStatus(Status.UNKNOWN, Source.FAIL_CLOSED))
-        assert verdict.refusal is TokenRefusal.REVOKED
+        assert verdict.refusal is TokenRefusal.LIST_UNAVAILABLE
 
     def test_the_first_reason_stays(self):
         refused = verified("nonsense").after(RevocationStatus(Status.REVOKED, Source.CRL))

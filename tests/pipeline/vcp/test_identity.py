@@ -7,7 +7,8 @@ from comity.core.errors import UnauthenticatedError
 from comity.core.identity.issuers import Issuer, IssuerRegistry, SignatureKey
 from comity.core.identity.signed_token import token_id
 from comity.core.identity.verification import IdentityMode
-from comity.core.negotiation.session import Identity
+from comity.core.negotiation.questions import IdentityRefusedError, SessionEndedError
+from comity.core.negotiation.session import Identity, Session
 from comity.core.revocation.crl import RevocationList
 from comity.core.revocation.decision import Denylist, Unavailable
 from comity.core.revocation.reading import CrlSource
@@ -33,6 +34,9 @@ class Lists:
         self.asked.append(source)
         return self.found
 
+    def held(self, source):
+        return None if isinstance(self.found, Unavailable) else self.found
+
 
 def desk(**named):
     return IdentityDesk(VirtualClock(), **({"mode": IdentityMode.VERIFIED, "issuers": ISSUERS} | named))
@@ -49,13 +53,14 @@ async def decisions_about(desk, text):
 
 async def test_a_proven_token_has_an_owner():
     identity, decided = await decisions_about(desk(), token())
-    assert identity == Identity(issuer="creed", subject="alice", owner="creed:user:alice")
+    jtis = (token_id(token()),)
+    assert identity == Identity(issuer="creed", subject="alice", owner="creed:user:alice", jtis=jtis)
     assert decided == ["good"]
 
 
 async def test_a_structural_token_has_none():
     identity, decided = await decisions_about(desk(mode=IdentityMode.STRUCTURAL), token())
-    assert identity == Identity(issuer="creed", subject="alice")
+    assert identity == Identity(issuer="creed", subject="alice", jtis=(token_id(token()),))
     assert decided == ["good"]
 
 
@@ -94,3 +99,58 @@ async def test_the_log_tells_why_and_never_the_token(caplog):
     await decisions_about(desk(), token()[:-4] + "AAAA")
     assert "bad_signature" in caplog.text
     assert "creed" not in caplog.text
+
+
+async def test_whoever_brings_a_proven_token_is_told_whether_it_is_revoked_or_the_list_was_missing():
+    async def told(found):
+        with pytest.raises(IdentityRefusedError) as refused:
+            await desk(issuers=WITH_LIST, lists=Lists(found)).check(token(), lambda *_: None)
+        return refused.value
+
+    revoked = await told(replace(EMPTY, jtis={token_id(token()): "key_compromise"}))
+    assert "has been revoked" in revoked.message
+    assert revoked.retry_after is None
+    missing = await told(Unavailable("no answer"))
+    assert "list of its issuer was not available" in missing.message
+    assert "revoked" not in missing.message
+    assert missing.retry_after == 10
+
+
+class TestAnOpenSession:
+    SESSION = Session(
+        id="ses_1",
+        version="3.1",
+        identity=Identity(issuer="creed", subject="alice", owner="creed:user:alice", jtis=("one", "two")),
+    )
+
+    @pytest.mark.parametrize(
+        "revoked", [{"jtis": {"two": "superseded"}}, {"bundle_ids": {"creed:alice": "x"}}]
+    )
+    async def test_ends_with_the_revocation_of_its_token_or_subject(self, revoked):
+        lists = Lists(EMPTY)
+        checking = desk(issuers=WITH_LIST, lists=lists)
+        await checking.check_open(self.SESSION)
+        assert checking.ended(self.SESSION) is None
+        lists.found = replace(EMPTY, **revoked)
+        with pytest.raises(SessionEndedError, match="revoked") as ended:
+            await checking.check_open(self.SESSION)
+        assert ended.value.vcp_code == "IDENTITY_INVALID"
+        assert checking.ended(self.SESSION).message == ended.value.message
+
+    async def test_ends_by_the_word_of_this_node(self):
+        checking = desk(denylist=lambda: Denylist(jtis=frozenset({"one"})))
+        with pytest.raises(SessionEndedError, match="revoked"):
+            await checking.check_open(self.SESSION)
+
+    async def test_ends_when_nobody_can_tell_any_more_and_says_so(self):
+        checking = desk(issuers=WITH_LIST, lists=Lists(Unavailable("no answer")))
+        with pytest.raises(SessionEndedError, match="list of its issuer was not available"):
+            await checking.check_open(self.SESSION)
+        assert checking.ended(self.SESSION) is None  # a fetch may still bring the list
+
+    async def test_of_nobody_is_not_looked_up(self):
+        lists = Lists(EMPTY)
+        checking = desk(issuers=WITH_LIST, lists=lists)
+        await checking.check_open(Session(id="ses_2", version="3.1"))
+        assert checking.ended(Session(id="ses_2", version="3.1")) is None
+        assert lists.asked == []

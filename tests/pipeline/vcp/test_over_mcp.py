@@ -123,7 +123,7 @@ def test_a_token_makes_the_owner_and_shows_only_its_beginning():
     async def main():
         over = Over()
         agreed = await over.say(hello(PERSONAL, identity=token()))
-        assert agreed.session.identity == Identity(issuer="creed", subject="alice", owner="creed:user:alice")
+        assert agreed.session.identity.owner == "creed:user:alice"
         assert agreed.token_prefix == log_prefix(token())
         assert token() not in str(agreed)
 

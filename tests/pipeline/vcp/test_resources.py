@@ -12,11 +12,12 @@ from comity.core.identity.signed_token import log_prefix
 from comity.core.identity.verification import IdentityMode
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.session import Identity, Session
-from comity.core.revocation.decision import Denylist
+from comity.core.revocation.decision import Denylist, RevocationStatus, Source
+from comity.core.revocation.stapled import Status
 from comity.pipeline.vcp.contexts import Contexts, UnreadableContextError
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
-from comity.pipeline.vcp.remedies import InactiveExtensionError, RevokedError
+from comity.pipeline.vcp.remedies import InactiveExtensionError, RevocationUnknownError, RevokedError
 from comity.pipeline.vcp.resource_readers import EXTENSION_ADDRESSES, Owner, Reader
 from comity.pipeline.vcp.resources import VcpResources, constitution_id
 from comity.pipeline.vcp.sessions import LiveSessions
@@ -82,6 +83,13 @@ class House:
     def add_readers(self):
         for host in EXTENSION_ADDRESSES:
             self.resources.readers.add(host, Reader(_read_of(host), _ids_of(host)))
+
+
+class Unsure:
+    """A desk whose lists cannot be had."""
+
+    async def still_good(self, jtis, identity):
+        return RevocationStatus(Status.UNKNOWN, Source.FAIL_CLOSED, "no answer")
 
 
 def _read_of(host):
@@ -231,6 +239,13 @@ class TestABundle:
         await house.open("ses_1", ALICE, constitution=CONSTITUTION)
         house.denied = denied
         with pytest.raises(RevokedError, match="Bundle has been revoked: "):
+            await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
+
+    async def test_is_refused_with_another_sentence_when_nobody_can_tell(self):
+        house = House()
+        await house.open("ses_1", ALICE)
+        house.resources._desk = Unsure()
+        with pytest.raises(RevocationUnknownError, match="list of its issuer was not available"):
             await house.read("vcp://bundle/ses_1", Owner(identity=ALICE))
 
     async def test_is_not_even_opened_when_its_session_is_revoked(self):

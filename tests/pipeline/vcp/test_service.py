@@ -6,13 +6,18 @@ import pytest
 
 from comity.core.errors import ComityError, ConfigError, OverloadedError, StoreFullError
 from comity.core.guard.audit import privacy_hash
+from comity.core.identity.signed_token import token_id
 from comity.core.identity.verification import IdentityMode
 from comity.core.negotiation.session import Identity
+from comity.core.revocation.decision import Denylist
 from comity.links.protocol import LinkClosed
+from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.sessions import ConnectionLimits
 from comity.store.vault import Vault
+from comity.testing import SimulatedClock
 from tests.pipeline.vcp.house import (
     ALICE,
+    ISSUERS,
     PERSONAL,
     RELATIONAL,
     STRANGER,
@@ -237,6 +242,28 @@ async def test_the_key_taken_away_ends_every_session_within_a_second():
     assert house.clock.monotonic() - began <= 1.0
     assert (await house.results())[-2:] == ["SESSION_ENDED", "SESSION_ENDED"]
     assert (await house.connect().ask(hello()))["core_features"]["encryption"] is False
+
+
+@simulated
+async def test_a_token_that_is_revoked_while_its_session_is_open_ends_it_at_the_next_exchange():
+    denied = Denylist()
+    clock = SimulatedClock()
+    house = House(
+        clock=clock,
+        desk=IdentityDesk(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied),
+    )
+    alice, bob = house.connect(), house.connect()
+    await alice.ask(hello(PERSONAL, identity=token()))
+    await bob.ask(hello(PERSONAL, identity=token("bob")))
+    assert "error" not in await alice.ask({"categorical": WIRE})
+    denied = Denylist(jtis=frozenset({token_id(token())}))
+    error = await alice.ask({"categorical": WIRE, **PAIN})
+    assert (error["type"], error["code"]) == ("vcp-error", "IDENTITY_INVALID")
+    assert "revoked" in error["message"]
+    await alice.served
+    assert "error" not in await bob.ask({"categorical": WIRE})
+    assert [session.identity.subject for session in house.service.sessions] == ["bob"]
+    assert (await house.results())[-3:] == ["CONTEXT_REFUSED", "SESSION_ENDED", "CONTEXT_EXCHANGED"]
 
 
 @simulated

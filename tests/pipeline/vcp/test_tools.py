@@ -135,15 +135,19 @@ class TestAToken:
             (token()[:-4] + "AAAA", {}),
             (token(), {"issuers": IssuerRegistry()}),
             (STAMPED[:-1] + ("0" if STAMPED[-1] != "0" else "1"), {"issuers": STAMPING}),
-            (token(), {"denylist": lambda: Denylist(jtis=frozenset({token_id(token())}))}),
         ],
     )
-    async def test_that_is_not_proven_or_revoked_is_refused_and_nobody_is_told_why(self, text, named):
+    async def test_that_is_not_proven_is_refused_and_nobody_is_told_why(self, text, named):
         told = await validated(text, **named)
         assert told["error"] == (
             f"identity_invalid: the identity token was not accepted; obtain a fresh one\n{REMEDY}"
         )
         assert (told["valid"], told["verification"], told["trust_chain"]) == (False, "refused", [])
+
+    async def test_that_is_revoked_is_refused_and_that_is_said(self):
+        told = await validated(token(), denylist=lambda: Denylist(jtis=frozenset({token_id(token())})))
+        assert told["error"].startswith("identity_invalid: the VCP/I identity token has been revoked")
+        assert told["error"].endswith(REMEDY)
 
     async def test_of_values_can_be_revoked_here(self):
         denied = Denylist(jtis=frozenset({token_id("family.safe.guide")}))

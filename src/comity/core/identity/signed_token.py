@@ -88,6 +88,10 @@ class StampedToken(Struct, frozen=True, kw_only=True):
         return f"<StampedToken {self.issuer}:{self.subject} {log_prefix(str(self))}>"
 
 
+def is_issuer_name(text: str) -> bool:
+    return _FIELD.fullmatch(text) is not None
+
+
 def parse_signed(text: str) -> SignedToken | StampedToken:
     """Raises MalformedError for anything that is neither form."""
     if len(text) > TOKEN_LIMIT:

@@ -5,7 +5,8 @@
 - The order in `verified` is: grammar, issuer, proof, time, and then revocation, which the caller looks
   up by `Verdict.revocable` and adds with `Verdict.after`. Nothing is looked up for what is not proven.
 - The other side only ever learns `IDENTITY_INVALID`. Why is for our log: `Verdict.log_line`, which
-  holds the beginning of the token's id and nothing of the token.
+  holds the beginning of the token's id and nothing of the token. Only that a proven token is revoked, or that nobody
+  can tell, is said to whoever brings it (ruling 45).
 - A cut tag makes a second token of a first one. Every length that would be accepted is therefore
   looked up when it is about revocation, so that cutting does not bring a revoked token back.
 """
@@ -33,6 +34,7 @@ from comity.core.identity.signed_token import (
 )
 from comity.core.identity.uvc import UvcToken, parse_uvc
 from comity.core.revocation.decision import Revocable, RevocationStatus
+from comity.core.revocation.stapled import Status
 
 IDENTITY_INVALID: Final = "IDENTITY_INVALID"
 
@@ -57,6 +59,7 @@ class TokenRefusal(StrEnum):
     EXPIRED = "expired"
     NOT_YET_VALID = "not_yet_valid"
     REVOKED = "revoked"
+    LIST_UNAVAILABLE = "list_unavailable"
 
 
 class TokenVerdict(Struct, frozen=True, kw_only=True):
@@ -91,8 +94,11 @@ class TokenVerdict(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, refusal=refusal, owner=None)
 
     def after(self, status: RevocationStatus) -> "TokenVerdict":
-        """The verdict once revocation is known too. What cannot be known counts as revoked."""
-        return self.refused(TokenRefusal.REVOKED) if self.ok and status.refuses else self
+        """The verdict once revocation is known too. What cannot be known is refused like what is revoked."""
+        if not self.ok or not status.refuses:
+            return self
+        known = status.status is Status.REVOKED
+        return self.refused(TokenRefusal.REVOKED if known else TokenRefusal.LIST_UNAVAILABLE)
 
 
 def parse_identity(text: str) -> UvcToken | SignedToken | StampedToken:

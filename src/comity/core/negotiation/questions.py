@@ -5,11 +5,33 @@ from typing import Literal
 from msgspec import Struct
 
 from comity.core.context.request import ContextRequest
+from comity.core.errors import ForbiddenError, UnauthenticatedError
+from comity.core.negotiation.messages import ErrorCode
 from comity.core.negotiation.session import Session
 
 Happening = Literal[
     "HANDSHAKE_ACK", "HANDSHAKE_ERROR", "SESSION_IMPLICIT", "SESSION_ENDED", "CONTEXT_REFUSED"
 ]
+
+
+class IdentityRefusedError(UnauthenticatedError):
+    """A token that is proven and refused all the same. The message is told to whoever brought it; `retry_after` is in
+    whole seconds, where waiting may help.
+    """
+
+    def __init__(self, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class SessionEndedError(ForbiddenError):
+    """The session can no longer be served; the message tells the client why, and `vcp_code` what to do about it."""
+
+    code = "session_ended"
+
+    def __init__(self, vcp_code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.vcp_code: ErrorCode = vcp_code
 
 
 class CheckIdentity(Struct, frozen=True):
@@ -23,7 +45,9 @@ class CheckIdentity(Struct, frozen=True):
 
 
 class ExchangeContext(Struct, frozen=True):
-    """Keep what the request tells, and answer with a ContextResponse; a refusal is told to the client."""
+    """Keep what the request tells, and answer with a ContextResponse; a refusal is told to the client. A
+    SessionEndedError also ends the session.
+    """
 
     session: Session
     request: ContextRequest

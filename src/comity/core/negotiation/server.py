@@ -13,7 +13,8 @@
 - A hello on a connection that has its session changes nothing and is told so, also after the fallback to
   VCP 1.0.
 - The identity check may hang: the client is answered in time, and a late verdict counts for nothing.
-- A session ends with an error when a feature that it was promised is lost (vcp 1.9).
+- A session ends with an error when a feature that it was promised is lost (vcp 1.9), or when its identity is found
+  to be revoked (ruling 45).
 """
 
 import enum
@@ -54,6 +55,7 @@ from comity.core.negotiation import features
 from comity.core.negotiation.messages import (
     HANDSHAKE_LIMIT,
     LONGEST_SESSION_ID,
+    ErrorCode,
     HandshakeError,
     Hello,
     VcpError,
@@ -78,6 +80,8 @@ from comity.core.negotiation.questions import (
     ExchangeContext,
     Happened,
     Happening,
+    IdentityRefusedError,
+    SessionEndedError,
     WatchFeatures,
 )
 from comity.core.negotiation.session import Identity, Session
@@ -224,7 +228,7 @@ class ServerMachine:
             return [CancelTimer(_IDENTITY), *self._refuse(_UNCHECKED, now)]
         identity = event.answer if isinstance(event, Answered) else None
         if not isinstance(identity, Identity):
-            return [CancelTimer(_IDENTITY), *self._refuse(INVALID_IDENTITY, now)]
+            return [CancelTimer(_IDENTITY), *self._refuse(_not_accepted(event), now)]
         return [CancelTimer(_IDENTITY), *self._conclude(checking.hello, checking.version, identity, now)]
 
     def _conclude(
@@ -307,6 +311,8 @@ class ServerMachine:
             return self._compare(event, now)
         self._phase = ServerPhase.ACTIVE
         if isinstance(event, Refused):
+            if isinstance(event.error, SessionEndedError):
+                return self._end(event.error.message, event.error.vcp_code)
             return [Send(encode_error(event.error))]
         if not isinstance(event.answer, ContextResponse):
             return [Send(encode_error(ComityError("the request could not be served; try again later")))]
@@ -323,12 +329,12 @@ class ServerMachine:
         claimed = features.claimed(running, session.speaks, production=self._policy.production)
         lost = features.lost(session.core_features, claimed)
         if lost:
-            return self._end(f"The session ends because the server lost {', '.join(lost)}; connect again")
+            return self._end(lost_message(lost))
         return [Ask(_FEATURES, WatchFeatures(running))]
 
-    def _end(self, why: str) -> list[Effect]:
+    def _end(self, why: str, code: ErrorCode = "INTERNAL_ERROR") -> list[Effect]:
         self._phase = ServerPhase.ENDED
-        error = VcpError(code="INTERNAL_ERROR", message=why)
+        error = VcpError(code=code, message=why)
         return [*_told("SESSION_ENDED", error, self._session), Close(why)]
 
     def _hold(self, event: Received, _now: float) -> list[Effect]:
@@ -409,6 +415,18 @@ def _hello_in(message: bytes, *, strict: bool) -> Hello | HandshakeError | None:
         if not means_hello(message):
             return None
         return HandshakeError("INTERNAL_ERROR", f"The hello is invalid: {fault.message}")
+
+
+def lost_message(lost: Sequence[str]) -> str:
+    return f"The session ends because the server lost {', '.join(lost)}; connect again"
+
+
+def _not_accepted(event: Answered | Refused) -> VcpError:
+    if isinstance(event, Refused) and isinstance(event.error, IdentityRefusedError):
+        return VcpError(
+            code="IDENTITY_INVALID", message=event.error.message, retry_after=event.error.retry_after
+        )
+    return INVALID_IDENTITY
 
 
 def _told(what: Happening, error: VcpError, session: Session | None = None) -> list[Effect]:

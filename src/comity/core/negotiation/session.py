@@ -18,12 +18,14 @@ class Identity(Struct, frozen=True, kw_only=True):
     """Who stands behind a session, as a token that was accepted says; never the token itself.
 
     `owner` is whom stored things belong to. It is None where nobody vouches for the token: then the sender is
-    anonymous for storage and ownership, whatever the token says (ruling 20).
+    anonymous for storage and ownership, whatever the token says (ruling 20). `jtis` are the ids under which the token
+    may be revoked while the session is open.
     """
 
     issuer: str | None = None
     subject: str | None = None
     owner: str | None = None
+    jtis: tuple[str, ...] = ()
 
     @property
     def verified(self) -> bool:

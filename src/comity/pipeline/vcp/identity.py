@@ -1,10 +1,11 @@
 """Verify an identity token: first its signature, then its revocation; both results are recorded (vcp 2.1, 5.4).
 
 - No external lookup is made for a token whose signature is not verified.
-- If the revocation status is unknown, the token counts as revoked. A token that the owner of this node revoked is refused
-  in every mode, also in structural mode.
+- If the revocation status is unknown, the token is refused, and the peer is told that the list was the reason. A token
+  that the owner of this node revoked is refused in every mode, also in structural mode.
+- The identity of an open session is checked again at every exchange, without waiting while a list is at hand.
 - A structural token has no owner: its sender stays anonymous for storage and ownership (ruling 20).
-- The peer learns only that its token was not accepted. The reason goes to the log, without the token.
+- Otherwise the peer learns only that its token was not accepted. The reason goes to the log, without the token.
 """
 
 import logging
@@ -14,8 +15,15 @@ from typing import Final, Protocol
 from comity.core.clock import Clock
 from comity.core.errors import UnauthenticatedError
 from comity.core.identity.issuers import IssuerRegistry
-from comity.core.identity.verification import IdentityMode, TokenVerdict, subject_id, verify_identity
-from comity.core.negotiation.session import Identity
+from comity.core.identity.verification import (
+    IdentityMode,
+    TokenRefusal,
+    TokenVerdict,
+    subject_id,
+    verify_identity,
+)
+from comity.core.negotiation.questions import IdentityRefusedError, SessionEndedError
+from comity.core.negotiation.session import Identity, Session
 from comity.core.revocation.crl import RevocationList
 from comity.core.revocation.decision import (
     Denylist,
@@ -25,16 +33,28 @@ from comity.core.revocation.decision import (
     revocation_status,
 )
 from comity.core.revocation.reading import CrlSource
+from comity.core.revocation.stapled import Status
 
 log = logging.getLogger("comity.vcp")
 
 STALE_GRACE: Final = 300.0
+
+_RETRY_SECONDS: Final = 10
+_REVOKED: Final = "the VCP/I identity token has been revoked; obtain another one from its issuer"
+_UNAVAILABLE: Final = (
+    "the VCP/I identity token could not be checked, because the revocation list of its issuer was not available; "
+    "try again later"
+)
 
 
 class Lists(Protocol):
     """Where the lists of issuers come from; one out of date only while the next is being fetched."""
 
     async def current(self, source: CrlSource) -> RevocationList | Unavailable: ...
+
+    def held(self, source: CrlSource) -> RevocationList | None:
+        """The one at hand, if it still counts."""
+        ...
 
 
 Decided = Callable[[TokenVerdict, RevocationStatus], None]
@@ -53,7 +73,7 @@ class IdentityDesk:
         """`denylist` is what the owner of this node has revoked, as it is now."""
         self._clock = clock
         self._mode = mode
-        self._issuers = issuers or IssuerRegistry()
+        self._issuers = IssuerRegistry() if issuers is None else issuers
         self._lists = lists
         self._denylist = denylist
 
@@ -65,29 +85,60 @@ class IdentityDesk:
             decided(verdict, status)
             verdict = verdict.after(status)
         log.info("%s", verdict.log_line)
-        if not verdict.ok:
-            raise UnauthenticatedError("the identity token was not accepted; obtain a fresh one")
-        return Identity(issuer=verdict.issuer, subject=verdict.subject, owner=verdict.owner)
+        match verdict.refusal:
+            case None:
+                jtis = verdict.revocable.jtis
+                return Identity(
+                    issuer=verdict.issuer, subject=verdict.subject, owner=verdict.owner, jtis=jtis
+                )
+            case TokenRefusal.REVOKED:
+                raise IdentityRefusedError(_REVOKED)
+            case TokenRefusal.LIST_UNAVAILABLE:
+                raise IdentityRefusedError(_UNAVAILABLE, retry_after=_RETRY_SECONDS)
+            case _:
+                raise UnauthenticatedError("the identity token was not accepted; obtain a fresh one")
+
+    async def check_open(self, session: Session) -> None:
+        """Raises SessionEndedError once the identity of the session is revoked, or nobody can tell any more."""
+        identity = session.identity
+        if identity is None:
+            return
+        status = await self.still_good(identity.jtis, identity)
+        if status.refuses:
+            raise _ended(status)
+
+    def ended(self, session: Session) -> SessionEndedError | None:
+        """The same by what is known at this moment: nothing is fetched, and what is unknown ends nothing."""
+        identity = session.identity
+        if identity is None:
+            return None
+        verdict = _verdict(identity.jtis, identity)
+        source = self._source(verdict)
+        held = None if source is None or self._lists is None else self._lists.held(source)
+        status = self._status(verdict, held)
+        return _ended(status) if status.status is Status.REVOKED else None
 
     async def still_good(self, jtis: tuple[str, ...], identity: Identity | None) -> RevocationStatus:
         """Whether what a session stands on is still good, for whoever hands out its bundle later (vcp 5.4, 7.2).
         `jtis` are the ids of what is asked about; the identity's subject may be revoked as a whole.
         """
-        if identity is None or identity.issuer is None or identity.subject is None:
-            return await self._revocation(TokenVerdict(revocable=Revocable(jtis)))
-        subject = subject_id(identity.issuer, identity.subject)
-        return await self._revocation(
-            TokenVerdict(revocable=Revocable(jtis, subject), issuer=identity.issuer, owner=identity.owner)
-        )
+        return await self._revocation(_verdict(jtis, identity))
 
     async def _revocation(self, verdict: TokenVerdict) -> RevocationStatus:
-        issuer = self._issuers.get(verdict.issuer) if verdict.owner and verdict.issuer else None
+        source = self._source(verdict)
         found: RevocationList | Unavailable | None = None
-        if issuer is not None and issuer.crl is not None:
+        if source is not None:
             if self._lists is None:
                 found = Unavailable("this node fetches no lists")
             else:
-                found = await self._lists.current(issuer.crl)
+                found = await self._lists.current(source)
+        return self._status(verdict, found)
+
+    def _source(self, verdict: TokenVerdict) -> CrlSource | None:
+        issuer = self._issuers.get(verdict.issuer) if verdict.owner and verdict.issuer else None
+        return None if issuer is None else issuer.crl
+
+    def _status(self, verdict: TokenVerdict, found: RevocationList | Unavailable | None) -> RevocationStatus:
         return revocation_status(
             verdict.revocable,
             crl=found,
@@ -95,3 +146,16 @@ class IdentityDesk:
             grace=STALE_GRACE,
             denylist=self._denylist(),
         )
+
+
+def _verdict(jtis: tuple[str, ...], identity: Identity | None) -> TokenVerdict:
+    if identity is None or identity.issuer is None or identity.subject is None:
+        return TokenVerdict(revocable=Revocable(jtis))
+    subject = subject_id(identity.issuer, identity.subject)
+    return TokenVerdict(revocable=Revocable(jtis, subject), issuer=identity.issuer, owner=identity.owner)
+
+
+def _ended(status: RevocationStatus) -> SessionEndedError:
+    if status.status is Status.REVOKED:
+        return SessionEndedError("IDENTITY_INVALID", f"The session ends: {_REVOKED}")
+    return SessionEndedError("IDENTITY_INVALID", f"The session ends: {_UNAVAILABLE}")

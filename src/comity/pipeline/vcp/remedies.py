@@ -39,12 +39,23 @@ class InactiveExtensionError(ForbiddenError):
 
 
 class RevokedError(ForbiddenError):
-    """What was asked for has been revoked, or nobody can tell that it has not."""
+    """What was asked for has been revoked."""
 
     code = "revoked"
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"Bundle has been revoked: {reason}")
+
+
+class RevocationUnknownError(ForbiddenError):
+    """Nobody can tell whether what was asked for has been revoked, so it is not handed out."""
+
+    code = "revocation_unknown"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Bundle may have been revoked: the revocation list of its issuer was not available; try again later"
+        )
 
 
 def refused(error: ComityError) -> VcpToolAnswer:

@@ -33,6 +33,7 @@ from comity.core.identity.verification import parse_identity
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS
 from comity.core.negotiation.session import Identity, Session
+from comity.core.revocation.stapled import Status
 from comity.pipeline.vcp.addresses import (
     ALIASES,
     BUNDLE,
@@ -49,7 +50,7 @@ from comity.pipeline.vcp.addresses import (
 from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
-from comity.pipeline.vcp.remedies import InactiveExtensionError, RevokedError
+from comity.pipeline.vcp.remedies import InactiveExtensionError, RevocationUnknownError, RevokedError
 from comity.pipeline.vcp.resource_readers import Owner, ResourceReaders
 from comity.pipeline.vcp.sessions import LiveSessions
 from comity.pipeline.vcp.tools import describe, validate_token
@@ -174,8 +175,10 @@ class VcpResources:
 
     async def _refuse_revoked(self, jti: str, identity: Identity | None) -> None:
         status = await self._desk.still_good((jti,), identity)
+        if status.status is Status.REVOKED:
+            raise RevokedError(status.detail or "no reason was given")
         if status.refuses:
-            raise RevokedError(status.detail or f"its status is {status.status}")
+            raise RevocationUnknownError
 
     def _own_sessions(self, owner: Owner) -> Iterable[str]:
         own = [] if owner.session is None else [owner.session.id]

@@ -24,7 +24,13 @@ from comity.core.errors import ComityError, ConflictError, OverloadedError
 from comity.core.identity.verification import TokenVerdict
 from comity.core.machine import Ask, Effect, Event, Received
 from comity.core.negotiation.policy import ServerPolicy
-from comity.core.negotiation.questions import CheckIdentity, ExchangeContext, Happened, WatchFeatures
+from comity.core.negotiation.questions import (
+    CheckIdentity,
+    ExchangeContext,
+    Happened,
+    SessionEndedError,
+    WatchFeatures,
+)
 from comity.core.negotiation.server import ServerMachine
 from comity.core.negotiation.session import Identity, Session
 from comity.core.request import begin_request
@@ -167,10 +173,11 @@ class VcpServer:
         """Keep what was told, and say what came of it."""
         try:
             self._features.look()
+            await self._desk.check_open(question.session)
             return await self._exchange(question, peer)
         except ComityError as refusal:
             self._note(record.not_exchanged(question.session, refusal.code, peer), peer)
-            if isinstance(refusal, UnreadableContextError | ConflictError):
+            if isinstance(refusal, UnreadableContextError | ConflictError | SessionEndedError):
                 raise
             log.exception("a context could not be kept")
             raise ComityError("the context could not be kept; try again later") from None
