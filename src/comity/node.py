@@ -24,6 +24,7 @@ from comity.parts.directory import Directory
 from comity.parts.limits import Limits
 from comity.parts.mcp import Mcp
 from comity.parts.part import Part
+from comity.parts.peers import Peers
 from comity.parts.vcp import Vcp
 from comity.parts.watching import Watching
 
@@ -44,6 +45,7 @@ PARTS: list[type[Part]] = [
     Actions,
     Directory,
     Deliberations,
+    Peers,
     Mcp,
     Watching,
 ]

@@ -21,10 +21,11 @@ from msgspec import structs
 import comity
 from comity.cli.app import COMMANDS, load_command, run
 from comity.cli.options import settings_of
-from comity.config import Settings, load_settings, values_of
+from comity.config import Settings, values_of
 from comity.core.errors import ComityError, ConfigError
 from comity.core.extensions.operations import OPERATIONS
 from comity.doors.dialects import http_status, rpc_code, sentence_for_strangers
+from comity.node import PARTS, load_settings
 from comity.store import operations
 from tests.docs.markdown import DOCS
 
@@ -36,7 +37,8 @@ _PART = r"(<!-- from the code: {name} -->\n)(.*?)(<!-- end -->)"
 
 
 def settings() -> Table:
-    values = values_of(Settings(data=Path("data")))
+    sections = {part.name: part.settings() for part in PARTS if part.settings is not None}
+    values = values_of(Settings(data=Path("data"), parts=sections))
     options = set(re.findall(r"--[a-z-]+", _help(["up"])))
     return {
         f"`{key}`": (
@@ -65,7 +67,7 @@ def _flag(key: str) -> str:
 def _kind(key: str) -> str:
     """What a value must be, in the same words."""
     variable = _variable(key)
-    message = _refusal(lambda unfit: load_settings(environ={variable: unfit}, home=Path("/")))
+    message = _refusal(lambda unfit: load_settings(environ={variable: unfit, "HOME": "/"}))
     said = re.fullmatch(rf"{variable} must be (.+), not .+", message)
     assert said, f"{variable} is not read: {message}"
     return said[1]

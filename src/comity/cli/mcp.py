@@ -109,6 +109,7 @@ def mcp(
             require_session_mac=_given("--require-session-mac", require_session_mac, _yes_no, False),
             allow_peer_stream_ids=_given("--allow-peer-stream-ids", allow_peer_stream_ids, _names, ()),
         ),
+        folder=_folder(),
     )
     opening.demands.check()
     settings = settings_of(data, config).settings
@@ -169,6 +170,13 @@ def _running(folder: Any, opening: Opening) -> Any:
     from comity.cli.mcp_attach import attach
 
     return attach(node.mcp_socket, opening)
+
+
+def _folder() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109 - one import less before the first answer
+    except OSError:  # it was removed meanwhile
+        return None
 
 
 def _given(flag: str, typed: str | None, read: Any, otherwise: Any) -> Any:

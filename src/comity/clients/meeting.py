@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
-
 from comity.clients.signalling import RelaySocket, RelayTarget, dial_relay
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
@@ -36,22 +34,11 @@ from comity.core.peering.meeting_effects import (
 )
 from comity.core.peering.signalling import IceCandidate, Listed
 from comity.links.joining import Joining, LinkMaker
-from comity.links.protocol import LanedLink, LinkClosed
+from comity.links.protocol import LinkClosed, LinkOpened
 
 MOST_NEWS: Final = 500
 UNSENT_MESSAGES: Final = 500
 FAREWELL_SECONDS: Final = 1.0
-
-
-class LinkOpened(Struct, frozen=True, kw_only=True):
-    """`uuid` is the peer's at the relay, and `stream` what the relay says of it; neither proves who it is.
-    `attempt` numbers the links of this room.
-    """
-
-    attempt: int
-    uuid: str
-    stream: str | None
-    link: LanedLink
 
 
 class RoomMeeting:

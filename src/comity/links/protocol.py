@@ -144,3 +144,14 @@ class LanedLink(Protocol):
     async def close(self, reason: str = "") -> None:
         """Whatever is still buffered may be lost: wait for it first if it matters."""
         ...
+
+
+class LinkOpened(Struct, frozen=True, kw_only=True):
+    """A link to a peer of a room. `uuid` is the peer's at the relay, and `stream` what the relay says of it; neither
+    proves who it is. `attempt` numbers the links of this room.
+    """
+
+    attempt: int
+    uuid: str
+    stream: str | None
+    link: LanedLink

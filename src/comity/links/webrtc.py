@@ -16,6 +16,8 @@ import importlib
 import importlib.util
 import logging
 import re
+import shlex
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, Protocol
 
@@ -137,6 +139,15 @@ def available_libraries() -> tuple[Library, ...]:
     return tuple(name for name in LIBRARIES if importlib.util.find_spec(_MODULES[name]) is not None)
 
 
+def install_command() -> str:
+    """A command that adds the library to this very installation."""
+    package = "aiortc" if sys.platform == "win32" else "wrtc"
+    python = shlex.quote(sys.executable)
+    if importlib.util.find_spec("pip") is not None:
+        return f"{python} -m pip install {package}"
+    return f"uv pip install --python {python} {package}"
+
+
 async def new_connection(ice: IceSettings, library: Library | None = None) -> Connection:
     """`library` None: the fastest that is installed. The first time takes half a second, in another thread."""
     installed = available_libraries()
@@ -144,7 +155,7 @@ async def new_connection(ice: IceSettings, library: Library | None = None) -> Co
     if chosen is None or chosen not in installed:
         raise ConfigError(
             f"WebRTC needs {chosen or 'the library wrtc or aiortc'}, which is not installed; "
-            "run: pip install 'comity[p2p]'"
+            f"run: {install_command()}"
         )
     module = await asyncio.to_thread(importlib.import_module, f"comity.links.webrtc_{chosen}")
     connection: Connection = module.new_connection(ice)

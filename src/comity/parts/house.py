@@ -53,6 +53,7 @@ class House:
         self.notices: list[str] = []
         self.url = ""
         self.parts: list[Part] = []
+        self.guest = False
         self._started_at = clock.monotonic()
 
     @property
@@ -79,6 +80,7 @@ class House:
         """A guest shares the data folder with whoever else works in it."""
         settings = self.settings
         data = settings.data
+        self.guest = guest
         await asyncio.to_thread(ensure_private_folder, data)
         if not guest:
             self.claim = FolderClaim(data)

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from comity.core.caller import OWN_PROCESS
 from comity.core.errors import ConfigError
 from comity.parts.part import Chore, OpenHouse, Part
+from comity.parts.peers import Peers
 from comity.parts.vcp import Vcp
 
 if TYPE_CHECKING:
@@ -41,13 +43,23 @@ def mcp_side(
     async def vcp() -> "VcpOverMcp":
         return (await house()).find(Vcp).over_mcp
 
+    opened: list[House] = []
+
+    async def for_tools() -> "House":
+        opened[:] = [await house()]
+        return opened[0]
+
+    async def left(client: str) -> None:
+        if opened:  # who called no tool has opened no session
+            await opened[0].find(Peers).client_left(f"{OWN_PROCESS.owner} {client}")
+
     catalog = Catalog()
     for part in parts:
-        catalog.add_tools_later(partial(part.tools, house))
+        catalog.add_tools_later(partial(part.tools, for_tools))
         catalog.add_resources(*part.resources(house))
         catalog.add_prompts(*part.prompts(house))
     catalog.add_namespace(VDO_TOOLS)
-    return McpSide(catalog, clock, house=house, vcp=vcp, tally=tally, secret=secret)
+    return McpSide(catalog, clock, house=house, vcp=vcp, tally=tally, secret=secret, left=left)
 
 
 class Mcp(Part):
@@ -131,7 +143,8 @@ class Mcp(Part):
 
         path = socket_path(house.settings.data)
         await to_thread(ensure_private_folder, path.parent)
-        door = McpSocket(path, self.side.open_stream)
+        demands = await to_thread(Peers.demands, house)
+        door = McpSocket(path, self.side.open_stream, demands=demands)
         await door.start()
         house.stack.push_async_callback(door.stop)
         self.socket = str(path)

@@ -38,11 +38,14 @@ MOST_VIEWS: Final = 256
 
 
 class Selection(Struct, frozen=True):
-    """What a connection was opened for. No rooms named: all. `demands` is for the rooms that know it."""
+    """What a connection was opened for. No rooms named: all. `demands` is for the rooms that know it. `folder` is where
+    the client was started, None for one that is not on this machine.
+    """
 
     rooms: frozenset[str] | None = None
     profile: str = "full"
     demands: Any = None
+    folder: str | None = None
 
     def admits(self, room: str, profiles: frozenset[str] | None) -> bool:
         if self.rooms is not None and room not in self.rooms and room != CORE_ROOM:
@@ -50,6 +53,8 @@ class Selection(Struct, frozen=True):
         return profiles is None or self.profile in profiles
 
 
+NO_PROFILE = ""
+"""Of a client that gets no tools that are in a profile."""
 CORE_ROOM = "core"
 """Whatever is registered under this room is always there."""
 
@@ -156,7 +161,7 @@ class Namespace(Struct, frozen=True):
 
 class Catalog:
     def __init__(self) -> None:
-        self._tools: dict[str, Tool] = {}
+        self._tools: list[Tool] = []
         self._scopes: frozenset[str] = frozenset()
         self._later: list[Callable[[], Iterable[Tool]]] = []
         self._resources: list[Resources] = []
@@ -176,8 +181,8 @@ class Catalog:
         self._views.clear()
 
     def remove_tools(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._tools.pop(name, None)
+        gone = frozenset(names)
+        self._tools = [tool for tool in self._tools if tool.name not in gone]
         self._changed("tools")
 
     def add_resources(self, *resources: Resources) -> None:
@@ -225,7 +230,7 @@ class Catalog:
                 selection,
                 active,
                 granted,
-                tools=tuple(self._tools.values()),
+                tools=tuple(self._tools),
                 resources=tuple(self._resources),
                 prompts=tuple(self._prompts.values()),
                 namespaces=tuple(self._namespaces),
@@ -233,13 +238,19 @@ class Catalog:
         return view
 
     def _register(self, tools: Iterable[Tool]) -> None:
-        added = dict(self._tools)
+        """A name stands for one tool in each profile."""
+        added = list(self._tools)
+        taken: dict[str, list[frozenset[str] | None]] = {}
+        for tool in added:
+            taken.setdefault(tool.name, []).append(tool.profiles)
         for tool in tools:
-            if tool.name in added:
+            others = taken.setdefault(tool.name, [])
+            if any(tool.profiles is None or other is None or tool.profiles & other for other in others):
                 raise ConfigError(f"a tool named {tool.name} is there already; choose another name")
-            added[tool.name] = tool
+            others.append(tool.profiles)
+            added.append(tool)
         self._tools = added
-        self._scopes |= {tool.scope for tool in added.values() if tool.scope}
+        self._scopes |= {tool.scope for tool in added if tool.scope}
 
     def _changed(self, what: ListName) -> None:
         self._views.clear()

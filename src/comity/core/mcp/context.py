@@ -85,6 +85,16 @@ class Context(Protocol):
         ...
 
     @property
+    def profile(self) -> str:
+        """The profile of tools that the connection was opened with."""
+        ...
+
+    @property
+    def folder(self) -> str | None:
+        """Where the client was started, if it is on this machine."""
+        ...
+
+    @property
     def meta(self) -> Mapping[str, Any]:
         """The request's own `_meta`."""
         ...

@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from comity.core.mcp.catalog import (
+    NO_PROFILE,
     Catalog,
     Completer,
     Selection,
@@ -55,6 +57,8 @@ class Server(Struct, frozen=True, kw_only=True):
 
     def view(self, selection: Selection, asker: Asker) -> View:
         caller = asker.caller
+        if caller.kind == "oauth":
+            selection = replace(selection, profile=NO_PROFILE)  # ruling 61: sessions in rooms are the owner's
         return self.catalog.view(selection, asker.active, None if caller.is_local else caller.scopes)
 
 

@@ -113,6 +113,10 @@ class OutgoingFile:
         return self._phase is Sending.ENDED
 
     @property
+    def acked_bytes(self) -> int:
+        return min(self.offer.total_bytes, self._acked_count * self.offer.chunk_bytes)
+
+    @property
     def window(self) -> int:
         return int(min(LAST_WINDOW, max(FIRST_WINDOW, FIRST_WINDOW * self._ack_time / QUICK_ACK)))
 

@@ -70,12 +70,15 @@ def validation_error(tool: str, message: str) -> ToolResult:
 
 
 def _refuse(tool: str, selection: Selection) -> ToolResult:
-    if tool in TOOLS_OF["extended"] and tool not in TOOLS_OF[selection.profile]:
+    known = selection.profile in TOOLS_OF
+    if known and tool in TOOLS_OF["extended"] and tool not in TOOLS_OF[selection.profile]:
         return validation_error(tool, f"tool '{tool}' is disabled by tool profile '{selection.profile}'")
     return validation_error(tool, f"unknown tool: {tool}")
 
 
 def _list_meta(selection: Selection) -> Json:
+    if selection.profile not in TOOLS_OF:
+        return {}
     return {
         "tool_profile": selection.profile,
         "requested_tool_profile": selection.profile,

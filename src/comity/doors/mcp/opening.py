@@ -26,12 +26,13 @@ class Opening(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     profile: str = "full"
     max_message_bytes: int = MESSAGE_LIMIT
     demands: Demands = Demands()
+    folder: str | None = None
 
     def selection(self, of_node: Demands) -> Selection:
         demands = of_node.tightened(self.demands)
         demands.check()
         rooms = None if self.rooms is None else frozenset(self.rooms)
-        return Selection(rooms, read_profile(self.profile), demands)
+        return Selection(rooms, read_profile(self.profile), demands, self.folder)
 
 
 class Opened(Struct, frozen=True, kw_only=True):

@@ -46,10 +46,12 @@ class McpSide:
         vcp: "Callable[[], Awaitable[VcpOverMcp]]",
         tally: Tally,
         secret: bytes | None = None,
+        left: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """`house` and `vcp` open the node where that has not been done. `secret` is what states that clients hand
-        back are sealed with, the same in every process of a node.
+        back are sealed with, the same in every process of a node. `left` is told of clients that said exit.
         """
+        self._left = left
         self._vcp = vcp
         self.catalog = catalog
         self.changes = Changes(catalog)
@@ -87,6 +89,7 @@ class McpSide:
             write=write,
             negotiate=self.negotiate,
             shutdown=shutdown,
+            left=self._left,
         )
 
     async def negotiate(self, hello: object, asker: Asker) -> Negotiated:

@@ -56,7 +56,9 @@ class McpStream:
         write: Callable[[bytes], None],
         negotiate: Negotiate,
         shutdown: Callable[[], Awaitable[None]] | None = None,
+        left: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
+        """`left` is told the name of a client that said shutdown or exit, and not of one that only went away."""
         self.name = f"stream {next(_numbers)}"
         self.exit_asked = asyncio.Event()
         self.clogged: Callable[[], bool] = lambda: False
@@ -66,6 +68,8 @@ class McpStream:
         self._write = write
         self._negotiate = negotiate
         self._shutdown = shutdown
+        self._left = left
+        self._said_goodbye = False
         self._questions = Questions()
         self._tasks: dict[asyncio.Task[Any], RunningRequest | None] = {}
         self._incoming: deque[Iterator[Incoming]] = deque()
@@ -109,6 +113,8 @@ class McpStream:
         self._flush()
         if self._shutdown is not None:
             await self._shutdown()
+        if self._left is not None and self._said_goodbye:
+            await self._left(self.name)
 
     def _take(self, messages: Iterator[Incoming]) -> None:
         self._reading = True
@@ -145,9 +151,11 @@ class McpStream:
         elif type(effect) is PeerAnswered:
             self._questions.answered(effect.response)
         elif type(effect) is Shutdown:
+            self._said_goodbye = True
             if self._shutdown is not None:
                 self._later(self._shutdown(), None)
         elif type(effect) is Exit:
+            self._said_goodbye = True
             self.exit_asked.set()
 
     def _start(self, work: RunningRequest) -> None:

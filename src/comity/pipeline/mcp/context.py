@@ -89,6 +89,14 @@ class CallContext:
         return self._work.selection.demands
 
     @property
+    def profile(self) -> str:
+        return self._work.selection.profile
+
+    @property
+    def folder(self) -> str | None:
+        return self._work.selection.folder
+
+    @property
     def meta(self) -> Mapping[str, Any]:
         return self._work.meta
 

@@ -1,0 +1,64 @@
+"""`POST /v1/rooms`: the `vdo_*` tools for the command line of this node's own user, and invites.
+
+    {"tool": "vdo_send", "arguments": {…}, "client": "cli 7", "folder": "/home/me"}
+
+The answer is the payload of the tool. `client` names the reader of events: each has its own place. `folder` is where
+relative paths start, and whose files may be sent and saved.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.errors import InvalidError
+from comity.doors.http.asgi import Receive, Scope
+from comity.doors.http.endpoint import Endpoint, read_json_body
+from comity.doors.http.guard import caller_of
+from comity.pipeline.record import Recorder
+
+if TYPE_CHECKING:
+    from comity.pipeline.rooms.tools import RoomTools
+
+ROOMS_PATH: Final = "/v1/rooms"
+BODY_LIMIT: Final = 1_048_576
+
+
+class RoomRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    tool: str
+    arguments: dict[str, Any] = {}
+    client: str = "http"
+    folder: str | None = None
+
+
+Invite = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+def rooms_endpoint(tools: "Callable[[], Awaitable[RoomTools]]", invite: Invite, record: Recorder) -> Endpoint:
+    async def take(scope: Scope, receive: Receive) -> dict[str, Any]:
+        from comity.pipeline.rooms.tools import ToolCaller
+
+        body = await read_json_body(scope, receive, BODY_LIMIT, "the call of a tool")
+        try:
+            asked = _request.decode(body)
+        except msgspec.MsgspecError as fault:
+            raise InvalidError(f"the call of a tool cannot be read: {fault}") from None
+        if asked.tool == "invite":
+            return await invite(asked.arguments)
+        desk = await tools()
+        if asked.tool == "links":
+            return await desk.links(asked.arguments)
+        who = ToolCaller(
+            client=f"http {asked.client[:100]}",
+            caller=caller_of(scope),
+            demands=desk.rooms.demands,
+            profile="extended",
+            folder=asked.folder,
+        )
+        return await desk.call(asked.tool, asked.arguments, who)
+
+    return Endpoint("POST", take, room="peers", record=record)
+
+
+_request = msgspec.json.Decoder(RoomRequest)

@@ -1,0 +1,302 @@
+"""What of a session survives a restart: itself, its messages, transfers and shared state (ruling 61).
+
+- Every value is sealed by the vault: it holds passwords, secrets and what people wrote to each other.
+- A message of the inbox is kept with its audit entry in one commit before it is receipted; a signed one moves its chain
+  in the same commit. What was read leaves its id behind for as long as it may come again.
+- A lease says which process runs a session, so that a client that works by itself and a node never run it twice.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from comity.core.caller import Caller
+from comity.core.clock import Clock
+from comity.core.envelope.carrier import from_a2a_message
+from comity.core.envelope.chain import PairKey, check_chain
+from comity.core.errors import ComityError
+from comity.core.guard.audit import privacy_hash
+from comity.core.peering.invite import Invite
+from comity.core.peering.messages import LONGEST_WAIT, KeepMessage
+from comity.core.peering.session_work import SessionOptions
+from comity.core.peering.state import StateEntry
+from comity.core.wire import strict_json
+from comity.pipeline.record import Act, Recorder
+from comity.store.operations import (
+    Acquire,
+    Advance,
+    Delete,
+    Operation,
+    Put,
+    Release,
+    StoreConflict,
+    Tip,
+)
+from comity.store.protocol import Store
+from comity.store.replay import chain_of, state_of, tip_of
+from comity.store.vault import Vault
+
+SESSIONS: Final = "rooms:session"
+INVITES: Final = "rooms:invite"
+ROOM_BOOK: Final = "room"
+LEASE_SECONDS: Final = 60.0
+_OUTBOX: Final = "rooms:outbox"
+_INBOX: Final = "rooms:inbox"
+_READ: Final = "rooms:read"
+_TRANSFERS: Final = "rooms:transfer"
+_STATE: Final = "rooms:state"
+_MORE: Final = "rooms:more"
+_PAGE: Final = 200
+SEALED_SPACES: Final = (SESSIONS, INVITES, _OUTBOX, _INBOX, _TRANSFERS, _STATE, _MORE)
+
+
+class KeptSession(Struct, frozen=True, kw_only=True):
+    """`own_relay`: the address is this node's own, whatever that is now. `relay_token` is for the relay."""
+
+    session_id: str
+    options: SessionOptions
+    own_relay: bool
+    relay_token: str | None = None
+    tls_sha256: str | None = None
+    ice: tuple[dict[str, Any], ...] | None = None
+    opened_by: str = ""
+    created_at: float = 0.0
+
+
+class KeptInvite(Struct, frozen=True, kw_only=True):
+    line: str
+    room: str
+    exp: int
+    room_id: str
+
+
+class Restored(Struct, frozen=True, kw_only=True):
+    """What a session left behind, as `RoomSession.restore` and the spool want it."""
+
+    outgoing: list[dict[str, Any]]
+    incoming: list[dict[str, Any]]
+    outbox: list[dict[str, Any]]
+    inbox: list[dict[str, Any]]
+    had: list[tuple[str, str]]
+    state: list[dict[str, Any]]
+    clock: int
+    nodes: dict[str, str]
+
+
+class RoomStore:
+    def __init__(
+        self, store: Store, record: Recorder, clock: Clock, vault: Callable[[], Vault], holder: str
+    ) -> None:
+        self._store = store
+        self._record = record
+        self._clock = clock
+        self._vault = vault
+        self._holder = holder
+        self._tokens: dict[str, int] = {}
+        self.chain_turn = asyncio.Lock()
+        """Signed messages get their places one after the other."""
+
+    # Sessions and invites.
+
+    async def sessions(self) -> list[KeptSession]:
+        return [_session.decode(value) for _, value in await self._all(SESSIONS, "")]
+
+    async def claim(self, session_id: str) -> bool:
+        """Whether the session is this process's to run, for `LEASE_SECONDS` from now."""
+        try:
+            (lease,) = await self._store.commit(
+                Acquire(name=f"room:{session_id}", holder=self._holder, ttl=LEASE_SECONDS)
+            )
+        except StoreConflict:
+            return False
+        self._tokens[session_id] = lease.token
+        return True
+
+    async def release(self, session_id: str) -> None:
+        token = self._tokens.pop(session_id, None)
+        if token is not None:
+            await self._store.commit(Release(name=f"room:{session_id}", token=token))
+
+    async def keep_session(self, kept: KeptSession, caller: Caller) -> None:
+        put = Put(space=SESSIONS, key=kept.session_id, value=self._sealed(_encode(kept)))
+        await self._record.commit([put], room_act("ROOM_JOINED", caller, kept.session_id))
+
+    async def forget_session(self, session_id: str, caller: Caller) -> None:
+        """With all that it kept."""
+        operations: list[Operation] = [
+            Delete(space=SESSIONS, key=session_id),
+            Delete(space=_MORE, key=session_id),
+        ]
+        for space in (_OUTBOX, _INBOX, _READ, _TRANSFERS, _STATE):
+            after = ""
+            while page := await self._store.scan(space, f"{session_id}/", after, _PAGE):
+                operations += [Delete(space=space, key=key) for key, _ in page]
+                after = page[-1][0]
+        await self._record.commit(operations, room_act("ROOM_LEFT", caller, session_id))
+
+    async def invites(self) -> list[KeptInvite]:
+        return [_invite.decode(value) for _, value in await self._all(INVITES, "")]
+
+    async def keep_invite(self, invite: Invite, room_id: str, caller: Caller) -> KeptInvite:
+        kept = KeptInvite(line=invite.line(), room=invite.room, exp=invite.exp, room_id=room_id)
+        put = Put(
+            space=INVITES,
+            key=invite.room,
+            value=self._sealed(_encode(kept)),
+            expires_at=invite.exp / 1000,
+        )
+        act = Act(
+            room="peers",
+            result="ROOM_INVITED",
+            caller=caller,
+            hashes={"content_hash": privacy_hash(invite.room)},
+        )
+        await self._record.commit([put], act)
+        return kept
+
+    # What a session keeps while it runs.
+
+    async def keep_in(self, session_id: str, message: KeepMessage, sender: Caller) -> None:
+        """A message that came. Raises a ComityError; for a signed one also that of its chain."""
+        operations: list[Operation] = [self._put(_INBOX, _place(session_id, message), message.record)]
+        envelope = message.record.get("envelope")
+        if envelope is not None:
+            read = from_a2a_message(envelope)
+            pair = PairKey.from_envelope(read)
+            tip = await self.tip(pair)
+            after = check_chain(state_of(tip), read)
+            operations.append(Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after)))
+        await self._record.commit(operations, room_act("ROOM_MESSAGE_STORED", sender, session_id))
+
+    async def keep_out(
+        self, session_id: str, message: KeepMessage, caller: Caller, more: Sequence[Operation] = ()
+    ) -> None:
+        put = self._put(_OUTBOX, _place(session_id, message), message.record)
+        result = "ROOM_MESSAGE_SIGNED" if more else "ROOM_MESSAGE_SENT"
+        await self._record.commit([put, *more], room_act(result, caller, session_id))
+
+    async def tip(self, pair: PairKey) -> Tip:
+        return await self._store.tip(chain_of(pair, ROOM_BOOK))
+
+    def forget_out(self, session_id: str, node: str, message_id: str) -> None:
+        self._submit(Delete(space=_OUTBOX, key=_key(session_id, node, message_id)))
+
+    def mark_read(self, session_id: str, node: str, message_id: str) -> None:
+        key = _key(session_id, node, message_id)
+        until = self._clock.now() + 2 * LONGEST_WAIT
+        had = _encode({"node": node, "id": message_id})
+        self._submit(Delete(space=_INBOX, key=key), Put(space=_READ, key=key, value=had, expires_at=until))
+
+    def keep_transfer(
+        self, session_id: str, direction: str, transfer_id: str, record: dict[str, Any]
+    ) -> None:
+        self._submit(self._put(_TRANSFERS, f"{session_id}/{direction}/{_short(transfer_id)}", record))
+
+    def forget_transfer(self, session_id: str, direction: str, transfer_id: str) -> None:
+        self._submit(Delete(space=_TRANSFERS, key=f"{session_id}/{direction}/{_short(transfer_id)}"))
+
+    def keep_more(self, session_id: str, clock: int, nodes: dict[str, str]) -> None:
+        self._submit(self._put(_MORE, session_id, {"clock": clock, "nodes": nodes}))
+
+    async def keep_state(self, session_id: str, entries: Sequence[StateEntry], caller: Caller | None) -> None:
+        """`caller` None: peers wrote it, and nobody waits for it."""
+        puts = [self._put(_STATE, f"{session_id}/{_short(one.key)}", one.to_json()) for one in entries]
+        if caller is None:
+            self._submit(*puts)
+        else:
+            await self._record.commit(puts, room_act("ROOM_STATE_SET", caller, session_id))
+
+    async def restore(self, session_id: str) -> Restored:
+        prefix = f"{session_id}/"
+        transfers = [_json.decode(value) for _, value in await self._all(_TRANSFERS, prefix)]
+        more = await self._store.get(_MORE, session_id)
+        opened = None if more is None else self._vault().open(more.value)
+        kept: dict[str, Any] = {"clock": 0, "nodes": {}} if opened is None else _json.decode(opened)
+        read = await self._pages(_READ, prefix)
+        had = [(one["node"], one["id"]) for one in (_json.decode(value) for _, value in read)]
+        return Restored(
+            outgoing=[one for one in transfers if one["direction"] == "outgoing"],
+            incoming=[one for one in transfers if one["direction"] == "incoming"],
+            outbox=[
+                strict_json.loads(value, lone_surrogates=True)
+                for _, value in await self._all(_OUTBOX, prefix)
+            ],
+            inbox=[
+                strict_json.loads(value, lone_surrogates=True) for _, value in await self._all(_INBOX, prefix)
+            ],
+            had=had,
+            state=[
+                strict_json.loads(value, lone_surrogates=True) for _, value in await self._all(_STATE, prefix)
+            ],
+            clock=kept["clock"],
+            nodes=kept["nodes"],
+        )
+
+    # How it is done.
+
+    async def _pages(self, space: str, prefix: str) -> list[tuple[str, bytes]]:
+        found: list[tuple[str, bytes]] = []
+        after = ""
+        while page := await self._store.scan(space, prefix, after, _PAGE):
+            found += [(key, held.value) for key, held in page]
+            after = page[-1][0]
+        return found
+
+    async def _all(self, space: str, prefix: str) -> list[tuple[str, bytes]]:
+        """What can be opened; what was sealed with a key that is gone is left out."""
+        vault = self._vault()
+        opened = [(key, vault.open(value)) for key, value in await self._pages(space, prefix)]
+        return [(key, value) for key, value in opened if value is not None]
+
+    def _put(self, space: str, key: str, record: Any) -> Put:
+        return Put(space=space, key=key, value=self._sealed(strict_json.dumps(record)))
+
+    def _sealed(self, value: bytes) -> bytes:
+        return self._vault().seal(value)
+
+    def _submit(self, *operations: Operation) -> None:
+        if operations:
+            self._store.submit(operations).add_done_callback(_look)
+
+
+def room_act(result: str, caller: Caller, session_id: str, failed_step: str | None = None) -> Act:
+    return Act(
+        room="peers",
+        result=result,
+        caller=caller,
+        failed_step=failed_step,
+        hashes={"session_id_hash": privacy_hash(session_id)},
+    )
+
+
+def is_gap(why: ComityError) -> bool:
+    """Whether a signed message may be taken later, when the one before it has come."""
+    return "non-monotonic" in why.message
+
+
+def _place(session_id: str, message: KeepMessage) -> str:
+    return _key(session_id, message.node, message.message_id)
+
+
+def _key(session_id: str, node: str, message_id: str) -> str:
+    return f"{session_id}/{node}/{_short(message_id)}"
+
+
+def _short(name: str) -> str:
+    """A peer chose the name: it may be long, and have any characters."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _look(done: Any) -> None:
+    if not done.cancelled():
+        done.exception()  # the store says by itself that it cannot be written to
+
+
+_encode = msgspec.json.encode
+_json = msgspec.json.Decoder()
+_session = msgspec.json.Decoder(KeptSession)
+_invite = msgspec.json.Decoder(KeptInvite)

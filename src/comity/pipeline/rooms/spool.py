@@ -1,0 +1,369 @@
+"""Files on their way: what the machines of files want read, hashed and written, done in two threads.
+
+- One thread reads, one writes; what was asked for meanwhile is done in one go, so that a chunk costs little.
+- A file above the threshold is written to the spool folder, with a journal beside it: sequence and hash of each chunk
+  that was written. Both survive the death of the process; the journal says what need not be sent again.
+- A source is opened once. After a restart it is opened again only if it is still the same file.
+"""
+
+import asyncio
+import hashlib
+import os
+import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from msgspec import Struct
+
+from comity.core.machine import Effect, Event
+from comity.core.peering.file_work import (
+    ChunkDiffers,
+    ChunkRead,
+    ChunkStored,
+    CloseSource,
+    DropIncoming,
+    FinishIncoming,
+    HashSource,
+    IncomingFinished,
+    IncomingOpened,
+    OpenIncoming,
+    ReadChunk,
+    SourceFailed,
+    SourceHashed,
+    StoreChunk,
+    StoreFailed,
+)
+from comity.keys.private import ensure_private_folder
+
+MOST_UNWRITTEN: Final = 8 * 1024 * 1024
+_BATCH: Final = 16
+_BLOCK: Final = 1 << 20
+_MARK: Final = struct.Struct(">Q32s")
+_JOURNAL: Final = ".chunks"
+
+FILE_WORK: Final = (
+    ReadChunk,
+    HashSource,
+    CloseSource,
+    OpenIncoming,
+    StoreChunk,
+    FinishIncoming,
+    DropIncoming,
+)
+Hear = Callable[[Event], None]
+Job = Callable[[], Event | None]
+
+
+class SourceMark(Struct, frozen=True):
+    """What tells whether a file is still the one that was being sent."""
+
+    device: int
+    inode: int
+    size: int
+    changed: int
+
+
+class _Incoming:
+    """`memory` holds what is not spooled."""
+
+    def __init__(self, path: Path | None, file: BinaryIO | None, journal: BinaryIO | None, size: int) -> None:
+        self.path = path
+        self.file = file
+        self.journal = journal
+        self.memory = bytearray(size) if path is None else None
+
+    def close(self) -> None:
+        for file in (self.file, self.journal):
+            if file is not None:
+                file.close()
+        self.file = self.journal = None
+
+
+class _Worker:
+    """One thread. `hear` is told the answers on the loop, in order."""
+
+    def __init__(self, name: str, hear: Hear) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._hear = hear
+        self._jobs: list[Job] = []
+        self._running = False
+
+    def put(self, job: Job) -> None:
+        self._jobs.append(job)
+        if not self._running:
+            self._start()
+
+    def _start(self) -> None:
+        self._running = True
+        jobs, self._jobs = self._jobs[:_BATCH], self._jobs[_BATCH:]
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(self._pool, _do_all, jobs).add_done_callback(self._done)
+
+    def _done(self, done: "asyncio.Future[list[Event | None]]") -> None:
+        self._running = False
+        if done.cancelled():
+            return
+        answers = done.result()
+        if self._jobs:
+            self._start()
+        for answer in answers:
+            if answer is not None:
+                self._hear(answer)
+
+    def close(self) -> None:
+        self._jobs.clear()
+        self._pool.shutdown(wait=True)
+
+
+class Spool:
+    """The files of one session. `hear` takes the answers."""
+
+    def __init__(self, folder: Path, hear: Hear, *, keep_files: bool) -> None:
+        self._folder = folder
+        self._hear = hear
+        self._keep_files = keep_files
+        self._reader = _Worker("comity-read", hear)
+        self._writer = _Worker("comity-write", self._written)
+        self._sources: dict[str, BinaryIO | bytes] = {}
+        self._incoming: dict[str, _Incoming] = {}
+        self._unwritten: dict[tuple[str, int], int] = {}
+        self._unwritten_bytes = 0
+        self._fell = asyncio.Event()
+
+    def offer_bytes(self, transfer_id: str, data: bytes) -> None:
+        self._sources[transfer_id] = data
+
+    def offer_file(self, transfer_id: str, file: BinaryIO) -> SourceMark:
+        """The file is the spool's from now on."""
+        self._sources[transfer_id] = file
+        return _mark_of(os.fstat(file.fileno()))
+
+    def reopen_source(self, transfer_id: str, path: str, mark: SourceMark) -> bool:
+        """Whether the file is still there as it was."""
+        try:
+            file = os.fdopen(
+                os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)),
+                "rb",
+                buffering=0,
+            )
+        except OSError:
+            return False
+        if _mark_of(os.fstat(file.fileno())) != mark:
+            file.close()
+            return False
+        self._sources[transfer_id] = file
+        return True
+
+    def reopen_incoming(self, transfer_id: str, spool_path: str, total_bytes: int) -> dict[int, bytes] | None:
+        """The chunks that were written before, by sequence; None if the file is gone."""
+        path = Path(spool_path)
+        try:
+            file = path.open("r+b", buffering=0)
+        except OSError:
+            return None
+        if os.fstat(file.fileno()).st_size != total_bytes:
+            file.close()
+            return None
+        try:
+            journal = Path(spool_path + _JOURNAL).open("a+b", buffering=0)  # noqa: SIM115 - closed with the file
+        except OSError:
+            file.close()
+            return None
+        journal.seek(0)
+        records = journal.read()
+        whole = len(records) - len(records) % _MARK.size
+        journal.truncate(whole)
+        self._incoming[transfer_id] = _Incoming(path, file, journal, total_bytes)
+        return dict(_MARK.iter_unpack(records[:whole]))
+
+    def carry_out(self, effect: Effect) -> None:
+        match effect:
+            case ReadChunk():
+                self._reader.put(lambda: self._read(effect))
+            case HashSource():
+                self._reader.put(lambda: self._hash(effect))
+            case CloseSource():
+                self._reader.put(lambda: self._close_source(effect.transfer_id))
+            case StoreChunk():
+                self._unwritten[effect.transfer_id, effect.sequence] = len(effect.data)
+                self._unwritten_bytes += len(effect.data)
+                self._writer.put(lambda: self._store(effect))
+            case OpenIncoming():
+                self._writer.put(lambda: self._open(effect))
+            case FinishIncoming():
+                self._writer.put(lambda: self._finish(effect))
+            case DropIncoming():
+                self._writer.put(lambda: self._drop(effect.transfer_id))
+
+    async def wait_room(self) -> None:
+        """Until there is not too much that was received and is not written."""
+        while self._unwritten_bytes > MOST_UNWRITTEN:
+            self._fell.clear()
+            await self._fell.wait()
+
+    def has(self, transfer_id: str) -> bool:
+        return transfer_id in self._incoming
+
+    def open_received(self, transfer_id: str) -> BinaryIO | None:
+        """A file that has arrived, for reading; None if its bytes are gone."""
+        incoming = self._incoming.get(transfer_id)
+        if incoming is None:
+            return None
+        if incoming.memory is not None:
+            from io import BytesIO
+
+            return BytesIO(incoming.memory)
+        try:
+            return incoming.path.open("rb") if incoming.path is not None else None
+        except OSError:
+            return None
+
+    def close(self, *, ended: bool) -> None:
+        """`ended`: the session will not be opened again, so what it spooled goes too."""
+        self._reader.close()
+        self._writer.close()
+        for source in self._sources.values():
+            if not isinstance(source, bytes):
+                source.close()
+        for transfer_id in list(self._incoming):
+            if ended:
+                self._drop(transfer_id)
+            else:
+                self._incoming[transfer_id].close()
+        self._fell.set()
+
+    def _written(self, answer: Event) -> None:
+        if isinstance(answer, ChunkStored | ChunkDiffers):
+            self._unwritten_bytes -= self._unwritten.pop((answer.transfer_id, answer.sequence), 0)
+        elif isinstance(answer, StoreFailed):
+            for key in [key for key in self._unwritten if key[0] == answer.transfer_id]:
+                self._unwritten_bytes -= self._unwritten.pop(key)
+        self._fell.set()
+        self._hear(answer)
+
+    # In the threads.
+
+    def _read(self, wanted: ReadChunk) -> Event:
+        source = self._sources.get(wanted.transfer_id)
+        if source is None:
+            return SourceFailed(wanted.transfer_id, "the file to send is gone")
+        try:
+            data = _range(source, wanted.offset, wanted.length)
+        except (OSError, ValueError) as why:
+            return SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
+        if len(data) != wanted.length:
+            return SourceFailed(wanted.transfer_id, "the file has become shorter")
+        return ChunkRead(wanted.transfer_id, wanted.sequence, data, hashlib.sha256(data).digest())
+
+    def _hash(self, wanted: HashSource) -> Event:
+        source = self._sources.get(wanted.transfer_id)
+        if source is None:
+            return SourceFailed(wanted.transfer_id, "the file to send is gone")
+        digest = hashlib.sha256()
+        at = 0
+        try:
+            while data := _range(source, at, _BLOCK):
+                digest.update(data)
+                at += len(data)
+        except (OSError, ValueError) as why:
+            return SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
+        return SourceHashed(wanted.transfer_id, digest.hexdigest())
+
+    def _close_source(self, transfer_id: str) -> None:
+        source = self._sources.pop(transfer_id, None)
+        if source is not None and not isinstance(source, bytes):
+            source.close()
+
+    def _open(self, wanted: OpenIncoming) -> Event:
+        self._drop(wanted.transfer_id)
+        if not wanted.spooled:
+            self._incoming[wanted.transfer_id] = _Incoming(None, None, None, wanted.total_bytes)
+            return IncomingOpened(wanted.transfer_id)
+        path = self._folder / wanted.spool_name
+        try:
+            ensure_private_folder(self._folder)
+            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b", buffering=0)
+            file.truncate(wanted.total_bytes)
+            journal_path = f"{path}{_JOURNAL}"
+            journal = os.fdopen(os.open(journal_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b", 0)
+        except Exception as why:  # noqa: BLE001 - a folder that is refused is told like a full disk
+            return StoreFailed(wanted.transfer_id, f"the file cannot be stored: {_cause(why)}")
+        self._incoming[wanted.transfer_id] = _Incoming(path, file, journal, wanted.total_bytes)
+        return IncomingOpened(wanted.transfer_id, str(path))
+
+    def _store(self, chunk: StoreChunk) -> Event:
+        incoming = self._incoming.get(chunk.transfer_id)
+        if incoming is None:
+            return StoreFailed(chunk.transfer_id, "the file is not open any more")
+        digest = hashlib.sha256(chunk.data).digest()
+        if chunk.digest is not None and chunk.digest != digest:
+            return ChunkDiffers(chunk.transfer_id, chunk.sequence)
+        try:
+            if incoming.memory is not None:
+                incoming.memory[chunk.offset : chunk.offset + len(chunk.data)] = chunk.data
+            else:
+                assert incoming.file is not None
+                assert incoming.journal is not None
+                _write_all(incoming.file.fileno(), chunk.data, chunk.offset)
+                incoming.journal.write(_MARK.pack(chunk.sequence, digest))
+        except OSError as why:
+            return StoreFailed(chunk.transfer_id, f"the file cannot be stored: {_cause(why)}")
+        return ChunkStored(chunk.transfer_id, chunk.sequence, digest)
+
+    def _finish(self, wanted: FinishIncoming) -> Event:
+        incoming = self._incoming.get(wanted.transfer_id)
+        if incoming is None:
+            return StoreFailed(wanted.transfer_id, "the file is not open any more")
+        digest = hashlib.sha256() if wanted.hashed else None
+        try:
+            if incoming.file is not None:
+                os.fsync(incoming.file.fileno())
+            if digest is not None:
+                source = incoming.memory if incoming.memory is not None else incoming.file
+                assert source is not None
+                at = 0
+                while data := _range(source, at, _BLOCK):
+                    digest.update(data)
+                    at += len(data)
+        except OSError as why:
+            return StoreFailed(wanted.transfer_id, f"the file cannot be stored: {_cause(why)}")
+        incoming.close()
+        return IncomingFinished(wanted.transfer_id, None if digest is None else digest.hexdigest())
+
+    def _drop(self, transfer_id: str) -> None:
+        incoming = self._incoming.pop(transfer_id, None)
+        if incoming is None:
+            return
+        incoming.close()
+        if incoming.path is not None:
+            Path(f"{incoming.path}{_JOURNAL}").unlink(missing_ok=True)
+            if not self._keep_files:
+                incoming.path.unlink(missing_ok=True)
+
+
+def _do_all(jobs: list[Job]) -> list[Event | None]:
+    return [job() for job in jobs]
+
+
+def _range(source: "BinaryIO | bytes | bytearray", offset: int, length: int) -> bytes:
+    if isinstance(source, bytes | bytearray):
+        return bytes(source[offset : offset + length])
+    return os.pread(source.fileno(), length, offset)
+
+
+def _write_all(file: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def _mark_of(status: os.stat_result) -> SourceMark:
+    return SourceMark(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _cause(why: Exception) -> str:
+    return str(getattr(why, "strerror", None) or why).lower()

@@ -1,0 +1,418 @@
+"""The `vdo_*` tools over the sessions of a node (peers 1, rulings 59 to 63).
+
+Arguments and answers are those of `core/peering`; here is only what the tools do. A tool that waits holds up nobody: each
+call is a task of its own.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from comity.core.caller import Caller
+from comity.core.clock import Clock
+from comity.core.envelope.carrier import to_a2a_message
+from comity.core.envelope.chain import PairKey, ReplayState
+from comity.core.envelope.envelope import signed_envelope
+from comity.core.envelope.message import A2AMessage, A2APart
+from comity.core.identity.keys import VacantId
+from comity.core.mcp.revisions import LATEST_LEGACY, LEGACY
+from comity.core.peering import tool_answers as answers
+from comity.core.peering import tool_arguments as arguments
+from comity.core.peering.demands import Demands
+from comity.core.peering.events import iso_moment
+from comity.core.peering.file_work import FileSource
+from comity.core.peering.invite import is_invite
+from comity.core.peering.javascript import sanitize_id
+from comity.core.peering.messages import KeepMessage, signed_text
+from comity.core.peering.outgoing_file import OutgoingFile
+from comity.core.peering.profiles import TOOLS_OF
+from comity.core.peering.tool_arguments import ConnectDefaults, VdoToolError
+from comity.links.webrtc import available_libraries, install_command
+from comity.pipeline.rooms.keeping import ROOM_BOOK
+from comity.pipeline.rooms.live import LiveRoom
+from comity.pipeline.rooms.sessions import Rooms
+from comity.release import __version__
+from comity.store.operations import Advance
+from comity.store.replay import chain_of, tip_of
+
+CONNECT_SECONDS: Final = 15.0
+FIRST_PEER_SECONDS: Final = 2.0
+PROGRESS_SECONDS: Final = 0.5
+LARGEST_RESULT: Final = 16 * 1024 * 1024
+MOST_WATCHERS: Final = 1024
+
+Json = dict[str, Any]
+Progress = Callable[[float, float | None, str | None], None]
+
+
+class ToolCaller(Struct, frozen=True, kw_only=True):
+    """Who calls a tool. `client` is its own cursor on the events, `folder` where it was started."""
+
+    client: str
+    caller: Caller
+    demands: Demands
+    profile: str = "full"
+    folder: str | None = None
+    progress: Progress = lambda _done, _total, _message: None
+
+
+class RoomTools:
+    def __init__(self, rooms: Rooms, clock: Clock) -> None:
+        self.rooms = rooms
+        self._clock = clock
+        self._seen: dict[tuple[str, str], int] = {}
+
+    async def call(self, tool: str, given: Any, who: ToolCaller) -> Json:
+        """Raises VdoToolError, in the words of the contract."""
+        if tool not in TOOLS_OF["extended"]:
+            raise VdoToolError(f"unknown tool: {tool}")
+        if tool not in TOOLS_OF[who.profile]:
+            raise VdoToolError(f"tool '{tool}' is disabled by tool profile '{who.profile}'")
+        checked = arguments.checked_fields(tool, given, who.profile)
+        act: Callable[[Json, ToolCaller], Awaitable[Json]] = getattr(self, tool)
+        return await act(checked, who)
+
+    # Sessions.
+
+    async def vdo_capabilities(self, _given: Json, who: ToolCaller) -> Json:
+        return answers.capabilities_payload(
+            name="comity",
+            version=__version__,
+            protocol_version=LATEST_LEGACY,
+            supported=LEGACY,
+            profile=who.profile,
+        )
+
+    async def vdo_connect(self, given: Json, who: ToolCaller) -> Json:
+        given = self._with_own_invite(given)
+        wants_host = given.get("host") is None and not is_invite(given.get("room"))
+        host = self.rooms.default_relay()
+        if wants_host and host is None and sanitize_id(given.get("room")) is not None:
+            raise VdoToolError(
+                "host is required: no node runs on this data folder whose relay could be used; start one with "
+                "`comity up`, or name a relay"
+            )
+        defaults = ConnectDefaults(
+            host=host or "ws://127.0.0.1",
+            stream_suffix=secrets.token_hex(4),
+            demands=self.rooms.demands.tightened(who.demands),
+        )
+        options, invite = arguments.read_connect(given, defaults, self._clock.now() * 1000)
+        if options.file_spool_dir is not None:
+            spool = await asyncio.to_thread(self._locate, options.file_spool_dir, who)
+            options = replace(options, file_spool_dir=str(spool))
+        room = await self.rooms.connect(options, invite, client=who.client, caller=who.caller)
+        await self._wait(room, CONNECT_SECONDS, lambda: room.session.connection_state != "connecting")
+        if room.expects_peers:
+            await self._wait(room, FIRST_PEER_SECONDS, lambda: room.has_peer)
+        payload = answers.connected_payload(room.session)
+        if not available_libraries():
+            payload["notice"] = (
+                "no WebRTC library is installed, so only peers on this machine can be joined; "
+                f"run: {install_command()}"
+            )
+        return payload
+
+    async def vdo_status(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        return answers.status_payload(room.session, room.now)
+
+    async def vdo_list_sessions(self, _given: Json, who: ToolCaller) -> Json:
+        return answers.sessions_payload(room.session for room in self.rooms.visible(who.demands))
+
+    async def vdo_disconnect(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        await self.rooms.end(room, who.caller)
+        return answers.disconnected_payload(room.id, iso_moment(self._clock.now()))
+
+    async def vdo_sync_peers(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        return answers.peers_payload(room.id, room.session.sync_peers(room.now))
+
+    async def vdo_sync_announce(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        result, effects = room.session.announce(arguments.target_of(given))
+        room.run(effects)
+        return answers.sent_payload(room.id, result)
+
+    # Messages.
+
+    async def vdo_send(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        data, target = arguments.data_of(given), arguments.target_of(given)
+        if who.profile == "extended" and arguments.signed_of(given):
+            return answers.sent_payload(room.id, await self._send_signed(room, data, target, who))
+        result, effects = room.session.send(data, target, room.now)
+        await room.settle(effects, who.caller)
+        return answers.sent_payload(room.id, result)
+
+    async def vdo_receive(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        wanted = arguments.read_receive(given)
+        await self._wait(room, wanted.wait_ms / 1000, lambda: room.session.events.waiting_for(who.client) > 0)
+        events, effects = room.session.read_events(who.client, wanted.max_events)
+        room.run(effects)
+        return answers.events_payload(room.id, events)
+
+    async def vdo_request(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        target = arguments.target_of(given)
+        if target is None:
+            raise VdoToolError("target is required: the stream id or uuid of one peer")
+        data, timeout = arguments.data_of(given), arguments.timeout_of(given)
+        result, effects = room.session.send(data, target, room.now)
+        ids = result.get("message_ids", ())
+        if len(ids) != 1:
+            room.run(effects)
+            raise VdoToolError("invalid target: a request goes to one peer that is a Comity node")
+        reply = room.expect_reply(ids[0])
+        try:
+            await room.settle(effects, who.caller)
+            event = await asyncio.wait_for(reply, timeout / 1000)
+        except (TimeoutError, asyncio.CancelledError) as why:
+            reply.cancel()
+            if isinstance(why, asyncio.CancelledError) and not room.is_closed:
+                raise
+            raise VdoToolError(f"timed out waiting for the reply to {ids[0]}") from None
+        answer = {"message_id": event["message_id"], "streamID": event["streamID"], "data": event["data"]}
+        return {"ok": True, "session_id": room.id, "message_id": ids[0], "reply": answer}
+
+    async def vdo_reply(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        request, data = arguments.message_id_of(given, "request_id"), arguments.data_of(given)
+        result, effects = room.session.reply(request, data, room.now)
+        await room.settle(effects, who.caller)
+        return answers.sent_payload(room.id, result)
+
+    async def vdo_message_status(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        message_id = arguments.message_id_of(given)
+        return answers.message_status_payload(room.id, message_id, room.session.messages.status(message_id))
+
+    # Files.
+
+    async def vdo_file_send(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        data = arguments.read_file_bytes(given)
+        sending = arguments.read_sending(given, f"file_{secrets.token_hex(4)}")
+        target = arguments.target_of(given)
+        source = FileSource(kind="memory", total_bytes=len(data))
+        outgoing, effects = room.session.send_file(source, target, sending, room.now)
+        room.spool.offer_bytes(sending.transfer_id, data)
+        room.run(effects)
+        return await self._follow(room, outgoing, given, who)
+
+    async def vdo_file_send_path(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        allowed = self.rooms.paths.locate(arguments.read_file_path(given), who.folder)
+        sending = arguments.read_sending(given, f"file_{secrets.token_hex(4)}", allowed.path.name)
+        target = arguments.target_of(given)
+        file = await asyncio.to_thread(allowed.open_file)
+        try:
+            source = FileSource(
+                kind="path", total_bytes=os.fstat(file.fileno()).st_size, path=str(allowed.path)
+            )
+            outgoing, effects = room.session.send_file(source, target, sending, room.now)
+        except BaseException:
+            file.close()
+            raise
+        room.offer_source(sending.transfer_id, room.spool.offer_file(sending.transfer_id, file))
+        room.run(effects)
+        return await self._follow(room, outgoing, given, who)
+
+    async def vdo_file_resume(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        outgoing, effects = room.session.resume_file(
+            arguments.transfer_id_of(given),
+            arguments.target_of(given),
+            room.now,
+            ack_timeout=arguments.ack_timeout_of(given),
+            max_retries=arguments.max_retries_of(given),
+        )
+        room.run(effects)
+        return await self._follow(room, outgoing, given, who)
+
+    async def vdo_file_transfers(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        return answers.transfers_payload(room.session, arguments.direction_of(given))
+
+    async def vdo_file_receive(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        encoding = arguments.encoding_of(given)
+        summary = answers.completed_transfer(room.session, arguments.transfer_id_of(given))
+        if summary["total_bytes"] > LARGEST_RESULT:
+            raise VdoToolError(
+                f"the file has {summary['total_bytes']} bytes and a result at most {LARGEST_RESULT}: use vdo_file_save"
+            )
+        data = await asyncio.to_thread(_all_of, room, summary["transfer_id"])
+        return answers.received_payload(room.id, summary, encoding, data)
+
+    async def vdo_file_save(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        wanted = arguments.read_save(given)
+        summary = answers.completed_transfer(room.session, wanted.transfer_id)
+        allowed = self.rooms.paths.locate(wanted.output_path, who.folder)
+
+        def save() -> int:
+            source = room.spool.open_received(wanted.transfer_id)
+            if source is None:
+                raise VdoToolError(f"transfer payload unavailable: {wanted.transfer_id}")
+            with source:
+                return allowed.write_file(source, overwrite=wanted.overwrite)
+
+        written = await asyncio.to_thread(save)
+        return answers.saved_payload(room.id, summary, str(allowed.path), written)
+
+    async def vdo_file_cancel(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        transfer_id = arguments.transfer_id_of(given)
+        room.run(room.session.cancel_file(transfer_id))
+        book = room.session.files
+        one = book.outgoing.get(transfer_id) or book.incoming[transfer_id]
+        return answers.transfer_payload(room.id, one.summary())
+
+    # Shared state.
+
+    async def vdo_state_set(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        wanted = arguments.read_state_set(given)
+        entry, effects = room.session.put_state(
+            wanted.key, wanted.value, wanted.target, broadcast=wanted.broadcast
+        )
+        return await self._wrote(room, entry, effects, who)
+
+    async def vdo_state_get(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        wanted = arguments.read_state_get(given)
+        return answers.state_payload(
+            room.id, room.session.state, wanted.key, include_meta=wanted.include_meta
+        )
+
+    async def vdo_state_sync(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        result, effects = room.session.sync_state(arguments.mode_of(given), arguments.target_of(given))
+        room.run(effects)
+        return answers.sent_payload(room.id, result)
+
+    async def vdo_state_delete(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        entry, effects = room.session.put_state(arguments.key_of(given), UNSET)
+        return await self._wrote(room, entry, effects, who)
+
+    async def vdo_state_cas(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        wanted = arguments.read_state_cas(given)
+        entry, effects = room.session.swap_state(wanted.key, wanted.value, wanted.expected_clock)
+        return await self._wrote(room, entry, effects, who)
+
+    async def vdo_state_watch(self, given: Json, who: ToolCaller) -> Json:
+        room = self._room(given, who)
+        prefix = arguments.prefix_of(given)
+        place = (room.id, who.client)
+        seen = self._seen.get(place, 0)
+        state = room.session.state
+        await self._wait(
+            room, arguments.read_wait(given) / 1000, lambda: bool(state.changes_since(seen, prefix))
+        )
+        self._seen.pop(place, None)
+        self._seen[place] = state.revision
+        while len(self._seen) > MOST_WATCHERS:
+            del self._seen[next(iter(self._seen))]
+        return answers.changes_payload(room.id, state.changes_since(seen, prefix))
+
+    async def links(self, given: Json) -> Json:
+        """How each peer of a session is reached; for the command line."""
+        room = self.rooms.find(arguments.session_id_of(given), Demands())
+        return {"ok": True, "session_id": room.id, "links": await room.link_stats()}
+
+    # What they share.
+
+    def _room(self, given: Json, who: ToolCaller) -> LiveRoom:
+        return self.rooms.find(arguments.session_id_of(given), who.demands)
+
+    def _with_own_invite(self, given: Json) -> Json:
+        """A room that this node has invited to is joined as its guests join it."""
+        if is_invite(given.get("room")) or given.get("host") is not None or given.get("password") is not None:
+            return given
+        name = sanitize_id(given.get("room"))
+        line = None if name is None else self.rooms.known_invite(name)
+        return given if line is None else {**given, "room": line}
+
+    def _locate(self, folder: str, who: ToolCaller) -> Path:
+        return self.rooms.paths.locate(folder, who.folder).path
+
+    async def _wait(self, room: LiveRoom, seconds: float, is_over: Callable[[], bool]) -> None:
+        deadline = room.now + seconds
+        while not is_over() and not room.is_closed:
+            left = deadline - room.now
+            if left <= 0:
+                return
+            await room.wait_change(left)
+
+    async def _wrote(self, room: LiveRoom, entry: Any, effects: Any, who: ToolCaller) -> Json:
+        room.run(effects)
+        await room.keep_state(who.caller)
+        return answers.entry_payload(room.id, entry)
+
+    async def _follow(self, room: LiveRoom, outgoing: OutgoingFile, given: Json, who: ToolCaller) -> Json:
+        """Ruling 60: until the transfer ends or the time is up; then it goes on by itself."""
+        deadline = room.now + arguments.timeout_of(given) / 1000
+        told = -1
+        while not outgoing.is_over and not room.is_closed:
+            left = deadline - room.now
+            if left <= 0:
+                break
+            await room.wait_change(min(left, PROGRESS_SECONDS))
+            done = outgoing.acked_bytes
+            if done != told:
+                told = done
+                who.progress(done, outgoing.offer.total_bytes, outgoing.offer.name)
+        if outgoing.status == "failed":
+            raise VdoToolError(outgoing.last_error or "the transfer failed")
+        return answers.transfer_payload(room.id, outgoing.summary())
+
+    async def _send_signed(self, room: LiveRoom, data: Any, target: Any, who: ToolCaller) -> Json:
+        """One envelope for each node, each with its place in the chain of the pair."""
+        nodes = room.session.signed_targets(target)
+        ids = []
+        for node in nodes:
+            async with room.keeping.chain_turn:
+                ids.append(await self._sign_for(room, VacantId.from_hex(node), data, who))
+        return {"ok": bool(ids), "used_target": target, "message_ids": ids}
+
+    async def _sign_for(self, room: LiveRoom, node: VacantId, data: Any, who: ToolCaller) -> str:
+        pair = PairKey(room.key.vacant_id, node)
+        tip = await room.keeping.tip(pair)
+        message_id = f"msg_{secrets.token_hex(8)}"
+        envelope = signed_envelope(
+            from_vid=pair.from_vid,
+            to_vid=node,
+            payload=A2AMessage(role="ROLE_USER", parts=(A2APart(text=signed_text(data)),)),
+            sequence_no=tip.seq + 1,
+            prev_envelope_hash=tip.hash,
+            idempotency_key=message_id,
+            timestamp=datetime.fromtimestamp(self._clock.now(), UTC),
+            signing_key=room.key,
+        )
+        effects = room.session.send_signed(to_a2a_message(envelope), message_id, node.hex(), room.now)
+        kept = next(effect for effect in effects if isinstance(effect, KeepMessage))
+        after = tip_of(ReplayState(envelope.sequence_no, envelope.compute_hash()))
+        move = Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=after)
+        await room.keeping.keep_out(room.id, kept, who.caller, [move])
+        room.run([effect for effect in effects if effect is not kept])
+        return message_id
+
+
+def _all_of(room: LiveRoom, transfer_id: str) -> bytes | None:
+    source = room.spool.open_received(transfer_id)
+    if source is None:
+        return None
+    with source:
+        return source.read()

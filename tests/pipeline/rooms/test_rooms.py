@@ -1,0 +1,318 @@
+"""Sessions of two nodes in one room: what they say, keep and share, and what they show to whom."""
+
+import asyncio
+import base64
+import os
+
+import pytest
+
+from comity.core.peering.demands import Demands
+from comity.core.peering.invite import read_invite
+from comity.core.peering.tool_arguments import VdoToolError
+from comity.testing import running_node
+from tests.pipeline.rooms.scene import PATIENCE, Client, meet, rooms_node
+
+
+async def refusal(call):
+    with pytest.raises(VdoToolError) as refused:
+        await call
+    return refused.value.message
+
+
+async def test_two_nodes_meet_by_one_line_and_prove_who_they_are():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        peer = await anna.wait_peer("bert")
+        assert peer["vacant_id"] == there.vacant_id.hex()
+        status = await bert.call("vdo_status")
+        assert status["room"] == "lab"
+        config = (await bert.live()).session.options
+        assert config.demands.enforce_join_token
+        assert config.demands.require_session_mac
+
+
+async def test_a_message_arrives_and_is_receipted():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        for data in ({"n": 1}, 0, False, "", None, {"type": "request"}):
+            sent = await anna.call("vdo_send", data=data, target="bert")
+            assert sent["ok"]
+            [event] = await bert.events("data_received")
+            assert event["data"] == data
+            assert event["streamID"] == "anna"
+        [told] = (await anna.events("message_status", 6))[:1]
+        assert told["status"] == "stored"
+        status = await anna.call("vdo_message_status", message_id=sent["message_ids"][0])
+        assert status["status"] == "stored"
+
+
+async def test_a_file_goes_over_byte_for_byte_and_is_saved_in_the_shared_folder():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        data = os.urandom(6_000_001)
+        told = []
+        anna.who = anna.who.__class__(
+            **{name: getattr(anna.who, name) for name in anna.who.__struct_fields__ if name != "progress"},
+            progress=lambda done, total, _name: told.append((done, total)),
+        )
+        sent = await anna.call("vdo_file_send", data_base64=base64.b64encode(data).decode(), name="a.bin")
+        transfer = sent["transfer"]
+        assert (transfer["status"], transfer["total_bytes"]) == ("completed", len(data))
+        assert told[-1] == (len(data), len(data))
+        [received] = await bert.events("file_received")
+        assert received["spooled"]
+        saved = await bert.call("vdo_file_save", transfer_id=transfer["transfer_id"], output_path="a.bin")
+        assert saved["output_path"] == str(there.settings.data.resolve() / "shared" / "a.bin")
+        assert (there.settings.data / "shared" / "a.bin").read_bytes() == data
+        again = await refusal(
+            bert.call("vdo_file_save", transfer_id=transfer["transfer_id"], output_path="a.bin")
+        )
+        assert again == f"output exists: {saved['output_path']}"
+
+
+async def test_a_request_gets_its_reply_and_a_silent_peer_a_timeout():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        asking = asyncio.create_task(anna.call("vdo_request", data="how many?", target="bert"))
+        [event] = await bert.events("data_received")
+        await bert.call("vdo_reply", request_id=event["message_id"], data=7)
+        assert (await asking)["reply"]["data"] == 7
+        why = await refusal(anna.call("vdo_request", data="?", target="bert", timeout_ms=50))
+        assert why.startswith("timed out waiting for the reply to msg_")
+
+
+async def test_a_signed_message_moves_the_chain_on_both_sides():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        for number in range(3):
+            sent = await anna.call("vdo_send", data=number, target="bert", signed=True)
+            assert sent["ok"]
+        events = await bert.events("data_received", 3)
+        assert [event["data"] for event in events] == [0, 1, 2]
+        assert all(event["signed"] for event in events)
+        assert [one["status"] for one in await anna.events("message_status", 3)] == ["stored"] * 3
+
+
+async def test_shared_state_is_the_same_on_both_sides_and_can_be_watched():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        await anna.call("vdo_state_set", key="plan", value=[1, 2])
+        changed = await bert.call("vdo_state_watch", wait_ms=10_000)
+        assert [(one["key"], one["value"]) for one in changed["changes"]] == [("plan", [1, 2])]
+        clock = changed["changes"][0]["clock"]
+        await bert.call("vdo_state_cas", key="plan", value=[3], expected_clock=clock)
+        async with asyncio.timeout(PATIENCE):
+            while (await anna.call("vdo_state_get", key="plan"))["value"] != [3]:
+                await (await anna.live()).wait_change(1)
+        with pytest.raises(Exception, match="state changed"):
+            await bert.call("vdo_state_cas", key="plan", value=[4], expected_clock=clock)
+        await bert.call("vdo_state_watch")
+        await anna.call("vdo_state_delete", key="plan")
+        gone = await bert.call("vdo_state_watch", prefix="pl", wait_ms=10_000)
+        assert gone["changes"][-1]["deleted"]
+
+
+async def test_clients_of_one_node_do_not_take_events_from_each_other():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there, "first")
+        await meet(anna, bert)
+        second = Client(there, "second")
+        second.session_id = bert.session_id
+        await anna.call("vdo_send", data="for both")
+        for client in (bert, second):
+            [event] = await client.events("data_received")
+            assert event["data"] == "for both"
+
+
+async def test_a_waiting_reader_holds_up_nobody():
+    async with rooms_node() as here:
+        anna = Client(here)
+        await anna.join("lab")
+        await anna.call("vdo_receive")
+        waiting = asyncio.create_task(anna.call("vdo_receive", wait_ms=30_000))
+        await asyncio.sleep(0)
+        assert (await anna.call("vdo_status"))["state"] == "connected"
+        assert not waiting.done()
+        waiting.cancel()
+
+
+async def test_a_client_sees_only_sessions_that_meet_its_demands_and_ends_only_its_own():
+    async with rooms_node() as here:
+        open_one, strict = (
+            Client(here, "open"),
+            Client(here, "strict", demands=Demands(require_session_mac=True)),
+        )
+        await open_one.join("lab")
+        await strict.join("hall")
+        assert [one["room"] for one in (await strict.call("vdo_list_sessions"))["sessions"]] == ["hall"]
+        listed = await open_one.call("vdo_list_sessions")
+        assert {one["room"] for one in listed["sessions"]} == {"lab", "hall"}
+        strict.session_id = open_one.session_id
+        assert await refusal(strict.call("vdo_status")) == f"unknown session_id: {open_one.session_id}"
+        await open_one.part.client_left("strict")
+        assert [one["room"] for one in (await open_one.call("vdo_list_sessions"))["sessions"]] == ["lab"]
+
+
+async def test_a_session_is_opened_again_after_a_restart_with_what_it_kept(tmp_path):
+    async with rooms_node() as there:
+        bert = Client(there)
+        async with rooms_node(tmp_path / "data") as here:
+            anna = Client(here)
+            await anna.part.invite({"room": "lab", "host": _relay_of(there)})
+            line = (await anna.part.invite({"room": "lab"}))["invite"]
+            await anna.join("lab", stream_id="anna", reconnect_ms=100)
+            await bert.join(line, stream_id="bert", reconnect_ms=100)
+            await anna.wait_peer("bert")
+            await anna.call("vdo_state_set", key="k", value="kept")
+            await bert.call("vdo_send", data="unread", target="anna")
+            await bert.events("message_status")
+        sent = await bert.call("vdo_send", data="for later", target="anna")
+        assert sent["ok"]
+        async with rooms_node(tmp_path / "data") as here:
+            again = Client(here)
+            [session] = (await again.call("vdo_list_sessions"))["sessions"]
+            assert session["session_id"] == anna.session_id
+            again.session_id = anna.session_id
+            events = await again.events("data_received", 2)
+            assert [event["data"] for event in events] == ["unread", "for later"]
+            assert (await again.call("vdo_state_get", key="k"))["value"] == "kept"
+
+
+async def test_a_session_that_was_ended_stays_ended(tmp_path):
+    async with rooms_node(tmp_path / "data") as here:
+        anna = Client(here)
+        await anna.join("lab")
+        await anna.call("vdo_disconnect")
+    async with rooms_node(tmp_path / "data") as here:
+        assert (await Client(here).call("vdo_list_sessions"))["sessions"] == []
+
+
+async def test_both_may_name_each_other_as_target_and_have_one_link():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        relay = _relay_of(here)
+        await asyncio.gather(
+            anna.join("lab", stream_id="anna", target_stream_id="bert", reconnect_ms=100),
+            bert.join("lab", stream_id="bert", target_stream_id="anna", host=relay, reconnect_ms=100),
+        )
+        await anna.wait_peer("bert")
+        await bert.wait_peer("anna")
+        async with asyncio.timeout(20):
+            while (await anna.call("vdo_status"))["peer_count"] != 1 or (await bert.call("vdo_status"))[
+                "peer_count"
+            ] != 1:
+                await (await anna.live()).wait_change(0.2)
+        await anna.call("vdo_send", data="hello", target="bert")
+        assert (await bert.events("data_received"))[0]["data"] == "hello"
+
+
+async def test_three_nodes_in_a_room_all_hear_each_other():
+    async with rooms_node() as one, rooms_node() as two, rooms_node() as three:
+        clients = [Client(one), Client(two), Client(three)]
+        line = (await clients[0].part.invite({"room": "lab"}))["invite"]
+        for number, client in enumerate(clients):
+            await client.join(line, stream_id=f"peer_{number}")
+        for number, client in enumerate(clients):
+            for other in range(3):
+                if other != number:
+                    await client.wait_peer(f"peer_{other}")
+        await clients[2].call("vdo_send", data="to all")
+        for client in clients[:2]:
+            assert (await client.events("data_received"))[0]["data"] == "to all"
+
+
+async def test_an_invite_is_the_same_line_until_it_expires_and_shows_nowhere():
+    async with rooms_node() as here:
+        anna = Client(here)
+        first = await anna.part.invite({"room": "lab"})
+        assert (await anna.part.invite({"room": "lab"}))["invite"] == first["invite"]
+        assert "only programs on this machine" in first["notice"]
+        joined = await anna.join(first["invite"])
+        status = await anna.call("vdo_status")
+        shown = f"{joined}{status}{await anna.call('vdo_receive')}{here.house.events.since(0)}"
+        invite = read_invite(first["invite"])
+        for secret in (first["invite"], invite.secret, str(invite.password)):
+            assert secret not in shown
+
+
+async def test_an_invite_that_is_damaged_or_old_is_refused_in_a_sentence():
+    async with rooms_node() as here:
+        anna = Client(here)
+        line = (await anna.part.invite({"room": "lab"}))["invite"]
+        assert "damaged" in await refusal(anna.join(line[:-9]))
+
+
+async def test_an_invite_that_has_expired_is_refused(virtual_clock):
+    async with running_node(clock=virtual_clock) as here:
+        anna = Client(here)
+        line = (await anna.part.invite({"room": "lab", "seconds": 60}))["invite"]
+        virtual_clock.jump(61)
+        assert "expired" in await refusal(anna.join(line))
+        assert (await anna.part.invite({"room": "lab"}))["invite"] != line
+
+
+async def test_without_a_relay_the_remedy_is_told(tmp_path):
+    from comity.config import Settings
+    from comity.node import Node
+
+    guest = Node(Settings(data=tmp_path / "data", environment="test"), guest=True)
+    await guest.start()
+    try:
+        why = await refusal(Client(guest).join("lab"))
+        assert "host is required" in why
+        assert "comity up" in why
+    finally:
+        await guest.stop()
+
+
+async def test_a_relay_on_another_machine_needs_tls():
+    async with rooms_node() as here:
+        why = await refusal(Client(here).join("lab", host="ws://relay.example/signal"))
+        assert "must start with wss://" in why
+
+
+async def test_two_processes_never_run_one_session(tmp_path):
+    from comity.config import Settings
+    from comity.node import Node
+
+    async with rooms_node(tmp_path / "data") as here:
+        anna = Client(here)
+        await anna.join("lab")
+        guest = Node(Settings(data=tmp_path / "data", environment="test"), guest=True)
+        await guest.start()
+        try:
+            assert (await Client(guest).call("vdo_list_sessions"))["sessions"] == []
+        finally:
+            await guest.stop()
+        assert len((await anna.call("vdo_list_sessions"))["sessions"]) == 1
+
+
+async def test_the_record_names_what_happened():
+    async with rooms_node() as here, running_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        await anna.call("vdo_send", data="x", target="bert")
+        await bert.events("data_received")
+        await anna.call("vdo_disconnect")
+        names = {event.kind for event in here.house.events.since(0).events}
+        assert {
+            "ROOM_INVITED",
+            "ROOM_JOINED",
+            "ROOM_PEER_ADMITTED",
+            "ROOM_MESSAGE_SENT",
+            "ROOM_LEFT",
+        } <= names
+        stored = [
+            event for event in there.house.events.since(0).events if event.kind == "ROOM_MESSAGE_STORED"
+        ]
+        assert stored[0].who.startswith("peer:")
+
+
+def _relay_of(node):
+    return node.url.replace("http", "ws", 1) + "/signal"
