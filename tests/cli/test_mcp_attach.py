@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import stat
+import sys
 
 import pytest
 
@@ -19,7 +20,7 @@ from comity.parts.vcp import Vcp
 from comity.store.claim import running_node as announced
 from comity.testing.nodes import running_node
 from tests.doors.mcp.conversing import call, eventually, frame, initialize, line, notify, request
-from tests.doors.mcp.processes import comity_mcp
+from tests.doors.mcp.processes import SECONDS, comity_mcp, started
 
 HELLO = {"type": "vcp-hello", "version": "3.1", "extensions": []}
 ECHO = AgentSettings(behaviour="echo", capability="echoes")
@@ -286,3 +287,28 @@ def test_a_folder_with_a_long_name_has_its_socket_elsewhere_and_closed_to_others
                 assert connected(node) == 1
 
     asyncio.run(check())
+
+
+async def test_a_client_that_stops_reading_and_closes_its_input_ends(data, node):
+    async with comity_mcp(data) as client:
+        await client.ask(initialize())
+        client.say(*(request(number, "tools/list") for number in range(1, 400)))  # ten megabytes of answers
+        await client.drain()
+        client.end()
+        async with asyncio.timeout(SECONDS):
+            assert await client.wait() == 0
+
+
+async def test_a_node_that_was_killed_is_told_to_the_person_with_status_1(tmp_path):
+    for _ in range(3):  # the system breaks connections and releases locks in an order of its own
+        async with started(
+            sys.executable, "-m", "comity", "up", "--data", str(tmp_path / "data"), "--port", "0"
+        ) as node:
+            await eventually(lambda: getattr(announced(tmp_path / "data"), "pid", None) == node.pid)
+            async with comity_mcp(tmp_path / "data") as client:
+                await client.ask(initialize())
+                node.signal(signal.SIGKILL)
+                code, out, err = await client.over()
+        assert (code, out) == (1, b"")
+        assert "the node that this client was connected to has stopped" in err
+        assert err.count("\n") == 1

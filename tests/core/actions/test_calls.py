@@ -81,3 +81,14 @@ def test_what_the_work_ended_in_is_raised():
     entry, _ = desk.begin("take_long", {})
     with pytest.raises(ActionError):
         desk.data(entry, ActionError("no"))
+
+
+def test_a_call_under_a_common_name_reaches_the_handler_under_that_of_the_contract():
+    tell = action(
+        "tell", lambda given, mode: says(given), required=["title"], properties={"title": {"type": "string"}}
+    )
+    _, outcome = calls(actions=[tell]).begin("tell", {"message": "m"})
+    assert outcome.output == {"title": "m"}
+    slow = action("slow", says, slow=True, required=["title"], properties={"title": {"type": "string"}})
+    _, work = calls(actions=[slow]).begin("slow", {"text": "m"})
+    assert work.input == {"title": "m"}

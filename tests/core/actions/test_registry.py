@@ -107,3 +107,42 @@ def test_a_skill_is_imported_when_it_is_first_called():
     """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "['comity.skills.skill']\n"
+
+
+TEXT_FIELDS = {
+    "rewrite_depression_sensitive_content": "text",
+    "supportive_reply": "message",
+    "cognitive_accessibility_audit": "content",
+    "cultural_context_check": "message",
+    "deescalation_plan": "situation",
+    "empathetic_reframe": "message",
+    "neurodiversity_design_check": "ui_description",
+    "age_inclusive_design_check": "flow_description",
+}
+
+
+@pytest.mark.parametrize(("name", "field"), TEXT_FIELDS.items())
+@pytest.mark.parametrize("alias", ["text", "message", "content"])
+def test_the_text_of_an_action_may_have_a_common_name_in_the_enhanced_mode(name, field, alias):
+    given = {alias: "words", "more": 1}
+    assert registry_of("enhanced").entry(name).renamed(given) == {field: "words", "more": 1}
+    for mode in ("strict", "compat"):
+        assert registry_of(mode).entry(name).renamed(given) == given
+
+
+def test_a_name_of_the_contract_goes_before_its_aliases_and_one_alias_is_enough():
+    entry = registry_of("enhanced").entry("deescalation_plan")
+    assert entry.renamed({"situation": "a", "text": "b"}) == {"situation": "a", "text": "b"}
+    assert entry.renamed({"situation": "", "text": "b"}) == {"situation": "b"}
+    assert entry.renamed({"content": "c", "text": "b"}) == {"situation": "b", "content": "c"}
+    audit = registry_of("enhanced").entry("accessibility_audit")
+    assert audit.renamed({"text": "b"}) == {"text": "b"}
+    own = action(
+        "of_mine",
+        lambda given, mode: says({}),
+        required=["kind", "title"],
+        properties={"kind": {"type": "string", "enum": ["a"]}, "title": {"type": "string"}, "text": {}},
+    )
+    mine = registry_of("enhanced", [own]).entry("of_mine")
+    assert mine.renamed({"kind": "a", "text": "t"}) == {"kind": "a", "text": "t"}
+    assert mine.renamed({"kind": "a", "message": "t"}) == {"kind": "a", "title": "t"}

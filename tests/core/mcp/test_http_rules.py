@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.mcp.http_rules import check_era, check_mirrored, check_repeats, read_headers
+from comity.core.mcp.http_rules import accepts, check_era, check_mirrored, check_repeats, read_headers
 from comity.core.mcp.refusals import McpError, status_of
 from comity.core.wire.jsonrpc import Request
 from tests.core.mcp.talk import meta, tool
@@ -184,3 +184,30 @@ def test_the_status_of_a_modern_error():
         400,
         400,
     ]
+
+
+@pytest.mark.parametrize(
+    ("header", "json", "events"),
+    [
+        (None, True, True),
+        ("application/json, text/event-stream", True, True),
+        ("Application/JSON,TEXT/Event-Stream", True, True),
+        ("application/json;q=0.5 , text/event-stream; Q=0.1", True, True),
+        ("application/json;charset=utf-8;q=1.0, text/event-stream", True, True),
+        ("*/*", True, True),
+        ("*/*;q=0.1", True, True),
+        ("*/*;q=0", False, False),
+        ("*/*, text/event-stream;q=0", True, False),
+        ("text/event-stream;q=0, */*", True, False),
+        ("application/*, text/*;q=0.000", True, False),
+        ("text/*, text/event-stream;q=0", False, False),
+        ("text/*;q=0, text/event-stream;q=0.001", False, True),
+        ("application/json;q=nonsense", True, False),
+        ("application/jsonp, text/event-streams", False, False),
+        ("", False, False),
+        (",;,=", False, False),
+    ],
+)
+def test_accept_is_read_as_http_says(header, json, events):
+    assert accepts(header, "application/json") is json
+    assert accepts(header, "text/event-stream") is events

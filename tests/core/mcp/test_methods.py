@@ -1,12 +1,14 @@
 """The two tables of methods: lists, calls, resources, prompts, completion, and what each era says of them."""
 
 import pytest
+from msgspec.structs import replace
 
+from comity.core.caller import OWN_PROCESS, UNKNOWN
 from comity.core.errors import NotFoundError
 from comity.core.mcp.answers import refusal, result_of
 from comity.core.mcp.catalog import Catalog, Namespace, Prompt, Resources, Selection, resource
 from comity.core.mcp.context import Asker
-from comity.core.mcp.methods import MOST_COMPLETIONS, MOST_LISTENED, begin
+from comity.core.mcp.methods import MOST_COMPLETIONS, MOST_LISTENED, begin, capabilities
 from comity.core.mcp.refusals import McpError
 from comity.core.mcp.results import Contents, PromptResult, ToolResult, failed, said, structured
 from comity.core.mcp.revisions import META_SERVER, TASKS
@@ -14,6 +16,7 @@ from comity.core.mcp.session import welcome
 from comity.core.mcp.work import Listen, RunningRequest, TaskRequest
 from comity.core.wire import strict_json
 from comity.core.wire.jsonrpc import Request
+from tests.callers import visitor
 from tests.core.mcp.talk import PERSONAL, TEXT, a_server, tool
 
 LENGTH = {"type": "object", "properties": {"length": {"type": "integer"}}, "required": ["length"]}
@@ -199,6 +202,47 @@ def test_an_error_of_a_tool_need_not_fit_its_output_schema(server, asker):
     assert strict_json.loads(result_of(server, work, failed("no")))["isError"] is True
 
 
+@ERAS
+def test_an_error_has_structured_content_only_where_that_fits_the_output_schema(server, asker):
+    work = ask(server, asker, "tools/call", {"name": "measure"})
+    for value, shown in (({"length": 3}, True), ({"error": "why"}, False)):
+        answer = strict_json.loads(result_of(server, work, structured(value, error=True)))
+        assert ("structuredContent" in answer) is shown
+        assert answer["content"][0]["text"] == strict_json.dumps(value).decode()
+        assert answer["isError"] is True
+    work = ask(server, asker, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
+    answer = strict_json.loads(result_of(server, work, structured({"any": 1}, error=True)))
+    assert answer["structuredContent"] == {"any": 1}
+
+
+@ERAS
+def test_a_tool_with_a_scope_is_for_the_owner_and_for_visitors_who_have_it(asker):
+    catalog = Catalog()
+    catalog.add_tools([tool("echo"), tool("order", scope="orders")])
+    catalog.add_prompts(
+        Prompt(name="ask", room="shop", scope="orders", handler=lambda _c, given: PromptResult([given]))
+    )
+    server = a_server(catalog)
+
+    def seen_by(caller):
+        who = replace(asker, caller=caller)
+        tools = [one["name"] for one in ask(server, who, "tools/list")["tools"]]
+        prompts = [one["name"] for one in ask(server, who, "prompts/list")["prompts"]]
+        return tools, prompts
+
+    everything = (["echo", "order"], ["ask"])
+    assert seen_by(OWN_PROCESS) == everything
+    assert seen_by(replace(visitor("ann"), scopes=("mcp", "orders"))) == everything
+    for stranger in (visitor("ann"), replace(visitor("ann"), scopes=("order",)), UNKNOWN):
+        assert seen_by(stranger) == (["echo"], [])
+        refused_ = ask(server, replace(asker, caller=stranger), "tools/call", {"name": "order"})
+        assert refused_["isError"] is True
+        assert "the scope orders" in refused_["content"][0]["text"]
+    assert isinstance(
+        ask(server, replace(asker, caller=OWN_PROCESS), "tools/call", {"name": "order"}), RunningRequest
+    )
+
+
 def test_structured_content_that_is_no_object_is_for_modern_clients_only(server):
     for asker, shown in ((MODERN, True), (LEGACY, False)):
         work = ask(server, asker, "tools/call", {"name": "echo", "arguments": {"text": ""}})
@@ -284,6 +328,14 @@ def complete(server, ref, **more):
     return run(server, ask(server, MODERN, "completion/complete", params))["completion"]
 
 
+@ERAS
+def test_completion_is_unknown_where_it_is_not_advertised(asker):
+    server = a_server()
+    assert "completions" not in capabilities(server, asker)
+    params = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "n", "value": ""}}
+    assert refused(server, asker, "completion/complete", params).code == -32601
+
+
 def test_completion_is_cut_at_its_limit_and_says_so(server):
     ref = {"type": "ref/resource", "uri": "shop://shelf/{n}"}
     found = complete(server, ref, context={"arguments": {"x": "y"}})
@@ -365,4 +417,22 @@ def test_subscriptions_of_a_session_want_a_resource_that_is_there(server):
     assert refused(server, LEGACY, "resources/subscribe", {"uri": "x://none"}).code == -32002
     assert refused(server, LEGACY, "resources/subscribe", {"uri": 7}).code == -32602
     assert ask(server, LEGACY, "resources/unsubscribe", {"uri": "x://none"}) == {}
+    server.catalog.add_resources(
+        Resources(
+            room="shop",
+            owns=lambda uri: uri.startswith("box://"),
+            read=read,
+            watchable=lambda asker, uri: uri == f"box://{asker.owner}",
+        )
+    )
+    own = f"box://{LEGACY.owner}"
+    assert ask(server, LEGACY, "resources/subscribe", {"uri": own}) == {}
+    assert refused(server, LEGACY, "resources/subscribe", {"uri": "box://bob"}).code == -32002
+    work = ask(
+        server,
+        MODERN,
+        "subscriptions/listen",
+        {"notifications": {"resourceSubscriptions": [own, "box://bob"]}},
+    )
+    assert work.special.uris == (own,)
     assert refused(server, LEGACY, "resources/unsubscribe", {}).code == -32602

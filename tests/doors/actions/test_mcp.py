@@ -1,20 +1,28 @@
 import asyncio
+import importlib.metadata
+from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 
 import httpx
 import jsonschema
 import pytest
 
+from comity.config import DispatchSettings
 from comity.core.errors import ActionError
 from comity.core.mcp.catalog import Catalog
+from comity.core.mcp.revisions import TASKS
 from comity.doors.actions.mcp import ActionsDesk, action_tools
+from comity.parts.actions import Actions
 from comity.pipeline.actions.built_in import registry_of
 from comity.pipeline.actions.library import Library
-from comity.pipeline.actions.plugins import load_plugins
+from comity.pipeline.actions.plugins import GROUP, load_plugins
 from comity.pipeline.actions.room import ActionsRoom
 from comity.pipeline.actions.runner import Runner
 from comity.testing import bearer, running_node
 from tests.callers import OWNER, named, visitor
+from tests.clients.local_server import read_request, reply, serving
+from tests.doors.mcp.conversing import modern
+from tests.doors.mcp.http_talk import Http, repeated
 
 
 def told_nothing(_done, _total=None, _message=None):
@@ -121,3 +129,83 @@ async def test_slow_audits_of_one_client_do_not_keep_another_waiting():
 
 def asked(method, params, number=1):
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+async def test_what_installed_packages_announce_is_listed_as_over_http_and_can_be_called(monkeypatch):
+    sample = EntryPoint("a", "tests.pipeline.actions.sample_plugin", GROUP)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [sample])
+    async with (
+        running_node() as node,
+        httpx.AsyncClient(base_url=node.url, headers=bearer(node), timeout=60) as http,
+    ):
+        begun = await http.post("/mcp", json=asked("initialize", {"protocolVersion": "2025-06-18"}))
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        tools = (await http.post("/mcp", json=asked("tools/list", {}, 2), headers=session)).json()
+        over_http = [one["action"] for one in (await http.get("/v1/actions")).json()["actions"]]
+        assert [tool["name"] for tool in tools["result"]["tools"]][-len(over_http) :] == over_http
+        call = asked("tools/call", {"name": "greet", "arguments": {"name": "Ada"}}, 3)
+        answer = (await http.post("/mcp", json=call, headers=session)).json()["result"]
+        assert answer["structuredContent"]["output"]["greeting"] == "Hello, Ada"
+        call = asked("tools/call", {"name": "deescalation_plan", "arguments": {"text": "They shout."}}, 4)
+        answer = (await http.post("/mcp", json=call, headers=session)).json()["result"]
+        assert not answer["isError"]
+
+
+async def test_an_audit_of_addresses_tells_how_far_it_is():
+    told = []
+    context = SimpleNamespace(
+        asker=SimpleNamespace(caller=OWNER), client="c", progress=lambda *step: told.append(step)
+    )
+    async with (
+        serving(lambda _request: reply(b"<html lang=en><title>t</title>")) as pages,
+        running_node(dispatch=DispatchSettings(allowed_hosts=("127.0.0.1",))) as node,
+    ):
+        desk = ActionsDesk(ActionsRoom(node.house.find(Actions).runner), node.walk)
+
+        async def opened():
+            return desk
+
+        (audit,) = (tool for tool in action_tools(registry_of("enhanced"), opened) if tool.task == "optional")
+        urls = [pages.url(f"/{number}") for number in range(5)]
+        result = await audit.handler(context, {"urls": urls})
+    assert audit.name == "accessibility_audit"
+    assert len(result.structured["output"]["ranking"]) == 5
+    assert [step[:2] for step in told] == [(number, 6) for number in range(1, 6)]
+    assert sorted(step[2].partition(": ")[2] for step in told) == urls
+    assert told[0][2].startswith("page 1 of 5: ")
+
+
+async def test_an_audit_becomes_a_task_that_says_how_far_it_is():
+    going_on = asyncio.Event()
+
+    async def slow_page(reader, writer):
+        path = (await read_request(reader)).split()[1]
+        if path != b"/0":
+            await going_on.wait()
+        writer.write(reply(b"<html lang=en><title>t</title>"))
+        await writer.drain()
+
+    extension = {"extensions": {TASKS: {}}}
+    async with (
+        serving(slow_page) as pages,
+        running_node(dispatch=DispatchSettings(allowed_hosts=("127.0.0.1",))) as node,
+        Http(f"{node.url}/mcp", **bearer(node)) as http,
+    ):
+
+        async def ask(method, **params):
+            message = modern(1, method, params, extension)
+            return (await http.post(message, **repeated(message))).json()["result"]
+
+        urls = [pages.url("/0"), pages.url("/1")]
+        task = await ask("tools/call", name="accessibility_audit", arguments={"urls": urls})
+        assert task["resultType"] == "task"
+        async with asyncio.timeout(20):
+            while "statusMessage" not in (state := await ask("tasks/get", taskId=task["taskId"])):
+                assert state["status"] == "working"
+            assert state["statusMessage"] == f"1 of 3: page 1 of 2: {urls[0]}"
+            going_on.set()
+            while (state := await ask("tasks/get", taskId=task["taskId"]))["status"] == "working":
+                pass
+    assert state["status"] == "completed"
+    assert "statusMessage" not in state
+    assert len(state["result"]["structuredContent"]["output"]["ranking"]) == 2

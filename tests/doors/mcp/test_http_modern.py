@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.doors.mcp import garbage
-from tests.doors.mcp.conversing import call, eventually, modern, notify, request, said_by
+from tests.doors.mcp.conversing import call, eventually, initialize, modern, notify, request, said_by
 from tests.doors.mcp.http_talk import Http, events, next_event, posted, repeated
 from tests.doors.mcp.workshop import PERSONAL, over_http
 
@@ -242,3 +242,23 @@ async def test_the_era_of_a_request_is_its_own(http):
         answer = await http.post(new, **repeated(new, mcp_session_id=session["mcp_session_id"]))
         assert answer.json()["result"]["resultType"] == "complete"
     assert json.loads((await http.post(request(2, "ping"), **session)).content)["result"] == {}
+
+
+@pytest.mark.parametrize("version", ["1999-01-01", "2031-01-01", "nonsense"])
+async def test_a_revision_that_nobody_speaks_is_refused_whatever_is_sent_in_it(http, version):
+    session = await http.begin()
+    session["mcp_protocol_version"] = version
+    messages = (
+        request(1, "tools/list"),
+        initialize(1),
+        modern(1, "tools/list"),
+        notify("notifications/initialized"),
+    )
+    for message in messages:
+        for headers in (session, {"mcp_protocol_version": version}):
+            answer = await http.post(message, **headers)
+            assert answer.status_code == 400
+            error = answer.json()["error"]
+            assert error["code"] == -32022
+            assert error["data"] == {"supported": ["2026-07-28"], "requested": version}
+            assert answer.json()["id"] == message.get("id")

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import time
+from collections import Counter
 
 import pytest
 
 from comity.config import McpSettings
+from comity.core.mcp.catalog import Selection
 from comity.parts.mcp import Mcp
 from comity.parts.vcp import Vcp
 from comity.testing import VirtualClock
@@ -201,3 +203,57 @@ async def test_tools_of_every_room_are_listed_once_and_looking_changes_nothing(n
         assert json.dumps(lists[0]["result"]) == json.dumps(lists[1]["result"])
         assert len(names) == len(set(names))
         assert {"vcp_status", "vacant_call", "vacant_describe"} <= set(names)
+
+
+async def test_a_stream_is_taken_up_after_a_restart_or_the_client_is_told_that_its_call_is_lost(tmp_path):
+    data = tmp_path / "data"
+    async with running_node(data) as node, client(node) as http:
+        session = await http.begin()
+        asked = request(1, "resources/subscribe", {"uri": "vcp://capabilities"})
+        assert (await http.post(asked, **session)).json()["result"] == {}
+        async with http.streaming(None, **session) as stream:
+            last = (await next_event(events(stream))).id
+        lost = node.house.find(Mcp)._sessions._live[session["mcp_session_id"]].new_stream().name
+    async with running_node(data) as node, client(node) as http:
+        for again in (last, last.replace(".0", ".7")):
+            async with http.streaming(None, last_event_id=again, **session) as stream:
+                assert stream.status_code == 200
+                coming = events(stream)
+                await next_event(coming)
+                told = [(await next_event(coming)).message for _ in range(4)]
+            assert [one["method"].partition("/")[2] for one in told] == [
+                "tools/list_changed",
+                "resources/list_changed",
+                "prompts/list_changed",
+                "resources/updated",
+            ]
+        gone = await http.send("GET", accept="text/event-stream", last_event_id=f"{lost}.1", **session)
+        assert gone.status_code == 410
+        assert "the node was restarted since" in gone.json()["error"]["message"]
+        assert (await http.post(request(2, "ping"), **session)).json()["result"] == {}
+
+
+async def test_a_subscription_to_an_address_that_is_not_there_is_refused(node):
+    async with client(node) as http:
+        session = await http.begin()
+        for uri in ("vcp://nonsense", "vcp://nonsense/1", "vcp://bundle/ses_of_somebody", "vcp://torch/1"):
+            answer = await http.post(request(1, "resources/subscribe", {"uri": uri}), **session)
+            assert answer.json()["error"]["code"] == -32002
+        message = modern(
+            2, "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["vcp://nonsense"]}}
+        )
+        async with http.streaming(message, **repeated(message)) as stream:
+            told = (await next_event(events(stream))).message
+        assert told["params"]["notifications"] == {}
+
+
+async def test_the_tools_of_a_room_fit_into_25000_characters(node):
+    async with client(node) as http:
+        session = await http.begin()
+        listed = (await http.post(request(1, "tools/list"), **session)).json()["result"]["tools"]
+    view = node.house.find(Mcp).side.catalog.view(Selection(), frozenset())
+    sizes = Counter()
+    for tool in listed:
+        sizes[view.tools[tool["name"]].room] += len(json.dumps(tool, ensure_ascii=False))
+    assert max(sizes.values()) < 25_000, sizes
+    assert sum(sizes.values()) < 40_000, sizes

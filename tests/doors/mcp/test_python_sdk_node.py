@@ -1,5 +1,7 @@
 """The official Python client against the program itself: `comity mcp` alone and attached, and a node with its token."""
 
+import asyncio
+import json
 import sys
 from contextlib import asynccontextmanager
 
@@ -12,7 +14,10 @@ from mcp.client import Client, advertise  # noqa: E402
 from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
 from mcp.client.streamable_http import streamable_http_client  # noqa: E402
 
+import comity  # noqa: E402
+from comity.config import AgentSettings  # noqa: E402
 from comity.testing.nodes import bearer, running_node  # noqa: E402
+from tests.cli.neighbourhood import SEND, card_of  # noqa: E402
 
 EXTENSION = "space.creed/vcp"
 HELLO = {"type": "vcp-hello", "version": "3.1", "extensions": []}
@@ -36,8 +41,20 @@ async def over_http(data):
         yield streamable_http_client(f"{node.url}/mcp", http_client=http)
 
 
-def started(data):
-    return StdioServerParameters(command=sys.executable, args=["-m", "comity", "mcp", "--data", str(data)])
+def started(data, **env):
+    return StdioServerParameters(
+        command=sys.executable, args=["-m", "comity", "mcp", "--data", str(data)], env=env or None
+    )
+
+
+async def command(*words):
+    """What `comity` prints, if it ends well."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "comity", *map(str, words)), stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return json.loads(out)
 
 
 @pytest.mark.parametrize("way", [alone, attached, over_http])
@@ -63,3 +80,31 @@ async def test_it_says_hello_and_finds_the_rooms(tmp_path, way, mode):
         wrong = await client.call_tool("vdo_burn", {})
         assert wrong.is_error
         assert wrong.structured_content["error"]["type"] == "validation_error"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_model_finds_an_agent_and_calls_it_three_times_and_the_chain_holds(tmp_path, mode):
+    there, mine = tmp_path / "there", tmp_path / "mine"
+    async with running_node(there, agent=AgentSettings(behaviour="echo")) as node:
+        async with comity.Client(data=there, directory=node.url) as owner:
+            await owner.directory().publish(card_of(there, node.url + SEND, "translates letters"))
+        server = stdio_client(started(mine, COMITY_DIRECTORY_URL=node.url))
+        async with Client(server, mode=mode) as client:
+            tools = [tool.name for tool in (await client.list_tools()).tools]
+            assert tools[:2] == ["find_agents", "call_agent"]
+            found = await client.call_tool("find_agents", {"capability": "letters"})
+            (agent,) = found.structured_content["agents"]
+            assert agent["agent"] == node.vacant_id.hex()
+            for number in (1, 2, 3):
+                said = {"agent": agent["agent"], "message": f"letter {number}"}
+                called = await client.call_tool("call_agent", said)
+                assert called.content[0].text == f"echo from {node.vacant_id.short()}: letter {number}"
+                assert called.structured_content["number"] == number
+                assert called.structured_content["verified"] is True
+        (peer,) = (await command("chain", "show", "--data", mine, "--json"))["peers"]
+        (other,) = (await command("chain", "show", "--data", there, "--json"))["peers"]
+        for kind in ("requests", "replies"):
+            assert peer["call"][kind] == other["serve"][kind]
+            assert peer["call"][kind]["seq"] == 3
+        for data in (mine, there):
+            assert (await command("audit", "verify", "--data", data, "--json"))["ok"] is True

@@ -73,3 +73,7 @@ async def test_it_says_hello_to_a_node_and_reads_the_answer(tmp_path):
             assert ack["type"] == "vcp-ack"
             assert found["server"]["name"] == "comity"
             assert found["status"]["negotiated"] is True
+            assert found["tools"][:2] == ["find_agents", "call_agent"]
+            assert found["wrong"]["isError"] is True, found["wrong"]
+            assert "time" in found["wrong"]["content"][0]["text"]
+            assert "structuredContent" not in found["wrong"]

@@ -62,6 +62,11 @@ if (found.tools.includes("echo")) {
   for (let tries = 0; !changed && tries < 200; tries++) await new Promise((go) => setTimeout(go, 10));
   found.changed = changed;
 } else {
+  const listed = (await client.listTools()).tools;
+  found.listed = JSON.stringify(listed).length;
+  found.wrong = await client
+    .callTool({ name: "vcp_encode_context", arguments: { dimensions: { time: "never" } } })
+    .catch((error) => ({ thrown: error.code, message: error.message }));
   found.status = (await client.callTool({ name: "vcp_status", arguments: {} })).structuredContent;
 }
 found.ping = await client.ping();

@@ -19,7 +19,7 @@ from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.remedies import InactiveExtensionError, RevocationUnknownError, RevokedError
 from comity.pipeline.vcp.resource_readers import EXTENSION_ADDRESSES, Owner, Reader
-from comity.pipeline.vcp.resources import VcpResources, constitution_id
+from comity.pipeline.vcp.resources import VcpResources, constitution_id, may_watch
 from comity.pipeline.vcp.sessions import LiveSessions
 from comity.store.memory import MemoryStore
 from comity.store.vault import Vault
@@ -380,3 +380,48 @@ class TestAnExtension:
             }
             with pytest.raises(NotFoundError):
                 await house.read(f"vcp://{host}/", NOBODY, EXTENSIONS)
+
+
+class TestSubscriptions:
+    @pytest.mark.parametrize(
+        "uri",
+        [
+            "vcp://",
+            "vcp://nonsense",
+            "vcp://nonsense/ses_1",
+            "vcp://capabilities/x",
+            "vcp://bundle",
+            "vcp://bundle/",
+            "vcp://bundle/ses_2",
+            "vcp://constitution/nonsense",
+            "vcp://identity/",
+            "vcp://identity/0123abcd",
+            "vcp://torch/ses_2",
+            "vcp://consensus/",
+            "vcp://capabilities\n",
+            "other://capabilities",
+            "vcp://bundle/" + "x" * 5000,
+        ],
+    )
+    async def test_to_what_is_not_there_or_not_ones_own_are_refused(self, uri):
+        session = await House().open("ses_1", ALICE)
+        assert not may_watch(uri, Owner(identity=ALICE, session=session, token_prefix="ffffffff"), EXTENSIONS)
+
+    @pytest.mark.parametrize(
+        "uri",
+        [
+            "vcp://capabilities",
+            "vcp://bundle/ses_1",
+            "vcp://constitution/N5%2BE%2BF",
+            "vcp://identity/family.safe.guide",
+            "vcp://identity/0123abcd",
+            *(f"vcp://{host}/ses_1" for host in EXTENSION_ADDRESSES),
+            "vcp://deliberation/d",
+        ],
+    )
+    async def test_to_what_one_may_read_are_taken_while_its_extension_is_active(self, uri):
+        session = await House().open("ses_1", ALICE)
+        owner = Owner(identity=ALICE, session=session, token_prefix="0123abcd")
+        assert may_watch(uri, owner, EXTENSIONS)
+        of_extension = uri.split("/")[2] in {*EXTENSION_ADDRESSES, "deliberation"}
+        assert may_watch(uri, owner, ()) is not of_extension
