@@ -9,10 +9,10 @@ from comity.parts.part import OpenHouse, Part
 
 if TYPE_CHECKING:
     from comity.core.mcp.catalog import Tool
-    from comity.doors.actions.mcp import ActionsDesk
     from comity.parts.house import House
     from comity.pipeline.actions.plugins import Plugin
     from comity.pipeline.actions.runner import ActionLimits
+    from comity.pipeline.actions.tools import ActionsDesk
 
 log = logging.getLogger("comity.actions")
 
@@ -23,12 +23,12 @@ class Actions(Part):
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
-        from comity.doors.actions.mcp import action_tools
         from comity.pipeline.actions.built_in import registry_of
+        from comity.pipeline.actions.tools import action_tools
 
         async def desk() -> "ActionsDesk":
-            from comity.doors.actions.mcp import ActionsDesk
             from comity.pipeline.actions.room import ActionsRoom
+            from comity.pipeline.actions.tools import ActionsDesk
 
             opened = await house()
             return ActionsDesk(ActionsRoom(opened.find(cls).runner), opened.walk)

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from comity.agents.behaviour import Behaviour
     from comity.core.card.resident import ResidentForm
     from comity.core.mcp.catalog import Tool
-    from comity.doors.mcp.vacant_tools import Resident
     from comity.parts.house import House
     from comity.pipeline.envelopes.room import EnvelopeRoom
+    from comity.pipeline.envelopes.tools import Resident
 
 
 class Agent(Part):
@@ -22,7 +22,7 @@ class Agent(Part):
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
-        from comity.doors.mcp.vacant_tools import vacant_tools
+        from comity.pipeline.envelopes.tools import vacant_tools
 
         async def resident() -> "Resident":
             return (await house()).find(cls).resident
@@ -30,7 +30,7 @@ class Agent(Part):
         return vacant_tools(resident)
 
     async def open(self, house: "House") -> None:
-        from comity.doors.mcp.vacant_tools import Resident
+        from comity.pipeline.envelopes.tools import Resident
         from comity.pipeline.residence import vacant_form
 
         self.resident = Resident(vacant_form(house.vacant_id), house.walk, None)
@@ -45,7 +45,7 @@ class Agent(Part):
         from comity.doors.a2a.card import CARD_PATHS, card_routes
         from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
         from comity.doors.http.app import RoomRoute
-        from comity.doors.mcp.vacant_tools import Resident
+        from comity.pipeline.envelopes.tools import Resident
         from comity.pipeline.residence import StateRoom, resident_form
 
         agent, limit = house.settings.agent, house.settings.http.body_limit

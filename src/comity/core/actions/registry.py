@@ -165,3 +165,20 @@ class Registry:
 
 def contract_of(action: Action, mode: Mode) -> Contract:
     return next(action.contracts[near] for near in _NEAREST[mode] if near in action.contracts)
+
+
+def reply_schema(entry: RegisteredAction) -> dict[str, Any]:
+    """What a successful call answers with."""
+    properties = {
+        "action": {"const": entry.name},
+        "boundaryNotice": {"const": entry.contract.boundary},
+        "uncertainty": {"enum": ["low", "medium", "high"]},
+        "assumptions": {"type": "array", "items": {"type": "string"}},
+        "output": embedded(entry.contract.output_schema),
+    }
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def embedded(schema: Any) -> Any:
+    """A schema inside another document has no address of its own."""
+    return {key: value for key, value in plain(schema).items() if key not in {"$id", "$schema"}}

@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from comity.core.actions.registry import RegisteredAction, Registry
-from comity.core.actions.validation import plain
+from comity.core.actions.registry import RegisteredAction, Registry, embedded, reply_schema
 
 ACTIONS_PATH: Final = "/v1/actions"
 
@@ -59,7 +58,7 @@ def _operation(entry: RegisteredAction) -> dict[str, Any]:
         "tags": [contract.skill],
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": _embedded(contract.input_schema)}},
+            "content": {"application/json": {"schema": embedded(contract.input_schema)}},
         },
         "responses": {
             "200": {
@@ -71,18 +70,6 @@ def _operation(entry: RegisteredAction) -> dict[str, Any]:
     }
 
 
-def reply_schema(entry: RegisteredAction) -> dict[str, Any]:
-    """What a successful call answers with."""
-    properties = {
-        "action": {"const": entry.name},
-        "boundaryNotice": {"const": entry.contract.boundary},
-        "uncertainty": {"enum": ["low", "medium", "high"]},
-        "assumptions": {"type": "array", "items": {"type": "string"}},
-        "output": _embedded(entry.contract.output_schema),
-    }
-    return {"type": "object", "required": list(properties), "properties": properties}
-
-
 def _refusal() -> dict[str, Any]:
     text = {"type": "string"}
     return {"type": "object", "required": ["detail", "code"], "properties": {"detail": text, "code": text}}
@@ -91,8 +78,3 @@ def _refusal() -> dict[str, Any]:
 def _refused(status: str) -> dict[str, Any]:
     reference = {"$ref": "#/components/schemas/Refusal"}
     return {"description": _REFUSALS[status], "content": {"application/json": {"schema": reference}}}
-
-
-def _embedded(schema: Any) -> Any:
-    """A schema inside another document has no address of its own."""
-    return {key: value for key, value in plain(schema).items() if key not in {"$id", "$schema"}}

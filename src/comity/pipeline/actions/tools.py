@@ -7,12 +7,11 @@ the same everywhere. What is refused is an error of the tool, which the model re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from comity.core.actions.registry import RegisteredAction, Registry
+from comity.core.actions.registry import RegisteredAction, Registry, reply_schema
 from comity.core.actions.validation import plain
 from comity.core.mcp.catalog import Tool
 from comity.core.mcp.context import Context
 from comity.core.mcp.results import ToolResult, structured
-from comity.doors.actions.openapi import reply_schema
 from comity.pipeline.actions.room import ActionsRoom, Invocation
 from comity.pipeline.room import Arrival
 from comity.pipeline.walk import Walk
