@@ -290,13 +290,19 @@ def test_a_folder_with_a_long_name_has_its_socket_elsewhere_and_closed_to_others
 
 
 async def test_a_client_that_stops_reading_and_closes_its_input_ends(data, node):
-    async with comity_mcp(data) as client:
-        await client.ask(initialize())
-        client.say(*(request(number, "tools/list") for number in range(1, 400)))  # ten megabytes of answers
-        await client.drain()
-        client.end()
-        async with asyncio.timeout(SECONDS):
-            assert await client.wait() == 0
+    unread, output = os.pipe()
+    try:
+        async with comity_mcp(data, stdout=output) as client:
+            os.close(output)
+            client.say(initialize(vcp=HELLO))
+            client.say(*(request(number, "tools/list") for number in range(1, 400)))  # megabytes of answers
+            await client.drain()
+            client.end()
+            async with asyncio.timeout(SECONDS):
+                assert await client.wait() == 0
+    finally:
+        os.close(unread)
+    await eventually(lambda: connected(node) == 0)
 
 
 async def test_a_node_that_was_killed_is_told_to_the_person_with_status_1(tmp_path):
