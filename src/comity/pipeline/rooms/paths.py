@@ -87,7 +87,7 @@ class AllowedPath:
             with self._parent(make=False) as (folder, name):
                 opened = os.open(name, _FILE, dir_fd=folder)
         except OSError as why:
-            raise VdoToolError(self._sentence(why)) from None
+            raise VdoToolError(self._sentence(why, "stat")) from None
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             os.close(opened)
             raise VdoToolError(f"file path is not a regular file: {self.path}")
@@ -101,7 +101,7 @@ class AllowedPath:
         except FileExistsError:
             raise VdoToolError(f"output exists: {self.path}") from None
         except OSError as why:
-            raise VdoToolError(self._sentence(why)) from None
+            raise VdoToolError(self._sentence(why, "open")) from None
 
     def _write(self, source: BinaryIO, folder: int, name: str, *, overwrite: bool) -> int:
         draft = f".{secrets.token_hex(8)}.part"
@@ -143,10 +143,12 @@ class AllowedPath:
         finally:
             os.close(opened)
 
-    def _sentence(self, why: OSError) -> str:
+    def _sentence(self, why: OSError, verb: str) -> str:
+        """As the reference tells it, by the name of the error (peers 1.6)."""
         if why.errno in _LINKS:
             return f"path not allowed: there is a symbolic link, or no folder, on the way to {self.path}"
-        return f"{(why.strerror or 'the file cannot be used').lower()}: {self.path}"
+        name = errno.errorcode.get(why.errno or 0, "EIO")
+        return f"{name}: {(why.strerror or 'the file cannot be used').lower()}, {verb} '{self.path}'"
 
 
 def _is_there(name: str, folder: int) -> bool:

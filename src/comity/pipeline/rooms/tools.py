@@ -77,7 +77,8 @@ class RoomTools:
             raise VdoToolError(f"tool '{tool}' is disabled by tool profile '{who.profile}'")
         checked = arguments.checked_fields(tool, given, who.profile)
         act: Callable[[Json, ToolCaller], Awaitable[Json]] = getattr(self, tool)
-        return await act(checked, who)
+        answer = await act(checked, who)
+        return answer if who.profile == "extended" else _of_the_contract(answer)
 
     # Sessions.
 
@@ -408,6 +409,15 @@ class RoomTools:
         await room.keeping.keep_out(room.id, kept, who.caller, [move])
         room.run([effect for effect in effects if effect is not kept])
         return message_id
+
+
+def _of_the_contract(answer: Json) -> Json:
+    """Without what only the tools of `extended` have a use for."""
+    shown = {name: value for name, value in answer.items() if name != "message_ids"}
+    for name in ("peers", "sync_peers"):
+        if name in shown and all(isinstance(peer, dict) for peer in shown[name]):
+            shown[name] = [{key: peer[key] for key in peer if key != "vacant_id"} for peer in shown[name]]
+    return shown
 
 
 def _all_of(room: LiveRoom, transfer_id: str) -> bytes | None:
