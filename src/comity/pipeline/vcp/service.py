@@ -23,6 +23,7 @@ from comity.core.context.response import ContextResponse, SessionContext, after,
 from comity.core.errors import ComityError, ConflictError, OverloadedError
 from comity.core.identity.verification import TokenVerdict
 from comity.core.machine import Ask, Effect, Event, Received
+from comity.core.negotiation import features as core_features
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.questions import (
     CheckIdentity,
@@ -31,7 +32,7 @@ from comity.core.negotiation.questions import (
     SessionEndedError,
     WatchFeatures,
 )
-from comity.core.negotiation.server import ServerMachine
+from comity.core.negotiation.server import ServerMachine, lost_message
 from comity.core.negotiation.session import Identity, Session
 from comity.core.request import begin_request
 from comity.core.revocation.decision import RevocationStatus
@@ -165,6 +166,18 @@ class VcpServer:
 
     async def check_identity(self, token: str) -> Identity:
         return await self._desk.check(token, self._decided)
+
+    def running_features(self) -> dict[str, bool]:
+        return self._features.running()
+
+    def ended(self, session: Session) -> SessionEndedError | None:
+        """Why a session can no longer be served, by what is known now; None while it can."""
+        running = self._features.running()
+        claimed = core_features.claimed(running, session.speaks, production=self._policy.production)
+        lost = core_features.lost(session.core_features, claimed)
+        if lost:
+            return SessionEndedError("INTERNAL_ERROR", lost_message(lost))
+        return self._desk.ended(session)
 
     async def other_features(self, known: dict[str, bool]) -> dict[str, bool]:
         return await self._features.other_than(known)
