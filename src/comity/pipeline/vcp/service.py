@@ -5,7 +5,8 @@
 - A context and the entry about its exchange are one commit, and the answer waits for it (ruling 23). When another
   exchange of the same session was stored meanwhile, the request is applied to what that one left.
 - What fails on our side is told to the log; the client hears that it failed.
-- A link takes hellos only, 64 KiB at most, until there is a session; then it takes longer messages.
+- A link takes hellos only, 64 KiB at most, until there is a session; then it takes longer messages. While as many
+  messages wait as may wait, reading pauses.
 - Each message in a session is charged to the address and to a proven identity. Where nothing is left, reading
   pauses until there is: nothing is refused, lost or closed. Hellos have a limit of their own and are refused.
 """
@@ -269,6 +270,7 @@ class _PacedLink:
         await self._link.send(message)
 
     async def receive(self) -> bytes:
+        await self._attended.has_place()
         message = await self._link.receive()
         session, peer, budget = self._attended.session, self._link.peer, self._budget
         if session is None or not budget.limits(peer):
@@ -298,11 +300,19 @@ class _Attended:
         self._link = link
         self._machine = machine
         self.session: Session | None = None
+        self._moved = asyncio.Event()
+
+    async def has_place(self) -> None:
+        """Until one more message may wait for its turn."""
+        while self._machine.is_full:
+            self._moved.clear()
+            await self._moved.wait()
 
     def receive(self, event: Event, now: float) -> Sequence[Effect]:
         if type(event) is Received:
             begin_request(REQUEST_IDS.new())
         effects = self._machine.receive(event, now)
+        self._moved.set()
         if type(event) is Received:
             self._service.spoke(self.number)
         if self.session is None and self._machine.session is not None:
