@@ -81,6 +81,7 @@ class Mcp(Part):
         mcp = house.settings.mcp
         tally, secret = house.record.tally_mcp, house.key.seed
         self.side = mcp_side(house.kinds, this_house, house.clock, tally=tally, secret=secret)
+        self.side.vcp_opened(house.find(Vcp).over_mcp)
         house.stack.push_async_callback(self.side.close)
         self._sessions = Sessions(
             house.store,

@@ -118,6 +118,7 @@ class Vcp(Part):
         )
         self.rooms = VcpRooms(desk, resources, __version__, house.uptime)
         self.over_mcp = VcpOverMcp(self.service, clock)
+        house.stack.push_async_callback(self.over_mcp.aclose)
 
     async def serve(self, house: "House") -> None:
         import msgspec

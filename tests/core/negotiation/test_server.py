@@ -293,17 +293,17 @@ class TestTheIdentityCheck:
         assert talk.machine.session is None
 
     @pytest.mark.parametrize(("message", "count"), [(b"{}", MOST_HELD), (b" " * 65_536, 4)])
-    def test_does_not_let_a_flood_wait(self, message, count):
+    def test_is_full_when_as_many_messages_wait_as_may_wait(self, message, count):
         talk = Conversation(identity=HANGS)
         talk.say(hello_object(identity=TOKEN))
         for _ in range(count):
+            assert not talk.machine.is_full
             talk.say(message)
+        assert talk.machine.is_full
         assert talk.closed is None
-        talk.say(message)
-        assert talk.closed
-        assert [answer["code"] for answer in talk.sent] == ["INTERNAL_ERROR"]
         talk.tell(Answered("identity:1", ALICE))
-        assert talk.machine.session is None
+        assert not talk.machine.is_full
+        assert len(talk.sent) == 1 + count
 
 
 class TestAHelloAfterAnError:

@@ -124,14 +124,19 @@ class TestAContextExchange:
         talk._answer(tag, wanted)
         assert [next(iter(answer)) for answer in talk.sent] == ["type", "version", "error", "type"]
 
-    def test_does_not_let_a_flood_wait(self):
+    def test_is_full_when_as_many_requests_wait_as_may_wait(self):
         talk = Conversation()
         talk.exchanges = False
         talk.ask(hello_object())
-        for _ in range(MOST_HELD + 2):
+        for _ in range(MOST_HELD + 1):
+            assert not talk.machine.is_full
             talk.say(CONTEXT)
-        assert talk.sent[-1]["error"]["code"] == "OVERLOADED"
-        assert talk.closed
+        assert talk.machine.is_full
+        assert talk.closed is None
+        talk.exchanges = True
+        talk._answer(*talk.asked[-1])
+        assert not talk.machine.is_full
+        assert len(talk.sent) == 1 + MOST_HELD + 1
 
     def test_has_a_limit_of_its_own(self):
         talk = Conversation(policy(message_limit=70_000))

@@ -257,3 +257,23 @@ async def test_the_tools_of_a_room_fit_into_25000_characters(node):
         sizes[view.tools[tool["name"]].room] += len(json.dumps(tool, ensure_ascii=False))
     assert max(sizes.values()) < 25_000, sizes
     assert sum(sizes.values()) < 40_000, sizes
+
+
+async def test_the_key_of_the_vault_taken_away_ends_a_vcp_session_over_mcp_and_only_that(tmp_path):
+    async with running_node(tmp_path / "data") as node, client(node) as http:
+        session = await http.begin(vcp=HELLO)
+        told = (await http.post(call(1, "vcp_status"), **session)).json()["result"]["structuredContent"]
+        assert (told["negotiated"], told["session_ended"]) == (True, None)
+        async with http.streaming(None, **session) as stream:
+            (node.settings.data / "vault.key").unlink()
+            coming = events(stream)
+            heard = []
+            while len(heard) < 2:
+                event = await next_event(coming)
+                heard += [event.message["method"]] if event.data else []
+        assert heard == ["notifications/tools/list_changed", "notifications/resources/list_changed"]
+        told = (await http.post(call(2, "vcp_status"), **session)).json()["result"]["structuredContent"]
+        assert (told["negotiated"], told["active_extensions"], told["session_id"]) == (False, [], None)
+        assert "lost encryption" in told["session_ended"]
+        again = (await http.post(initialize(vcp=HELLO))).json()["result"]["vcp"]
+        assert again["core_features"]["encryption"] is False

@@ -7,16 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.identity.signed_token import log_prefix
+from comity.core.identity.verification import IdentityMode
 from comity.core.mcp.context import Asker
 from comity.core.negotiation.messages import HANDSHAKE_LIMIT
 from comity.core.negotiation.session import Identity
+from comity.core.revocation.decision import Denylist
 from comity.core.wire import strict_json
 from comity.pipeline.budget import HANDSHAKE_PERIOD, Figures
 from comity.pipeline.vcp import over_mcp
+from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.over_mcp import VcpOverMcp
-from comity.testing import run_simulated
+from comity.store.vault import Vault
+from comity.testing import SimulatedClock, run_simulated
 from tests.callers import visitor
-from tests.pipeline.vcp.house import PERSONAL, RELATIONAL, STRANGER, TORCH, House, SlowDesk, hello, token
+from tests.pipeline.vcp.house import (
+    ISSUERS,
+    PERSONAL,
+    RELATIONAL,
+    STRANGER,
+    TORCH,
+    House,
+    SlowDesk,
+    hello,
+    token,
+)
 
 JSON = st.recursive(
     st.none()
@@ -260,5 +274,62 @@ def test_whatever_a_hello_holds_it_is_answered(members, modern):
         outcome = await over.say({**hello(), **members}, modern=modern, peer="127.0.0.1")
         assert outcome.reply["type"] in ("vcp-ack", "vcp-error")
         assert (outcome.session is None) == (outcome.reply["type"] == "vcp-error")
+
+    run_simulated(main)
+
+
+def test_a_lost_feature_ends_the_session_of_a_legacy_client_for_good():
+    async def main():
+        over = Over()
+        told = []
+        over.vcp.on_end = lambda: told.append("lists")
+        agreed = await over.say(hello(PERSONAL))
+        who = agreed.agreed(asker())
+        assert over.vcp.current(who) is who
+        kept, over.house.vault = over.house.vault, Vault([])
+        await asyncio.sleep(1.5)
+        assert (over.live, told) == ([], ["lists"])
+        now = over.vcp.current(who)
+        assert (now.vcp, now.active, now.token_prefix) == (None, frozenset(), None)
+        assert "lost encryption" in now.vcp_ended
+        over.house.vault = kept
+        await asyncio.sleep(1.5)
+        assert over.vcp.current(who).vcp is None
+        again = await over.say(hello(PERSONAL))
+        assert again.reply["type"] == "vcp-ack"
+        assert over.vcp.current(again.agreed(asker())).active == {PERSONAL}
+        assert await over.house.results() == ["HANDSHAKE_ACK", "SESSION_ENDED", "HANDSHAKE_ACK"]
+        await over.vcp.aclose()
+
+    run_simulated(main)
+
+
+def test_a_lost_feature_is_noticed_by_the_next_request_too_also_of_a_session_from_before_a_restart():
+    async def main():
+        before = Over()
+        agreed = await before.say(hello(PERSONAL))
+        await before.vcp.aclose()
+        over = Over()
+        over.house.vault = Vault([])
+        assert over.vcp.current(agreed.agreed(asker())).vcp is None
+        assert await over.house.results() == ["SESSION_ENDED"]
+
+    run_simulated(main)
+
+
+def test_a_revoked_identity_ends_its_session_at_the_next_request():
+    async def main():
+        denied = Denylist()
+        clock = SimulatedClock()
+        desk = IdentityDesk(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied)
+        over = Over(clock=clock, desk=desk)
+        alice = (await over.say(hello(PERSONAL, identity=token()))).agreed(asker())
+        bob = (await over.say(hello(PERSONAL, identity=token("bob")))).agreed(asker())
+        assert over.vcp.current(alice).active == {PERSONAL}
+        denied = Denylist(bundle_ids=frozenset({"creed:alice"}))
+        assert "revoked" in over.vcp.current(alice).vcp_ended
+        assert over.vcp.current(bob).active == {PERSONAL}
+        assert over.live == [bob.vcp.id]
+        await over.vcp.aclose()
 
     run_simulated(main)

@@ -305,6 +305,31 @@ async def test_a_store_that_fails_is_not_told_in_its_own_words_and_ends_the_sess
     await client.served
 
 
+@pytest.mark.parametrize("asked", [20, 200])
+@simulated
+async def test_requests_that_come_faster_than_they_are_stored_are_all_answered_in_order(asked):
+    house = House()
+    house.store = store = HeldStore(house.clock)
+    house.record._store = house.service._contexts._store = store
+    client = house.connect()
+    await client.ask(hello(identity=token()))
+    store.held = True
+
+    async def say_all():
+        for number in range(asked):
+            await client.say({"generation_preferences": {"depth": number % 5 + 1}})
+
+    saying = asyncio.create_task(say_all())
+    await settle()
+    assert not client.served.done()
+    store.held = False
+    store.release()
+    heard = [await client.hear() for _ in range(asked)]
+    await saying
+    assert [each["generation_preferences"]["depth"] for each in heard] == [n % 5 + 1 for n in range(asked)]
+    assert len(house.service.sessions) == 1
+
+
 @simulated
 async def test_messages_beyond_a_budget_wait_and_none_is_refused_or_lost():
     house = House(requests=2)  # one every 30 seconds after that

@@ -301,6 +301,7 @@ class TestTheStatus:
             "core_features": dict.fromkeys(
                 ("encryption", "injection_scanning", "revocation", "audit_chain", "context_opacity"), False
             ),
+            "session_ended": None,
             "identity": "anonymous",
             "uptime_seconds": 12.346,
         }

@@ -12,7 +12,7 @@ from msgspec import Struct
 from comity.core.errors import ComityError
 
 ContextErrorCode = Literal[
-    "MALFORMED", "INVALID", "TOO_LARGE", "UNKNOWN_MESSAGE", "CONSTITUTION_REFUSED", "NO_SESSION", "OVERLOADED"
+    "MALFORMED", "INVALID", "TOO_LARGE", "UNKNOWN_MESSAGE", "CONSTITUTION_REFUSED", "NO_SESSION"
 ]
 
 _encode = msgspec.json.Encoder().encode

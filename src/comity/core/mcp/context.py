@@ -32,7 +32,8 @@ LEVELS: tuple[LogLevel, ...] = (
 class Asker(Struct, frozen=True, kw_only=True):
     """Who asks: what the session or, in the modern era, the request itself says about the client.
     `vcp` is what a hello agreed on, `active` its extensions, and
-    `token_prefix` the beginning of the id of the token that came with it.
+    `token_prefix` the beginning of the id of the token that came with it. `vcp_ended` says why there is no VCP session
+    any more.
     """
 
     version: str
@@ -43,6 +44,7 @@ class Asker(Struct, frozen=True, kw_only=True):
     active: frozenset[str] = frozenset()
     vcp: VcpSession | None = None
     token_prefix: str | None = None
+    vcp_ended: str | None = None
 
     @property
     def owner(self) -> str:

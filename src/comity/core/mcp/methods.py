@@ -47,13 +47,16 @@ EMPTY_RESULT: Final = b"{}"
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """`extensions` are those advertised beside what the catalogue shows: identifier to settings."""
+    """`extensions` are those advertised beside what the catalogue shows: identifier to settings. `current` is the asker
+    of a session as it is now, for what was agreed on may have ended since.
+    """
 
     catalog: Catalog
     info: Json
     instructions: str = ""
     extensions: Mapping[str, Json] = {}
     tasks: bool = False
+    current: Callable[[Asker], Asker] = lambda asker: asker
 
     def view(self, selection: Selection, asker: Asker) -> View:
         caller = asker.caller
@@ -71,6 +74,8 @@ def begin(server: Server, selection: Selection, asker: Asker, request: Request) 
     method = table.get(request.method)
     if method is None:
         raise no_such_method(request.method)
+    if asker.vcp is not None and not asker.modern:
+        asker = server.current(asker)
     return method(server, server.view(selection, asker), asker, request, _object(request.params))
 
 
@@ -181,7 +186,7 @@ def _tools_call(_server: Server, view: View, asker: Asker, request: Request, par
     tool = view.tools.get(name)
     arguments = params.get("arguments", {})
     if tool is None:
-        return _bytes(finished(_server, asker, _absent(view, name).to_json()))
+        return _bytes(finished(_server, asker, _absent(view, asker, name).to_json()))
     if tool.validator is None and not isinstance(arguments, dict):
         raise invalid_params("params.arguments must be an object")
     if tool.task == "required" and not (asker.modern and asker.has_extension(TASKS)):
@@ -219,10 +224,11 @@ def _broken(fault: Exception) -> ToolHandler:
     return handler
 
 
-def _absent(view: View, name: str) -> ToolResult:
+def _absent(view: View, asker: Asker, name: str) -> ToolResult:
     dormant = view.dormant.get(name)
     if dormant is not None and dormant.extension is not None:
-        return failed(remedy_for(dormant.extension))
+        remedy = remedy_for(dormant.extension)
+        return failed(remedy if asker.vcp_ended is None else f"{asker.vcp_ended}\n{remedy}")
     if dormant is not None and dormant.scope:
         return failed(scope_needed(dormant))
     namespace = view.namespace_of(name)

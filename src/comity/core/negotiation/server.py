@@ -9,7 +9,8 @@
 
 - Only a complete message stops the hello timer. What is too large is refused by its length, unread; of a
   longer message a link need hand over no more than shows that (vcp 1.5, ruling 14).
-- Every message gets exactly one answer, in order: while one is being answered, the next ones are held.
+- Every message gets exactly one answer, in order: while one is being answered, the next ones are held. Whoever runs the
+  machine stops reading while it `is_full`: then nothing is lost, and nothing is closed.
 - A hello on a connection that has its session changes nothing and is told so, also after the fallback to
   VCP 1.0.
 - The identity check may hang: the client is answered in time, and a late verdict counts for nothing.
@@ -155,6 +156,11 @@ class ServerMachine:
     @property
     def session(self) -> Session | None:
         return self._session
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many messages wait for their turn as may wait."""
+        return len(self._held) >= MOST_HELD or self._held_bytes >= MOST_HELD_BYTES
 
     def receive(self, event: Event, now: float) -> Sequence[Effect]:
         handler = self._TABLE.get((self._phase, type(event)))
@@ -340,13 +346,7 @@ class ServerMachine:
     def _hold(self, event: Received, _now: float) -> list[Effect]:
         self._held.append(event.message)
         self._held_bytes += len(event.message)
-        if len(self._held) <= MOST_HELD and self._held_bytes <= MOST_HELD_BYTES:
-            return []
-        why = "More was sent than can wait for its turn; connect again and wait for each answer"
-        if self._phase is ServerPhase.CHECKING:
-            return self._refuse_and_close(VcpError(code="INTERNAL_ERROR", message=why))
-        self._phase = ServerPhase.ENDED
-        return [Send(encode_error(ContextError("OVERLOADED", why))), Close(why)]
+        return []
 
     def _watch_idleness(self, now: float) -> list[Effect]:
         """One timer serves a connection to its end: it looks at when something was heard last."""

@@ -53,6 +53,7 @@ class McpSide:
         """
         self._left = left
         self._vcp = vcp
+        self._over: VcpOverMcp | None = None
         self.catalog = catalog
         self.changes = Changes(catalog)
         self.server = Server(
@@ -61,6 +62,7 @@ class McpSide:
             instructions=INSTRUCTIONS,
             extensions={EXTENSION: vcp_settings()},
             tasks=True,
+            current=self._current,
         )
         self._tasks = StoredTasks(house, clock, self.changes)
         key = hashlib.sha256(b"comity mcp request state" + (secret or os.urandom(32))).digest()
@@ -94,10 +96,24 @@ class McpSide:
 
     async def negotiate(self, hello: object, asker: Asker) -> Negotiated:
         try:
-            return await (await self._vcp()).negotiate(hello, asker)
+            over = await self._vcp()
+            self.vcp_opened(over)
+            return await over.negotiate(hello, asker)
         except ComityError as refusal:  # MCP goes on without (mcp 2.3)
             log.warning("a hello could not be negotiated: %s", refusal)
             return NOT_NEGOTIATED if isinstance(refusal, StoreError) else not_negotiated(refusal.message)
+
+    def vcp_opened(self, over: "VcpOverMcp") -> None:
+        """From now on sessions are looked at before each of their requests."""
+        self._over = over
+        over.on_end = self._lists_changed
+
+    def _current(self, asker: Asker) -> Asker:
+        return asker if self._over is None else self._over.current(asker)
+
+    def _lists_changed(self) -> None:
+        self.changes.list_changed("tools")
+        self.changes.list_changed("resources")
 
     async def close(self) -> None:
         """Subscriptions end in order; what still runs as a task has failed. The store must be open."""

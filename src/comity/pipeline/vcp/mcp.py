@@ -43,7 +43,8 @@ def vcp_tools(opened: Opened) -> list[Tool]:
     def parse(_context: Context, arguments: dict[str, Any]) -> ToolResult:
         from comity.pipeline.vcp import tools
 
-        return _shown(tools.parse_csm1(arguments["code"]))
+        # vcp 3.2: a code that is none is a finding, not an error of the call
+        return structured(tools.parse_csm1(arguments["code"]).structured)
 
     def encode(_context: Context, arguments: dict[str, Any]) -> ToolResult:
         from comity.pipeline.vcp import tools
@@ -54,7 +55,10 @@ def vcp_tools(opened: Opened) -> list[Tool]:
         from comity.pipeline.vcp import tools
 
         rooms = await opened()
-        answer = tools.status(server_version=rooms.version, uptime=rooms.uptime(), session=context.asker.vcp)
+        asker = context.asker
+        answer = tools.status(
+            server_version=rooms.version, uptime=rooms.uptime(), session=asker.vcp, ended=asker.vcp_ended
+        )
         return _shown(answer)
 
     return [
@@ -139,7 +143,7 @@ def _owner(asker: Asker) -> "Owner":
 
 
 def _shown(answer: "VcpToolAnswer") -> ToolResult:
-    """A token or a code that is none is an error of the call, with all that is known about it."""
+    """A token that is none is an error of the call, with all that is known about it."""
     if answer.structured.get("valid") is False:
         return ToolResult([text(answer.structured["error"])], answer.structured, is_error=True)
     if answer.text is not None:

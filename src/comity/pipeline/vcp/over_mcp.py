@@ -5,14 +5,20 @@ accepted is answered with a vcp-error in the place of the ack, and the MCP reque
 
 A modern client repeats its hello with each request (ruling 30). The same hello from the same place within a
 minute is negotiated anew, for nothing is kept of it, but it is one handshake to the rate limit and to the record.
+
+The VCP session of a legacy client ends when a core feature that it was promised is lost or its identity is revoked
+(rulings 45, 46). MCP goes on without it: the extensions are not active any more, and the lists of the client change. It
+does not come back; a new MCP session negotiates anew.
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
@@ -42,6 +48,7 @@ from comity.pipeline.vcp.service import VcpServer
 log = logging.getLogger("comity.vcp")
 
 _MOST_REPEATING: Final = 4096
+_MOST_ENDED: Final = 4096
 _NO_HELLO: Final = VcpError(
     code="INTERNAL_ERROR", message='What stands in the place of a hello is none; send type "vcp-hello"'
 )
@@ -51,10 +58,16 @@ _TOO_LARGE: Final = VcpError(
 
 
 class VcpOverMcp:
+    """`on_end` is called after a session has ended by itself."""
+
     def __init__(self, service: VcpServer, clock: Clock) -> None:
+        self.on_end: Callable[[], None] = lambda: None
         self._service = service
         self._clock = clock
         self._accepted: OrderedDict[bytes, float] = OrderedDict()
+        self._open: dict[str, tuple[Session, str]] = {}
+        self._ended: OrderedDict[str, str] = OrderedDict()
+        self._watching: asyncio.Task[None] | None = None
 
     async def negotiate(self, hello: Any, asker: Asker) -> Negotiated:
         """A legacy client's session lasts until `end` is called; a modern request's ends with it."""
@@ -75,6 +88,8 @@ class VcpOverMcp:
             self._accept(digest)
         else:
             self._service.sessions.began(session)
+            self._open[session.id] = session, asker.caller.address
+            self._watch()
         token = hello.get("identity")
         prefix = log_prefix(token) if isinstance(token, str) else None
         return Negotiated(reply=reply, session=session, token_prefix=prefix)
@@ -82,8 +97,54 @@ class VcpOverMcp:
     def end(self, session: Session | None) -> None:
         """The MCP session that said the hello is over."""
         if session is not None:
+            self._open.pop(session.id, None)
             self._service.sessions.ended(session)
             self._service.forget(session)
+        if not self._open and self._watching is not None:
+            self._watching.cancel()
+
+    def current(self, asker: Asker) -> Asker:
+        """The asker as it is now: without its VCP session, once that has ended."""
+        session = asker.vcp
+        if session is None:
+            return asker
+        why = self._ended.get(session.id) or self._end_if_lost(session, asker.caller.address)
+        if why is None:
+            return asker
+        return replace(asker, active=frozenset(), vcp=None, token_prefix=None, vcp_ended=why)
+
+    async def aclose(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+
+    def _watch(self) -> None:
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._keep_watching())
+
+    async def _keep_watching(self) -> None:
+        """One look at every change of the features serves all sessions."""
+        while self._open:
+            running = self._service.running_features()
+            for session, address in tuple(self._open.values()):
+                self._end_if_lost(session, address)
+            await self._service.other_features(running)
+
+    def _end_if_lost(self, session: Session, address: str) -> str | None:
+        ended = self._service.ended(session)
+        if ended is None:
+            return None
+        happened = Happened(what="SESSION_ENDED", session=session, code=ended.vcp_code, reason=ended.message)
+        self._service.happened(happened, address)
+        self._ended[session.id] = ended.message
+        if len(self._ended) > _MOST_ENDED:
+            self._ended.popitem(last=False)
+        self._open.pop(session.id, None)
+        self._service.sessions.ended(session)
+        self._service.forget(session)
+        log.warning("a VCP session over MCP has ended: %s", ended.message)
+        self.on_end()
+        return ended.message
 
     def _repeats(self, digest: bytes) -> bool:
         at = self._accepted.get(digest)

@@ -179,6 +179,7 @@ STATUS_OUTPUT: Final = _answer(
         "active_extensions": _TEXTS,
         "core_features": _answer(dict.fromkeys(CORE_FEATURES, _YES_OR_NO), *CORE_FEATURES),
         "identity": {"enum": ["anonymous", "structural", "verified"]},
+        "session_ended": _MAYBE_TEXT,
         "uptime_seconds": {"type": "number", "minimum": 0},
     },
     *(

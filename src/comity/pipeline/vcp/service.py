@@ -5,7 +5,8 @@
 - A context and the entry about its exchange are one commit, and the answer waits for it (ruling 23). When another
   exchange of the same session was stored meanwhile, the request is applied to what that one left.
 - What fails on our side is told to the log; the client hears that it failed.
-- A link takes hellos only, 64 KiB at most, until there is a session; then it takes longer messages.
+- A link takes hellos only, 64 KiB at most, until there is a session; then it takes longer messages. While as many
+  messages wait as may wait, reading pauses.
 - Each message in a session is charged to the address and to a proven identity. Where nothing is left, reading
   pauses until there is: nothing is refused, lost or closed. Hellos have a limit of their own and are refused.
 """
@@ -23,6 +24,7 @@ from comity.core.context.response import ContextResponse, SessionContext, after,
 from comity.core.errors import ComityError, ConflictError, OverloadedError
 from comity.core.identity.verification import TokenVerdict
 from comity.core.machine import Ask, Effect, Event, Received
+from comity.core.negotiation import features as core_features
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.questions import (
     CheckIdentity,
@@ -31,7 +33,7 @@ from comity.core.negotiation.questions import (
     SessionEndedError,
     WatchFeatures,
 )
-from comity.core.negotiation.server import ServerMachine
+from comity.core.negotiation.server import ServerMachine, lost_message
 from comity.core.negotiation.session import Identity, Session
 from comity.core.request import begin_request
 from comity.core.revocation.decision import RevocationStatus
@@ -166,6 +168,18 @@ class VcpServer:
     async def check_identity(self, token: str) -> Identity:
         return await self._desk.check(token, self._decided)
 
+    def running_features(self) -> dict[str, bool]:
+        return self._features.running()
+
+    def ended(self, session: Session) -> SessionEndedError | None:
+        """Why a session can no longer be served, by what is known now; None while it can."""
+        running = self._features.running()
+        claimed = core_features.claimed(running, session.speaks, production=self._policy.production)
+        lost = core_features.lost(session.core_features, claimed)
+        if lost:
+            return SessionEndedError("INTERNAL_ERROR", lost_message(lost))
+        return self._desk.ended(session)
+
     async def other_features(self, known: dict[str, bool]) -> dict[str, bool]:
         return await self._features.other_than(known)
 
@@ -256,6 +270,7 @@ class _PacedLink:
         await self._link.send(message)
 
     async def receive(self) -> bytes:
+        await self._attended.has_place()
         message = await self._link.receive()
         session, peer, budget = self._attended.session, self._link.peer, self._budget
         if session is None or not budget.limits(peer):
@@ -285,11 +300,19 @@ class _Attended:
         self._link = link
         self._machine = machine
         self.session: Session | None = None
+        self._moved = asyncio.Event()
+
+    async def has_place(self) -> None:
+        """Until one more message may wait for its turn."""
+        while self._machine.is_full:
+            self._moved.clear()
+            await self._moved.wait()
 
     def receive(self, event: Event, now: float) -> Sequence[Effect]:
         if type(event) is Received:
             begin_request(REQUEST_IDS.new())
         effects = self._machine.receive(event, now)
+        self._moved.set()
         if type(event) is Received:
             self._service.spoke(self.number)
         if self.session is None and self._machine.session is not None:

@@ -126,8 +126,10 @@ def encode_context(arguments: Mapping[str, Any]) -> VcpToolAnswer:
     )
 
 
-def status(*, server_version: str, uptime: float, session: Session | None) -> VcpToolAnswer:
-    """`session` is what this asker has agreed on; None: it said no hello, or was refused."""
+def status(
+    *, server_version: str, uptime: float, session: Session | None, ended: str | None = None
+) -> VcpToolAnswer:
+    """`session` is what this asker has agreed on; None: it said no hello, was refused, or the session has `ended`."""
     negotiated = session is not None and session.mode == "negotiated"
     identity = None if session is None else session.identity
     return VcpToolAnswer(
@@ -143,6 +145,7 @@ def status(*, server_version: str, uptime: float, session: Session | None) -> Vc
             "identity": "anonymous"
             if identity is None
             else ("verified" if identity.verified else "structural"),
+            "session_ended": ended,
             "uptime_seconds": round(max(0.0, uptime), 3),
         }
     )
