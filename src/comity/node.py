@@ -21,6 +21,7 @@ from comity.parts.audit import Audit
 from comity.parts.calling import Calling
 from comity.parts.deliberations import Deliberations
 from comity.parts.directory import Directory
+from comity.parts.extensions import Extensions
 from comity.parts.limits import Limits
 from comity.parts.mcp import Mcp
 from comity.parts.part import Part
@@ -40,11 +41,12 @@ PARTS: list[type[Part]] = [
     Audit,
     Limits,
     Calling,
+    Deliberations,
+    Extensions,
     Vcp,
     Agent,
     Actions,
     Directory,
-    Deliberations,
     Peers,
     Mcp,
     Watching,

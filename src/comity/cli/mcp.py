@@ -32,6 +32,7 @@ _FALSE = frozenset({"false", "0", "no", "n", "off"})
     comity mcp  serve a client on standard input and output
     comity mcp --tool-profile core  without the tools for files and shared state
     comity mcp --rooms vcp,actions  offer only these groups of tools
+    comity mcp --vcp personal,torch  with these VCP extensions, for a client that cannot say hello
     comity install claude-code  register this command with a client
     """,
 )
@@ -50,6 +51,15 @@ def mcp(
             "--rooms",
             metavar="A,B",
             help="The groups of tools to offer: vcp, vacant, actions, vdo. Default: all.",
+        ),
+    ] = None,
+    vcp: Annotated[
+        str | None,
+        typer.Option(
+            "--vcp",
+            metavar="A,B",
+            help="The VCP extensions of a client that cannot say hello: personal, relational, consensus, torch, "
+            "intent.",
         ),
     ] = None,
     max_message_bytes: Annotated[
@@ -110,6 +120,7 @@ def mcp(
             allow_peer_stream_ids=_given("--allow-peer-stream-ids", allow_peer_stream_ids, _names, ()),
         ),
         folder=_folder(),
+        vcp=() if vcp is None else _extensions(vcp),
     )
     opening.demands.check()
     settings = settings_of(data, config).settings
@@ -201,6 +212,16 @@ def _yes_no(text: str, name: str) -> bool:
 
 def _names(text: str, _name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _extensions(text: str) -> tuple[str, ...]:
+    from comity.parts.extensions import NAMES
+
+    named = _names(text.lower(), "--vcp")
+    unknown = [name for name in named if name not in NAMES]
+    if unknown or not named:
+        raise ConfigError(f"--vcp must name extensions among {', '.join(NAMES)}, not {text[:60]!r}")
+    return tuple(f"VCP-X-{name.capitalize()}" for name in named)
 
 
 def _text(text: str, _name: str) -> str | None:

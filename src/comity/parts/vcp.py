@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from comity.parts.extensions import Extensions
 from comity.parts.part import Chore, OpenHouse, Panel, Part
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Vcp(Part):
     def resources(cls, house: OpenHouse) -> "Iterable[Resources]":
         from comity.pipeline.vcp.mcp import vcp_resources
 
-        return vcp_resources(lambda: cls._rooms(house))
+        return vcp_resources(lambda: cls._rooms(house), cls.room)
 
     @classmethod
     async def _rooms(cls, house: OpenHouse) -> "VcpRooms":
@@ -49,7 +50,7 @@ class Vcp(Part):
         from comity.core.negotiation.registry import ExtensionRegistry
         from comity.core.negotiation.versions import offered
         from comity.parts.vcp_issuers import issuers_of, own_names
-        from comity.pipeline.vcp.contexts import Contexts
+        from comity.pipeline.extensions.readers import extension_readers
         from comity.pipeline.vcp.features import RunningFeatures
         from comity.pipeline.vcp.identity import IdentityDesk
         from comity.pipeline.vcp.mcp import VcpRooms
@@ -59,6 +60,7 @@ class Vcp(Part):
         from comity.release import __version__
 
         settings, vcp, clock = house.settings, house.settings.vcp, house.clock
+        extensions = house.find(Extensions).service
         features = RunningFeatures(clock, vault=house.current_vault)
         house.stack.push_async_callback(features.aclose)
         lists = CrlFetcher(
@@ -89,7 +91,7 @@ class Vcp(Part):
         )
         policy = ServerPolicy(
             core_features=features.running(),
-            registry=ExtensionRegistry(),
+            registry=ExtensionRegistry(extensions.registrations()),
             versions=offered(vcp.versions),
             identity=vcp.identity_policy,
             environment=settings.environment,
@@ -97,27 +99,29 @@ class Vcp(Part):
             hello_seconds=vcp.hello_seconds,
             idle_seconds=vcp.idle_seconds,
         )
-        contexts = Contexts(house.store, clock, ttl=vcp.session_ttl_seconds)
         self.service = VcpServer(
             house.record,
             clock,
             policy=policy,
             features=features,
             desk=desk,
-            contexts=contexts,
+            contexts=extensions.contexts,
             vault=house.current_vault,
             budget=house.budget,
+            extensions=extensions,
         )
         resources = VcpResources(
             policy=policy,
             features=features,
             sessions=self.service.sessions,
-            contexts=contexts,
+            contexts=extensions.contexts,
             vault=house.current_vault,
             desk=desk,
+            readers=extension_readers(extensions, self.service.sessions),
+            extensions=extensions,
         )
         self.rooms = VcpRooms(desk, resources, __version__, house.uptime)
-        self.over_mcp = VcpOverMcp(self.service, clock)
+        self.over_mcp = VcpOverMcp(self.service, clock, own_id=house.vacant_id.hex())
         house.stack.push_async_callback(self.over_mcp.aclose)
 
     async def serve(self, house: "House") -> None:

@@ -42,8 +42,8 @@ def own_token(node, subject="alice"):
 
 async def test_no_token_is_needed_and_no_extension_is_claimed_that_is_not_there():
     async with running_node() as node, talking(node) as ask:
-        ack = await ask(hello(PERSONAL))
-        assert (ack["supported"], ack["unsupported"]) == ([], [PERSONAL])
+        ack = await ask(hello(PERSONAL, "VCP-X-Other"))
+        assert (ack["supported"], ack["unsupported"]) == ([PERSONAL], ["VCP-X-Other"])
         assert ack["core_features"] == dict.fromkeys(ack["core_features"], True)
         assert ack["server_id"] == node.vacant_id.hex()
 

@@ -58,10 +58,21 @@ async def test_a_proven_token_has_an_owner():
     assert decided == ["good"]
 
 
-async def test_a_structural_token_has_none():
-    identity, decided = await decisions_about(desk(mode=IdentityMode.STRUCTURAL), token())
-    assert identity == Identity(issuer="creed", subject="alice", jtis=(token_id(token()),))
+@pytest.mark.parametrize("text", [token()[:-4] + "AAAA", token().replace("creed", "nobody")])
+async def test_a_structural_token_has_none_where_nobody_vouches_for_it(text):
+    identity, decided = await decisions_about(desk(mode=IdentityMode.STRUCTURAL), text)
+    assert (identity.subject, identity.owner) == ("alice", None)
     assert decided == ["good"]
+
+
+async def test_a_token_that_verifies_has_an_owner_in_every_mode():
+    identity, decided = await decisions_about(desk(mode=IdentityMode.STRUCTURAL), token())
+    assert (identity.subject, identity.owner) == ("alice", "creed:user:alice")
+    assert decided == ["good"]
+    denied = desk(
+        mode=IdentityMode.STRUCTURAL, denylist=lambda: Denylist(jtis=frozenset({token_id(token())}))
+    )
+    assert await decisions_about(denied, token()) == (None, ["revoked"])
 
 
 @pytest.mark.parametrize("text", ["nonsense", "", token()[:-4] + "AAAA", "family.safe.guide"])

@@ -69,7 +69,7 @@ class House:
 
         self.catalog = Catalog()
         self.catalog.add_tools(vcp_tools(opened))
-        self.catalog.add_resources(*vcp_resources(opened))
+        self.catalog.add_resources(*vcp_resources(opened, "vcp"))
         self.server = Server(catalog=self.catalog, info={"name": "t", "version": "1"})
         self.calls = McpCalls(
             self.server, clock, sealer=Sealer(bytes(32), bytes), changes=Changes(self.catalog)

@@ -76,7 +76,7 @@ class House:
         return [entry["uri"] for entry in await self.resources.list(owner, active)]
 
     async def read(self, uri, owner=NOBODY, active=()):
-        (content,) = await self.resources.read(uri, owner, active)
+        (content,) = (await self.resources.read(uri, owner, active)).contents
         assert (content["uri"], content["mimeType"]) == (uri, "application/json")
         return json.loads(content["text"])
 

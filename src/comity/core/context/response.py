@@ -3,7 +3,7 @@
 - A `SessionContext` is the memory of one session: each request adds to it, a null takes back. It is what is
   stored, encrypted, and it never leaves in an answer.
 - The answer names what was accepted and ignored, echoes the preferences, and shows what a model may see.
-  Neither signals nor score nor constitution are in it.
+  Neither score nor constitution are in it. What the extensions say stands under `extensions`.
 """
 
 from collections.abc import Mapping
@@ -50,15 +50,22 @@ def after(context: SessionContext, request: ContextRequest) -> SessionContext:
 
 
 def respond(
-    request: ContextRequest, context: SessionContext, session: Session, extensions: Mapping[str, Any]
+    request: ContextRequest,
+    context: SessionContext,
+    session: Session,
+    extensions: Mapping[str, Any],
+    effective_signals: Mapping[str, Signal] | None = None,
 ) -> ContextResponse:
-    """`context` is the session's after the request; `extensions` is what active extensions have to say."""
+    """`context` is the session's after the request; `extensions` is what active extensions have to say.
+    `effective_signals` are what is left of signals that fade; None: those of the context count as they are.
+    """
+    signals = context.signals if effective_signals is None else effective_signals
     return ContextResponse(
         version=session.version,
         session_id=session.id,
         accepted=request.accepted,
         ignored=request.ignored,
-        model_safe_context=model_safe(context.signals, context.categorical, session_active=True),
+        model_safe_context=model_safe(signals, context.categorical, session_active=True),
         generation_preferences=context.preferences,
         extensions={name: said for name, said in extensions.items() if session.active(name)},
     )

@@ -85,7 +85,7 @@ _SIGNALS_SCHEMA: Final = {
 
 def _personal(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
     changes = name != "get"
-    filled: dict[str, Any] = {"tool": f"vcp_personal_{name}"} | more
+    filled: dict[str, Any] = {"tool": f"vcp_personal_{name}", "tool_members": ("session_id",)} | more
     return ExtensionOperation(
         name=f"personal.{name}",
         extension=PERSONAL,
@@ -142,7 +142,6 @@ _ROWS: Final = (
         calls.personal_set,
         tool="vcp_set_personal_state",
         described={"signals": _SIGNALS_SCHEMA},
-        tool_members=("session_id",),
     ),
     _personal(
         "get",
@@ -150,7 +149,6 @@ _ROWS: Final = (
         calls.Empty,
         calls.personal_get,
         tool="vcp_get_personal_state",
-        tool_members=("session_id",),
     ),
     _personal(
         "preset",
@@ -319,6 +317,7 @@ _ROWS: Final = (
         model_result=IntentForModel,
         run=calls.intent_infer,
         tool="vcp_infer_intent",
+        tool_members=("session_id",),
         reads=frozenset(("session",)),
     ),
     ExtensionOperation(
@@ -330,6 +329,7 @@ _ROWS: Final = (
         model_result=IntentForModel,
         run=calls.intent_correct,
         tool="vcp_correct_intent",
+        tool_members=("session_id",),
         described={"category": {"enum": [*INTENTS, None]}},
         reads=frozenset(("session",)),
         writes=frozenset(("session",)),

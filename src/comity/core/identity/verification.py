@@ -1,7 +1,8 @@
 """Whether an identity token is accepted, and who it makes the sender (vcp 2.1, ruling 20).
 
-- `structural` looks at the grammar only and proves nothing: its tokens are anonymous for storage and
-  ownership. `verified` demands a proof by a configured issuer, so a value token is no identity there.
+- `structural` demands the grammar only; a token that nobody vouches for is anonymous for storage and ownership.
+  `verified` demands a proof by a configured issuer, so a value token is no identity there. Whoever is proven has an
+  owner in both (ruling 48).
 - The order in `verified` is: grammar, issuer, proof, time, and then revocation, which the caller looks
   up by `Verdict.revocable` and adds with `Verdict.after`. Nothing is looked up for what is not proven.
 - The other side only ever learns `IDENTITY_INVALID`. Why is for our log: `Verdict.log_line`, which
@@ -124,9 +125,14 @@ def verify_identity(text: str, *, mode: IdentityMode, issuers: IssuerRegistry, n
         issuer=token.issuer,
         subject=token.subject,
     )
-    if mode == IdentityMode.STRUCTURAL:
-        return verdict
-    issuer = issuers.get(token.issuer)
+    proven = _proven(token, issuers.get(token.issuer), now, verdict)
+    # ruling 48: a token that verifies has an owner in every mode; in this one the others are anonymous
+    return verdict if mode == IdentityMode.STRUCTURAL and not proven.ok else proven
+
+
+def _proven(
+    token: SignedToken | StampedToken, issuer: Issuer | None, now: float, verdict: TokenVerdict
+) -> TokenVerdict:
     if issuer is None:
         return verdict.refused(TokenRefusal.UNKNOWN_ISSUER)
     if isinstance(token, SignedToken):

@@ -39,13 +39,15 @@ MOST_VIEWS: Final = 256
 
 class Selection(Struct, frozen=True):
     """What a connection was opened for. No rooms named: all. `demands` is for the rooms that know it. `folder` is where
-    the client was started, None for one that is not on this machine.
+    the client was started, None for one that is not on this machine. `vcp` are the VCP extensions of a client that
+    cannot say a hello (ruling 48).
     """
 
     rooms: frozenset[str] | None = None
     profile: str = "full"
     demands: Any = None
     folder: str | None = None
+    vcp: tuple[str, ...] = ()
 
     def admits(self, room: str, profiles: frozenset[str] | None) -> bool:
         if self.rooms is not None and room not in self.rooms and room != CORE_ROOM:
@@ -57,6 +59,8 @@ NO_PROFILE = ""
 """Of a client that gets no tools that are in a profile."""
 CORE_ROOM = "core"
 """Whatever is registered under this room is always there."""
+VCP_SESSION = "VCP"
+"""As the extension of a tool: it is there for whoever has said a hello."""
 
 
 class Tool(Struct, frozen=True, kw_only=True, dict=True):
@@ -332,6 +336,8 @@ def scope_needed(tool: Tool) -> str:
 
 def remedy_for(extension: str) -> str:
     """What to do about a tool or a resource whose extension is not active (vcp 7.4)."""
+    if extension == VCP_SESSION:
+        return "There is no VCP session. Re-initialize with a VCP-Hello"
     return f"Extension {extension} is not active. Re-initialize with the extension in your VCP-Hello"
 
 

@@ -5,6 +5,8 @@
     any other request          -> the session; before `initialize` as 2025-06-18
 
 - While an `initialize` is being answered, what follows it waits: it may depend on what is agreed.
+- A connection that was opened with VCP extensions begins with a hello for them; requests without one of their own go
+  by what came of that.
 - `notifications/cancelled` ends the work, also while its hello is negotiated, and nothing more is sent for it.
 - In 2025-03-26 the answers to a batch leave as one array, once the last of them is there.
 - A response nobody waits for is dropped.
@@ -30,6 +32,8 @@ from comity.core.mcp.revisions import BATCHES
 from comity.core.mcp.session import KEPT_METHODS, McpSession, introduced, welcome, without_handshake
 from comity.core.mcp.vcp_places import Negotiated
 from comity.core.mcp.work import RunningRequest
+from comity.core.negotiation.session import Session as VcpSession
+from comity.core.negotiation.versions import DEFAULT_VERSIONS
 from comity.core.wire.jsonrpc import Batch, Id, Incoming, Invalid, Notification, Request, Response, RpcError
 
 MOST_RUNNING: Final = 1024
@@ -37,9 +41,9 @@ MOST_HELD: Final = 1024
 
 
 class Greet(Struct, frozen=True):
-    """Negotiate, and call `greeted` with the outcome."""
+    """Negotiate, and call `greeted` with the outcome. `request` is None for the hello of the connection itself."""
 
-    request: Request
+    request: Request | None
     hello: Any
     asker: Asker
     batch: "Gathering | None" = None
@@ -86,12 +90,21 @@ class Gathering:
         return b"[" + b",".join(self._answers) + b"]"
 
 
+def opening_hello(extensions: tuple[str, ...]) -> Json | None:
+    if not extensions:
+        return None
+    version = str(max(DEFAULT_VERSIONS))
+    return {"type": "vcp-hello", "version": version, "extensions": list(extensions)}
+
+
 class McpConversation:
     def __init__(self, server: Server, selection: Selection, *, caller: Caller) -> None:
         self.server = server
         self.selection = selection
         self.session = McpSession(without_handshake(caller))
         self._caller = caller
+        self._to_say = opening_hello(selection.vcp)
+        self._given: Negotiated | None = None
         self._initialized = False
         self._greeting = False
         self._held: deque[Incoming] = deque()
@@ -106,6 +119,13 @@ class McpConversation:
         return self.session.asker.version in BATCHES
 
     @property
+    def vcp_sessions(self) -> tuple[VcpSession, ...]:
+        """Those that the connection has opened."""
+        given = None if self._given is None else self._given.session
+        own = self.session.asker.vcp
+        return tuple(session for session in (given, None if own is given else own) if session is not None)
+
+    @property
     def initialized(self) -> bool:
         return self._initialized
 
@@ -117,6 +137,11 @@ class McpConversation:
         return self._running.get(work.id) is work
 
     def receive(self, message: Incoming) -> list[Effect]:
+        if self._to_say is not None:
+            hello, self._to_say = self._to_say, None
+            self._greeting = True
+            self._held.append(message)
+            return [Greet(None, hello, self.session.asker)]
         if self._greeting:
             if len(self._held) >= MOST_HELD:
                 return self._overflowing(message)
@@ -129,13 +154,20 @@ class McpConversation:
     def greeted(self, greet: Greet, negotiated: Negotiated) -> list[Effect]:
         """A hello has been negotiated: go on with the request that carried it."""
         request = greet.request
+        if request is None:
+            self._given = negotiated
+            self.session.asker = negotiated.agreed(self.session.asker)
+            return self._go_on([])
         if greet.asker.modern:
             if self._greeted.get(request.id) is not greet:
                 return []  # cancelled meanwhile
             del self._greeted[request.id]
             return self._begin(request, negotiated.agreed(greet.asker), greet.batch, negotiated.reply)
+        return self._go_on([*self._welcome(request, negotiated, greet.batch)])
+
+    def _go_on(self, effects: list[Effect]) -> list[Effect]:
+        """With what has waited for a hello."""
         self._greeting = False
-        effects = [*self._welcome(request, negotiated, greet.batch)]
         while self._held and not self._greeting:
             effects += self.receive(self._held.popleft())
         return effects
@@ -174,9 +206,12 @@ class McpConversation:
             hello = vcp_places.hello_in_request(meta)
             if hello is not None:
                 return self._negotiate(Greet(request, hello, asker, batch))
+            if self._given is not None:
+                asker = self._given.agreed(asker)
         return self._begin(request, asker, batch)
 
     def _negotiate(self, greet: Greet) -> list[Effect]:
+        assert greet.request is not None
         id_ = greet.request.id
         try:
             self._admit(id_)
@@ -240,7 +275,7 @@ class McpConversation:
         self, request: Request, negotiated: Negotiated | None, batch: Gathering | None
     ) -> list[Effect]:
         params = request.params if isinstance(request.params, dict) else {}
-        self.session.asker = introduced(params, self._caller, negotiated)
+        self.session.asker = introduced(params, self._caller, negotiated or self._given)
         result = welcome(self.server, self.session.asker, negotiated)
         return self._answer(around(request.id, result), batch)
 

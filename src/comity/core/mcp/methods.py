@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from comity.core.mcp.catalog import (
     NO_PROFILE,
+    VCP_SESSION,
     Catalog,
     Completer,
     Selection,
@@ -62,7 +63,9 @@ class Server(Struct, frozen=True, kw_only=True):
         caller = asker.caller
         if caller.kind == "oauth":
             selection = replace(selection, profile=NO_PROFILE)  # ruling 61: sessions in rooms are the owner's
-        return self.catalog.view(selection, asker.active, None if caller.is_local else caller.scopes)
+        # whoever said a hello sees more, also without any extension
+        active = asker.active if asker.vcp is None else asker.active | {VCP_SESSION}
+        return self.catalog.view(selection, active, None if caller.is_local else caller.scopes)
 
 
 Begun = bytes | RunningRequest

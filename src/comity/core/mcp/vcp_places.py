@@ -19,6 +19,8 @@ from comity.core.wire import strict_json
 
 EXTENSION: Final = "space.creed/vcp"
 _META_HELLOS: Final = ("space.creed/vcp-hello", "space.creed.vcp/capabilities")
+_META_IDENTITY: Final = "space.creed.vcp/identity"
+META_CONTEXT: Final = "space.creed.vcp/context"
 _META_ACKS: Final = ("space.creed/vcp-ack", "space.creed.vcp/ack")
 
 
@@ -60,9 +62,14 @@ def hello_in_initialize(params: Mapping[str, Any]) -> Any:
 
 
 def hello_in_request(meta: Mapping[str, Any]) -> Any:
-    """Of a modern request; None where there is none."""
+    """Of a modern request; None where there is none. A token may stand beside it; the hello's own counts."""
     hello = _declared(meta.get(META_CAPABILITIES), "extensions")
-    return _in_meta(meta) if hello is None else hello
+    if hello is None:
+        hello = _in_meta(meta)
+    identity = meta.get(_META_IDENTITY)
+    if isinstance(hello, Mapping) and hello.get("identity") is None and identity is not None:
+        return {**hello, "identity": identity}
+    return hello
 
 
 def write_into_initialize(result: Json, reply: Json, settings: Json) -> Json:

@@ -6,11 +6,17 @@ from msgspec import Struct
 
 from comity.core.context.request import ContextRequest
 from comity.core.errors import ForbiddenError, UnauthenticatedError
+from comity.core.extensions.messages import ExtensionCall
 from comity.core.negotiation.messages import ErrorCode
 from comity.core.negotiation.session import Session
 
 Happening = Literal[
-    "HANDSHAKE_ACK", "HANDSHAKE_ERROR", "SESSION_IMPLICIT", "SESSION_ENDED", "CONTEXT_REFUSED"
+    "HANDSHAKE_ACK",
+    "HANDSHAKE_ERROR",
+    "SESSION_IMPLICIT",
+    "SESSION_ENDED",
+    "CONTEXT_REFUSED",
+    "CALL_REFUSED",
 ]
 
 
@@ -51,6 +57,15 @@ class ExchangeContext(Struct, frozen=True):
 
     session: Session
     request: ContextRequest
+
+
+class RunOperation(Struct, frozen=True):
+    """Run an operation of an extension, and answer with its result; a refusal is told to the client. A
+    SessionEndedError also ends the session.
+    """
+
+    session: Session
+    call: ExtensionCall
 
 
 class WatchFeatures(Struct, frozen=True):

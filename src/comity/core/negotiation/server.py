@@ -6,11 +6,13 @@
     checking    verdict, or 4.5 s      -> active or refused
     refused     hello                  -> as from waiting; anything else is told that there is no session
     active      context request        -> exchanging, until it is answered
+                vcp-call               -> active: it is answered when it is done
 
 - Only a complete message stops the hello timer. What is too large is refused by its length, unread; of a
   longer message a link need hand over no more than shows that (vcp 1.5, ruling 14).
-- Every message gets exactly one answer, in order: while one is being answered, the next ones are held. Whoever runs the
-  machine stops reading while it `is_full`: then nothing is lost, and nothing is closed.
+- Every message gets exactly one answer. Context requests are answered in order: while one is being answered, the
+  next messages are held. Calls of extensions run side by side; whoever runs the machine limits their number. It also
+  stops reading while the machine `is_full`: then nothing is lost, and nothing is closed.
 - A hello on a connection that has its session changes nothing and is told so, also after the fallback to
   VCP 1.0.
 - The identity check may hang: the client is answered in time, and a late verdict counts for nothing.
@@ -36,6 +38,8 @@ from comity.core.errors import (
     MalformedError,
     UnauthenticatedError,
 )
+from comity.core.extensions.messages import call_id, is_call, read_call, write_refusal, write_result
+from comity.core.extensions.refusals import ExtensionError
 from comity.core.guard.rate import RateLimiter
 from comity.core.machine import (
     Answered,
@@ -82,6 +86,7 @@ from comity.core.negotiation.questions import (
     Happened,
     Happening,
     IdentityRefusedError,
+    RunOperation,
     SessionEndedError,
     WatchFeatures,
 )
@@ -96,6 +101,7 @@ _HELLO: Final = "hello"
 _IDENTITY: Final = "identity"
 _IDLE: Final = "idle"
 _EXCHANGE: Final = "exchange"
+_CALL: Final = "call"
 _FEATURES: Final = "features"
 _RECORD: Final = "record"
 
@@ -107,6 +113,7 @@ _SECOND_HELLO: Final = VcpError(
     code="INTERNAL_ERROR",
     message="This connection has its session already; to negotiate again, open a new connection",
 )
+_NOT_RUN: Final = ExtensionError("CONFLICT", "the operation could not be run; try again later")
 
 
 class ServerPhase(enum.Enum):
@@ -143,6 +150,7 @@ class ServerMachine:
         self._session: Session | None = None
         self._checking: _Checking | None = None
         self._exchange = ""
+        self._calls: dict[str, str] = {}
         self._asked = 0
         self._heard_at = 0.0
         self._watches_idleness = False
@@ -300,6 +308,8 @@ class ServerMachine:
             value = strict_json.loads(message, unique_keys=True)
             if says_hello(value):
                 return _told("HANDSHAKE_ERROR", _SECOND_HELLO, session)
+            if is_call(value):
+                return self._call(value, session)
             request = read_request(value, session, self._policy.scan_threshold)
         except MalformedError as fault:
             if len(message) <= HANDSHAKE_LIMIT and means_hello(message):
@@ -311,6 +321,28 @@ class ServerMachine:
         self._asked += 1
         self._exchange = f"{_EXCHANGE}:{self._asked}"
         return [Ask(self._exchange, ExchangeContext(session, request))]
+
+    def _call(self, value: dict[str, Any], session: Session) -> list[Effect]:
+        try:
+            call = read_call(value)
+        except ExtensionError as refusal:
+            happened = Happened(
+                what="CALL_REFUSED", session=session, code=refusal.wire_code, reason=refusal.message
+            )
+            return [Ask(_RECORD, happened), Send(write_refusal(call_id(value), refusal))]
+        self._asked += 1
+        tag = f"{_CALL}:{self._asked}"
+        self._calls[tag] = call.id
+        return [Ask(tag, RunOperation(session, call))]
+
+    def _called(self, event: Answered | Refused) -> list[Effect]:
+        id_ = self._calls.pop(event.tag)
+        if isinstance(event, Answered):
+            return [Send(write_result(id_, event.answer))]
+        if isinstance(event.error, SessionEndedError):
+            return self._end(event.error.message, event.error.vcp_code)
+        refusal = event.error if isinstance(event.error, ExtensionError) else _NOT_RUN
+        return [Send(write_refusal(id_, refusal))]
 
     def _exchanged(self, event: Answered | Refused, now: float) -> list[Effect]:
         if event.tag != self._exchange:
@@ -326,6 +358,8 @@ class ServerMachine:
 
     def _compare(self, event: Answered | Refused, _now: float) -> list[Effect]:
         """Whether the features that run now still keep what the session was promised."""
+        if event.tag in self._calls:
+            return self._called(event)
         session = self._session
         if event.tag != _FEATURES or session is None:
             return []

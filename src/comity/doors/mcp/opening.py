@@ -1,7 +1,7 @@
 """How a connection to a running node is opened: one line from the client, one line back, then MCP.
 
-The line says what the connection is for: rooms, profile, the longest message, and demands that go on top of
-those of the node.
+The line says what the connection is for: rooms, profile, the longest message, demands that go on top of those of the
+node, and the VCP extensions of a client that cannot say a hello.
 """
 
 from typing import Final
@@ -27,12 +27,13 @@ class Opening(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_message_bytes: int = MESSAGE_LIMIT
     demands: Demands = Demands()
     folder: str | None = None
+    vcp: tuple[str, ...] = ()
 
     def selection(self, of_node: Demands) -> Selection:
         demands = of_node.tightened(self.demands)
         demands.check()
         rooms = None if self.rooms is None else frozenset(self.rooms)
-        return Selection(rooms, read_profile(self.profile), demands, self.folder)
+        return Selection(rooms, read_profile(self.profile), demands, self.folder, self.vcp)
 
 
 class Opened(Struct, frozen=True, kw_only=True):

@@ -80,8 +80,7 @@ class McpSide:
         conversation = McpConversation(self.server, selection, caller=OWN_PROCESS)
 
         async def shutdown() -> None:
-            session = conversation.session.asker.vcp
-            if session is not None:
+            for session in conversation.vcp_sessions:
                 (await self._vcp()).end(session)
 
         return McpStream(

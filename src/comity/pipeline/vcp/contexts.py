@@ -159,7 +159,7 @@ class Contexts:
             return None, 0
         opened = vault.open(held.value)
         if opened is None:
-            raise _unreadable()
+            raise unreadable()
         return opened, held.version
 
 
@@ -184,15 +184,15 @@ def _read_kept(data: bytes) -> KeptContext:
     try:
         return _kept_decoder.decode(data)
     except msgspec.DecodeError:
-        raise _unreadable() from None
+        raise unreadable() from None
 
 
 def _read_history(data: bytes) -> History:
     try:
         return _history_decoder.decode(data)
     except msgspec.DecodeError:
-        raise _unreadable() from None
+        raise unreadable() from None
 
 
-def _unreadable() -> UnreadableContextError:
+def unreadable() -> UnreadableContextError:
     return UnreadableContextError("Context decryption failed. Session may be corrupted; begin a new one")

@@ -5,13 +5,22 @@ it is active. What does the work is loaded with the first call: a list of tools 
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from comity.core.mcp.catalog import CORE_ROOM, Resources, Tool
 from comity.core.mcp.context import Asker, Context
 from comity.core.mcp.results import Contents, ToolResult, structured, text
 from comity.pipeline.vcp import schemas
-from comity.pipeline.vcp.addresses import CAPABILITIES, core_templates, shown
+from comity.pipeline.vcp.addresses import (
+    ALIASES,
+    CAPABILITIES,
+    EXTENSION_ADDRESSES,
+    VcpAddress,
+    core_templates,
+    shown,
+    template,
+)
 
 if TYPE_CHECKING:
     from comity.pipeline.vcp.identity import IdentityDesk
@@ -105,8 +114,8 @@ def vcp_tools(opened: Opened) -> list[Tool]:
     ]
 
 
-def vcp_resources(opened: Opened) -> list[Resources]:
-    """Those of the core; an extension's come and go with it."""
+def vcp_resources(opened: Opened, room: str) -> list[Resources]:
+    """Those of the core; an extension's are of a room, and come and go with the extension."""
 
     async def listed(context: Context) -> list[dict[str, Any]]:
         if context.asker.vcp is None:  # without a hello there is nothing of one's own to look for
@@ -114,9 +123,19 @@ def vcp_resources(opened: Opened) -> list[Resources]:
         return await (await opened()).resources.list(_owner(context.asker), context.asker.active)
 
     async def read(context: Context, uri: str) -> Contents:
-        found = await (await opened()).resources.read(uri, _owner(context.asker), context.asker.active)
-        return Contents(found)
+        return await (await opened()).resources.read(uri, _owner(context.asker), context.asker.active)
 
+    of_extensions = [
+        Resources(
+            room=room,
+            owns=partial(_is_at, address),
+            read=read,
+            templates=[template(address)],
+            extension=address.extension,
+            watchable=_is_watchable,
+        )
+        for address in EXTENSION_ADDRESSES.values()
+    ]
     core = Resources(
         room=CORE_ROOM,
         owns=lambda uri: uri.startswith("vcp://"),
@@ -125,7 +144,12 @@ def vcp_resources(opened: Opened) -> list[Resources]:
         templates=core_templates(),
         watchable=_is_watchable,
     )
-    return [core]
+    return [*of_extensions, core]
+
+
+def _is_at(address: VcpAddress, uri: str) -> bool:
+    host = uri.removeprefix("vcp://").partition("/")[0] if uri.startswith("vcp://") else ""
+    return ALIASES.get(host, host) == address.host
 
 
 def _is_watchable(asker: Asker, uri: str) -> bool:

@@ -9,6 +9,9 @@ minute is negotiated anew, for nothing is kept of it, but it is one handshake to
 The VCP session of a legacy client ends when a core feature that it was promised is lost or its identity is revoked
 (rulings 45, 46). MCP goes on without it: the extensions are not active any more, and the lists of the client change. It
 does not come back; a new MCP session negotiates anew.
+
+Whoever says no identity that verifies is known all the same: MCP serves the node's own user, and visitors with an
+access token. Their sessions belong to them (ruling 48).
 """
 
 import asyncio
@@ -20,6 +23,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from comity.core.caller import Caller
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
 from comity.core.identity.signed_token import log_prefix
@@ -40,9 +44,10 @@ from comity.core.mcp.vcp_places import Negotiated
 from comity.core.negotiation.messages import HANDSHAKE_LIMIT, VcpError, says_hello, to_value
 from comity.core.negotiation.questions import CheckIdentity, Happened
 from comity.core.negotiation.server import ServerMachine
-from comity.core.negotiation.session import Session
+from comity.core.negotiation.session import Identity, Session
 from comity.core.wire import strict_json
 from comity.pipeline.budget import HANDSHAKE_PERIOD
+from comity.pipeline.vcp.contexts import owner_of
 from comity.pipeline.vcp.service import VcpServer
 
 log = logging.getLogger("comity.vcp")
@@ -60,9 +65,11 @@ _TOO_LARGE: Final = VcpError(
 class VcpOverMcp:
     """`on_end` is called after a session has ended by itself."""
 
-    def __init__(self, service: VcpServer, clock: Clock) -> None:
+    def __init__(self, service: VcpServer, clock: Clock, *, own_id: str) -> None:
+        """`own_id` is the node's: what its own user has belongs to that."""
         self.on_end: Callable[[], None] = lambda: None
         self._service = service
+        self._own_id = own_id
         self._clock = clock
         self._accepted: OrderedDict[bytes, float] = OrderedDict()
         self._open: dict[str, tuple[Session, str]] = {}
@@ -81,9 +88,9 @@ class VcpOverMcp:
         machine = self._service.machine(asker.caller.address, repeats=repeats)
         shake = _Handshake(machine, self._service, self._clock, asker.caller.address, recorded=not repeats)
         reply = await shake.run(data)
-        session = machine.session
-        if session is None:
+        if machine.session is None:
             return Negotiated(reply=reply)
+        session = self._owned(machine.session, asker.caller)
         if asker.modern:
             self._accept(digest)
         else:
@@ -146,6 +153,12 @@ class VcpOverMcp:
         self.on_end()
         return ended.message
 
+    def _owned(self, session: Session, caller: Caller) -> Session:
+        owner = owner_of_caller(caller, self._own_id)
+        if owner_of(session) is not None or owner is None:
+            return session
+        return replace(session, identity=Identity(owner=owner))
+
     def _repeats(self, digest: bytes) -> bool:
         at = self._accepted.get(digest)
         return at is not None and self._clock.monotonic() - at < HANDSHAKE_PERIOD
@@ -155,6 +168,13 @@ class VcpOverMcp:
         self._accepted.move_to_end(digest)
         if len(self._accepted) > _MOST_REPEATING:
             self._accepted.popitem(last=False)
+
+
+def owner_of_caller(caller: Caller, own_id: str) -> str | None:
+    """Whom the sessions of a caller belong to. No token names an owner with a slash in front of its first colon."""
+    if caller.is_local:
+        return own_id
+    return f"oauth/{caller.id}" if caller.kind == "oauth" else None
 
 
 class _Handshake:

@@ -31,7 +31,14 @@ class Owner(Struct, frozen=True, kw_only=True):
         return None if self.identity is None else self.identity.owner
 
 
-Read = Callable[[str, Owner], Awaitable[Mapping[str, Any]]]
+class FadingContent(Struct, frozen=True):
+    """Content that stays as it is for so many seconds; None: until somebody changes it."""
+
+    value: Any
+    unchanged_for: float | None
+
+
+Read = Callable[[str, Owner], Awaitable[Mapping[str, Any] | FadingContent]]
 """The content of one resource, by its id. Raises NotFoundError, ForbiddenError."""
 Ids = Callable[[Owner], Awaitable[Iterable[str]]]
 """The ids of what may be read for this owner."""

@@ -12,6 +12,7 @@
 - A credential has no place in an address: an identity token there is refused, whole or cut, and not repeated.
 - A bundle is handed out only after a look at what is revoked: the session, the subject behind it, and the
   constitution by the SHA-256 of its text. It holds what a model may see, and no signal.
+- What fades may be cached until its next step down, and by its reader alone (vcp 7.6).
 """
 
 import hashlib
@@ -24,16 +25,20 @@ import msgspec
 
 from comity.core.context.csm1.code import parse_csm1
 from comity.core.context.csm1.errors import Csm1Error
-from comity.core.context.opacity import model_safe
+from comity.core.context.opacity import ModelSafeContext, model_safe
 from comity.core.context.response import SessionContext
-from comity.core.errors import ComityError, InvalidError, NotFoundError
+from comity.core.errors import ComityError, ForbiddenError, InvalidError, NotFoundError
 from comity.core.identity.signed_token import LOG_PREFIX_LENGTH, SIGNED_PREFIX, STAMPED_PREFIX
 from comity.core.identity.uvc import UvcToken
 from comity.core.identity.verification import parse_identity
+from comity.core.mcp.results import Contents
+from comity.core.negotiation.capabilities import PERSONAL
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS
 from comity.core.negotiation.session import Identity, Session
+from comity.core.negotiation.versions import V3_1
 from comity.core.revocation.stapled import Status
+from comity.pipeline.extensions.service import ExtensionService
 from comity.pipeline.vcp.addresses import (
     ALIASES,
     BUNDLE,
@@ -51,7 +56,7 @@ from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.remedies import InactiveExtensionError, RevocationUnknownError, RevokedError
-from comity.pipeline.vcp.resource_readers import Owner, ResourceReaders
+from comity.pipeline.vcp.resource_readers import FadingContent, Owner, ResourceReaders
 from comity.pipeline.vcp.sessions import LiveSessions
 from comity.pipeline.vcp.tools import describe, validate_token
 from comity.store.vault import Vault
@@ -59,6 +64,8 @@ from comity.store.vault import Vault
 Entries = list[dict[str, Any]]
 
 LONGEST_URI: Final = 2100
+LONGEST_TTL: Final = 60_000
+"""In milliseconds."""
 
 _URI: Final = re.compile(r"vcp://([a-z-]+)(?:/(.*))?", re.DOTALL)
 _PREFIX: Final = re.compile(rf"[0-9a-f]{{{LOG_PREFIX_LENGTH}}}")
@@ -77,6 +84,7 @@ class VcpResources:
         vault: Callable[[], Vault],
         desk: IdentityDesk,
         readers: ResourceReaders | None = None,
+        extensions: ExtensionService | None = None,
     ) -> None:
         self.readers = readers or ResourceReaders()
         self._policy = policy
@@ -85,6 +93,7 @@ class VcpResources:
         self._contexts = contexts
         self._vault = vault
         self._desk = desk
+        self._extensions = extensions
 
     async def list(self, owner: Owner, active: Collection[str]) -> Entries:
         """What may be read for this owner, by name: `uri`, `name`, `title`, `description` and `mimeType` of each."""
@@ -99,11 +108,12 @@ class VcpResources:
     def templates(self, active: Collection[str]) -> Entries:
         return core_templates() + [template(address) for address, _ in self.readers.active(active)]
 
-    async def read(self, uri: str, owner: Owner, active: Collection[str]) -> Entries:
-        """The contents: `uri`, `mimeType` and `text`. Raises NotFoundError, ForbiddenError (also as
+    async def read(self, uri: str, owner: Owner, active: Collection[str]) -> Contents:
+        """One content with `uri`, `mimeType` and `text`. Raises NotFoundError, ForbiddenError (also as
         InactiveExtensionError, RevokedError, UnreadableContextError) and InvalidError.
         """
         host, id_ = _parse(uri)
+        content: Any
         if host in EXTENSION_ADDRESSES:
             content = await self._read_extension(EXTENSION_ADDRESSES[host], id_, owner, active)
         elif host == CAPABILITIES.host and not id_:
@@ -116,7 +126,12 @@ class VcpResources:
             content = await self._bundle(id_, owner)
         else:
             raise _no_such()
-        return [{"uri": uri, "mimeType": MIME_TYPE, "text": _encode(content).decode()}]
+        ttl = 0
+        if isinstance(content, FadingContent):
+            ttl = LONGEST_TTL if content.unchanged_for is None else int(content.unchanged_for * 1000)
+            content = content.value
+        shown = {"uri": uri, "mimeType": MIME_TYPE, "text": _encode(content).decode()}
+        return Contents([shown], min(ttl, LONGEST_TTL))
 
     async def _read_extension(
         self, address: VcpAddress, id_: str, owner: Owner, active: Collection[str]
@@ -128,8 +143,18 @@ class VcpResources:
         if not id_:
             raise _no_such()
         if address.of_session:
-            self._session(id_, owner)
+            await self._refuse_others(id_, owner)
         return await reader.read(id_, owner)
+
+    async def _refuse_others(self, session_id: str, owner: Owner) -> None:
+        """A session that is not open any more is known by what is stored of it."""
+        if self._session(session_id, owner, or_stored=True) is not None:
+            return
+        stored = None if self._extensions is None else await self._extensions.states.owner_of(session_id)
+        if stored is None:
+            raise NotFoundError("there is no such session; begin a new one")
+        if stored != owner.id:
+            raise ForbiddenError("this session belongs to another owner; start your own session")
 
     def _capabilities(self) -> dict[str, Any]:
         registry = self._policy.registry
@@ -163,7 +188,23 @@ class VcpResources:
             context = await self._contexts.known(session, self._vault())
         if context.constitution is not None:
             await self._refuse_revoked(constitution_id(context.constitution), identity)
-        return {"session_id": session_id, **_promised(session), **_who(identity), **_known(context, session)}
+        safe = await self._model_safe(session_id, session, identity, context)
+        return {
+            "session_id": session_id,
+            **_promised(session),
+            **_who(identity),
+            **_known(context),
+            "model_safe_context": safe,
+        }
+
+    async def _model_safe(
+        self, session_id: str, session: Session | None, identity: Identity | None, context: SessionContext
+    ) -> ModelSafeContext:
+        if self._extensions is None:
+            return model_safe(context.signals, context.categorical, session_active=session is not None)
+        # what a session has told stays what it was after its end, whatever was active in it
+        told = session or Session(id=session_id, version=str(V3_1), extensions=(PERSONAL,), identity=identity)
+        return await self._extensions.model_safe_context(told, context, active=session is not None)
 
     def _session(self, session_id: str, owner: Owner, *, or_stored: bool = False) -> Session | None:
         """The session, if it is the owner's; None for one that is not open any more."""
@@ -253,15 +294,12 @@ def _who(identity: Identity | None) -> dict[str, Any]:
     }
 
 
-def _known(context: SessionContext, session: Session | None) -> dict[str, Any]:
+def _known(context: SessionContext) -> dict[str, Any]:
     return {
         "constitution": None
         if context.constitution is None
         else {"id": constitution_id(context.constitution), "text": context.constitution},
         "generation_preferences": context.preferences,
-        "model_safe_context": model_safe(
-            context.signals, context.categorical, session_active=session is not None
-        ),
     }
 
 

@@ -2,11 +2,12 @@
 
 - Every handshake, refusal, exchange and decision about revocation becomes an audit entry the moment it
   happens. Refusals beyond an address's share are counted instead of written (ruling 22).
-- A context and the entry about its exchange are one commit, and the answer waits for it (ruling 23). When another
-  exchange of the same session was stored meanwhile, the request is applied to what that one left.
+- A context, the state of its extensions and the entry about the exchange are one commit, and the answer waits for
+  it (ruling 23). When another exchange of the same session was stored meanwhile, the request is applied to what that
+  one left. Calls of extensions go through the walk.
 - What fails on our side is told to the log; the client hears that it failed.
-- A link takes hellos only, 64 KiB at most, until there is a session; then it takes longer messages. While as many
-  messages wait as may wait, reading pauses.
+- A link takes hellos only, 64 KiB at most, until there is a session; then it takes longer messages.
+- Reading pauses while as many messages wait as may wait, or as many calls are in flight as may be (ruling 47).
 - Each message in a session is charged to the address and to a proven identity. Where nothing is left, reading
   pauses until there is: nothing is refused, lost or closed. Hellos have a limit of their own and are refused.
 """
@@ -19,9 +20,15 @@ from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
+from comity.core.caller import Caller
 from comity.core.clock import Clock
+from comity.core.context.errors import ContextError
 from comity.core.context.response import ContextResponse, SessionContext, after, respond
 from comity.core.errors import ComityError, ConflictError, OverloadedError
+from comity.core.extensions.calls import Audience
+from comity.core.extensions.messages import MOST_CALLS_IN_FLIGHT
+from comity.core.extensions.refusals import ExtensionError
+from comity.core.guard.injection import Severity
 from comity.core.identity.verification import TokenVerdict
 from comity.core.machine import Ask, Effect, Event, Received
 from comity.core.negotiation import features as core_features
@@ -30,6 +37,7 @@ from comity.core.negotiation.questions import (
     CheckIdentity,
     ExchangeContext,
     Happened,
+    RunOperation,
     SessionEndedError,
     WatchFeatures,
 )
@@ -40,6 +48,8 @@ from comity.core.revocation.decision import RevocationStatus
 from comity.links.protocol import GONE, PeerLink
 from comity.pipeline.budget import Budget
 from comity.pipeline.conductor import Conductor
+from comity.pipeline.extensions.room import OperationRequest
+from comity.pipeline.extensions.service import ExtensionService
 from comity.pipeline.record import REQUEST_IDS, Act, Recorder
 from comity.pipeline.vcp import record
 from comity.pipeline.vcp.contexts import ContextExchange, Contexts, UnreadableContextError, owner_of
@@ -81,10 +91,11 @@ class VcpServer:
         vault: Callable[[], Vault],
         limits: ConnectionLimits | None = None,
         budget: Budget | None = None,
+        extensions: ExtensionService | None = None,
         new_id: Callable[[], str] = lambda: f"ses_{secrets.token_hex(16)}",
     ) -> None:
         """`policy` is asked for all but its features, which are those that run. `budget` is that of the whole
-        node, or else one of its own with the usual figures.
+        node, or else one of its own with the usual figures. Without `extensions` none may be in the registry.
         """
         self.sessions = LiveSessions()
         self._record = record
@@ -94,6 +105,7 @@ class VcpServer:
         self._desk = desk
         self._contexts = contexts
         self._vault = vault
+        self._extensions = extensions
         self._budget = budget or Budget(clock)
         self._connections = OpenConnections(limits or ConnectionLimits(), has_share=self._budget.limits)
         self._new_id = new_id
@@ -101,6 +113,10 @@ class VcpServer:
     @property
     def message_limit(self) -> int:
         return self._policy.message_limit
+
+    @property
+    def scan_threshold(self) -> Severity:
+        return self._policy.scan_threshold
 
     @property
     def connections(self) -> int:
@@ -155,6 +171,8 @@ class VcpServer:
 
     def forget(self, session: Session) -> None:
         self._contexts.forget_stranger(session.id)
+        if self._extensions is not None:
+            self._extensions.forget_stranger(session.id)
 
     def spoke(self, number: int) -> None:
         self._connections.spoke(number)
@@ -183,28 +201,59 @@ class VcpServer:
     async def other_features(self, known: dict[str, bool]) -> dict[str, bool]:
         return await self._features.other_than(known)
 
-    async def exchange(self, question: ExchangeContext, peer: str) -> ContextResponse:
+    async def call(self, question: RunOperation, peer: str) -> Any:
+        """Run an operation of an extension for the owner of a session. Raises ExtensionError, SessionEndedError."""
+        session, call = question.session, question.call
+        request = OperationRequest(op=call.op, args=call.args, session=session)
+        return await self.perform(request, record.caller_in(session, peer), record.ROOM)
+
+    async def perform(self, request: OperationRequest, caller: Caller, door: str) -> Any:
+        """The same, for any door."""
+        if self._extensions is None:
+            raise ExtensionError("EXTENSION_INACTIVE", "this server has no extensions")
+        self._features.look()
+        await self._desk.check_open(request.session)
+        return await self._extensions.perform(request, caller, door)
+
+    async def exchange(
+        self, question: ExchangeContext, peer: str, audience: Audience = "owner"
+    ) -> ContextResponse:
         """Keep what was told, and say what came of it."""
         try:
             self._features.look()
             await self._desk.check_open(question.session)
-            return await self._exchange(question, peer)
+            return await self._exchange(question, peer, audience)
         except ComityError as refusal:
             self._note(record.not_exchanged(question.session, refusal.code, peer), peer)
             if isinstance(refusal, UnreadableContextError | ConflictError | SessionEndedError):
                 raise
+            if isinstance(refusal, ExtensionError):
+                raise ContextError("INVALID", refusal.message, refusal.field) from None
             log.exception("a context could not be kept")
             raise ComityError("the context could not be kept; try again later") from None
 
-    async def _exchange(self, question: ExchangeContext, peer: str) -> ContextResponse:
+    async def _exchange(self, question: ExchangeContext, peer: str, audience: Audience) -> ContextResponse:
+        if self._extensions is None:
+            return await self._apply(question, peer, audience)
+        async with self._extensions.turn(question.session):
+            return await self._apply(question, peer, audience)
+
+    async def _apply(self, question: ExchangeContext, peer: str, audience: Audience) -> ContextResponse:
         session, request = question.session, question.request
         began = self._clock.now()
         vault = self._vault()
         for _ in range(MOST_APPLIED):
             before = await self._contexts.read(session, vault)
-            context = after(before.context, request)
-            response = respond(request, context, session, {})
-            operations = self._contexts.keeping(session, request, before, context, vault)
+            if self._extensions is None:
+                context = after(before.context, request)
+                response = respond(request, context, session, {})
+                operations = self._contexts.keeping(session, request, before, context, vault)
+            else:
+                applied = await self._extensions.exchange(session, request, before.context, audience)
+                context = applied.context
+                response = respond(applied.request, context, session, applied.answers, applied.signals)
+                operations = self._contexts.keeping(session, applied.kept, before, context, vault)
+                operations += self._extensions.keeping(applied)
             act = record.exchanged(session, response, peer, self._clock.now() - began)
             if not operations:
                 self._watch(self._record.note(act))
@@ -300,11 +349,12 @@ class _Attended:
         self._link = link
         self._machine = machine
         self.session: Session | None = None
+        self._calls = 0
         self._moved = asyncio.Event()
 
     async def has_place(self) -> None:
-        """Until one more message may wait for its turn."""
-        while self._machine.is_full:
+        """Until one more message may wait for its turn, and one more call may be in flight."""
+        while self._machine.is_full or self._calls >= MOST_CALLS_IN_FLIGHT:
             self._moved.clear()
             await self._moved.wait()
 
@@ -324,6 +374,8 @@ class _Attended:
             if isinstance(effect, Ask) and isinstance(effect.request, Happened):
                 self._service.happened(effect.request, self._link.peer)
             else:
+                if isinstance(effect, Ask) and isinstance(effect.request, RunOperation):
+                    self._calls += 1
                 wanted.append(effect)
         return wanted
 
@@ -333,6 +385,12 @@ class _Attended:
                 return await self._service.check_identity(token)
             case ExchangeContext():
                 return await self._service.exchange(question, self._link.peer)
+            case RunOperation():
+                try:
+                    return await self._service.call(question, self._link.peer)
+                finally:
+                    self._calls -= 1
+                    self._moved.set()
             case WatchFeatures(features):
                 return await self._service.other_features(features)
             case _:

@@ -1,0 +1,127 @@
+"""The VCP extensions: what is switched on, where their state is, their tools and resources of MCP."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from msgspec import Struct
+
+from comity.config_kinds import list_of, number, one_of, text
+from comity.core.errors import ConfigError
+from comity.parts.part import Chore, OpenHouse, Panel, Part
+
+if TYPE_CHECKING:
+    from comity.core.context.signals import Signal
+    from comity.core.extensions.calls import ExtensionRules
+    from comity.core.mcp.catalog import Tool
+    from comity.parts.house import House
+
+NAMES: Final = ("personal", "relational", "consensus", "torch", "intent")
+
+_PURGE_EVERY: Final = 3600.0
+_SIGNAL: Final = "[a-z_]{1,64}:[a-z_]{1,64}(:[1-5])?"
+
+
+class ExtensionSettings(Struct, frozen=True, kw_only=True):
+    """`presets` are names with signals, each a dimension, a category and an intensity. `infer_body_signals` is the
+    person's consent. `owner_ttl_seconds` is how long Relational and Torch are kept after their last use; what
+    belongs to a session is kept as `vcp.session_ttl_seconds` says. `torch_signers` are nodes whose torches count.
+    `standing` is what this node's own user grants to the model.
+    """
+
+    enabled: Annotated[tuple[str, ...], list_of(one_of(*NAMES))] = NAMES
+    presets: Annotated[
+        tuple[str, ...],
+        list_of(
+            text(
+                "a name and signals such as tired=energy_level:depleted:5+cognitive_state:foggy:3",
+                rf"[A-Za-z0-9._-]{{1,128}}={_SIGNAL}(\+{_SIGNAL}){{0,4}}",
+            )
+        ),
+    ] = ()
+    infer_body_signals: bool = False
+    owner_ttl_seconds: Annotated[float, number(60, 315_360_000)] = 7_776_000
+    torch_signers: Annotated[
+        tuple[str, ...], list_of(text("the id of a node, 64 hexadecimal digits", "[0-9a-f]{64}"))
+    ] = ()
+    torch_max_age_seconds: Annotated[float, number(1, 604_800)] = 86_400
+    standing: Literal["none", "advisory", "collaborative", "bilateral"] = "none"
+
+
+class Extensions(Part):
+    name = "extensions"
+    settings = ExtensionSettings
+    room = "vcp"
+
+    @classmethod
+    def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
+        from comity.pipeline.extensions.mcp import ExtensionRooms, extension_tools
+
+        async def rooms() -> ExtensionRooms:
+            from comity.parts.vcp import Vcp
+
+            opened = await house()
+            return ExtensionRooms(opened.find(cls).service, opened.find(Vcp).service)
+
+        return extension_tools(rooms, cls.room)
+
+    async def open(self, house: "House") -> None:
+        from comity.pipeline.extensions.service import ExtensionService
+        from comity.pipeline.extensions.states import ExtensionStates
+        from comity.pipeline.vcp.contexts import Contexts
+
+        settings = house.settings.of(ExtensionSettings)
+        ttl = house.settings.vcp.session_ttl_seconds
+        self.service = ExtensionService(
+            house.walk,
+            house.clock,
+            states=ExtensionStates(
+                house.store,
+                house.clock,
+                vault=house.current_vault,
+                session_ttl=ttl,
+                owner_ttl=settings.owner_ttl_seconds,
+            ),
+            contexts=Contexts(house.store, house.clock, ttl=ttl),
+            vault=house.current_vault,
+            key=house.key,
+            rules=_rules(settings),
+            standing=settings.standing,
+            names=frozenset(f"VCP-X-{name.capitalize()}" for name in settings.enabled),
+        )
+        self.chores = [Chore(_PURGE_EVERY, self.service.purge)]
+
+    async def panel(self) -> Panel:
+        names = ", ".join(extension.id.removeprefix("VCP-X-") for extension in self.service.registrations())
+        return Panel("VCP extensions", [("supported", names or "none")])
+
+
+def _rules(settings: ExtensionSettings) -> "ExtensionRules":
+    from comity.core.extensions.calls import ExtensionRules
+    from comity.core.extensions.personal import PersonalRules
+    from comity.core.extensions.torch import TorchRules
+
+    return ExtensionRules(
+        personal=PersonalRules(
+            presets=dict(_presets(settings.presets)), infer_body_signals=settings.infer_body_signals
+        ),
+        torch=TorchRules(
+            signers=frozenset(settings.torch_signers), max_age_seconds=settings.torch_max_age_seconds
+        ),
+    )
+
+
+def _presets(presets: Iterable[str]) -> "Iterable[tuple[str, dict[str, Signal]]]":
+    from comity.core.extensions.personal import read_signals
+    from comity.core.extensions.refusals import ExtensionError
+
+    for preset in presets:
+        name, _, signals = preset.partition("=")
+        told: dict[str, dict[str, object]] = {}
+        for signal in signals.split("+"):
+            dimension, category, *intensity = signal.split(":")
+            told[dimension] = {"category": category} | ({"intensity": int(intensity[0])} if intensity else {})
+        try:
+            read = read_signals(told, f"extensions.presets: {name}")
+        except ExtensionError as fault:
+            raise ConfigError(fault.message) from None
+        yield name, {dimension: signal for dimension, signal in read.items() if signal is not None}

@@ -1,0 +1,61 @@
+"""The resources of the extensions: what a model may read of a session of its own (vcp 7.2, ruling 49).
+
+A personal state is a ModelSafeContext and nothing else; an intent is a category and its confidence.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from comity.core.extensions import calls, personal
+from comity.core.extensions.calls import OperationCall
+from comity.core.negotiation.session import Session
+from comity.core.negotiation.versions import V3_1
+from comity.pipeline.extensions.service import ExtensionService
+from comity.pipeline.vcp.addresses import EXTENSION_ADDRESSES
+from comity.pipeline.vcp.resource_readers import FadingContent, Owner, Reader, ResourceReaders
+from comity.pipeline.vcp.sessions import LiveSessions
+
+
+def extension_readers(service: ExtensionService, sessions: LiveSessions) -> ResourceReaders:
+    """`sessions` are those that are open; `VcpResources` has looked whose a session is before a reader is asked."""
+    readers = ResourceReaders()
+    for host, view in _VIEWS.items():
+        readers.add(host, Reader(_reading(service, host, view), _own(sessions)))
+    return readers
+
+
+def _reading(service: ExtensionService, host: str, view: Callable[[OperationCall], Any]) -> Any:
+    extension = EXTENSION_ADDRESSES[host].extension
+    assert extension is not None
+
+    async def read(session_id: str, owner: Owner) -> FadingContent:
+        asking = owner.session or Session(
+            id=session_id, version=str(V3_1), extensions=(extension,), identity=owner.identity
+        )
+        call = await service.view(replace(asking, id=session_id))
+        state, rules = call.state.session.personal, call.rules.personal
+        fades = host in _FADING
+        return FadingContent(view(call), personal.unchanged_for(state, rules, call.now) if fades else 0.0)
+
+    return read
+
+
+def _own(sessions: LiveSessions) -> Any:
+    async def ids(owner: Owner) -> Iterable[str]:
+        own = [] if owner.session is None else [owner.session.id]
+        if owner.id is not None:
+            own += [one.id for one in sessions if one.identity is not None and one.identity.owner == owner.id]
+        return dict.fromkeys(own)
+
+    return ids
+
+
+_VIEWS: dict[str, Callable[[OperationCall], Any]] = {
+    "personal-state": calls.personal_view,
+    "relational": calls.relational_view,
+    "torch": lambda call: calls.torch_lineage(call, calls.Empty())[1],
+    "intent": calls.intent_view,
+}
+_FADING = frozenset(("personal-state", "intent"))

@@ -1,0 +1,218 @@
+"""The room of the extension operations: every row of the table of ruling 47 runs here, whoever calls.
+
+- One queue per owner: its operations run one after the other. What another process has stored meanwhile is read, and
+  the operation is applied to that.
+- A session counts towards trust with its first accepted operation, as with its first accepted exchange (ruling 49).
+- The entry on record names the operation and the session by its hash. Arguments are in no entry, not even as a hash:
+  there are so few states of a person that a hash could be guessed.
+- Deliberations have a log of their own; whoever keeps it runs their rows.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.core.caller import Caller
+from comity.core.context.categorical import Categorical
+from comity.core.errors import (
+    ComityError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    StorageFullError,
+)
+from comity.core.extensions.calls import Audience, CallFacts, ExtensionRules
+from comity.core.extensions.consensus.deliberation import Voice
+from comity.core.extensions.operations import OPERATIONS, perform, refuse_inactive
+from comity.core.extensions.refusals import Code, ExtensionError
+from comity.core.extensions.relational import StandingLevel, set_standing
+from comity.core.extensions.state import ExtensionState, count_exchange
+from comity.core.guard.audit import privacy_hash
+from comity.core.identity.keys import SigningKey
+from comity.core.negotiation.capabilities import CONSENSUS, RELATIONAL
+from comity.core.negotiation.session import Session
+from comity.pipeline.extensions.states import ExtensionStates, LoadedState
+from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
+from comity.pipeline.vcp.contexts import owner_of
+from comity.store.operations import Operation, StoreConflict
+
+DEADLINE: Final = 30.0
+
+_CODES: Final[tuple[tuple[type[ComityError], Code], ...]] = (
+    (ForbiddenError, "FORBIDDEN"),
+    (NotFoundError, "NOT_FOUND"),
+    (StorageFullError, "LIMIT_EXCEEDED"),
+    (ConflictError, "CONFLICT"),
+)
+
+
+class OperationRequest(Struct, frozen=True, kw_only=True):
+    op: str
+    args: Any
+    session: Session
+    audience: Audience = "owner"
+
+
+class DeliberationRunner(Protocol):
+    """Whoever keeps deliberations on this node."""
+
+    async def perform(self, op: str, args: Any, facts: CallFacts, caller: Caller) -> Any:
+        """Run one of the operations `consensus.*`, which was found active. Raises ExtensionError."""
+        ...
+
+
+class Turns:
+    """One queue for each name."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._waiting: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def of(self, name: str) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        self._waiting[name] = self._waiting.get(name, 0) + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._waiting[name] -= 1
+            if not self._waiting[name]:
+                del self._waiting[name], self._locks[name]
+
+
+class CallerFacts:
+    """Who a session speaks for: makes the facts of a call."""
+
+    def __init__(self, key: SigningKey, standing: StandingLevel = "none") -> None:
+        """`standing` is what the node's own user grants to the model (ruling 49)."""
+        self.key = key
+        self.own_id = key.vacant_id.hex()
+        self._standing = standing
+
+    def of(self, session: Session, audience: Audience, categorical: Categorical | None) -> CallFacts:
+        owner = owner_of(session)
+        voice = None
+        if owner is not None:
+            voice = Voice(self.own_id, None if owner == self.own_id else owner)
+        return CallFacts(
+            session_id=session.id,
+            active=frozenset(session.extensions),
+            key=self.key,
+            fresh_id=secrets.token_hex(16),
+            owner=owner,
+            audience=audience,
+            voice=voice,
+            categorical=categorical,
+        )
+
+    def begin(self, loaded: LoadedState, session: Session, now: float) -> ExtensionState:
+        """The state that an accepted exchange is applied to: the session counts with it."""
+        state = loaded.state
+        relation = state.owner.relational
+        if loaded.owner == self.own_id and relation.standing != self._standing != "none":
+            granted = set_standing(relation, self._standing)
+            state = replace(state, owner=replace(state.owner, relational=granted))
+        return count_exchange(state, now) if session.active(RELATIONAL) else state
+
+
+class _Visit:
+    __slots__ = ("after", "before")
+
+    before: LoadedState
+    after: ExtensionState
+
+
+class ExtensionRoom(PlainRoom):
+    name = "extension"
+    deadline = DEADLINE
+
+    def __init__(
+        self,
+        states: ExtensionStates,
+        facts: CallerFacts,
+        rules: ExtensionRules,
+        *,
+        categorical: Callable[[Session], Awaitable[Categorical | None]],
+        turns: Turns,
+    ) -> None:
+        """`categorical` is awaited for what a session told of its situation."""
+        self.deliberations: DeliberationRunner | None = None
+        self._states = states
+        self._facts = facts
+        self._rules = rules
+        self._categorical = categorical
+        self._turns = turns
+
+    def identify(self, arrival: Arrival) -> Identified:
+        return Identified(arrival.caller, _Visit())
+
+    def knows(self, call: Call) -> bool:
+        return call.caller.kind != "unknown"
+
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
+        request: OperationRequest = call.arrival.body
+        if _is_of_consensus(request.op):
+            return nullcontext()
+        return self._turns.of(turn_of(request.session))
+
+    async def admit(self, call: Call) -> Admission:
+        request: OperationRequest = call.arrival.body
+        row = OPERATIONS.get(request.op)
+        if row is not None:
+            refuse_inactive(row, frozenset(request.session.extensions))
+        return Admission(checks=() if row is None else (f"op:{row.name}",))
+
+    async def handle(self, call: Call) -> Any:
+        request: OperationRequest = call.arrival.body
+        session, visit = request.session, call.evidence
+        if _is_of_consensus(request.op):
+            assert self.deliberations is not None, "it would not be active otherwise"
+            facts = self._facts.of(session, request.audience, None)
+            return await self.deliberations.perform(request.op, request.args, facts, call.caller)
+        visit.before = await self._states.load(session.id, owner_of(session))
+        facts = self._facts.of(session, request.audience, await self._categorical(session))
+        state = self._facts.begin(visit.before, session, call.at)
+        visit.after, result = perform(request.op, state, request.args, facts, self._rules, call.at)
+        return result
+
+    async def seal(self, call: Call, result: Any) -> Sealed:
+        request: OperationRequest = call.arrival.body
+        operations: tuple[Operation, ...] = ()
+        if not _is_of_consensus(request.op):
+            operations = self._states.keeping(call.evidence.before, call.evidence.after)
+        return Sealed(
+            reply=result,
+            operations=operations,
+            audit={"session_id_hash": privacy_hash(request.session.id)},
+            about=request.op,
+        )
+
+    async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
+        return await self.seal(call, await self.handle(call))
+
+
+def turn_of(session: Session) -> str:
+    """The name of the queue that a session's operations wait in."""
+    owner = owner_of(session)
+    return f"session {session.id}" if owner is None else f"owner {owner}"
+
+
+def as_refusal(error: ComityError) -> ExtensionError:
+    """Any error of ours as the refusal of an operation (ruling 47)."""
+    if isinstance(error, ExtensionError):
+        return error
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return ExtensionError(code, error.message)
+    return ExtensionError("CONFLICT", "this node could not run the operation; try again later")
+
+
+def _is_of_consensus(op: str) -> bool:
+    row = OPERATIONS.get(op)
+    return row is not None and row.extension == CONSENSUS

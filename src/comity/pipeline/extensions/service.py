@@ -1,0 +1,195 @@
+"""The extensions of a node, for its doors: operations, context exchanges, what a model may know of a session."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.core.caller import Caller
+from comity.core.clock import Clock
+from comity.core.context.categorical import Categorical
+from comity.core.context.opacity import ModelSafeContext, model_safe
+from comity.core.context.request import ContextRequest
+from comity.core.context.response import SessionContext
+from comity.core.context.response import after as context_after
+from comity.core.context.signals import Signal
+from comity.core.errors import ComityError, ForbiddenError, NotFoundError
+from comity.core.extensions import personal
+from comity.core.extensions.calls import Audience, CallFacts, ExtensionRules, OperationCall
+from comity.core.extensions.operations import registrations
+from comity.core.extensions.payloads import answers, apply_payload
+from comity.core.extensions.relational import StandingLevel
+from comity.core.extensions.state import ExtensionState
+from comity.core.identity.keys import SigningKey
+from comity.core.negotiation.capabilities import CONSENSUS, PERSONAL
+from comity.core.negotiation.registry import Extension
+from comity.core.negotiation.session import Session
+from comity.pipeline.extensions.room import (
+    CallerFacts,
+    DeliberationRunner,
+    ExtensionRoom,
+    OperationRequest,
+    Turns,
+    as_refusal,
+    turn_of,
+)
+from comity.pipeline.extensions.states import ExtensionStates, LoadedState
+from comity.pipeline.room import Arrival
+from comity.pipeline.vcp.contexts import Contexts, owner_of
+from comity.pipeline.walk import Walk
+from comity.store.operations import Operation
+from comity.store.vault import Vault
+
+NO_SUCH_SESSION: Final = "there is no such session, or its state has expired; begin a new one"
+
+
+class AppliedExchange(Struct, frozen=True, kw_only=True):
+    """What a context request came to. `request` names what was applied, and `kept` is what is remembered of it;
+    `context` is what the session knows now; `signals` are the effective ones, None where the context's own count.
+    """
+
+    request: ContextRequest
+    context: SessionContext
+    kept: ContextRequest
+    signals: Mapping[str, Signal] | None
+    answers: Mapping[str, Any]
+    before: LoadedState
+    after: ExtensionState
+
+
+class ExtensionService:
+    def __init__(
+        self,
+        walk: Walk,
+        clock: Clock,
+        *,
+        states: ExtensionStates,
+        contexts: Contexts,
+        vault: Callable[[], Vault],
+        key: SigningKey,
+        rules: ExtensionRules | None = None,
+        standing: StandingLevel = "none",
+        names: frozenset[str] | None = None,
+    ) -> None:
+        """`names` are the ids of the extensions that are switched on; None: all."""
+        self.states = states
+        self.contexts = contexts
+        self.rules = rules or ExtensionRules()
+        self.own_id = key.vacant_id.hex()
+        self._walk = walk
+        self._clock = clock
+        self._vault = vault
+        self._names = names
+        self._facts = CallerFacts(key, standing)
+        self._turns = Turns()
+        self._room = ExtensionRoom(
+            states, self._facts, self.rules, categorical=self._categorical, turns=self._turns
+        )
+
+    def run_deliberations(self, runner: DeliberationRunner) -> None:
+        """From now on Consensus works here."""
+        self._room.deliberations = runner
+
+    def registrations(self) -> tuple[Extension, ...]:
+        """The extensions that work here (ruling 16), for the registry of the handshake."""
+        return tuple(
+            extension
+            for extension in registrations()
+            if (self._names is None or extension.id in self._names)
+            and (extension.id != CONSENSUS or self._room.deliberations is not None)
+        )
+
+    async def perform(self, request: OperationRequest, caller: Caller, door: str) -> Any:
+        """One operation, through the walk. Raises ExtensionError."""
+        try:
+            return await self._walk.take(self._room, Arrival(door=door, caller=caller, body=request))
+        except ComityError as refusal:
+            raise as_refusal(refusal) from refusal
+
+    def facts(self, session: Session) -> CallFacts:
+        """Who calls, as a model."""
+        return self._facts.of(session, "model", None)
+
+    def turn(self, session: Session) -> AbstractAsyncContextManager[None]:
+        """Held while a session's state is read, changed and written."""
+        return self._turns.of(turn_of(session))
+
+    async def exchange(
+        self, session: Session, request: ContextRequest, known: SessionContext, audience: Audience
+    ) -> AppliedExchange:
+        """Apply a context request; nothing is kept yet. Raises ExtensionError."""
+        now = self._clock.now()
+        before = await self.states.load(session.id, owner_of(session))
+        # what the extension holds is held there alone, so that taking it back leaves nothing behind
+        holds_signals = session.active(PERSONAL)
+        context = context_after(known, replace(request, signals={}) if holds_signals else request)
+        call = OperationCall(
+            state=self._facts.begin(before, session, now),
+            facts=self._facts.of(session, audience, context.categorical),
+            rules=self.rules,
+            now=now,
+        )
+        applied = apply_payload(call, request)
+        return AppliedExchange(
+            request=applied.request,
+            context=context,
+            kept=replace(applied.request, signals={}) if holds_signals else applied.request,
+            signals=self._effective(session, applied.state, now),
+            answers=answers(replace(call, state=applied.state)),
+            before=before,
+            after=applied.state,
+        )
+
+    def keeping(self, applied: AppliedExchange) -> tuple[Operation, ...]:
+        return self.states.keeping(applied.before, applied.after)
+
+    async def view(self, session: Session) -> OperationCall:
+        """What a model may look at in a session. Nothing is counted and nothing is written."""
+        loaded = await self.states.load(session.id, owner_of(session))
+        return OperationCall(
+            state=loaded.state,
+            facts=self._facts.of(session, "model", await self._categorical(session)),
+            rules=self.rules,
+            now=self._clock.now(),
+        )
+
+    async def model_safe_context(
+        self, session: Session, context: SessionContext, *, active: bool
+    ) -> ModelSafeContext:
+        signals: Mapping[str, Signal] | None = None
+        if session.active(PERSONAL):
+            loaded = await self.states.load(session.id, owner_of(session))
+            signals = self._effective(session, loaded.state, self._clock.now())
+        told = context.signals if signals is None else signals
+        return model_safe(told, context.categorical, session_active=active)
+
+    async def session_of(self, session_id: str, asking: Session, *, is_live: bool) -> Session:
+        """A session of the same owner, seen from another one. Raises NotFoundError, ForbiddenError.
+
+        `is_live`: it is open, and was found to be the owner's.
+        """
+        if session_id == asking.id:
+            return asking
+        if not is_live:
+            owner = await self.states.owner_of(session_id)
+            if owner is None:
+                raise NotFoundError(NO_SUCH_SESSION)
+            if owner != owner_of(asking):
+                raise ForbiddenError("this session belongs to another owner; start your own session")
+        return replace(asking, id=session_id)
+
+    def forget_stranger(self, session_id: str) -> None:
+        self.states.forget_stranger(session_id)
+
+    async def purge(self) -> None:
+        await self.states.purge(self.rules.personal)
+
+    async def _categorical(self, session: Session) -> Categorical | None:
+        return (await self.contexts.known(session, self._vault())).categorical
+
+    def _effective(self, session: Session, state: ExtensionState, now: float) -> Mapping[str, Signal] | None:
+        if not session.active(PERSONAL):
+            return None
+        return personal.effective_signals(state.session.personal, self.rules.personal, now)

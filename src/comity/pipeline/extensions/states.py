@@ -1,0 +1,307 @@
+"""What the extensions keep, sealed: with a session, and with an owner (rulings 48 and 54).
+
+| what | key | how long |
+|---|---|---|
+| Personal and Intent of a session | `vcp:session:{id}:extensions` | `session_ttl` seconds after the last use |
+| Relational and Torch of an owner | `vcp:owner:{SHA-256 of the owner's id}` | `owner_ttl` seconds after the last use |
+
+- The owner stands inside the seal. A session of somebody else is refused, whoever knows its id.
+- A session without an owner keeps all of it in memory, as long as its connection lasts, and within limits.
+- What is written names the version it was made from. Another process may write in between: then the store refuses,
+  and the operation is applied again to what is there now.
+- A value that does not open is not taken for an absent one.
+- Reading counts as use: what has less than half of its time left is written again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from comity.core.clock import Clock
+from comity.core.errors import ForbiddenError
+from comity.core.extensions.personal import PersonalRules, purge_expired
+from comity.core.extensions.refusals import ExtensionError
+from comity.core.extensions.state import LIFETIMES, ExtensionState, OwnerExtensions, SessionExtensions
+from comity.core.extensions.torch import owner_hash
+from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
+from comity.pipeline.vcp.contexts import SPACE as SESSION_SPACE
+from comity.pipeline.vcp.contexts import context_key, history_key, unreadable
+from comity.store.operations import Delete, Operation, Put, StoreConflict, Versioned
+from comity.store.protocol import Store
+from comity.store.vault import Vault
+
+OWNER_SPACE: Final = "vcp:owner"
+SESSION_TTL: Final = LIFETIMES[PERSONAL].seconds or 0.0
+OWNER_TTL: Final = LIFETIMES[RELATIONAL].seconds or 0.0
+MOST_STRANGER_BYTES: Final = 256 * 1024
+MOST_STRANGERS_BYTES: Final = 64 * 1024 * 1024
+
+_SUFFIX: Final = ":extensions"
+_PAGE: Final = 200
+_MOST_OPENED: Final = 1024
+
+_State = TypeVar("_State", SessionExtensions, OwnerExtensions)
+
+
+class OwnedSession(Struct, frozen=True, kw_only=True):
+    owner: str
+    state: SessionExtensions
+
+
+class OwnedRelation(Struct, frozen=True, kw_only=True):
+    owner: str
+    state: OwnerExtensions
+
+
+class Kept(Struct, Generic[_State], frozen=True, kw_only=True):
+    """A state as the store holds it. Version 0: nothing is stored, and the state is an empty one."""
+
+    state: _State
+    version: int = 0
+    expires_at: float = 0.0
+
+
+class LoadedState(Struct, frozen=True, kw_only=True):
+    """The state before an operation, and what has to be known to write the state after it."""
+
+    session_id: str
+    owner: str | None
+    session: Kept[SessionExtensions]
+    relation: Kept[OwnerExtensions]
+
+    @property
+    def state(self) -> ExtensionState:
+        return ExtensionState(session=self.session.state, owner=self.relation.state)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was stored for the session yet."""
+        return not self.session.version
+
+
+class ExtensionStates:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        vault: Callable[[], Vault],
+        session_ttl: float = SESSION_TTL,
+        owner_ttl: float = OWNER_TTL,
+    ) -> None:
+        """`vault` is asked each time, for its key may go."""
+        self._store = store
+        self._clock = clock
+        self._vault = vault
+        self._session_ttl = session_ttl
+        self._owner_ttl = owner_ttl
+        self._of_strangers: dict[str, ExtensionState] = {}
+        self._stranger_bytes: dict[str, int] = {}
+        self._strangers_bytes = 0
+        self._opened: OrderedDict[str, tuple[Vault, int, Any]] = OrderedDict()
+
+    async def load(self, session_id: str, owner: str | None) -> LoadedState:
+        """Raises ForbiddenError for a session of another owner, also as UnreadableContextError."""
+        if owner is None:
+            held = self._of_strangers.get(session_id)
+            state = held or ExtensionState()
+            version = 0 if held is None else 1
+            return LoadedState(
+                session_id=session_id,
+                owner=None,
+                session=Kept(state=state.session, version=version),
+                relation=Kept(state=state.owner, version=version),
+            )
+        vault = self._vault()
+        session: Kept[SessionExtensions] = Kept(state=SessionExtensions())
+        relation: Kept[OwnerExtensions] = Kept(state=OwnerExtensions())
+        key = session_key(session_id)
+        held_session = await self._store.get(SESSION_SPACE, key)
+        if held_session is not None:
+            owned = self._open(key, held_session, vault, _read_session)
+            if owned.owner != owner:
+                raise ForbiddenError("this session belongs to another owner; start your own session")
+            session = _kept(owned.state, held_session)
+        key = owner_key(owner)
+        held_relation = await self._store.get(OWNER_SPACE, key)
+        if held_relation is not None:
+            found = self._open(key, held_relation, vault, _read_relation)
+            if found.owner != owner:
+                raise unreadable()
+            relation = _kept(found.state, held_relation)
+        return LoadedState(session_id=session_id, owner=owner, session=session, relation=relation)
+
+    def keeping(self, before: LoadedState, after: ExtensionState) -> tuple[Operation, ...]:
+        """What has to be stored so that `after` is known from now on. A stranger's is held at once."""
+        if before.owner is None:
+            self._hold(before.session_id, after)
+            return ()
+        vault, now, owner = self._vault(), self._clock.now(), before.owner
+        operations: list[Operation] = []
+        session, relation = before.session, before.relation
+        if after.session is not session.state or _is_due(session, now, self._session_ttl):
+            operations.append(
+                Put(
+                    space=SESSION_SPACE,
+                    key=session_key(before.session_id),
+                    value=vault.seal(_encode(OwnedSession(owner=owner, state=after.session))),
+                    expect=session.version,
+                    expires_at=now + self._session_ttl,
+                )
+            )
+        if after.owner is not relation.state or _is_due(relation, now, self._owner_ttl):
+            operations.append(
+                Put(
+                    space=OWNER_SPACE,
+                    key=owner_key(owner),
+                    value=vault.seal(_encode(OwnedRelation(owner=owner, state=after.owner))),
+                    expect=relation.version,
+                    expires_at=now + self._owner_ttl,
+                )
+            )
+        return tuple(operations)
+
+    def forget_stranger(self, session_id: str) -> None:
+        self._of_strangers.pop(session_id, None)
+        self._strangers_bytes -= self._stranger_bytes.pop(session_id, 0)
+
+    async def forgetting(self, owner: str, session_id: str | None) -> tuple[Operation, ...]:
+        """What has to be removed so that nothing is left of a session, or of all that an owner has here."""
+        if session_id is not None:
+            return tuple(Delete(space=SESSION_SPACE, key=key) for key in _keys_of(session_id))
+        operations: list[Operation] = [Delete(space=OWNER_SPACE, key=owner_key(owner))]
+        vault, after = self._vault(), ""
+        while page := await self._store.scan(SESSION_SPACE, after=after, limit=_PAGE):
+            for key, held in page:
+                if _owner_inside(vault.open(held.value)) == owner:
+                    operations.append(Delete(space=SESSION_SPACE, key=key))
+            after = page[-1][0]
+        return tuple(operations)
+
+    async def owner_of(self, session_id: str) -> str | None:
+        """Whose stored session this is; None where nothing is stored of it."""
+        vault = self._vault()
+        for key in _keys_of(session_id):
+            held = await self._store.get(SESSION_SPACE, key)
+            if held is not None:
+                owner = _owner_inside(vault.open(held.value))
+                if owner is None:
+                    raise unreadable()
+                return owner
+        return None
+
+    async def purge(self, rules: PersonalRules) -> None:
+        """Remove signals that have expired (vcp 6.1: within a day). What changes meanwhile is looked at next time."""
+        now = self._clock.now()
+        for session_id, state in tuple(self._of_strangers.items()):
+            kept = purge_expired(state.session.personal, rules, now)
+            if kept is not state.session.personal:
+                self._hold(session_id, replace(state, session=replace(state.session, personal=kept)))
+        vault, after = self._vault(), ""
+        while page := await self._store.scan(SESSION_SPACE, after=after, limit=_PAGE):
+            for key, held in page:
+                if key.endswith(_SUFFIX):
+                    await self._purge_one(key, held, vault, rules)
+            after = page[-1][0]
+
+    async def _purge_one(self, key: str, held: Versioned, vault: Vault, rules: PersonalRules) -> None:
+        data = vault.open(held.value)
+        if data is None:
+            return
+        owned = _read_session(data)
+        kept = purge_expired(owned.state.personal, rules, self._clock.now())
+        if kept is owned.state.personal:
+            return
+        value = vault.seal(_encode(replace(owned, state=replace(owned.state, personal=kept))))
+        try:
+            await self._store.commit(
+                Put(
+                    space=SESSION_SPACE, key=key, value=value, expect=held.version, expires_at=held.expires_at
+                )
+            )
+        except StoreConflict:
+            return
+
+    def _hold(self, session_id: str, state: ExtensionState) -> None:
+        size = len(_encode(state.session)) + len(_encode(state.owner))
+        before = self._stranger_bytes.get(session_id, 0)
+        in_all = self._strangers_bytes - before + size
+        if size > before and (size > MOST_STRANGER_BYTES or in_all > MOST_STRANGERS_BYTES):
+            raise ExtensionError(
+                "LIMIT_EXCEEDED",
+                f"a session without an identity may keep {MOST_STRANGER_BYTES:,} bytes, and all of them "
+                f"{MOST_STRANGERS_BYTES:,}; send a hello with an identity",
+            )
+        self._of_strangers[session_id] = state
+        self._stranger_bytes[session_id] = size
+        self._strangers_bytes = in_all
+
+    def _open(self, key: str, held: Versioned, vault: Vault, read: Callable[[bytes], Any]) -> Any:
+        """What is sealed in a value. One that was opened before need not be opened again."""
+        known = self._opened.get(key)
+        if known is not None and known[0] is vault and known[1] == held.version:
+            self._opened.move_to_end(key)
+            return known[2]
+        data = vault.open(held.value)
+        if data is None:
+            raise unreadable()
+        state = read(data)
+        self._opened[key] = vault, held.version, state
+        if len(self._opened) > _MOST_OPENED:
+            self._opened.popitem(last=False)
+        return state
+
+
+def session_key(session_id: str) -> str:
+    return f"vcp:session:{session_id}{_SUFFIX}"
+
+
+def owner_key(owner: str) -> str:
+    return f"vcp:owner:{owner_hash(owner)}"
+
+
+def _keys_of(session_id: str) -> tuple[str, ...]:
+    return session_key(session_id), context_key(session_id), history_key(session_id)
+
+
+def _kept(state: _State, held: Versioned) -> Kept[_State]:
+    return Kept(state=state, version=held.version, expires_at=held.expires_at or 0.0)
+
+
+def _is_due(kept: Kept[Any], now: float, ttl: float) -> bool:
+    return kept.version > 0 and kept.expires_at - now < ttl / 2
+
+
+class _Owned(Struct, frozen=True):
+    owner: str
+
+
+_encode = msgspec.json.Encoder().encode
+_session_decoder: Final = msgspec.json.Decoder(OwnedSession)
+_relation_decoder: Final = msgspec.json.Decoder(OwnedRelation)
+_owned_decoder: Final = msgspec.json.Decoder(_Owned)
+
+
+def _read_session(data: bytes) -> OwnedSession:
+    try:
+        return _session_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise unreadable() from None
+
+
+def _read_relation(data: bytes) -> OwnedRelation:
+    try:
+        return _relation_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise unreadable() from None
+
+
+def _owner_inside(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else _owned_decoder.decode(data).owner
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
