@@ -275,8 +275,8 @@ def _entry_line(chain: str, entry: AuditEntry, *, coloured: bool) -> str:
     named = dict(check.partition(":")[::2] for check in entry.checks_passed)
     caller = named.get("caller", "").removesuffix(":-")
     failed = entry.failed_step is not None
-    count = named.get("count", "")
-    notes = [] if not count else ["once"] if count == "1" else [f"{int(count):,} times"]
+    count = int(named.get("count", "1"))
+    notes = [f"{count:,} times"] if count > 1 else []
     notes += [f"failed at {entry.failed_step}"] if failed else []
     return "  ".join(
         (
