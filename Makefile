@@ -52,7 +52,7 @@ evals: $(VENV)/ready-dev ## measure how well the skills do what they claim
 train: $(VENV)/ready-dev ## fit the second opinion of the crisis detector to its texts
 	@$(BIN)/python -m evals.training $(ARGS)
 
-conformance: $(VENV)/ready-dev ## run the official MCP conformance suite (needs npm)
+conformance: $(VENV)/ready-dev ## run the official MCP conformance suite on the toolkit and the product (needs npm)
 	@$(BIN)/python -m compliance $(ARGS)
 
 mcpb: $(VENV)/ready-dev ## pack the bundle that desktop clients install

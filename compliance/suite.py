@@ -38,11 +38,14 @@ class Suite(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What became of one scenario: checks passed, and what each failed one complains of."""
+    """What became of one scenario: checks passed, what each failed one complains of, and how many failed ones do not
+    count.
+    """
 
     scenario: str
     passed: int
     complaints: tuple[str, ...]
+    excused: int = 0
 
 
 class _Check(Struct, frozen=True, rename={"message": "errorMessage"}):

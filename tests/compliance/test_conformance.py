@@ -1,4 +1,6 @@
-"""The official conformance suite finds nothing to complain of in a server that is built with our toolkit."""
+"""The official conformance suite finds nothing to complain of: in a server that is built with our toolkit, in a real node
+with its token, and in `comity mcp` on its pipes.
+"""
 
 import pytest
 
@@ -14,7 +16,8 @@ async def test_the_official_suite_finds_no_failure_in_either_era():
         pytest.skip(f"conformance skipped: {reason}")
     shown = "\n".join(table(found))
     assert [one for judged in found.values() for one in judged if one.complaints] == [], shown
-    for requirements, expected in RUNS.items():
-        judged = {one.scenario: one for one in found[requirements]}
-        assert expected <= judged.keys()
-        assert sum(one.passed for one in judged.values()) > 80, shown
+    assert {run.subject for run in found} == {"fixtures", "node", "stdio"}
+    for run, judged in found.items():
+        assert RUNS[run.requirements] <= {one.scenario for one in judged}
+        assert sum(one.passed for one in judged) > (80 if run.subject == "fixtures" else 40), shown
+        assert run.subject != "fixtures" or not any(one.excused for one in judged)

@@ -1,0 +1,248 @@
+"""The product itself before the suite: a real node with its token and SQLite, and `comity mcp` on its pipes.
+
+The suite speaks HTTP without a token, so something stands in between in both cases, and changes nothing else.
+
+- Before the node: each connection carries one request, whose head gets the token. All other bytes pass as they are.
+- Before the pipes: modern requests share one process, since each stands alone; a subscription and a legacy session have
+  one of their own. A message goes in as one line; the answer comes back as JSON, or, for a subscription, as events.
+"""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+from comity.core.mcp import http_rules, sse
+from comity.core.mcp.refusals import status_of
+from comity.doors.http.asgi import Receive, Scope, Send, answer, header, read_body
+from comity.doors.http.server import HttpServer
+from comity.doors.mcp.http import MCP_PATH
+from comity.keys.tokens import TOKEN_FILE, read_token
+from comity.store.claim import running_node
+
+BODY_LIMIT: Final = 1_048_576
+_HEAD_LIMIT: Final = 65_536
+_START_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 20.0
+_MOST_SESSIONS: Final = 4
+"""The suite leaves its sessions open; the oldest ends."""
+_LINE_LIMIT: Final = 16 * 1024 * 1024
+_COMITY: Final = (sys.executable, "-m", "comity")
+
+
+@contextlib.asynccontextmanager
+async def node_behind_its_token() -> AsyncIterator[str]:
+    """The address of /mcp of a real node, for a client that has no token."""
+    with tempfile.TemporaryDirectory(prefix="comity-") as folder:
+        data = Path(folder) / "data"
+        command = (*_COMITY, "up", "--data", str(data), "--port", "0")
+        async with _process(
+            *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        ) as process:
+            url = await _announced(data, process)
+            port = int(url.rpartition(":")[2])
+            token = read_token(data / TOKEN_FILE)
+            async with _forwarding(port, f"Authorization: Bearer {token}\r\n".encode()) as own:
+                yield f"http://localhost:{own}{MCP_PATH}"
+
+
+@contextlib.asynccontextmanager
+async def stdio_behind_http() -> AsyncIterator[str]:
+    """The address at which `comity mcp` answers, each time on its standard input and output."""
+    with tempfile.TemporaryDirectory(prefix="comity-") as folder:
+        async with contextlib.AsyncExitStack() as stack:
+            bridge = _Bridge(Path(folder) / "data", stack)
+            await bridge.prepare()
+            http = HttpServer("127.0.0.1", 0, cert=None, key=None)
+            await http.start(bridge, shutdown_seconds=1.0)
+            stack.push_async_callback(http.stop)
+            yield f"{http.url}{MCP_PATH}"
+
+
+async def _announced(data: Path, process: asyncio.subprocess.Process) -> str:
+    async with asyncio.timeout(_START_SECONDS):
+        while (node := running_node(data)) is None:
+            if process.returncode is not None:
+                raise RuntimeError(f"the node ended with status {process.returncode} instead of starting")
+            await asyncio.sleep(0.02)
+    return node.url
+
+
+@contextlib.asynccontextmanager
+async def _process(*command: str, **options: Any) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, **options)
+    assert process.stdin is not None
+    try:
+        yield process
+    finally:
+        process.stdin.close()
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def _forwarding(port: int, line: bytes) -> AsyncIterator[int]:
+    """A port of our own whose requests go to the other one, each with one more line in its head."""
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there: asyncio.StreamWriter | None = None
+        try:
+            first, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
+            kept = b"".join(
+                one + b"\r\n"
+                for one in rest.split(b"\r\n")
+                if one and not one.lower().startswith(b"connection:")
+            )
+            answers, there = await asyncio.open_connection("127.0.0.1", port)
+            there.write(first + b"\r\n" + line + kept + b"Connection: close\r\n\r\n")
+            both = [
+                asyncio.ensure_future(_pass_on(reader, there)),
+                asyncio.ensure_future(_pass_on(answers, writer)),
+            ]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for one in both:
+                one.cancel()
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # the client went away, or sent no head
+        finally:
+            for end in (writer, there):
+                if end is not None:
+                    end.close()
+
+    server = await asyncio.start_server(forward, "127.0.0.1", 0, limit=_HEAD_LIMIT)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(_HEAD_LIMIT):
+            writer.write(data)
+            await writer.drain()
+
+
+class _Client:
+    """One `comity mcp`, asked one thing at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._turn = asyncio.Lock()
+
+    def end(self) -> None:
+        """Nothing more will be asked."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def say(self, message: bytes) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(message + b"\n")
+
+    async def ask(self, message: bytes, id_: Any) -> dict[str, Any]:
+        """The answer; what is told before it is passed over."""
+        async with self._turn, asyncio.timeout(_ANSWER_SECONDS):
+            self.say(message)
+            while (heard := await self.hear()).get("id") != id_ or "method" in heard:
+                pass
+            return heard
+
+    async def hear(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            raise ConnectionError("comity mcp ended")
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+
+class _Bridge:
+    def __init__(self, data: Path, stack: contextlib.AsyncExitStack) -> None:
+        self._command = (*_COMITY, "mcp", "--data", str(data))
+        self._stack = stack
+        self._sessions: dict[str, _Client] = {}
+        self._shared: _Client
+        self._spare: _Client
+
+    async def prepare(self) -> None:
+        """One process for modern requests, and one that is ready for whoever needs one of its own."""
+        self._shared = await self._start()
+        self._spare = await self._start()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        session = header(scope, b"mcp-session-id")
+        if scope["method"] == "DELETE" and session in self._sessions:
+            self._sessions.pop(session).end()
+            await answer(send, 200, b"")
+            return
+        if scope["method"] != "POST":
+            await answer(send, 405, b"")
+            return
+        body = await read_body(scope, receive, BODY_LIMIT)
+        message = json.loads(body)
+        line = json.dumps(message).encode()
+        modern = http_rules.read_headers(scope["headers"]).modern
+        if "id" not in message:
+            if session in self._sessions:
+                self._sessions[session].say(line)
+            await answer(send, 202, b"")
+        elif modern and message["method"] == "subscriptions/listen":
+            client = await self._own()
+            await _events(client, line, receive, send)
+            client.end()
+        elif modern:
+            heard = await self._shared.ask(line, message["id"])
+            error = heard.get("error")
+            await _say(send, heard, 200 if error is None else status_of(error["code"]))
+        elif message["method"] == "initialize":
+            client = await self._own()
+            session = secrets.token_hex(8)
+            self._sessions[session] = client
+            if len(self._sessions) > _MOST_SESSIONS:
+                self._sessions.pop(next(iter(self._sessions))).end()
+            await _say(send, await client.ask(line, message["id"]), 200, session)
+        elif session in self._sessions:
+            await _say(send, await self._sessions[session].ask(line, message["id"]), 200)
+        else:
+            await answer(send, 400 if session is None else 404, b"")
+
+    async def _own(self) -> _Client:
+        own = self._spare
+        self._spare = await self._start()
+        return own
+
+    async def _start(self) -> _Client:
+        started = _process(*self._command, stdout=asyncio.subprocess.PIPE, limit=_LINE_LIMIT)
+        return _Client(await self._stack.enter_async_context(started))
+
+
+async def _say(send: Send, heard: dict[str, Any], status: int, session: str | None = None) -> None:
+    headers = [] if session is None else [(b"mcp-session-id", session.encode())]
+    await answer(send, status, json.dumps(heard).encode(), headers=headers)
+
+
+async def _events(client: _Client, line: bytes, receive: Receive, send: Send) -> None:
+    """What is told, as it comes, until whoever listens goes away."""
+    client.say(line)
+    head = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache")]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+
+    async def tell() -> None:
+        while True:
+            event = sse.event(json.dumps(await client.hear()).encode())
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    both = [asyncio.ensure_future(tell()), asyncio.ensure_future(gone())]
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    for one in both:
+        one.cancel()
