@@ -3,8 +3,8 @@
 - Everything happens on one loop. The machine says what to do; here it is done, in that order.
 - Between two peers there is one link. Where both ask for one at the same moment, both keep the one that was offered by
   the smaller stream id; later a newer link takes the place of the older one.
-- Without a target every peer of the room is joined. Of two, the smaller stream id asks at once, the other one after a
-  moment, in case the first is a peer that asks for nobody.
+- Without a target every peer of the room is joined. Of two, the smaller stream id asks first, the other one later, in
+  case the first is a peer that asks for nobody. Who sees that the other one is asking does not ask as well.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from comity.core.machine import CancelTimer, Effect, Event, SetTimer, TimerFired
 from comity.core.peering.file_work import ForgetTransfer, KeepTransfer
 from comity.core.peering.lifecycle import CloseSignalling, OpenSignalling
 from comity.core.peering.meeting_effects import (
+    AttemptBegun,
     AttemptFailed,
     OwnStreamTaken,
     PeerSeen,
@@ -60,6 +61,7 @@ from comity.pipeline.rooms.spool import FILE_WORK, SourceMark, Spool
 log = logging.getLogger("comity.rooms")
 
 RACE_SECONDS: Final = 10.0
+FIRST_ASKS_AFTER: Final = 0.15
 SECOND_ASKS_AFTER: Final = 3.0
 STATE_EVERY: Final = 0.5
 
@@ -110,6 +112,7 @@ class LiveRoom:
         self._replies: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._marks: dict[str, SourceMark] = {}
         self._views: set[str] = set()
+        self._coming: dict[int, str] = {}
         self._state_kept = 0
         self._state_due = False
         self._nodes_kept: dict[str, str] = {}
@@ -417,9 +420,14 @@ class LiveRoom:
                 self.hear(SignallingLost(reason, retry_in or 0.0))
             case PeerSeen(peer):
                 self._seen(peer)
+            case AttemptBegun(attempt, uuid):
+                self._forget_coming(uuid)
+                self._coming[attempt] = uuid
             case LinkOpened():
+                self._forget_coming(news.uuid)
                 self._link_opened(news)
-            case AttemptFailed(_, uuid, _, reason):
+            case AttemptFailed(attempt, uuid, _, reason):
+                self._coming.pop(attempt, None)
                 if not any(line.uuid == uuid for line in self._lines.values()):
                     self.hear(LinkFailed(uuid, reason))
             case _:
@@ -439,13 +447,21 @@ class LiveRoom:
         options = self.session.options
         if stream is None or options.target_stream_id is not None or stream == options.stream_id:
             return
-        if options.stream_id < stream:
-            self._want(stream)
-        elif stream not in self._views:
-            asyncio.get_running_loop().call_later(SECOND_ASKS_AFTER, self._want_if_alone, stream)
+        if stream not in self._views:
+            wait = FIRST_ASKS_AFTER if options.stream_id < stream else SECOND_ASKS_AFTER
+            asyncio.get_running_loop().call_later(wait, self._ask, stream)
 
-    def _want_if_alone(self, stream: str) -> None:
-        if any(peer.stream == stream for peer in self._meeting.peers):
+    def _forget_coming(self, uuid: str) -> None:
+        self._coming = {attempt: one for attempt, one in self._coming.items() if one != uuid}
+
+    def _ask(self, stream: str) -> None:
+        """Unless the peer has left, or is asking for us."""
+        there = {peer.uuid for peer in self._meeting.peers if peer.stream == stream}
+        if self._closed or not there:
+            return
+        if there & set(self._coming.values()):
+            asyncio.get_running_loop().call_later(SECOND_ASKS_AFTER, self._ask, stream)
+        else:
             self._want(stream)
 
     def _want(self, stream: str) -> None:
