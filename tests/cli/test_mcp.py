@@ -181,6 +181,32 @@ async def test_a_locked_identity_is_told_with_the_call(data):
         assert "result" in await client.ask(request(2, "tools/list"))
 
 
+async def test_an_initialize_without_an_id_is_told_on_stderr(data):
+    async with comity_mcp(data) as client:
+        asked = initialize()
+        del asked["id"]
+        client.say(asked)
+        assert (await client.ask(request(1, "ping")))["result"] == {}
+        client.end()
+        code, out, err = await client.over()
+    assert (code, out) == (0, b"")
+    assert err.count("initialize without an id") == 1
+
+
+async def test_hellos_that_differ_are_told_on_stderr_and_the_first_counts(data):
+    async with comity_mcp(data) as client:
+        other = {**HELLO, "version": "2.0"}
+        answer = await client.ask(initialize(initializationOptions={"vcp": other}, vcp=HELLO))
+        assert answer["result"]["vcp"]["version"] == "2.0"
+        client.end()
+        _, _, err = await client.over()
+    assert "what stands in vcp differs and does not count" in err
+    async with comity_mcp(data) as client:
+        await client.ask(initialize(initializationOptions={"vcp": HELLO}, vcp=HELLO))
+        client.end()
+        assert "differs" not in (await client.over())[2]
+
+
 async def test_a_list_opens_no_folder(data):
     async with comity_mcp(data) as client:
         await client.ask(initialize())

@@ -146,6 +146,29 @@ def test_people_get_address_identity_folder_link_and_next_steps(start, data):
     assert stop(node, signal.SIGINT) == (0, "Stopped.\n", LIFE)
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_vcp_over_tcp_is_shown_with_its_port(start, environ, as_json):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environ["COMITY_VCP_TCP_PORT"] = str(port)
+    node = start("--port", "0", *(["--json"] if as_json else []))
+    line = node.stdout.readline()
+    if as_json:
+        shown = json.loads(line)["vcp"]
+    else:
+        while line.split()[:1] != ["vcp"]:
+            line = node.stdout.readline()
+            assert line, node.stderr.read()
+        shown = line.split()[-1]
+    assert shown == f"tcp://127.0.0.1:{port}"
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as client:
+        client.sendall(b'{"type":"vcp-hello","version":"3.1"}\n')
+        assert b"vcp-ack" in client.recv(65_536)
+    node.send_signal(signal.SIGTERM)
+    node.communicate(timeout=DEADLINE)
+
+
 def test_an_agent_answers_calls_and_people_see_what_it_offers_and_what_to_do(start, program, data, tmp_path):
     node = start("--port", "0", "--agent", "echo", "--capability", "repeats", "--name", "Echo")
     lines = []

@@ -171,6 +171,7 @@ def _ready_line(node: Node) -> dict[str, object]:
         "url": node.url,
         "vacant_id": node.vacant_id.hex(),
         "data": str(node.settings.data),
+        **dict(_vcp_over_tcp(node)),
         **(served if agent.behaviour else {}),
     }
 
@@ -184,6 +185,7 @@ def _greet(node: Node, loaded: Loaded) -> None:
     print_fields(
         (
             ("address", paint(node.url, "cyan", wanted=coloured)),
+            *_vcp_over_tcp(node),
             ("identity", str(node.vacant_id)),
             *_served(node),
             ("data", str(node.settings.data)),
@@ -195,6 +197,17 @@ def _greet(node: Node, loaded: Loaded) -> None:
     print_line()
     print_line(section("Next", _next(node, loaded)) + "\n")
     sys.stdout.flush()
+
+
+def _vcp_over_tcp(node: Node) -> list[tuple[str, str]]:
+    port = node.settings.vcp.tcp_port
+    if not port:
+        return []
+    scheme, host = (
+        "tcps" if node.settings.tls.cert else "tcp",
+        node.url.partition("://")[2].rpartition(":")[0],
+    )
+    return [("vcp", f"{scheme}://{host}:{port}")]
 
 
 def _served(node: Node) -> list[tuple[str, str]]:

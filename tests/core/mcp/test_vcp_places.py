@@ -5,7 +5,7 @@ import pytest
 from comity.core.mcp import vcp_places
 from comity.core.mcp.context import Asker
 from comity.core.mcp.revisions import META_CAPABILITIES
-from comity.core.mcp.vcp_places import EXTENSION, hello_in_initialize, hello_in_request
+from comity.core.mcp.vcp_places import EXTENSION, differing_places, hello_in_initialize, hello_in_request
 from comity.core.wire import strict_json
 from tests.callers import visitor
 from tests.core.mcp.talk import ACK, AGREED, HELLO, PERSONAL, REFUSED, Talk, meta, only, with_hello
@@ -49,6 +49,21 @@ def test_the_first_place_counts():
     order = list(PLACES)
     for first in range(len(order)):
         assert hello_in_initialize(merged(*order[first:]))["client_id"] == order[first]
+
+
+def test_a_hello_counts_before_what_is_none_in_an_earlier_place():
+    params = {"initializationOptions": {"vcp": "3.1"}, "vcp": HELLO}
+    assert hello_in_initialize(params) == HELLO
+    assert differing_places(params) == ("initializationOptions.vcp",)
+    assert hello_in_initialize({"initializationOptions": {"vcp": "3.1"}}) == "3.1"
+
+
+def test_places_that_hold_another_hello_are_named():
+    same = {"initializationOptions": {"vcp": HELLO}, "vcp": dict(HELLO)}
+    assert differing_places(same) == ()
+    assert differing_places({}) == ()
+    other = {**same, "vcp": said("params"), "_meta": {SPELLINGS[0]: said("meta")}}
+    assert differing_places(other) == ("vcp", f"_meta.{SPELLINGS[0]}")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,10 @@ def seed_messages(content):
     """Each literal message of the two documents; a door that carries them in its own takes the others."""
     for document, messages in content.items():
         for name, message in messages.items():
-            yield f"{document}.{name}", {"name": name, "message": message, "beside": messages}
+            several = message if isinstance(message, list) else [message]
+            for number, each in enumerate(several):
+                label = f"{document}.{name}" + (f".{number}" if message is several else "")
+                yield label, {"name": name, "message": each, "beside": messages}
 
 
 def is_handshake(case):

@@ -70,11 +70,24 @@ async def until_closed(reader):
     return b""
 
 
-async def test_a_binary_frame_is_refused_with_1003():
+@pytest.mark.parametrize("frame", [b"\0\1", b"", b'{"type":"vcp-hello","version":"3.1"}'])
+async def test_a_binary_frame_is_no_hello_and_is_answered_at_baseline(frame):
     async with open_doors() as doors, doors.client("websocket") as client:
+        await client.socket.send(frame)
+        error = (await client.hear())["error"]
+        assert (error["code"], "send text" in error["message"]) == ("MALFORMED", True)
+        assert (await client.ask({"categorical": WIRE}))["version"] == "1.0"
+        await client.socket.send(frame)
+        assert (await client.hear())["error"]["code"] == "MALFORMED"
+        assert (await client.ask(hello()))["type"] == "vcp-error"
+
+
+async def test_a_binary_frame_after_an_error_is_told_that_there_is_no_session():
+    async with open_doors() as doors, doors.client("websocket") as client:
+        assert (await client.ask(hello(version="9.0", min_version="9.0")))["code"] == "VERSION_UNSUPPORTED"
         await client.socket.send(b"\0\1")
-        assert await close_code(client) == 1003
-        assert await honest(doors)
+        assert (await client.hear())["error"]["code"] == "NO_SESSION"
+        assert (await client.ask(hello()))["type"] == "vcp-ack"
 
 
 async def test_text_that_is_no_utf8_ends_with_1007():

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from comity.core.mcp.context import Asker
 from comity.core.mcp.results import Json
 from comity.core.mcp.revisions import META_CAPABILITIES
+from comity.core.negotiation.messages import says_hello
 from comity.core.negotiation.session import Session
 from comity.core.wire import strict_json
 
@@ -50,15 +51,30 @@ NOT_NEGOTIATED: Final = not_negotiated("The hello could not be negotiated; the l
 
 def hello_in_initialize(params: Mapping[str, Any]) -> Any:
     """None where there is none."""
-    options, capabilities = params.get("initializationOptions"), params.get("capabilities")
-    for holder in (options, params):
-        if isinstance(holder, Mapping) and holder.get("vcp") is not None:
-            return holder["vcp"]
-    for kind in ("extensions", "experimental"):
-        hello = _declared(capabilities, kind)
-        if hello is not None:
-            return hello
-    return _in_meta(params.get("_meta"))
+    found = _found_in(params)
+    return next((hello for hello in found.values() if says_hello(hello)), next(iter(found.values()), None))
+
+
+def differing_places(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The places of an `initialize` that hold something else than the hello that counts."""
+    counts = hello_in_initialize(params)
+    return tuple(place for place, hello in _found_in(params).items() if hello != counts)
+
+
+def _found_in(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands in each place, the first place first."""
+    options, capabilities, meta = (
+        params.get(name) for name in ("initializationOptions", "capabilities", "_meta")
+    )
+    found = {
+        "initializationOptions.vcp": options.get("vcp") if isinstance(options, Mapping) else None,
+        "vcp": params.get("vcp"),
+        "capabilities.extensions": _declared(capabilities, "extensions"),
+        "capabilities.experimental": _declared(capabilities, "experimental"),
+    }
+    for key in _META_HELLOS:
+        found[f"_meta.{key}"] = meta.get(key) if isinstance(meta, Mapping) else None
+    return {place: hello for place, hello in found.items() if hello is not None}
 
 
 def hello_in_request(meta: Mapping[str, Any]) -> Any:

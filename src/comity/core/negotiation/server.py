@@ -94,6 +94,8 @@ from comity.core.negotiation.session import Identity, Session
 from comity.core.negotiation.versions import Version
 from comity.core.wire import strict_json
 
+NOT_TEXT: Final = b"\xff"
+"""What a link hands over for a message that is not text: no UTF-8 begins like that."""
 MOST_HELD: Final = 16
 MOST_HELD_BYTES: Final = 4 * HANDSHAKE_LIMIT
 
@@ -304,6 +306,8 @@ class ServerMachine:
         if len(message) > limit:
             error = ContextError("TOO_LARGE", f"a message is limited to {limit:,} bytes; send less")
             return _context_refused(error, session)
+        if message == NOT_TEXT:
+            return _context_refused(ContextError("MALFORMED", "a message is JSON text; send text"), session)
         try:
             value = strict_json.loads(message, unique_keys=True)
             if says_hello(value):

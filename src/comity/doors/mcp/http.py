@@ -50,7 +50,7 @@ from comity.doors.http.asgi import (
 )
 from comity.doors.http.guard import caller_of
 from comity.doors.mcp.http_response import Responder, cancelled, refuse, spoken
-from comity.doors.mcp.stream import Negotiate
+from comity.doors.mcp.stream import Negotiate, warn_of_differing_hellos
 from comity.pipeline.mcp.calls import McpCalls, Outcome
 from comity.pipeline.mcp.events import EventStream
 from comity.pipeline.mcp.sessions import HttpSession, Sessions
@@ -236,6 +236,7 @@ class _Exchange:
         hello = vcp_places.hello_in_initialize(params)
         negotiated: Negotiated | None = None
         if hello is not None:
+            warn_of_differing_hellos(request)
             asker = introduced(params, self._caller, None)
             negotiated = await self._behind.negotiate(hello, asker)
         session = McpSession(introduced(params, self._caller, negotiated))

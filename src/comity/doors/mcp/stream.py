@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any, Final
 
 from comity.core.errors import OverloadedError
+from comity.core.mcp import vcp_places
 from comity.core.mcp.answers import INTERNAL, refused
 from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import Drop, Effect, Exit, Greet, McpConversation, PeerAnswered, Shutdown
@@ -25,7 +26,7 @@ from comity.core.mcp.session import McpSession, notification
 from comity.core.mcp.vcp_places import NOT_NEGOTIATED, Negotiated
 from comity.core.mcp.work import Listen, RunningRequest
 from comity.core.request import begin_request
-from comity.core.wire.jsonrpc import Incoming, Request
+from comity.core.wire.jsonrpc import Incoming, Notification, Request
 from comity.core.wire.rpc_stream import RpcStream
 from comity.pipeline.mcp.calls import McpCalls, Outcome
 from comity.pipeline.mcp.questions import Questions
@@ -131,6 +132,8 @@ class McpStream:
             self._flush()
 
     def _effects_of(self, message: Incoming) -> list[Effect]:
+        if type(message) is Notification and message.method == "initialize":
+            log.warning("an initialize without an id came: that is a notification, and nothing answers it")
         try:
             return self._conversation.receive(message)
         except Exception:  # a room that breaks where nobody expects it
@@ -180,6 +183,7 @@ class McpStream:
             self.send(done)
 
     async def _greet(self, greet: Greet) -> None:
+        warn_of_differing_hellos(greet.request)
         try:
             negotiated = await self._negotiate(greet.hello, greet.asker)
         except Exception:  # the client waits for an answer to its hello, and its next messages wait too
@@ -249,6 +253,16 @@ class McpStream:
     @property
     def session(self) -> McpSession:
         return self._conversation.session
+
+
+def warn_of_differing_hellos(request: Request) -> None:
+    params = request.params
+    if request.method == "initialize" and isinstance(params, dict):
+        for place in vcp_places.differing_places(params):
+            log.warning(
+                "initialize holds more than one VCP hello: what stands in %s differs and does not count",
+                place,
+            )
 
 
 class _Outlet:

@@ -1,13 +1,15 @@
 """VCP over WebSocket: one text frame is one message (`/vcp`).
 
-The guard in front has looked at Host and Origin; who it is, the handshake finds out. Binary frames end the
-connection. Where there is no room, the upgrade is answered with 503 and nothing is begun.
+The guard in front has looked at Host and Origin; who it is, the handshake finds out. A binary frame is a message that
+is no hello and no context request, and is answered like any other such message (vcp 1.5). Where there is no room, the
+upgrade is answered with 503 and nothing is begun.
 """
 
 from typing import Final
 
 from comity.core.errors import OverloadedError
 from comity.core.negotiation.messages import HANDSHAKE_LIMIT
+from comity.core.negotiation.server import NOT_TEXT
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status
 from comity.doors.http.asgi import JSON, Receive, Scope, Send
@@ -19,7 +21,6 @@ from comity.pipeline.vcp.service import VcpServer
 VCP_PATH: Final = "/vcp"
 
 _NORMAL: Final = 1000
-_UNSUPPORTED: Final = 1003
 _TOO_BIG: Final = 1009
 _LONGEST_REASON: Final = 123
 
@@ -91,10 +92,7 @@ class WebSocketLink:
             self._code = _TOO_BIG
             return self._too_long
         text: str | None = event.get("text")
-        if text is None:
-            self._code = _UNSUPPORTED
-            raise LinkClosed("binary frames are not used here; send text")
-        return text.encode()
+        return NOT_TEXT if text is None else text.encode()
 
     async def close(self, reason: str = "") -> None:
         if self._ended is not None:
