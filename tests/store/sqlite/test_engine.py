@@ -515,3 +515,48 @@ async def test_what_an_earlier_release_stored_is_counted_when_it_is_opened(tmp_p
     assert await store.held_item("cards", "ab") == HeldItem("", 78)
     assert await store.held("cards") == 78
     await store.close()
+
+
+async def test_of_several_who_start_together_one_makes_the_file_and_all_write_to_it(tmp_path, clock):
+    for attempt in range(8):
+        path = tmp_path / str(attempt) / "comity.db"
+        path.parent.mkdir()
+        stores = await asyncio.gather(*(SqliteStore.open(path, clock) for _ in range(8)))
+        await asyncio.gather(
+            *(store.commit(Append(log="l", data=str(number).encode())) for number, store in enumerate(stores))
+        )
+        for store in stores:
+            await store.close()
+        store = await SqliteStore.open(path, clock)
+        assert {record.data for record in await store.read("l")} == {str(n).encode() for n in range(8)}
+        await store.close()
+        assert [found.name for found in path.parent.iterdir()] == ["comity.db"]
+
+
+async def test_a_file_whose_tables_are_being_made_is_not_taken_for_somebody_elses(path, clock, monkeypatch):
+    (other := apsw.Connection(str(path))).pragma("journal_mode", "wal")
+    look = schema._has_tables
+
+    def look_late(connection):
+        """The tables appear when half of the questions are asked."""
+        monkeypatch.setattr(schema, "_has_tables", look)
+        schema.migrate(other, path)
+        return look(connection)
+
+    monkeypatch.setattr(schema, "_has_tables", look_late)
+    store = await SqliteStore.open(path, clock)
+    await store.commit(Append(log="l", data=b"x"))
+    await store.close()
+    other.close()
+
+
+async def test_a_file_system_without_hard_links_will_do(path, clock, monkeypatch):
+    def refuse(*_names):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refuse)
+    await filled(path, clock)
+    store = await SqliteStore.open(path, clock)
+    assert await store.end("l") == 1
+    await store.close()
+    assert [found.name for found in path.parent.iterdir()] == ["comity.db"]

@@ -8,6 +8,7 @@ write that skips the checksum would look like damage later.
 import contextlib
 import errno
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,13 +48,34 @@ def load_checksums() -> bool:
 def open_writer(path: Path) -> apsw.Connection:
     """A file that is not ours to open is refused before its first byte changes."""
     checksums = load_checksums()
-    fresh = not path.exists() or path.stat().st_size == 0
+    if not path.exists():
+        _make(path, checksums=checksums)
+    fresh = path.stat().st_size == 0
     if not fresh:
         _check_header(path, checksums=checksums)
-    else:
+    return _opened(path, checksums=checksums, fresh=fresh)
+
+
+def _make(path: Path, *, checksums: bool) -> None:
+    """Make the file under another name and link it to its own: of several processes that start together one makes it,
+    and nobody sees it half made. Whoever looked at an empty file would write its first pages without checksums.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    try:
+        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        _opened(draft, checksums=checksums, fresh=True).close()
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without hard links
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _opened(path: Path, *, checksums: bool, fresh: bool) -> apsw.Connection:
     vfs = CHECKSUMMED_VFS if checksums else None
+    flags = apsw.SQLITE_OPEN_READWRITE
     connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=STATEMENTS_KEPT)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
     try:

@@ -166,9 +166,11 @@ def migrate(connection: apsw.Connection, path: Path, steps: tuple[str, ...] = ST
 
 def steps_taken(connection: apsw.Connection, path: Path, steps: tuple[str, ...] = STEPS) -> int:
     """How far the file has come. Raises for one that is newer, or somebody else's."""
-    taken = connection.pragma("user_version")
-    application = connection.pragma("application_id")
-    if application not in (0, APPLICATION_ID) or (application == 0 and _has_tables(connection)):
+    with connection:  # as of one moment: another process may be making the tables
+        taken = connection.pragma("user_version")
+        application = connection.pragma("application_id")
+        has_tables = _has_tables(connection)
+    if application not in (0, APPLICATION_ID) or (application == 0 and has_tables):
         raise StoreCorruptError(f"{path} is a database of another program; choose another data folder")
     if taken > len(steps):
         raise StoreVersionError(
