@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from comity.config_kinds import list_of, number, one_of, text
 from comity.core.errors import ConfigError
+from comity.parts.deliberations import Deliberations
 from comity.parts.part import Chore, OpenHouse, Panel, Part
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Extensions(Part):
         return extension_tools(rooms, cls.room)
 
     async def open(self, house: "House") -> None:
+        from comity.pipeline.extensions.deliberations import DeliberationOperations
         from comity.pipeline.extensions.service import ExtensionService
         from comity.pipeline.extensions.states import ExtensionStates
         from comity.pipeline.vcp.contexts import Contexts
@@ -88,6 +90,8 @@ class Extensions(Part):
             standing=settings.standing,
             names=frozenset(f"VCP-X-{name.capitalize()}" for name in settings.enabled),
         )
+        desk = house.find(Deliberations).desk
+        self.service.run_deliberations(DeliberationOperations(desk, house.clock, self.service.rules))
         self.chores = [Chore(_PURGE_EVERY, self.service.purge)]
 
     async def panel(self) -> Panel:

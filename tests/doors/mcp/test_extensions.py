@@ -14,6 +14,7 @@ from tests.doors.mcp.conversing import initialize, modern, request
 from tests.doors.mcp.http_talk import Http, repeated
 from tests.doors.mcp.processes import comity_mcp
 from tests.doors.vcp.extension_scene import (
+    CONSENSUS,
     FOUR,
     INTENT,
     NORM,
@@ -316,6 +317,35 @@ class TestOneCaller:
                 answer = await attached.ask(request(1, "tools/call", call))
                 told = answer["result"]["structuredContent"]
                 assert told["established_norms"][0]["norm_id"] == "n1"
+
+
+class TestADeliberation:
+    async def test_is_followed_by_its_parties_and_by_nobody_else(self):
+        async with extension_scene() as scene:
+            bob = hello(CONSENSUS, identity=scene.token("bob"))
+            async with over_http(scene, hello(CONSENSUS)) as owner, over_http(scene, bob) as guest:
+                made = await owner.call(
+                    "vcp_consensus_open",
+                    title="Rules",
+                    clauses=["A.", "B."],
+                    stakeholders=[{"id": scene.owner("bob")}],
+                )
+                uri = f"vcp://consensus/{made['id']}"
+                for party in (owner, guest):
+                    assert uri in await party.listed()
+                    assert (await party.read(uri))["phase"] == "draft"
+                    assert (await party.read(uri.replace("consensus", "deliberation")))["clauses"]
+                with pytest.raises(ToolError, match="voter_id must be the caller's own"):
+                    await guest.call(
+                        "vcp_submit_ballot", delib_id=made["id"], voter_id=scene.owner("eve"), ranking=["x"]
+                    )
+                eve = hello(CONSENSUS, identity=scene.token("eve"))
+                async with over_http(scene, eve) as stranger:
+                    assert uri not in await stranger.listed()
+                    assert isinstance(await stranger.read(uri), str)
+                    with pytest.raises(ToolError) as refused:
+                        await stranger.call("vcp_get_election_result", delib_id=made["id"])
+                    assert refused.value.code == "FORBIDDEN"
 
 
 ATTEMPTS = [

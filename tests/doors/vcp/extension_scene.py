@@ -18,6 +18,7 @@ PERSONAL, RELATIONAL, TORCH, INTENT = (
     "VCP-X-Torch",
     "VCP-X-Intent",
 )
+CONSENSUS = "VCP-X-Consensus"
 FOUR = (PERSONAL, RELATIONAL, TORCH, INTENT)
 DOORS = ("websocket", "tcp")
 PAIN = {"body_signals": {"category": "pain", "intensity": 5}}

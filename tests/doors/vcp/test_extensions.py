@@ -8,6 +8,7 @@ from comity.core.context.signals import CATEGORIES
 from comity.parts.extensions import ExtensionSettings
 from comity.store.audit_log import tail
 from tests.doors.vcp.extension_scene import (
+    CONSENSUS,
     DOORS,
     FOUR,
     INTENT,
@@ -365,3 +366,61 @@ class TestSettings:
             }
             answer = await client.ask({"preset_id": "tired"})
             assert answer["accepted"] == ["preset_id"]
+
+
+class TestADeliberation:
+    @pytest.mark.parametrize("door", DOORS)
+    async def test_is_opened_voted_on_and_ratified_by_two_parties_of_one_node(self, door):
+        async with (
+            extension_scene() as scene,
+            scene.session(CONSENSUS, door=door) as alice,
+            scene.session(CONSENSUS, subject="bob", door=door) as bob,
+            scene.session(CONSENSUS, subject="eve", door=door) as eve,
+        ):
+            opening = {"title": "Rules", "clauses": ["Every call is answered."]}
+            made = await alice.call("consensus.open", **opening, stakeholders=[{"id": scene.owner("bob")}])
+            one = {"delib_id": made["id"]}
+            assert made["keeper"] == scene.node.vacant_id.hex()
+            await alice.call("consensus.advance", **one, to="deliberation")
+            await alice.call("consensus.act", **one, action="endorse")
+            told = await bob.call("consensus.act", **one, action="amend", text="Most calls are answered.")
+            assert len(told["candidates"]) == 2
+            await alice.call("consensus.advance", **one, to="convergence")
+            ranked = await bob.call("consensus.ballot", **one, ranking=list(reversed(told["candidates"])))
+            assert ranked["ballot_count"] > 0
+            assert (await refused(eve, "consensus.result", **one)).code == "FORBIDDEN"
+            assert (
+                await refused(eve, "consensus.ballot", **one, ranking=told["candidates"])
+            ).code == "FORBIDDEN"
+            assert (await eve.call("consensus.list"))["deliberations"] == []
+            assert (await refused(bob, "consensus.vote", **one, vote="accept")).code == "PRECONDITION_FAILED"
+            await alice.call("consensus.advance", **one, to="ratification")
+            for party in (alice, bob):
+                await party.call("consensus.vote", **one, vote="accept")
+            assert (await alice.call("consensus.advance", **one, to="active"))["phase"] == "active"
+            assert (await bob.call("consensus.record", **one))["deliberation_id"] == made["id"]
+            assert [known["phase"] for known in (await bob.call("consensus.list"))["deliberations"]] == [
+                "active"
+            ]
+
+    async def test_needs_an_identity(self):
+        async with extension_scene() as scene, scene.session(CONSENSUS, subject=None) as stranger:
+            opening = {"title": "Rules", "clauses": ["A."], "stakeholders": []}
+            assert (await refused(stranger, "consensus.open", **opening)).code == "FORBIDDEN"
+            assert (await refused(stranger, "consensus.list")).code == "FORBIDDEN"
+
+    @pytest.mark.parametrize(
+        ("op", "args", "code"),
+        [
+            ("consensus.open", {"title": "x"}, "INVALID_ARGUMENT"),
+            ("consensus.open", {"title": "x", "clauses": [], "stakeholders": 7}, "INVALID_ARGUMENT"),
+            ("consensus.result", {"delib_id": "none"}, "NOT_FOUND"),
+            ("consensus.act", {"delib_id": "none", "action": "endorse"}, "NOT_FOUND"),
+            ("consensus.vote", {"delib_id": 7, "vote": "accept"}, "INVALID_ARGUMENT"),
+            ("consensus.join", {"url": "http://192.0.2.1:1", "delib_id": "d"}, None),
+        ],
+    )
+    async def test_refuses_by_name(self, op, args, code):
+        async with extension_scene() as scene, scene.session(CONSENSUS) as alice:
+            refusal = await refused(alice, op, **args)
+            assert code is None or refusal.code == code, refusal

@@ -6,12 +6,17 @@ A personal state is a ModelSafeContext and nothing else; an intent is a category
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
+from comity.core.caller import Caller
+from comity.core.errors import NotFoundError
 from comity.core.extensions import calls, personal
 from comity.core.extensions.calls import OperationCall
+from comity.core.extensions.refusals import ExtensionError
 from comity.core.negotiation.session import Session
 from comity.core.negotiation.versions import V3_1
+from comity.pipeline.extensions.room import OperationRequest
 from comity.pipeline.extensions.service import ExtensionService
 from comity.pipeline.vcp.addresses import EXTENSION_ADDRESSES
 from comity.pipeline.vcp.resource_readers import FadingContent, Owner, Reader, ResourceReaders
@@ -23,6 +28,7 @@ def extension_readers(service: ExtensionService, sessions: LiveSessions) -> Reso
     readers = ResourceReaders()
     for host, view in _VIEWS.items():
         readers.add(host, Reader(_reading(service, host, view), _own(sessions)))
+    readers.add(_CONSENSUS, Reader(_reading_deliberation(service), _own_deliberations(service)))
     return readers
 
 
@@ -42,6 +48,34 @@ def _reading(service: ExtensionService, host: str, view: Callable[[OperationCall
     return read
 
 
+def _reading_deliberation(service: ExtensionService) -> Any:
+    async def read(delib_id: str, owner: Owner) -> dict[str, Any]:
+        if owner.session is None:
+            raise NotFoundError("there is no such deliberation for you here")
+        request = OperationRequest(
+            op="consensus.result", args={"delib_id": delib_id}, session=owner.session, audience="model"
+        )
+        try:
+            told: dict[str, Any] = to_builtins(await service.perform(request, _caller(owner), "mcp"))
+        except ExtensionError as refusal:
+            # who takes no part does not learn whether there is one
+            raise NotFoundError(refusal.message) from refusal
+        return told
+
+    return read
+
+
+def _own_deliberations(service: ExtensionService) -> Any:
+    async def ids(owner: Owner) -> Iterable[str]:
+        return [] if owner.session is None else await service.deliberations_of(owner.session)
+
+    return ids
+
+
+def _caller(owner: Owner) -> Caller:
+    return Caller(kind="vcp", id=owner.id or "", proof="vcp token")
+
+
 def _own(sessions: LiveSessions) -> Any:
     async def ids(owner: Owner) -> Iterable[str]:
         own = [] if owner.session is None else [owner.session.id]
@@ -58,4 +92,5 @@ _VIEWS: dict[str, Callable[[OperationCall], Any]] = {
     "torch": lambda call: calls.torch_lineage(call, calls.Empty())[1],
     "intent": calls.intent_view,
 }
+_CONSENSUS = "consensus"
 _FADING = frozenset(("personal-state", "intent"))

@@ -65,6 +65,10 @@ class DeliberationRunner(Protocol):
         """Run one of the operations `consensus.*`, which was found active. Raises ExtensionError."""
         ...
 
+    async def ids_of(self, voice: Voice) -> list[str]:
+        """The deliberations in which a voice takes part."""
+        ...
+
 
 class Turns:
     """One queue for each name."""

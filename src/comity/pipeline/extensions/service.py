@@ -112,6 +112,10 @@ class ExtensionService:
         """Who calls, as a model."""
         return self._facts.of(session, "model", None)
 
+    async def deliberations_of(self, session: Session) -> list[str]:
+        voice, runner = self.facts(session).voice, self._room.deliberations
+        return [] if voice is None or runner is None else await runner.ids_of(voice)
+
     def turn(self, session: Session) -> AbstractAsyncContextManager[None]:
         """Held while a session's state is read, changed and written."""
         return self._turns.of(turn_of(session))
