@@ -24,15 +24,19 @@ class Deliberations(Part):
         from comity.clients.guarded_http import GuardedHttp
         from comity.pipeline.deliberations.desk import DeliberationDesk
         from comity.pipeline.deliberations.ledger import Ledger
+        from comity.pipeline.deliberations.operations import DeliberationOperations
 
         settings = house.settings
         own = settings.deliberations
+        seconds = settings.dispatch.timeout_seconds
         http = GuardedHttp(
             allow=[host.strip("[]") for host in settings.dispatch.allowed_hosts],
             allow_loopback=is_loopback(settings.host),
-            timeout=settings.dispatch.timeout_seconds,
+            timeout=seconds,
         )
-        house.stack.push_async_callback(http.aclose)
+        public_http = GuardedHttp(timeout=seconds)
+        for way in (http, public_http):
+            house.stack.push_async_callback(way.aclose)
         self.ledger = Ledger(house.store, house.current_vault, log_bytes=own.log_bytes)
         self.desk = DeliberationDesk(
             store=house.store,
@@ -45,11 +49,13 @@ class Deliberations(Part):
                 house.key,
                 house.clock,
                 http,
+                public_http=public_http,
                 holder=house.chain,
                 audit_level=settings.audit.level,
             ),
             holder=house.chain,
         )
+        self.operations = DeliberationOperations(self.desk)
         self._self = house.vacant_id.hex()
         self._kept = self._joined = self._waiting = self._frauds = 0
         self.chores = [Chore(own.retry_seconds, self._send), Chore(_LOOK_EVERY, self._look)]

@@ -53,12 +53,13 @@ _PAGE: Final = 256
 
 
 class KeptDeliberation(Struct, frozen=True, kw_only=True):
-    """`url` is where the keeper answers; empty where this node keeps the log itself. `size` is what all entries
-    come to, in bytes. `fraud` is proof that the keeper signed two entries with one number.
+    """`url` is where the keeper answers; empty where this node keeps the log itself. `public_only` is whether somebody
+    else than the owner of this node named it. `size` is what all entries come to, in bytes. `fraud` is proof that the keeper signed two entries with one number.
     """
 
     head: LogHead
     url: str = ""
+    public_only: bool = False
     size: int = 0
     fraud: KeeperFraud | None = None
 
