@@ -28,7 +28,7 @@ from comity.cli.vote_screen import (
     print_welfare,
     ranking_text,
 )
-from comity.core.errors import ConfigError, RetryLaterError
+from comity.core.errors import ConfigError, PeerError, RetryLaterError
 from comity.core.extensions.calls import ResultReport
 from comity.core.extensions.consensus.deliberation import PHASES
 from comity.core.extensions.consensus.record import write_record
@@ -545,7 +545,7 @@ async def _newest(own: OwnDesk, which: str) -> KeptDeliberation:
     await own.desk.send_waiting()
     try:
         return await own.desk.refresh(kept.id)
-    except RetryLaterError as silence:
+    except (RetryLaterError, PeerError) as silence:
         note(f"the keeper does not answer ({silence.message}); this is what is known here")
         return await own.desk.find(kept.id)
 

@@ -7,6 +7,7 @@ The chain with a keeper stands in a book of its own, beside that of calls to the
 |---|---|
 | cannot be reached, gives no answer, is busy or full | RetryLaterError: the same may be sent again later |
 | refuses with a status | ExtensionError, with the code that the status stands for |
+| has forgotten what it accepted before | ExtensionError CONFLICT |
 | answers with something else | PeerError |
 """
 
@@ -19,6 +20,7 @@ from comity.clients.refusals import CallRefusedError, ReplyLostError, UnusableAn
 from comity.clients.replies import read_refusal
 from comity.core.card.card import CapabilityCard, SubstrateSpec
 from comity.core.clock import Clock
+from comity.core.envelope.errors import ReplayDetectedError
 from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.errors import MalformedError, PeerError, RetryLaterError
 from comity.core.extensions.refusals import Code, ExtensionError
@@ -64,6 +66,7 @@ class KeeperClient:
                 holder=f"{holder}.public" if public_only else holder,
                 audit_level=audit_level,
                 book=POST_BOOK,
+                keep_requests=False,  # they hold what people said, and that is stored sealed or not at all
             )
             for public_only, way in self._http.items()
         }
@@ -100,6 +103,12 @@ class KeeperClient:
             raise
         except CallRefusedError as refusal:
             raise _told(refusal, url) from None
+        except ReplayDetectedError:
+            raise ExtensionError(
+                "CONFLICT",
+                f"the node at {url} answers as if it had not accepted what it has signed before; its database may be "
+                "an older copy, and its operator has to restore the newer one",
+            ) from None
         return "".join(part.text for part in reply.response_envelope.payload.parts).encode()
 
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, OverloadedError, RetryLaterError
+from comity.core.errors import ComityError, OverloadedError, PeerError, RetryLaterError
 from comity.core.extensions.consensus.acts import after_act
 from comity.core.extensions.consensus.carrier import (
     KeeperAnswer,
@@ -113,11 +113,8 @@ class DeliberationDesk:
         holder: str,
         scan_threshold: Severity = "medium",
     ) -> None:
-        """`holder` names this process among those that share the store. `left_waiting` is whether acts of this
-        process wait since `send_waiting` was called last.
-        """
+        """`holder` names this process among those that share the store."""
         self.ledger = ledger
-        self.left_waiting = False
         self._store = store
         self._record = record
         self._clock = clock
@@ -206,7 +203,7 @@ class DeliberationDesk:
         return kept
 
     async def refresh(self, delib_id: str, caller: Caller = OWN_PROCESS) -> KeptDeliberation:
-        """Read on what the keeper has. Raises RetryLaterError when it does not answer."""
+        """Read on what the keeper has. Raises RetryLaterError or PeerError when it gives no answer to use."""
         read = await self._find(delib_id)
         if read.kept.deliberation.keeper == self._self or read.kept.fraud is not None:
             return read.kept
@@ -214,10 +211,11 @@ class DeliberationDesk:
             return (await self._read_on(await self._find(delib_id), caller)).kept
 
     async def send_waiting(self, caller: Caller = OWN_PROCESS) -> None:
-        """Try again to send what waits, in its order. An act that is refused now is kept with the refusal."""
-        self.left_waiting = False
+        """Try again to send what waits, in its order. An act that is refused now is kept with the refusal; what
+        cannot be sent goes on waiting.
+        """
         for delib_id in dict.fromkeys(act.delib_id for act in await self.ledger.waiting() if not act.refusal):
-            with contextlib.suppress(RetryLaterError, StoreConflict):
+            with contextlib.suppress(ComityError):
                 async with self._alone(delib_id):
                     for act in await self.ledger.waiting(delib_id):
                         if not act.refusal:
@@ -271,25 +269,26 @@ class DeliberationDesk:
         try:
             await self._send_those_before(act, caller)
             return await self._send(act, caller)
-        except (RetryLaterError, StoreConflict) as silence:
-            self.left_waiting = True
-            return ActOutcome(kept=await self.find(delib_id), why=silence.message)
         except ExtensionError:
             await self._commit((self.ledger.releasing(act),), "REFUSED", entry, caller)
             raise
+        except ComityError as unknown:  # whether the keeper took it will be seen in the log
+            return ActOutcome(kept=await self.find(delib_id), why=unknown.message)
 
     async def _refuse_plain_faults(
         self, read: Read, voice: Voice, op: str, args: dict[str, Any], caller: Caller
     ) -> Read:
         """What cannot be right is refused here, also while the keeper does not answer. Our copy may be behind, so
-        the log is read on before.
+        the log is read on before; where that cannot be, the phase is left to the keeper to judge.
         """
         try:
             after_act(read.kept.deliberation, voice, op, args, self._clock.now())
         except ExtensionError as refusal:
             try:
                 read = await self._read_on(read, caller)
-            except RetryLaterError:
+            except (RetryLaterError, PeerError):
+                if refusal.wire_code == "PRECONDITION_FAILED":
+                    return read
                 raise refusal from None
             after_act(read.kept.deliberation, voice, op, args, self._clock.now())
         return read

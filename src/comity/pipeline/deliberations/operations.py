@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from comity.core.caller import OWN_PROCESS, Caller
-from comity.core.errors import RetryLaterError
+from comity.core.errors import PeerError, RetryLaterError
 from comity.core.extensions import operations
 from comity.core.extensions.calls import CallFacts, ExtensionRules, JoinArguments
 from comity.core.extensions.consensus.acts import ActArguments, BallotArguments
@@ -68,7 +68,7 @@ class DeliberationOperations:
         delib_id = args["delib_id"]
         try:
             kept = await self.desk.refresh(delib_id, caller)
-        except RetryLaterError:
+        except (RetryLaterError, PeerError):
             kept = await self.desk.find(delib_id)
         return self._pure(op, args, facts, ExtensionState(deliberation=kept.deliberation))
 
