@@ -16,13 +16,14 @@ from comity.clients.deliberations import KeeperClient
 from comity.clients.guarded_http import GuardedHttp
 from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError
-from comity.core.extensions.calls import CallFacts
+from comity.core.extensions.calls import CallFacts, ClauseReport, ExtensionRules, ResultReport
+from comity.core.extensions.operations import perform
+from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
 from comity.pipeline.deliberations.desk import ActOutcome, DeliberationDesk
 from comity.pipeline.deliberations.ledger import KeptDeliberation, Ledger
-from comity.pipeline.deliberations.operations import DeliberationOperations
 from comity.pipeline.record import Recorder
 from comity.store.vault import Vault
 from comity.system_clock import SystemClock
@@ -35,25 +36,30 @@ class OwnDesk:
         self.desk = desk
         self.url = url
         self.id = key.vacant_id.hex()
-        self._operations = DeliberationOperations(desk)
-        self._facts = CallFacts(
+        self._key = key
+
+    async def open(self, **args: Any) -> KeptDeliberation:
+        """Open a deliberation as its author. Arguments that are None are left out, here and below."""
+        return await self.desk.open(f"dlb_{secrets.token_hex(8)}", _given(args), self.desk.voice())
+
+    def result(self, kept: KeptDeliberation, clause_id: str | None) -> ClauseReport | ResultReport:
+        """The operation of the table, on the deliberation as it is."""
+        facts = CallFacts(
             session_id="cli",
             active=frozenset((CONSENSUS,)),
-            key=key,
-            fresh_id=f"dlb_{secrets.token_hex(8)}",
+            key=self._key,
+            fresh_id="",
             owner=self.id,
-            voice=desk.voice(),
+            voice=self.desk.voice(),
         )
-
-    async def perform(self, op: str, **args: Any) -> Any:
-        """One operation of the table, for the owner. Arguments that are None are left out."""
-        given = {name: value for name, value in args.items() if value is not None}
-        return await self._operations.perform(op, given, self._facts)
+        args = _given({"delib_id": kept.id, "clause_id": clause_id})
+        state = ExtensionState(deliberation=kept.deliberation)
+        result: ClauseReport | ResultReport
+        _, result = perform("consensus.result", state, args, facts, ExtensionRules(), 0.0)
+        return result
 
     async def act(self, op: str, **args: Any) -> ActOutcome:
-        """The same for an act, with the entry that it became."""
-        given = {name: value for name, value in args.items() if value is not None}
-        return await self.desk.act(op, given, self.desk.voice())
+        return await self.desk.act(op, _given(args), self.desk.voice())
 
     async def chosen(self, text: str) -> KeptDeliberation:
         """The deliberation that `text` names: its id, or a beginning of it that no other id has."""
@@ -68,6 +74,10 @@ class OwnDesk:
                 "`comity vote join URL ID` fetches one"
             )
         return (exact or found)[0]
+
+
+def _given(args: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if value is not None}
 
 
 @contextlib.asynccontextmanager

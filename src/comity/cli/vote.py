@@ -102,14 +102,14 @@ def open_command(
     stakeholders = [read_party(text) for text in parties or []]
 
     async def work(own: OwnDesk) -> None:
-        opened = await own.perform(
-            "consensus.open",
+        kept = await own.open(
             title=title,
             clauses=clauses,
             stakeholders=stakeholders,
             quorum=quorum,
             ratification=ratification,
         )
+        opened = kept.deliberation
         if as_json:
             print_json({"delib_id": opened.id, "url": own.url, "deliberation": msgspec.to_builtins(opened)})
             return
@@ -407,7 +407,7 @@ def result(
 
     async def work(own: OwnDesk) -> None:
         kept = await _newest(own, which)
-        found = await own.perform("consensus.result", delib_id=kept.id, clause_id=clause)
+        found = own.result(kept, clause)
         waiting = await own.desk.ledger.waiting(kept.id)
         if as_json:
             print_json({**await _summary(own, kept), "result": msgspec.to_builtins(found)})

@@ -22,7 +22,6 @@ class Deliberations(Part):
         from comity.clients.guarded_http import GuardedHttp
         from comity.pipeline.deliberations.desk import DeliberationDesk
         from comity.pipeline.deliberations.ledger import Ledger
-        from comity.pipeline.deliberations.operations import DeliberationOperations
 
         settings = house.settings
         own = settings.deliberations
@@ -53,7 +52,6 @@ class Deliberations(Part):
             ),
             holder=house.chain,
         )
-        self.operations = DeliberationOperations(self.desk)
         self._self = house.vacant_id.hex()
         self._kept = self._joined = self._waiting = self._frauds = 0
         self.chores = [Chore(own.retry_seconds, self._send)]
