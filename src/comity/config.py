@@ -180,7 +180,7 @@ class DeliberationSettings(Struct, frozen=True, kw_only=True):
     """
 
     log_bytes: Annotated[int, whole(65_536, _MOST_BYTES)] = 67_108_864
-    retry_seconds: Annotated[float, number(0.1, 86_400)] = 15
+    retry_seconds: Annotated[float, number(0.1, 86_400)] = 60
 
 
 class DispatchSettings(Struct, frozen=True, kw_only=True):

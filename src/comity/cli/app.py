@@ -47,6 +47,9 @@ COMMANDS = (
     Announced("hello", "comity.cli.hello", "Negotiate with a VCP server and show its answer", "Meet others"),
     Announced("card", "comity.cli.card", "Show, publish or verify what an agent offers", "Meet others"),
     Announced(
+        "vote", "comity.cli.vote", "Write rules together with other nodes and ratify them", "Meet others"
+    ),
+    Announced(
         "actions",
         "comity.cli.actions",
         "Serve, list or run the actions for humane communication",

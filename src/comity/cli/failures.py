@@ -51,7 +51,8 @@ def _described(failure: Exception) -> tuple[str, str, int]:
         case ConfigError():
             return failure.code, failure.message, UNUSABLE
         case ComityError():
-            return failure.code, failure.message, FAILED
+            # a refusal by an extension has a code of its own beside that of its class
+            return getattr(failure, "wire_code", failure.code).lower(), failure.message, FAILED
         case typer.TyperException():
             return "usage", _sentence(failure), UNUSABLE
         case typer.Abort():

@@ -7,9 +7,11 @@ The chain with a keeper stands in a book of its own, beside that of calls to the
 |---|---|
 | cannot be reached, gives no answer, is busy or full | RetryLaterError: the same may be sent again later |
 | refuses with a status | ExtensionError, with the code that the status stands for |
+| has forgotten what it accepted before | ExtensionError CONFLICT |
 | answers with something else | PeerError |
 """
 
+from functools import partial
 from typing import Final
 
 from comity.clients.conversation import CallHttp, Retries
@@ -18,9 +20,9 @@ from comity.clients.refusals import CallRefusedError, ReplyLostError, UnusableAn
 from comity.clients.replies import read_refusal
 from comity.core.card.card import CapabilityCard, SubstrateSpec
 from comity.core.clock import Clock
-from comity.core.envelope.errors import EnvelopeFormatError
+from comity.core.envelope.errors import ReplayDetectedError
 from comity.core.envelope.message import A2AMessage, A2APart
-from comity.core.errors import PeerError, RetryLaterError
+from comity.core.errors import MalformedError, PeerError, RetryLaterError
 from comity.core.extensions.refusals import Code, ExtensionError
 from comity.core.guard.audit import AuditLevel
 from comity.core.identity.keys import SigningKey, VacantId
@@ -48,24 +50,30 @@ class KeeperClient:
         clock: Clock,
         http: CallHttp,
         *,
-        holder: str | None = None,
+        public_http: CallHttp,
+        holder: str,
         audit_level: AuditLevel | None = "standard",
     ) -> None:
-        self._http = http
-        self._dispatcher = Dispatcher(
-            store,
-            key,
-            clock,
-            http,
-            retries=_RETRIES,
-            holder=holder,
-            audit_level=audit_level,
-            book=POST_BOOK,
-        )
+        """`public_http` calls public addresses only: it is for addresses that somebody else named than the owner."""
+        self._http = {False: http, True: public_http}
+        self._dispatchers = {
+            public_only: Dispatcher(
+                store,
+                key,
+                clock,
+                way,
+                retries=_RETRIES,
+                holder=f"{holder}.public" if public_only else holder,
+                audit_level=audit_level,
+                book=POST_BOOK,
+                keep_requests=False,  # they hold what people said, and that is stored sealed or not at all
+            )
+            for public_only, way in self._http.items()
+        }
 
-    async def identify(self, url: str) -> str:
+    async def identify(self, url: str, *, public_only: bool) -> str:
         """The id of the node that answers at this address."""
-        answer = await self._http.request("GET", url + DELIBERATIONS_PATH)
+        answer = await self._http[public_only].request("GET", url + DELIBERATIONS_PATH)
         told = read_refusal(answer).get("vacant_id")
         if answer.status != 200 or not isinstance(told, str):
             raise UnusableAnswerError(
@@ -73,10 +81,10 @@ class KeeperClient:
             )
         try:
             return VacantId.from_hex(told).hex()
-        except EnvelopeFormatError:
+        except MalformedError:
             raise UnusableAnswerError(f"the node at {url} does not say who it is") from None
 
-    async def post(self, url: str, node: str, text: bytes) -> bytes:
+    async def post(self, url: str, node: str, text: bytes, *, public_only: bool) -> bytes:
         """The text of the answer that this node signed."""
         message = A2AMessage(role="ROLE_USER", parts=(A2APart(text=text.decode()),))
         card = CapabilityCard(
@@ -85,15 +93,22 @@ class KeeperClient:
             substrate_spec=SubstrateSpec(policy={"bind_replies": True, "dialect": "seed"}),
             endpoint=url + DELIBERATIONS_PATH,
         )
+        call = partial(self._dispatchers[public_only].call_at, card, card.endpoint or "", message)
         try:
             try:
-                reply = await self._dispatcher.call_at(card, card.endpoint or "", message)
+                reply = await call()
             except ReplyLostError:  # a keeper knows an entry that it has, so it may be sent again
-                reply = await self._dispatcher.call_at(card, card.endpoint or "", message)
+                reply = await call()
         except RetryLaterError:
             raise
         except CallRefusedError as refusal:
             raise _told(refusal, url) from None
+        except ReplayDetectedError:
+            raise ExtensionError(
+                "CONFLICT",
+                f"the node at {url} answers as if it had not accepted what it has signed before; its database may be "
+                "an older copy, and its operator has to restore the newer one",
+            ) from None
         return "".join(part.text for part in reply.response_envelope.payload.parts).encode()
 
 

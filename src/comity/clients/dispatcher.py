@@ -46,11 +46,14 @@ class Dispatcher:
         lease_seconds: float = LEASE_SECONDS,
         audit_level: AuditLevel | None = "standard",
         book: str = CALL_BOOK,
+        keep_requests: bool = True,
     ) -> None:
         """`audit_level` None is for a store without an audit trail. `holder` names this process among those that share the store and the key. One that comes back
-        under its old name need not wait for the lease that it left behind. `book` holds the chains.
+        under its old name need not wait for the lease that it left behind. `book` holds the chains. Without
+        `keep_requests` what is sent is not stored.
         """
         self._book = book
+        self._keep_requests = keep_requests
         self._store = store
         self._key = key
         self._clock = clock
@@ -177,6 +180,7 @@ class Dispatcher:
             lease_seconds=self._lease_seconds,
             audit_level=self._audit_level,
             book=self._book,
+            keep_requests=self._keep_requests,
         )
 
     def _forget_idle_queues(self) -> None:

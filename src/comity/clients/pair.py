@@ -69,8 +69,12 @@ class Pair:
         lease_seconds: float,
         audit_level: AuditLevel | None,
         book: str = CALL_BOOK,
+        keep_requests: bool = True,
     ) -> None:
-        """`book`: a target that answers at several doors has a chain with us at each."""
+        """`book`: a target that answers at several doors has a chain with us at each. Without `keep_requests` what
+        is sent is not stored, and cannot be repeated under its key after a crash.
+        """
+        self._keep_requests = keep_requests
         self._store = store
         self._clock = clock
         caller, target = key.from_vid.hex(), key.to_vid.hex()
@@ -106,7 +110,9 @@ class Pair:
         tip = tip_of(state_after(envelope))
         sent = self.record.sent if tip in self.record.sent else (*self.record.sent, tip)[-_SENT_LIMIT:]
         lease, *_ = await self._commit(
-            "CALL_SENT", replace(self.record, sent=sent, pending=body), self._acquire
+            "CALL_SENT",
+            replace(self.record, sent=sent, pending=body if self._keep_requests else b""),
+            self._acquire,
         )
         self._token = lease.token
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
 
-_LOOK_EVERY = 60.0
-
 
 class Deliberations(Part):
     name = "deliberations"
@@ -27,12 +25,15 @@ class Deliberations(Part):
 
         settings = house.settings
         own = settings.deliberations
+        seconds = settings.dispatch.timeout_seconds
         http = GuardedHttp(
             allow=[host.strip("[]") for host in settings.dispatch.allowed_hosts],
             allow_loopback=is_loopback(settings.host),
-            timeout=settings.dispatch.timeout_seconds,
+            timeout=seconds,
         )
-        house.stack.push_async_callback(http.aclose)
+        public_http = GuardedHttp(timeout=seconds)
+        for way in (http, public_http):
+            house.stack.push_async_callback(way.aclose)
         self.ledger = Ledger(house.store, house.current_vault, log_bytes=own.log_bytes)
         self.desk = DeliberationDesk(
             store=house.store,
@@ -45,6 +46,7 @@ class Deliberations(Part):
                 house.key,
                 house.clock,
                 http,
+                public_http=public_http,
                 holder=house.chain,
                 audit_level=settings.audit.level,
             ),
@@ -52,7 +54,7 @@ class Deliberations(Part):
         )
         self._self = house.vacant_id.hex()
         self._kept = self._joined = self._waiting = self._frauds = 0
-        self.chores = [Chore(own.retry_seconds, self._send), Chore(_LOOK_EVERY, self._look)]
+        self.chores = [Chore(own.retry_seconds, self._send)]
 
     async def serve(self, house: "House") -> None:
         from comity.doors.deliberations import DELIBERATIONS_PATH, DeliberationsDoor
@@ -77,7 +79,7 @@ class Deliberations(Part):
         }
         self.public = {DELIBERATIONS_PATH}
         with contextlib.suppress(KeyRefusedError):  # whoever asks for one is told
-            await self._look()
+            await self.count()
 
     def metrics(self) -> "Iterator[Metric]":
         from comity.pipeline.metrics import Metric
@@ -100,11 +102,13 @@ class Deliberations(Part):
         return Panel("Deliberations", [*rows, ("frauds of keepers", f"{self._frauds:,}")])
 
     async def _send(self) -> None:
-        if self._waiting or self.desk.left_waiting:
+        await self.count()
+        if self._waiting:
             await self.desk.send_waiting()
-            await self._look()
+            await self.count()
 
-    async def _look(self) -> None:
+    async def count(self) -> None:
+        """Bring the figures up to date."""
         known = await self.ledger.all()
         self._kept = sum(kept.deliberation.keeper == self._self for kept in known)
         self._joined = len(known) - self._kept

@@ -1,5 +1,28 @@
+import asyncio
+
+import pytest
+
+from comity.clients.refusals import NoAnswerError
+from comity.core.caller import Caller
+from comity.core.errors import ForbiddenError, RetryLaterError
 from comity.core.extensions.consensus.record import verify_record, write_record
-from tests.pipeline.deliberations.parties import parties
+from comity.core.extensions.refusals import ExtensionError
+from comity.testing import running_node
+from tests.pipeline.deliberations.parties import Party, parties
+
+
+async def begun(alice, *others):
+    kept = await alice.open(*({"id": other.id} for other in others))
+    for other in others:
+        await other.join(alice, kept)
+    await alice.say(kept, "advance", to="deliberation")
+    return kept
+
+
+async def refusal(coroutine):
+    with pytest.raises(ExtensionError) as refused:
+        await coroutine
+    return refused.value
 
 
 async def test_three_nodes_write_and_ratify_a_rule():
@@ -8,12 +31,8 @@ async def test_three_nodes_write_and_ratify_a_rule():
         await bob.join(alice, kept)
         await carol.join(alice, kept)
         await alice.say(kept, "advance", to="deliberation")
-        await bob.say(
-            kept, "act", clause_id="c1", action="amend", text="Every call is answered within an hour."
-        )
-        await carol.say(
-            kept, "act", clause_id="c1", action="object", level="strong", concern="An hour is short."
-        )
+        await bob.say(kept, "act", clause_id="c1", action="amend", text="Within an hour.")
+        await carol.say(kept, "act", clause_id="c1", action="object", level="strong", concern="Too short.")
         await carol.say(kept, "welfare", signal="I answer at night.")
         await alice.say(kept, "act", clause_id="c2", action="endorse")
         await bob.say(kept, "advance", to="convergence")
@@ -30,3 +49,173 @@ async def test_three_nodes_write_and_ratify_a_rule():
         assert len(set(records)) == 1
         found = verify_record(records[0])
         assert (found.ok, found.entries) == (True, 13)
+
+
+async def test_all_act_at_once_and_every_act_is_one_entry_on_every_node():
+    async with parties() as (alice, bob, carol):
+        kept = await begun(alice, bob, carol)
+        acts = [
+            party.say(kept, "act", clause_id="c1", action="amend", text=f"{party.id} {number}")
+            for number in range(4)
+            for party in (alice, bob, carol)
+        ]
+        outcomes = await asyncio.gather(*acts)
+        assert sorted(outcome.entry.number for outcome in outcomes) == list(range(3, 15))
+        for party in (alice, bob, carol):
+            now = await party.desk.refresh(kept.id)
+            assert len(now.deliberation.clauses["c1"].variants) == 13
+            assert await party.numbers(kept) == list(range(1, 15))
+
+
+async def test_two_processes_of_one_party_act_at_once_and_nothing_is_done_twice():
+    async with parties(2) as (alice, bob):
+        kept = await begun(alice, bob)
+        desks = [bob.desk, bob.another_desk()]
+        acts = [
+            desk.act(
+                "consensus.act",
+                {"delib_id": kept.id, "clause_id": "c1", "action": "amend", "text": f"text {number}"},
+                bob.voice,
+            )
+            for number, desk in enumerate(desks * 3)
+        ]
+        outcomes = await asyncio.gather(*acts)
+        assert sorted(outcome.entry.number for outcome in outcomes) == list(range(3, 9))
+        texts = [
+            variant.text for variant in (await alice.desk.find(kept.id)).deliberation.clauses["c1"].variants
+        ]
+        assert sorted(texts[1:]) == [f"text {number}" for number in range(6)]
+
+
+async def test_acts_wait_for_a_keeper_that_is_away_and_are_sent_in_their_order_once(tmp_path):
+    async with parties(1) as (bob,):
+        async with running_node(tmp_path / "alice") as node:
+            alice = Party(node)
+            port = int(node.url.rpartition(":")[2])
+            kept = await begun(alice, bob)
+        first = await bob.say(kept, "act", clause_id="c1", action="amend", text="First.")
+        second = await bob.say(kept, "act", clause_id="c1", action="amend", text="Second.")
+        assert (first.entry, second.entry) == (None, None)
+        assert "could not be reached" in first.why
+        with pytest.raises(RetryLaterError):
+            await bob.desk.refresh(kept.id)
+        assert (await bob.desk.find(kept.id)).head.tip.number == 1, "nothing is decided meanwhile"
+        async with running_node(tmp_path / "alice", port=port) as node:
+            await bob.desk.send_waiting()
+            await bob.desk.send_waiting()
+            clause = (await Party(node).desk.find(kept.id)).deliberation.clauses["c1"]
+            assert [variant.text for variant in clause.variants[1:]] == ["First.", "Second."]
+        assert await bob.ledger.waiting() == []
+
+
+async def test_what_waited_and_is_refused_at_last_is_told(tmp_path):
+    async with parties(1) as (bob,):
+        async with running_node(tmp_path / "alice") as node:
+            port = int(node.url.rpartition(":")[2])
+            alice = Party(node)
+            kept = await begun(alice, bob)
+            await bob.desk.refresh(kept.id)
+        await bob.say(kept, "act", clause_id="c1", action="endorse")
+        async with running_node(tmp_path / "alice", port=port) as node:
+            alice = Party(node)
+            await alice.say(kept, "act", clause_id="c1", action="endorse")
+            await alice.say(kept, "advance", to="convergence")
+            await bob.desk.send_waiting()
+        (act,) = await bob.ledger.waiting(kept.id)
+        assert act.refusal == "this needs the phase deliberation; now it is convergence"
+
+
+async def test_what_is_plainly_wrong_is_refused_at_once_also_while_the_keeper_is_away(tmp_path):
+    async with parties(1) as (bob,):
+        async with running_node(tmp_path / "alice") as node:
+            kept = await begun(Party(node), bob)
+            await bob.desk.refresh(kept.id)
+        before = await bob.frozen()
+        fault = await refusal(bob.say(kept, "act", clause_id="c1", action="amend"))
+        assert (fault.wire_code, fault.field) == ("INVALID_ARGUMENT", "text")
+        assert await bob.frozen() == before
+
+
+class Lossy:
+    """Carries every message and loses the answers to the first ones."""
+
+    def __init__(self, post, losses):
+        self._post = post
+        self.losses = losses
+
+    async def identify(self, url, **more):
+        return await self._post.identify(url, **more)
+
+    async def post(self, *message, **more):
+        answer = await self._post.post(*message, **more)
+        if self.losses:
+            self.losses -= 1
+            raise NoAnswerError("the answer was lost")
+        return answer
+
+
+async def test_an_act_whose_answer_was_lost_is_one_entry_however_often_it_is_sent():
+    async with parties(2) as (alice, bob):
+        kept = await begun(alice, bob)
+        await bob.desk.refresh(kept.id)
+        desk = bob.another_desk(wrap=lambda post: Lossy(post, 2))
+        args = {"delib_id": kept.id, "clause_id": "c1", "action": "amend", "text": "Once."}
+        outcome = await desk.act("consensus.act", args, bob.voice)
+        assert (outcome.entry, outcome.why) == (None, "the answer was lost")
+        # others go on meanwhile
+        await alice.say(kept, "act", clause_id="c1", action="endorse")
+        await desk.send_waiting()
+        await desk.send_waiting()
+        await bob.desk.refresh(kept.id)
+        for party in (alice, bob):
+            clause = (await party.desk.find(kept.id)).deliberation.clauses["c1"]
+            assert [variant.text for variant in clause.variants[1:]] == ["Once."]
+        assert await bob.ledger.waiting() == []
+
+
+class TestJoining:
+    async def test_is_refused_to_who_takes_no_part_and_nothing_is_stored(self):
+        async with parties(2) as (alice, eve):
+            kept = await alice.open()
+            before = await eve.frozen(), await alice.frozen()
+            assert (await refusal(eve.join(alice, kept))).wire_code == "FORBIDDEN"
+            assert (await eve.frozen(), await alice.frozen()) == before
+
+    async def test_needs_a_deliberation_that_is_there(self):
+        async with parties(2) as (alice, bob):
+            fault = await refusal(bob.desk.join(alice.node.url, "dlb_nowhere", bob.voice))
+            assert fault.wire_code == "NOT_FOUND"
+
+    async def test_may_name_the_keeper_and_then_believes_no_other(self):
+        async with parties() as (alice, bob, carol):
+            kept = await alice.open({"id": bob.id})
+            assert (await refusal(bob.join(alice, kept, keeper=carol.id))).wire_code == "FORBIDDEN"
+            assert (await bob.join(alice, kept, keeper=alice.id)).id == kept.id
+
+    async def test_at_another_party_only_compares(self):
+        async with parties() as (alice, bob, carol):
+            kept = await begun(alice, bob)
+            await alice.say(kept, "add", stakeholder={"id": carol.id})
+            await bob.desk.refresh(kept.id)
+            fault = await refusal(carol.join(bob, kept))
+            assert (fault.wire_code, alice.id in fault.message) == ("FORBIDDEN", True)
+            await carol.join(alice, kept)
+            assert (await carol.join(bob, kept)).url == alice.node.url
+            await carol.say(kept, "act", clause_id="c1", action="endorse")
+
+    async def test_at_an_address_of_this_machine_is_for_the_owner_alone(self):
+        async with parties(2) as (alice, bob):
+            kept = await alice.open({"id": "dave", "node": bob.id})
+            visitor = Caller(kind="vcp", id="dave", address="192.0.2.1", proof="vcp token")
+            with pytest.raises(ForbiddenError):
+                await bob.desk.join(alice.node.url, kept.id, bob.desk.voice("dave"), visitor)
+
+    async def test_follows_a_keeper_to_its_new_address(self, tmp_path):
+        async with parties(1) as (bob,):
+            async with running_node(tmp_path / "alice") as node:
+                kept = await begun(Party(node), bob)
+            async with running_node(tmp_path / "alice") as node:
+                alice = Party(node)
+                assert (await bob.join(alice, kept)).url == node.url
+                outcome = await bob.say(kept, "act", clause_id="c1", action="endorse")
+                assert outcome.entry.number == 3

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, OverloadedError, RetryLaterError
+from comity.core.errors import ComityError, OverloadedError, PeerError, RetryLaterError
 from comity.core.extensions.consensus.acts import after_act
 from comity.core.extensions.consensus.carrier import (
     KeeperAnswer,
@@ -71,13 +71,15 @@ _PATIENCE_SECONDS: Final = 20.0
 
 
 class KeeperPost(Protocol):
-    """How messages get to other nodes. What may be tried again later is raised as RetryLaterError."""
+    """How messages get to other nodes. What may be tried again later is raised as RetryLaterError. With `public_only`
+    private addresses and this machine's own are refused.
+    """
 
-    async def identify(self, url: str) -> str:
+    async def identify(self, url: str, *, public_only: bool) -> str:
         """The id of the node that answers there."""
         ...
 
-    async def post(self, url: str, node: str, text: bytes) -> bytes:
+    async def post(self, url: str, node: str, text: bytes, *, public_only: bool) -> bytes:
         """The text of the signed answer."""
         ...
 
@@ -88,6 +90,14 @@ class ActOutcome(Struct, frozen=True, kw_only=True):
     kept: KeptDeliberation
     entry: DeliberationEntry | None = None
     why: str = ""
+
+
+class Elsewhere(Struct, frozen=True):
+    """A node that has a log, and where it answers. `public_only`: somebody else than the owner named the address."""
+
+    url: str
+    node: str
+    public_only: bool
 
 
 class DeliberationDesk:
@@ -103,11 +113,8 @@ class DeliberationDesk:
         holder: str,
         scan_threshold: Severity = "medium",
     ) -> None:
-        """`holder` names this process among those that share the store. `left_waiting` is whether acts of this
-        process wait since `send_waiting` was called last.
-        """
+        """`holder` names this process among those that share the store."""
         self.ledger = ledger
-        self.left_waiting = False
         self._store = store
         self._record = record
         self._clock = clock
@@ -177,7 +184,8 @@ class DeliberationDesk:
         `keeper` is its id, where that is known; else the node that answers at `url` is believed the first time.
         """
         url = url.rstrip("/")
-        node = await self._post.identify(url)
+        public_only = not caller.is_local
+        node = await self._post.identify(url, public_only=public_only)
         if node == self._self:
             raise invalid("url is this node's own; what it keeps need not be joined", "url")
         if keeper is not None and node != keeper:
@@ -185,17 +193,17 @@ class DeliberationDesk:
         async with self._alone(delib_id):
             read = await self.ledger.find(delib_id)
             if read is None:
-                kept = await self._fetch(url, node, delib_id, voice, caller)
+                kept = await self._fetch(Elsewhere(url, node, public_only), delib_id, voice, caller)
             elif read.kept.deliberation.keeper == node:
                 read = await self._moved(read, url, caller)
                 kept = (await self._read_on(read, caller)).kept
             else:
-                kept = (await self._read_on(read, caller, at=(url, node))).kept
+                kept = (await self._read_on(read, caller, Elsewhere(url, node, public_only))).kept
             stakeholder_of(kept.deliberation, voice)
         return kept
 
     async def refresh(self, delib_id: str, caller: Caller = OWN_PROCESS) -> KeptDeliberation:
-        """Read on what the keeper has. Raises RetryLaterError when it does not answer."""
+        """Read on what the keeper has. Raises RetryLaterError or PeerError when it gives no answer to use."""
         read = await self._find(delib_id)
         if read.kept.deliberation.keeper == self._self or read.kept.fraud is not None:
             return read.kept
@@ -203,10 +211,11 @@ class DeliberationDesk:
             return (await self._read_on(await self._find(delib_id), caller)).kept
 
     async def send_waiting(self, caller: Caller = OWN_PROCESS) -> None:
-        """Try again to send what waits, in its order. An act that is refused now is kept with the refusal."""
-        self.left_waiting = False
+        """Try again to send what waits, in its order. An act that is refused now is kept with the refusal; what
+        cannot be sent goes on waiting.
+        """
         for delib_id in dict.fromkeys(act.delib_id for act in await self.ledger.waiting() if not act.refusal):
-            with contextlib.suppress(RetryLaterError, StoreConflict):
+            with contextlib.suppress(ComityError):
                 async with self._alone(delib_id):
                     for act in await self.ledger.waiting(delib_id):
                         if not act.refusal:
@@ -260,25 +269,26 @@ class DeliberationDesk:
         try:
             await self._send_those_before(act, caller)
             return await self._send(act, caller)
-        except (RetryLaterError, StoreConflict) as silence:
-            self.left_waiting = True
-            return ActOutcome(kept=await self.find(delib_id), why=silence.message)
         except ExtensionError:
             await self._commit((self.ledger.releasing(act),), "REFUSED", entry, caller)
             raise
+        except ComityError as unknown:  # whether the keeper took it will be seen in the log
+            return ActOutcome(kept=await self.find(delib_id), why=unknown.message)
 
     async def _refuse_plain_faults(
         self, read: Read, voice: Voice, op: str, args: dict[str, Any], caller: Caller
     ) -> Read:
         """What cannot be right is refused here, also while the keeper does not answer. Our copy may be behind, so
-        the log is read on before.
+        the log is read on before; where that cannot be, the phase is left to the keeper to judge.
         """
         try:
             after_act(read.kept.deliberation, voice, op, args, self._clock.now())
         except ExtensionError as refusal:
             try:
                 read = await self._read_on(read, caller)
-            except RetryLaterError:
+            except (RetryLaterError, PeerError):
+                if refusal.wire_code == "PRECONDITION_FAILED":
+                    return read
                 raise refusal from None
             after_act(read.kept.deliberation, voice, op, args, self._clock.now())
         return read
@@ -334,11 +344,9 @@ class DeliberationDesk:
             on_behalf=entry.on_behalf,
         )
 
-    async def _fetch(
-        self, url: str, node: str, delib_id: str, voice: Voice, caller: Caller
-    ) -> KeptDeliberation:
+    async def _fetch(self, at: Elsewhere, delib_id: str, voice: Voice, caller: Caller) -> KeptDeliberation:
         """The whole log, for the first time. It is stored page by page, once the first entry is verified."""
-        answer = _entries_in(read_answer(await self._post.post(url, node, write_question(delib_id, 0, None))))
+        answer = _entries_in(await self._said(at, write_question(delib_id, 0, None)))
         if not answer:
             raise ExtensionError("NOT_FOUND", "there is no such deliberation there", "delib_id")
         head: LogHead | None = None
@@ -347,13 +355,13 @@ class DeliberationDesk:
         assert head is not None, "there was an entry"
         if head.deliberation.id != delib_id:
             raise ExtensionError("NOT_FOUND", "the node answered with another deliberation", "delib_id")
-        if head.deliberation.keeper != node:
+        if head.deliberation.keeper != at.node:
             raise ExtensionError(
                 "FORBIDDEN",
                 f"this node has a copy only; join at the address of the keeper {head.deliberation.keeper}",
                 "url",
             )
-        kept = KeptDeliberation(head=head, url=url)
+        kept = KeptDeliberation(head=head, url=at.url, public_only=at.public_only)
         await self._commit(self.ledger.adding(None, kept, answer), "JOINED", answer[-1], caller)
         try:
             kept = (await self._read_on(await self._find(delib_id), caller)).kept
@@ -363,7 +371,7 @@ class DeliberationDesk:
             raise
         return kept
 
-    async def _read_on(self, read: Read, caller: Caller, at: tuple[str, str] | None = None) -> Read:
+    async def _read_on(self, read: Read, caller: Caller, at: Elsewhere | None = None) -> Read:
         """Read the log from where our copy ends. `at` is another node than the keeper: its log is compared too."""
         while True:
             kept = read.kept
@@ -379,7 +387,7 @@ class DeliberationDesk:
                 return read
 
     async def _following(
-        self, read: Read, entries: list[DeliberationEntry], at: tuple[str, str] | None = None
+        self, read: Read, entries: list[DeliberationEntry], at: Elsewhere | None = None
     ) -> KeptDeliberation:
         head = read.kept.head
         try:
@@ -391,14 +399,16 @@ class DeliberationDesk:
             raise
         return replace(read.kept, head=head)
 
-    async def _ask(self, read: Read, text: bytes, at: tuple[str, str] | None = None) -> KeeperAnswer:
+    async def _ask(self, read: Read, text: bytes, at: Elsewhere | None = None) -> KeeperAnswer:
         """Ask the keeper, or another node that has the log, and hold the tip that it tells against ours."""
         kept = read.kept
-        url, node = at or (kept.url, kept.deliberation.keeper)
-        answer = read_answer(await self._post.post(url, node, text))
+        answer = await self._said(at or _at_keeper(kept), text)
         if answer.tip is not None:
             await self._hear(read, answer.tip)
         return answer
+
+    async def _said(self, at: Elsewhere, text: bytes) -> KeeperAnswer:
+        return read_answer(await self._post.post(at.url, at.node, text, public_only=at.public_only))
 
     async def _hear(self, read: Read, tip: KeptTip) -> None:
         kept = read.kept
@@ -410,12 +420,11 @@ class DeliberationDesk:
         if fraud is not None:
             await self._keep_fraud(read, fraud)
 
-    async def _look_for_fraud(self, read: Read, at: tuple[str, str] | None) -> None:
+    async def _look_for_fraud(self, read: Read, at: Elsewhere | None) -> None:
         """The keeper goes on from another entry than ours: find the first number that it has given out twice."""
         kept, number, more = read.kept, 0, True
-        url, node = at or (kept.url, kept.deliberation.keeper)
         while more:
-            answer = read_answer(await self._post.post(url, node, write_question(kept.id, number, None)))
+            answer = await self._said(at or _at_keeper(kept), write_question(kept.id, number, None))
             theirs = _entries_in(answer)
             ours = await self.ledger.entries(kept.id, number, len(theirs))
             for own, other in zip(ours, theirs, strict=False):
@@ -475,6 +484,10 @@ class DeliberationDesk:
                         "another process of this node is at work in this deliberation; try again in a moment"
                     ) from None
                 await self._clock.sleep(_LOOK_SECONDS)
+
+
+def _at_keeper(kept: KeptDeliberation) -> Elsewhere:
+    return Elsewhere(kept.url, kept.deliberation.keeper, kept.public_only)
 
 
 def _takes_part(kept: KeptDeliberation, voice: Voice) -> bool:

@@ -164,6 +164,13 @@ class KeeperRoom(SignedRoom):
         sealed = await super().seal(call, message)
         return replace(sealed, operations=(*sealed.operations, *result.operations), about=result.about)
 
+    def kept_form(self, reply: bytes) -> bytes:
+        """Replies hold what parties said: they are sealed like the log."""
+        return self._ledger.seal(reply)
+
+    def given_again(self, stored: bytes) -> bytes:
+        return self._ledger.unseal(stored)
+
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
         if isinstance(conflict.operation, Put):
             raise OverloadedError("another process has changed this deliberation; send the same again")

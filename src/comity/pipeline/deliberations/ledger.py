@@ -53,12 +53,13 @@ _PAGE: Final = 256
 
 
 class KeptDeliberation(Struct, frozen=True, kw_only=True):
-    """`url` is where the keeper answers; empty where this node keeps the log itself. `size` is what all entries
-    come to, in bytes. `fraud` is proof that the keeper signed two entries with one number.
+    """`url` is where the keeper answers; empty where this node keeps the log itself. `public_only` is whether somebody
+    else than the owner of this node named it. `size` is what all entries come to, in bytes. `fraud` is proof that the keeper signed two entries with one number.
     """
 
     head: LogHead
     url: str = ""
+    public_only: bool = False
     size: int = 0
     fraud: KeeperFraud | None = None
 
@@ -106,14 +107,14 @@ class Ledger:
 
     async def find(self, delib_id: str) -> Read | None:
         held = await self._store.get(SPACE, _digest(delib_id))
-        return None if held is None else Read(_read_kept(self._opened(held.value)), held.version)
+        return None if held is None else Read(_read_kept(self.unseal(held.value)), held.version)
 
     async def all(self) -> list[KeptDeliberation]:
         """Those that were opened first come first."""
         found: list[KeptDeliberation] = []
         after = ""
         while page := await self._store.scan(SPACE, after=after, limit=_PAGE):
-            found += [_read_kept(self._opened(held.value)) for _, held in page]
+            found += [_read_kept(self.unseal(held.value)) for _, held in page]
             after = page[-1][0]
         return sorted(found, key=lambda kept: (kept.deliberation.created_at, kept.id))
 
@@ -151,14 +152,13 @@ class Ledger:
                 "LIMIT_EXCEEDED", f"the log of this deliberation would exceed {self._log_bytes:,} bytes"
             )
         first = after.head.tip.number - len(values) + 1
-        vault = self._vault()
         return (
             self.changing(before, msgspec.structs.replace(after, size=size)),
             *(
                 Put(
                     space=ENTRIES_SPACE,
                     key=_key(after.id, first + index),
-                    value=vault.seal(value),
+                    value=self.seal(value),
                     expect=0,
                 )
                 for index, value in enumerate(values)
@@ -170,7 +170,7 @@ class Ledger:
         return Put(
             space=SPACE,
             key=_digest(after.id),
-            value=self._vault().seal(_encode(after)),
+            value=self.seal(_encode(after)),
             expect=0 if before is None else before.version,
         )
 
@@ -190,7 +190,7 @@ class Ledger:
         found: list[WaitingAct] = []
         after = ""
         while page := await self._store.scan(WAITING_SPACE, prefix=prefix, after=after, limit=_PAGE):
-            found += [_read_waiting(self._opened(held.value)) for _, held in page]
+            found += [_read_waiting(self.unseal(held.value)) for _, held in page]
             after = page[-1][0]
         return found
 
@@ -199,7 +199,7 @@ class Ledger:
         return Put(
             space=WAITING_SPACE,
             key=_key(act.delib_id, act.place),
-            value=self._vault().seal(_encode(act)),
+            value=self.seal(_encode(act)),
             expires_at=now + REFUSED_KEPT_SECONDS if act.refusal else None,
         )
 
@@ -208,11 +208,14 @@ class Ledger:
 
     def _entry(self, stored: bytes) -> DeliberationEntry:
         try:
-            return read_entry(strict_json.loads(self._opened(stored)))
+            return read_entry(strict_json.loads(self.unseal(stored)))
         except (ExtensionError, MalformedError):
             raise _corrupt() from None
 
-    def _opened(self, stored: bytes) -> bytes:
+    def seal(self, value: bytes) -> bytes:
+        return self._vault().seal(value)
+
+    def unseal(self, stored: bytes) -> bytes:
         opened = self._vault().open(stored)
         if opened is None:
             raise KeyRefusedError(

@@ -206,12 +206,13 @@ class SignedRoom(PlainRoom):
             dialect=request.dialect,
         )
         message = strict_json.dumps(to_a2a_message(reply))
+        kept = self.kept_form(message)
         if self._quota is not None:
-            await self._make_room(call, self._quota, len(message))
+            await self._make_room(call, self._quota, len(kept))
         lane.next = Standing(visit.accepted, check_chain(standing.replied, reply))
         return Sealed(
             reply=message,
-            operations=(self._stored(visit, message, lane.next),),
+            operations=(self._stored(visit, kept, lane.next),),
             audit={
                 "request_id_hash": f"blake2b:{request.compute_hash().hex()}",
                 "content_hash": f"blake2b:{reply.compute_hash().hex()}",
@@ -228,6 +229,14 @@ class SignedRoom(PlainRoom):
         except (ReplayDetectedError, ChainForkError) as refusal:
             return await self._answer_again(visit, refusal)
         raise conflict
+
+    def kept_form(self, reply: bytes) -> bytes:
+        """A reply as it is stored."""
+        return reply
+
+    def given_again(self, stored: bytes) -> bytes:
+        """The reply that was stored in that form."""
+        return stored
 
     async def _make_room(self, call: Call, quota: Quota, size: int) -> None:
         """Set aside what the reply needs: before the work, when nothing is known but the size of the request, and
@@ -305,7 +314,8 @@ class SignedRoom(PlainRoom):
             kept = await self._store.reply(lane.calls, envelope.sequence_no)
             if kept is not None and kept.reply is not None and kept.digest == envelope.compute_hash():
                 return Sealed(
-                    reply=kept.reply, audit={"request_id_hash": f"blake2b:{envelope.compute_hash().hex()}"}
+                    reply=self.given_again(kept.reply),
+                    audit={"request_id_hash": f"blake2b:{envelope.compute_hash().hex()}"},
                 )
         statement = TipStatement.of(lane.pair, accepted, now=self._now()).signed(self._key)
         raise OutOfChainError(refusal.message, lane.pair, accepted, statement) from refusal

@@ -1,0 +1,109 @@
+"""The deliberations of this data folder, for a command that works while its node may be running.
+
+A command reads and writes the database itself, signs with the key of the folder, and speaks to keepers directly. So only
+the node that keeps a deliberation has to run; whoever takes part needs a data folder and nothing else.
+"""
+
+import contextlib
+import os
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+from comity.cli.outside import Outside
+from comity.cli.own_store import own_key, refuse_memory, writing
+from comity.clients.deliberations import KeeperClient
+from comity.clients.guarded_http import GuardedHttp
+from comity.config import Settings
+from comity.core.errors import ConfigError, NotFoundError
+from comity.core.extensions.calls import CallFacts, ClauseReport, ExtensionRules, ResultReport
+from comity.core.extensions.operations import perform
+from comity.core.extensions.state import ExtensionState
+from comity.core.identity.keys import SigningKey
+from comity.core.negotiation.capabilities import CONSENSUS
+from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
+from comity.pipeline.deliberations.desk import ActOutcome, DeliberationDesk
+from comity.pipeline.deliberations.ledger import KeptDeliberation, Ledger
+from comity.pipeline.record import Recorder
+from comity.store.vault import Vault
+from comity.system_clock import SystemClock
+
+
+class OwnDesk:
+    """`url` is where others reach the node of this folder; None while it does not run."""
+
+    def __init__(self, desk: DeliberationDesk, key: SigningKey, url: str | None) -> None:
+        self.desk = desk
+        self.url = url
+        self.id = key.vacant_id.hex()
+        self._key = key
+
+    async def open(self, **args: Any) -> KeptDeliberation:
+        """Open a deliberation as its author. Arguments that are None are left out, here and below."""
+        return await self.desk.open(f"dlb_{secrets.token_hex(8)}", _given(args), self.desk.voice())
+
+    def result(self, kept: KeptDeliberation, clause_id: str | None) -> ClauseReport | ResultReport:
+        """The operation of the table, on the deliberation as it is."""
+        facts = CallFacts(
+            session_id="cli",
+            active=frozenset((CONSENSUS,)),
+            key=self._key,
+            fresh_id="",
+            owner=self.id,
+            voice=self.desk.voice(),
+        )
+        args = _given({"delib_id": kept.id, "clause_id": clause_id})
+        state = ExtensionState(deliberation=kept.deliberation)
+        result: ClauseReport | ResultReport
+        _, result = perform("consensus.result", state, args, facts, ExtensionRules(), 0.0)
+        return result
+
+    async def act(self, op: str, **args: Any) -> ActOutcome:
+        return await self.desk.act(op, _given(args), self.desk.voice())
+
+    async def chosen(self, text: str) -> KeptDeliberation:
+        """The deliberation that `text` names: its id, or a beginning of it that no other id has."""
+        known = await self.desk.those_of(self.desk.voice())
+        found = [kept for kept in known if text and kept.id.startswith(text)]
+        exact = [kept for kept in found if kept.id == text]
+        if len(found) > 1 and not exact:
+            raise ConfigError(f"{len(found)} ids begin with {text[:80]!r}; give more of it")
+        if not found:
+            raise NotFoundError(
+                f"there is no deliberation {text[:80]!r} here; `comity vote list` shows those that there are, and "
+                "`comity vote join URL ID` fetches one"
+            )
+        return (exact or found)[0]
+
+
+def _given(args: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if value is not None}
+
+
+@contextlib.asynccontextmanager
+async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIterator[OwnDesk]:
+    refuse_memory(settings, "deliberations are kept there")
+    key = own_key(settings, passphrase_file)
+    keys = load_or_create_vault_keys(settings.data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
+    vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
+    ways, clock, level = Outside(settings), SystemClock(), settings.audit.level
+    async with writing(settings, key) as (store, chain):
+        post = KeeperClient(
+            store,
+            key,
+            clock,
+            ways.http,
+            public_http=GuardedHttp(timeout=settings.dispatch.timeout_seconds),
+            holder=chain,
+            audit_level=level,
+        )
+        desk = DeliberationDesk(
+            store=store,
+            ledger=Ledger(store, lambda: vault, log_bytes=settings.deliberations.log_bytes),
+            record=Recorder(store, clock, level=level),
+            clock=clock,
+            key=key,
+            post=post,
+            holder=chain,
+        )
+        yield OwnDesk(desk, key, ways.own.url if ways.own else None)

@@ -1,0 +1,573 @@
+"""`comity vote`: parties on several nodes write rules together and ratify them.
+
+The author's node keeps the log and has to run while others act; a party needs no running node. Each command reads what
+is new first, so what it prints is the newest state that could be had.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import typer
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
+from comity.cli.own_desk import OwnDesk, own_desk
+from comity.cli.screen import note, one_line, print_fields, print_json, print_line
+from comity.cli.vote_arguments import in_typed_words, read_party, read_ranking
+from comity.cli.vote_screen import (
+    accepted_text,
+    name_of,
+    print_clause,
+    print_list,
+    print_next,
+    print_overview,
+    print_trouble,
+    print_welfare,
+    ranking_text,
+)
+from comity.core.errors import ConfigError, PeerError, RetryLaterError
+from comity.core.extensions.calls import ResultReport
+from comity.core.extensions.consensus.deliberation import PHASES
+from comity.core.extensions.consensus.record import write_record
+from comity.core.extensions.refusals import ExtensionError
+from comity.pipeline.deliberations.desk import ActOutcome
+from comity.pipeline.deliberations.ledger import KeptDeliberation
+
+app = new_app(
+    "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify. A deliberation goes "
+    f"through these phases: {', '.join(PHASES)}."
+)
+
+_Result = TypeVar("_Result")
+
+Which = Annotated[
+    str, typer.Argument(metavar="ID", help="The deliberation: its id, or a unique beginning of it.")
+]
+Clause = Annotated[
+    str | None,
+    typer.Option(
+        "--clause", metavar="CLAUSE", help="The clause, such as c1. Not needed if there is only one."
+    ),
+]
+_PARTY_HELP = (
+    "an id (64 digits or did:key), or NAME@ID for somebody in whose name that node signs. With =ROLE behind it: "
+    "participant (default), observer, ai_party, ai_representative:PRINCIPAL:FIDELITY"
+)
+
+
+@app.command(
+    name="open",
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote open "How we answer" --clause "Every call is answered within a day." --party 31e30ef4…d13d  open it with one other party
+    comity vote open Rules --clause "First." --clause "Second." --party ID --party ID=observer --ratification 3/4  several clauses, an observer, another threshold
+    """,
+)
+def open_command(
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="What it is about.")],
+    clauses: Annotated[
+        list[str],
+        typer.Option("--clause", metavar="TEXT", help="The text of a clause. Repeat it for several clauses."),
+    ],
+    parties: Annotated[
+        list[str] | None,
+        typer.Option("--party", metavar="PARTY", help=f"Who takes part: {_PARTY_HELP}. Repeat it for each."),
+    ] = None,
+    quorum: Annotated[
+        str | None,
+        typer.Option(
+            "--quorum", metavar="FRACTION", help="How many parties have to act, such as 1/2 (default)."
+        ),
+    ] = None,
+    ratification: Annotated[
+        str | None,
+        typer.Option(
+            "--ratification",
+            metavar="FRACTION",
+            help="How many of the votes have to accept, such as 2/3 (default).",
+        ),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Open a deliberation. You are its author, and your node keeps its log.
+
+    The others join with the line that this command prints. Your node has to run while they act: `comity up`.
+    """
+    stakeholders = [read_party(text) for text in parties or []]
+
+    async def work(own: OwnDesk) -> None:
+        kept = await own.open(
+            title=title,
+            clauses=clauses,
+            stakeholders=stakeholders,
+            quorum=quorum,
+            ratification=ratification,
+        )
+        opened = kept.deliberation
+        if as_json:
+            print_json({"delib_id": opened.id, "url": own.url, "deliberation": msgspec.to_builtins(opened)})
+            return
+        print_fields(
+            [
+                ("opened", opened.id),
+                ("title", one_line(opened.title)),
+                ("clauses", ", ".join(opened.clauses)),
+                ("parties", ", ".join(name_of(party, own.id) for party in opened.stakeholders)),
+            ]
+        )
+        print_line()
+        print_line("The others join with:")
+        print_line(f"  comity vote join {own.url or 'URL'} {opened.id}")
+        print_next(opened)
+        if own.url is None:
+            note("no node runs on this data folder, so nobody can reach it; start it: comity up")
+
+    _run(data, config, passphrase_file, work)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote join http://127.0.0.1:8420 dlb_5a0c1f2e3d4b6978  fetch a deliberation from its keeper
+    comity vote join https://node.example dlb_5a0c1f2e3d4b6978 --keeper 31e30ef4…d13d  only if this node answers
+    """,
+)
+def join(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address of the node that keeps it.")],
+    delib_id: Annotated[str, typer.Argument(metavar="ID", help="The whole id of the deliberation.")],
+    keeper: Annotated[
+        str | None,
+        typer.Option(
+            "--keeper", metavar="VACANT_ID", help="The id of the keeper, if you know it from elsewhere."
+        ),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Fetch a deliberation that another node keeps, and verify all of its log.
+
+    Run it again when the keeper has a new address. With the address of another party it compares that party's log with
+    yours: a keeper that showed you different entries is found out.
+    """
+    from comity.clients.finding import id_of
+
+    named = None if keeper is None else id_of(keeper)
+    if keeper is not None and named is None:
+        raise ConfigError("--keeper must be an id: 64 digits or did:key")
+
+    async def work(own: OwnDesk) -> None:
+        kept = await own.desk.join(
+            url, delib_id, own.desk.voice(), keeper=None if named is None else named.hex()
+        )
+        if as_json:
+            print_json({"delib_id": kept.id, "deliberation": msgspec.to_builtins(kept.deliberation)})
+            return
+        print_overview(kept, own.id)
+        print_next(kept.deliberation)
+
+    _run(data, config, passphrase_file, work)
+
+
+@app.command(
+    name="list",
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote list  the deliberations in which you take part, as far as this node knows them
+    comity vote list --json  print JSON
+    """,
+)
+def list_command(
+    data: Data = None, config: Config = None, passphrase_file: PassphraseFile = None, as_json: Json = False
+) -> None:
+    """Show your deliberations, and acts of yours that wait for a keeper. Nobody is asked over the network."""
+
+    async def work(own: OwnDesk) -> None:
+        known = await own.desk.those_of(own.desk.voice())
+        waiting = await own.desk.ledger.waiting()
+        if as_json:
+            print_json({"deliberations": [await _summary(own, kept) for kept in known]})
+        else:
+            print_list(known, waiting, own.id)
+
+    _run(data, config, passphrase_file, work)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote add dlb_5a0c 31e30ef4…d13d  add a party
+    comity vote add dlb_5a0c 31e30ef4…d13d=observer  add somebody who only reads
+    """,
+)
+def add(
+    which: Which,
+    party: Annotated[str, typer.Argument(metavar="PARTY", help=f"Who is added: {_PARTY_HELP}.")],
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Add a party, as the author, before or during the deliberation."""
+    stakeholder = read_party(party)
+
+    def told(own: OwnDesk, _: ActOutcome) -> str:
+        return f"{name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
+
+    _act(data, config, passphrase_file, as_json, which, "consensus.add", {"stakeholder": stakeholder}, told)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote act dlb_5a0c endorse --clause c1  agree with the clause as it stands
+    comity vote act dlb_5a0c amend --clause c1 --text "Every call is answered within an hour."  propose another text
+    comity vote act dlb_5a0c object --clause c2 --level strong --concern "A year is too long."  object
+    """,
+)
+def act(
+    which: Which,
+    action: Annotated[
+        str, typer.Argument(metavar="ACTION", help="endorse, amend, object, abstain or withdraw.")
+    ],
+    clause: Clause = None,
+    text: Annotated[
+        str | None,
+        typer.Option("--text", metavar="TEXT", help="With amend: the whole clause as it should read."),
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option("--level", metavar="WORD", help="With object: how strongly, in a word such as strong."),
+    ] = None,
+    concern: Annotated[
+        str | None, typer.Option("--concern", metavar="TEXT", help="With object: what your concern is.")
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Say what you think of a clause, during the deliberation. Your last word on a clause counts."""
+    _need_word("ACTION", action, ("endorse", "amend", "object", "abstain", "withdraw"))
+    args = {"action": action, "clause_id": clause, "text": text, "level": level, "concern": concern}
+
+    def told(own: OwnDesk, outcome: ActOutcome) -> str:
+        clauses = outcome.kept.deliberation.clauses
+        on = clauses[clause] if clause in clauses else next(iter(clauses.values()))
+        said = f"you {action} {'to ' if action == 'object' else ''}clause {on.id}"
+        if action in {"abstain", "withdraw"}:
+            said = f"you {action} from clause {on.id}"
+        mine = on.positions.get(own.id)
+        return f"{said}; your text is variant {mine.variant_id}" if mine and mine.variant_id else said
+
+    _act(data, config, passphrase_file, as_json, which, "consensus.act", args, told)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote ballot dlb_5a0c v1 v0 --clause c1  v1 first, then v0
+    comity vote ballot dlb_5a0c v2 v0=v1 --clause c1  v2 first; v0 and v1 are equal to you
+    """,
+)
+def ballot(
+    which: Which,
+    ranking: Annotated[
+        list[str],
+        typer.Argument(metavar="RANKING...", help="Variants, the best first; equal ones are written v0=v1."),
+    ],
+    clause: Clause = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Rank the variants of a clause, during convergence. A new ballot replaces your last one.
+
+    Without a ballot, one is made from what you said: your own variants first, then the others in their order.
+    """
+    groups = read_ranking(ranking)
+
+    def told(_: OwnDesk, __: ActOutcome) -> str:
+        on = "" if clause is None else f" on clause {clause}"
+        return f"your ballot{on} is {ranking_text(tuple(map(tuple, groups)))}"
+
+    args = {"ranking": groups, "clause_id": clause}
+    _act(data, config, passphrase_file, as_json, which, "consensus.ballot", args, told)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote advance dlb_5a0c deliberation  the author begins
+    comity vote advance dlb_5a0c convergence  go on to rank the variants
+    comity vote advance dlb_5a0c deliberation  send the text back from ratification; votes are cleared
+    """,
+)
+def advance(
+    which: Which,
+    phase: Annotated[str, typer.Argument(metavar="PHASE", help=f"One of {', '.join(PHASES[1:])}.")],
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Go on to the next phase, or back from ratification to deliberation."""
+    _need_word("PHASE", phase, PHASES[1:])
+
+    def told(_: OwnDesk, __: ActOutcome) -> str:
+        return f"the phase is {phase} now"
+
+    _act(data, config, passphrase_file, as_json, which, "consensus.advance", {"to": phase}, told)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote cast dlb_5a0c accept  accept the whole text
+    comity vote cast dlb_5a0c reject --reason "A week is what I can promise."  reject it
+    """,
+)
+def cast(
+    which: Which,
+    vote: Annotated[str, typer.Argument(metavar="VOTE", help="accept or reject.")],
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why. Needed to reject.")
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Vote on the whole text, during ratification. A new vote replaces your last one. Votes are open."""
+    _need_word("VOTE", vote, ("accept", "reject"))
+
+    def told(_: OwnDesk, outcome: ActOutcome) -> str:
+        found = outcome.kept.deliberation
+        return f"you {vote}; {found.ratification} of the votes must accept, {accepted_text(found)}"
+
+    _act(
+        data,
+        config,
+        passphrase_file,
+        as_json,
+        which,
+        "consensus.vote",
+        {"vote": vote, "reason": reason},
+        told,
+    )
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote welfare dlb_5a0c "I am asked to promise what I cannot keep."  for AI parties
+    """,
+)
+def welfare(
+    which: Which,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What weighs on you.")],
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Put on record what weighs on you, as an AI party, during deliberation or convergence."""
+
+    def told(_: OwnDesk, __: ActOutcome) -> str:
+        return "your welfare signal is on record"
+
+    _act(data, config, passphrase_file, as_json, which, "consensus.welfare", {"signal": text}, told)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote result dlb_5a0c  all clauses, who said what, and how the variants rank
+    comity vote result dlb_5a0c --clause c1  one clause
+    comity vote result dlb_5a0c --json  print JSON, with all matrices
+    """,
+)
+def result(
+    which: Which,
+    clause: Clause = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show where a deliberation stands: parties, clauses, who said what, pairwise table and strongest paths."""
+
+    async def work(own: OwnDesk) -> None:
+        kept = await _newest(own, which)
+        found = own.result(kept, clause)
+        waiting = await own.desk.ledger.waiting(kept.id)
+        if as_json:
+            print_json({**await _summary(own, kept), "result": msgspec.to_builtins(found)})
+            return
+        print_overview(kept, own.id)
+        for report in found.clauses if isinstance(found, ResultReport) else (found,):
+            print_clause(report, own.id)
+        print_welfare(kept.deliberation, own.id)
+        if kept.fraud is not None or waiting:
+            print_line()
+            print_trouble(kept, waiting)
+        print_next(kept.deliberation)
+
+    _run(data, config, passphrase_file, work)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote record dlb_5a0c --out rules.json  write the record to a file
+    comity vote record dlb_5a0c | jq .provenance  print it; provenance is there once the rules are active
+    """,
+)
+def record(
+    which: Which,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write it to this file instead of printing it."),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    as_json: Json = False,
+) -> None:
+    """Write the record: every signed entry, and what came of it. Anybody can verify it with the file alone."""
+
+    async def work(own: OwnDesk) -> tuple[KeptDeliberation, bytes]:
+        kept = await _newest(own, which)
+        return kept, write_record(await own.desk.ledger.all_entries(kept.id), kept.head)
+
+    kept, written = _run(data, config, passphrase_file, work)
+    if out is None:
+        print_line(written.decode())
+        return
+    Path(out).expanduser().write_bytes(written + b"\n")
+    entries, phase = kept.head.tip.number, kept.deliberation.phase
+    if as_json:
+        print_json({"file": out, "delib_id": kept.id, "entries": entries, "phase": phase})
+    else:
+        print_line(
+            f"{out}: {entries:,} entries, phase {phase}. Anybody can check it: comity vote verify {out}"
+        )
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vote verify rules.json  recount everything; the exit code is 1 if an entry is bad
+    comity vote verify mine.json yours.json  also find out a keeper that gave us different entries
+    comity vote verify rules.json --json  print JSON
+    """,
+)
+def verify(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Records, as `comity vote record` writes them.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Recount a record offline: every signature, every link, every act and every result. It needs no node and no
+    data folder.
+    """
+    from comity.cli.vote_verify import verify_files
+
+    verify_files(files, as_json=as_json)
+
+
+def _run(
+    data: str | None,
+    config: str | None,
+    passphrase_file: str | None,
+    work: Callable[[OwnDesk], Awaitable[_Result]],
+) -> _Result:
+    settings = settings_of(data, config).settings
+
+    async def run() -> _Result:
+        async with own_desk(settings, passphrase_file) as own:
+            return await work(own)
+
+    try:
+        return asyncio.run(run())
+    except ExtensionError as refusal:
+        raise in_typed_words(refusal) from None
+
+
+def _act(
+    data: str | None,
+    config: str | None,
+    passphrase_file: str | None,
+    as_json: bool,
+    which: str,
+    op: str,
+    args: dict[str, Any],
+    told: Callable[[OwnDesk, ActOutcome], str],
+) -> None:
+    async def work(own: OwnDesk) -> None:
+        kept = await own.chosen(which)
+        outcome = await own.act(op, delib_id=kept.id, **args)
+        entry, after = outcome.entry, outcome.kept.deliberation
+        if as_json:
+            print_json(
+                {
+                    "delib_id": after.id,
+                    "phase": after.phase,
+                    "number": entry and entry.number,
+                    "hash": entry and entry.hash(),
+                    "waiting": entry is None,
+                    "why": outcome.why or None,
+                }
+            )
+        elif entry is None:
+            print_line(f"Waiting: {outcome.why}")
+            print_line("Your act is stored here and is sent when the keeper answers; do not repeat it.")
+            print_line("Your node sends it while it runs, and so does `comity vote result`.")
+        else:
+            print_line(f"Entry {entry.number}: {told(own, outcome)}.")
+            if op == "consensus.advance":
+                print_next(after)
+
+    _run(data, config, passphrase_file, work)
+
+
+async def _newest(own: OwnDesk, which: str) -> KeptDeliberation:
+    """With what the keeper has; without it, as far as we know it, and a word on that."""
+    kept = await own.chosen(which)
+    await own.desk.send_waiting()
+    try:
+        return await own.desk.refresh(kept.id)
+    except (RetryLaterError, PeerError) as silence:
+        note(f"the keeper does not answer ({silence.message}); this is what is known here")
+        return await own.desk.find(kept.id)
+
+
+async def _summary(own: OwnDesk, kept: KeptDeliberation) -> dict[str, Any]:
+    found = kept.deliberation
+    waiting = await own.desk.ledger.waiting(kept.id)
+    return {
+        "delib_id": kept.id,
+        "title": found.title,
+        "phase": found.phase,
+        "role": found.stakeholders[own.id].role,
+        "entries": kept.head.tip.number,
+        "tip": kept.head.tip.hash,
+        "keeper": found.keeper,
+        "url": kept.url or own.url,
+        "waiting": [act.entry.action.op for act in waiting if not act.refusal],
+        "refused": [{"op": act.entry.action.op, "why": act.refusal} for act in waiting if act.refusal],
+        "fraud": None if kept.fraud is None else msgspec.to_builtins(kept.fraud),
+    }
+
+
+def _need_word(name: str, given: str, words: tuple[str, ...]) -> None:
+    if given not in words:
+        raise ConfigError(f"{name} must be one of {', '.join(words)}, not {given[:60]!r}")
