@@ -27,7 +27,7 @@ from comity.core.envelope.errors import TargetUnavailableError
 from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.errors import ComityError, ConfigError, InvalidError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
-from comity.pipeline.agent_calls import AgentCall, AgentReply, AgentSearch, FoundAgent, FoundAgents
+from comity.pipeline.calling.room import AgentCall, AgentReply, AgentSearch, FoundAgent, FoundAgents
 from comity.pipeline.directory.records import visible_record
 from comity.pipeline.directory.search import LIMIT, HaloMatch, search_capability
 from comity.store.protocol import Store

@@ -7,8 +7,8 @@ from comity.parts.part import OpenHouse, Part
 
 if TYPE_CHECKING:
     from comity.core.mcp.catalog import Prompt, Tool
-    from comity.doors.mcp.agent_tools import AgentsDesk
     from comity.parts.house import House
+    from comity.pipeline.calling.tools import AgentsDesk
 
 
 class Calling(Part):
@@ -17,19 +17,19 @@ class Calling(Part):
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
-        from comity.doors.mcp.agent_tools import agent_tools
+        from comity.pipeline.calling.tools import agent_tools
 
         return agent_tools(lambda: cls._desk(house))
 
     @classmethod
     def prompts(cls, house: OpenHouse) -> "Iterable[Prompt]":
-        from comity.doors.mcp.prompts import node_prompts
+        from comity.pipeline.calling.prompts import node_prompts
 
         return node_prompts(lambda: cls._desk(house))
 
     @classmethod
     async def _desk(cls, house: OpenHouse) -> "AgentsDesk":
-        from comity.doors.mcp.agent_tools import AgentsDesk
+        from comity.pipeline.calling.tools import AgentsDesk
 
         opened = await house()
         return AgentsDesk(opened.find(cls).agents, opened.walk)
@@ -39,7 +39,8 @@ class Calling(Part):
         from comity.clients.dispatcher import Dispatcher
         from comity.clients.guarded_http import GuardedHttp
         from comity.config import is_loopback
-        from comity.pipeline.agent_calls import LONGEST_CALL, AgentsRoom
+        from comity.pipeline.calling.room import AgentsRoom
+        from comity.pipeline.calling.tools import LONGEST_CALL
 
         settings = house.settings
         own = GuardedHttp(

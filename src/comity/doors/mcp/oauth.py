@@ -16,7 +16,7 @@ from comity.core.caller import Caller
 from comity.core.errors import ForbiddenError
 from comity.core.identity.access_token import AccessToken
 from comity.core.wire import strict_json
-from comity.doors.mcp.agent_tools import SCOPE as AGENTS_SCOPE
+from comity.pipeline.calling.tools import SCOPE as AGENTS_SCOPE
 
 SCOPE: Final = "mcp"
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"

@@ -11,11 +11,8 @@ from msgspec import Struct
 
 from comity.core.caller import Caller
 from comity.core.errors import ForbiddenError
+from comity.pipeline.calling.tools import LONGEST_CALL, SCOPE
 from comity.pipeline.room import Arrival, Call, Identified, PlainRoom, Sealed
-
-SCOPE: Final = "agents"
-LONGEST_CALL: Final = 600.0
-"""Seconds that a caller may ask for."""
 
 
 def _tell_nobody(_step: int, _doing: str) -> None:

@@ -12,17 +12,18 @@ from comity.core.mcp.results import ToolResult, structured, text
 from comity.core.wire import strict_json
 
 if TYPE_CHECKING:
-    from comity.pipeline.agent_calls import AgentsRoom, FoundAgents
+    from comity.pipeline.calling.room import AgentsRoom, FoundAgents
     from comity.pipeline.walk import Walk
 
 ROOM: Final = "agents"
 SCOPE: Final = "agents"
+LONGEST_CALL: Final = 600
+"""Seconds that a caller may ask for."""
 FROM_AGENT: Final = "comity/from-agent"
 """In `_meta` of a content block: its text was written by the agent of this id, and by nobody else."""
 
 _STEPS: Final = 3
-_LONGEST: Final = 600
-_PATIENCE: Final = _LONGEST + 60.0
+_PATIENCE: Final = 60.0
 _FOUND: Final = 10
 _MOST_FOUND: Final = 100
 
@@ -59,7 +60,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
         )
 
     async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
-        from comity.pipeline.agent_calls import AgentCall
+        from comity.pipeline.calling.room import AgentCall
 
         asked = AgentCall(
             agent=arguments["agent"],
@@ -136,7 +137,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
             scope=SCOPE,
             audit="own",
             task="optional",
-            deadline=_PATIENCE,
+            deadline=LONGEST_CALL + _PATIENCE,
             annotations={"readOnlyHint": False, "idempotentHint": False, "openWorldHint": True},
             input_schema={
                 "type": "object",
@@ -157,7 +158,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
                     "timeout_s": {
                         "type": "number",
                         "exclusiveMinimum": 0,
-                        "maximum": _LONGEST,
+                        "maximum": LONGEST_CALL,
                         "description": "seconds to wait for the reply; default 60",
                     },
                 },
@@ -181,7 +182,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
 async def search_agents(
     desk: OpenDesk, context: Context, capability: str, *, limit: int, directory: str | None = None
 ) -> "FoundAgents":
-    from comity.pipeline.agent_calls import AgentSearch
+    from comity.pipeline.calling.room import AgentSearch
 
     asked = AgentSearch(capability=capability, directory=directory, limit=limit)
     found: FoundAgents = await _taken(desk, context, asked)

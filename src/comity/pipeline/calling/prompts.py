@@ -9,7 +9,7 @@ from comity.core.errors import ComityError
 from comity.core.mcp.catalog import Completer, Prompt
 from comity.core.mcp.context import Context
 from comity.core.mcp.results import PromptResult, text
-from comity.doors.mcp.agent_tools import ROOM, SCOPE, OpenDesk, search_agents
+from comity.pipeline.calling.tools import ROOM, SCOPE, OpenDesk, search_agents
 
 _ACTIONS_ROOM: Final = "actions"
 _COMPLETE_SECONDS: Final = 3.0
