@@ -50,7 +50,7 @@ def mcp(
         typer.Option(
             "--rooms",
             metavar="A,B",
-            help="The groups of tools to offer: vcp, vacant, actions, vdo. Default: all.",
+            help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
         ),
     ] = None,
     vcp: Annotated[

@@ -88,7 +88,7 @@ def command(
         typer.Option(
             "--rooms",
             metavar="A,B",
-            help="The groups of tools to offer: vcp, vacant, actions, vdo. Default: all.",
+            help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
         ),
     ] = None,
     scope: Annotated[
