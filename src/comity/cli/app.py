@@ -42,6 +42,9 @@ COMMANDS = (
     ),
     Announced("mcp", "comity.cli.mcp", "Serve an MCP client on standard input and output", "Run a node"),
     Announced("relay", "comity.cli.relay", "Run a relay through which peers find each other", "Run a node"),
+    Announced(
+        "room", "comity.cli.room", "Meet others in a room: talk, pass files, share state", "Meet others"
+    ),
     Announced("call", "comity.cli.call", "Call an agent and print its signed reply", "Meet others"),
     Announced("search", "comity.cli.search", "Find agents by what they offer", "Meet others"),
     Announced("hello", "comity.cli.hello", "Negotiate with a VCP server and show its answer", "Meet others"),

@@ -1,9 +1,9 @@
 """`POST /v1/rooms`: the `vdo_*` tools for the command line of this node's own user, and invites.
 
-    {"tool": "vdo_send", "arguments": {…}, "client": "cli 7", "folder": "/home/me"}
+    {"tool": "vdo_send", "arguments": {…}, "client": "cli 7", "folder": "/home/me", "typed": true}
 
 The answer is the payload of the tool. `client` names the reader of events: each has its own place. `folder` is where
-relative paths start, and whose files may be sent and saved.
+relative paths start, and whose files may be sent and saved; `typed`: the owner named this very file.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,6 +30,7 @@ class RoomRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     arguments: dict[str, Any] = {}
     client: str = "http"
     folder: str | None = None
+    typed: bool = False
 
 
 Invite = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -55,6 +56,7 @@ def rooms_endpoint(tools: "Callable[[], Awaitable[RoomTools]]", invite: Invite, 
             demands=desk.rooms.demands,
             profile="extended",
             folder=asked.folder,
+            typed=asked.typed,
         )
         return await desk.call(asked.tool, asked.arguments, who)
 

@@ -259,18 +259,21 @@ class Peers(Part):
     def _invite_address(self, host: str | None) -> tuple[str, str | None]:
         """The address that an invite names, and the fingerprint of its certificate where that is our own."""
         from comity.clients.signalling import read_relay
-        from comity.core.errors import ConfigError
+        from comity.core.errors import ConfigError, InvalidError
 
         own = self._own_addresses()
         address = host or self._peers.relay or (own[-1] if own else "")
         if not address:
-            raise ConfigError(
+            raise InvalidError(
                 "there is no relay to invite to; start the node with `comity up`, or set peers.relay"
             )
         pin = None
         if address.startswith("wss://") and (address in own or (host is not None and not self._peers.relay)):
             pin = self._certificate_pin()
-        read_relay(address, tls_sha256=pin)
+        try:
+            read_relay(address, tls_sha256=pin)
+        except ConfigError as why:  # the owner asks: the sentence is for its eyes
+            raise InvalidError(why.message) from None
         return address, pin
 
     def _certificate_pin(self) -> str | None:

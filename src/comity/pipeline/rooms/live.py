@@ -8,6 +8,7 @@
 """
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, Final, Protocol
@@ -113,6 +114,7 @@ class LiveRoom:
         self._marks: dict[str, SourceMark] = {}
         self._views: set[str] = set()
         self._coming: dict[int, str] = {}
+        self._admitted: set[str] = set()
         self._state_kept = 0
         self._state_due = False
         self._nodes_kept: dict[str, str] = {}
@@ -277,7 +279,9 @@ class LiveRoom:
         self._cancel_timer(effect.name)
         wait = max(0.0, effect.at - self.now)
         loop = asyncio.get_running_loop()
-        self._timers[effect.name] = loop.call_later(wait, self._timer_fired, effect.name)
+        self._timers[effect.name] = loop.call_later(
+            wait, self._timer_fired, effect.name, context=contextvars.Context()
+        )
 
     def _timer_fired(self, name: str) -> None:
         self._timers.pop(name, None)
@@ -289,7 +293,7 @@ class LiveRoom:
             timer.cancel()
 
     def _open_signalling(self, _effect: OpenSignalling) -> None:
-        self._meeting.start()
+        contextvars.Context().run(self._meeting.start)
         target = self.session.options.target_stream_id
         if target is not None:
             self._want(target)
@@ -318,7 +322,7 @@ class LiveRoom:
     def _keep_message(self, effect: KeepMessage, caller: Caller) -> "asyncio.Task[None]":
         if effect.box == "out":
             self.counts["sent"] += 1
-            return self._begin(self.keeping.keep_out(self.id, effect, caller))
+            return self._begin(self.keeping.keep_out(self.id, effect, caller), contextvars.copy_context())
         return self._begin(self._keep_in(effect))
 
     async def _keep_in(self, effect: KeepMessage) -> None:
@@ -369,7 +373,8 @@ class LiveRoom:
         self._wake()
 
     def _note_peer(self, event: dict[str, Any]) -> None:
-        if event["handshake_state"] == "hello_received":
+        if event["uuid"] not in self._admitted:
+            self._admitted.add(event["uuid"])
             caller = Caller(kind="peer", id=str(event["stream_id"]), proof="signature")
             self._record.note(room_act("ROOM_PEER_ADMITTED", caller, self.id))
         nodes = self.session.messages.nodes
@@ -388,7 +393,8 @@ class LiveRoom:
     def _look_at_state(self) -> None:
         if self.session.state.revision != self._state_kept and not self._state_due and not self._closed:
             self._state_due = True
-            asyncio.get_running_loop().call_later(STATE_EVERY, self._state_later)
+            loop = asyncio.get_running_loop()
+            loop.call_later(STATE_EVERY, self._state_later, context=contextvars.Context())
 
     def _state_later(self) -> None:
         self._state_due = False
@@ -516,14 +522,18 @@ class LiveRoom:
         await line.stop()
         if self._lines.get(line.name) is line:
             del self._lines[line.name]
+        self._admitted.discard(line.name)
         self.hear(
             LinkFailed(line.name, end.reason) if end.by == "fault" else ChannelClosed(line.name, end.reason)
         )
         if line.stream is not None and line.stream in self._views and line.link.is_offerer:
             self._want(line.stream)
 
-    def _begin(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        task = asyncio.create_task(work)
+    def _begin(
+        self, work: Coroutine[Any, Any, Any], context: contextvars.Context | None = None
+    ) -> "asyncio.Task[Any]":
+        """Without a context it belongs to the session, and not to the request that happens to be dealt with."""
+        task = asyncio.create_task(work, context=context or contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._over)
         return task

@@ -35,15 +35,17 @@ class FilePaths:
     def shared(self) -> Path:
         return self._folders[0]
 
-    def locate(self, path: str, start: str | None) -> "AllowedPath":
-        """`start` is the folder of the client. Raises VdoToolError for a path that is not allowed."""
+    def locate(self, path: str, start: str | None, *, typed: bool = False) -> "AllowedPath":
+        """`start` is the folder of the client; `typed`: a person named this very file, whatever folder it is in.
+        Raises VdoToolError for a path that is not allowed.
+        """
         if "\0" in path:
             raise VdoToolError("invalid path: it has a NUL character in it")
         if os.open not in os.supports_dir_fd:
             raise VdoToolError(
                 "paths cannot be opened safely on this system; use vdo_file_send and vdo_file_receive"
             )
-        folder = self._of_client(start)
+        folder = self._of_client(start, typed=typed)
         wanted = Path(os.path.abspath((folder or self.shared) / Path(path).expanduser()))  # noqa: PTH100 - no links are resolved
         allowed = [*self._folders, *([] if folder is None else [folder])]
         for base in allowed:
@@ -57,11 +59,11 @@ class FilePaths:
             f"path not allowed: {wanted}; move it below {self.shared}, or name its folder in the setting peers.shared"
         )
 
-    def _of_client(self, start: str | None) -> Path | None:
+    def _of_client(self, start: str | None, *, typed: bool) -> Path | None:
         if start is None or not Path(start).is_absolute():
             return None
         folder = Path(os.path.realpath(start))
-        if folder in (Path(folder.anchor), self._home):
+        if not typed and folder in (Path(folder.anchor), self._home):
             return None
         return folder
 

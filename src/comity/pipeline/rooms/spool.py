@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import contextvars
 import hashlib
 import os
 import struct
@@ -99,7 +100,8 @@ class _Worker:
         self._running = True
         jobs, self._jobs = self._jobs[:_BATCH], self._jobs[_BATCH:]
         loop = asyncio.get_running_loop()
-        loop.run_in_executor(self._pool, _do_all, jobs).add_done_callback(self._done)
+        done = loop.run_in_executor(self._pool, _do_all, jobs)
+        done.add_done_callback(self._done, context=contextvars.Context())
 
     def _done(self, done: "asyncio.Future[list[Event | None]]") -> None:
         self._running = False

@@ -9,7 +9,6 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
@@ -37,6 +36,7 @@ from comity.core.peering.tool_arguments import ConnectDefaults, VdoToolError
 from comity.links.webrtc import available_libraries, install_command
 from comity.pipeline.rooms.keeping import ROOM_BOOK
 from comity.pipeline.rooms.live import LiveRoom
+from comity.pipeline.rooms.paths import AllowedPath
 from comity.pipeline.rooms.sessions import Rooms
 from comity.release import __version__
 from comity.store.operations import Advance
@@ -53,13 +53,16 @@ Progress = Callable[[float, float | None, str | None], None]
 
 
 class ToolCaller(Struct, frozen=True, kw_only=True):
-    """Who calls a tool. `client` is its own cursor on the events, `folder` where it was started."""
+    """Who calls a tool. `client` is its own cursor on the events, `folder` where it was started. `typed`: the paths were
+    typed by a person.
+    """
 
     client: str
     caller: Caller
     demands: Demands
     profile: str = "full"
     folder: str | None = None
+    typed: bool = False
     progress: Progress = lambda _done, _total, _message: None
 
 
@@ -107,8 +110,8 @@ class RoomTools:
         )
         options, invite = arguments.read_connect(given, defaults, self._clock.now() * 1000)
         if options.file_spool_dir is not None:
-            spool = await asyncio.to_thread(self._locate, options.file_spool_dir, who)
-            options = replace(options, file_spool_dir=str(spool))
+            spool = self._locate(options.file_spool_dir, who)
+            options = replace(options, file_spool_dir=str(spool.path))
         room = await self.rooms.connect(options, invite, client=who.client, caller=who.caller)
         await self._wait(room, CONNECT_SECONDS, lambda: room.session.connection_state != "connecting")
         if room.expects_peers:
@@ -212,7 +215,7 @@ class RoomTools:
 
     async def vdo_file_send_path(self, given: Json, who: ToolCaller) -> Json:
         room = self._room(given, who)
-        allowed = self.rooms.paths.locate(arguments.read_file_path(given), who.folder)
+        allowed = self._locate(arguments.read_file_path(given), who)
         sending = arguments.read_sending(given, f"file_{secrets.token_hex(4)}", allowed.path.name)
         target = arguments.target_of(given)
         file = await asyncio.to_thread(allowed.open_file)
@@ -259,7 +262,7 @@ class RoomTools:
         room = self._room(given, who)
         wanted = arguments.read_save(given)
         summary = answers.completed_transfer(room.session, wanted.transfer_id)
-        allowed = self.rooms.paths.locate(wanted.output_path, who.folder)
+        allowed = self._locate(wanted.output_path, who)
 
         def save() -> int:
             source = room.spool.open_received(wanted.transfer_id)
@@ -346,8 +349,8 @@ class RoomTools:
         line = None if name is None else self.rooms.known_invite(name)
         return given if line is None else {**given, "room": line}
 
-    def _locate(self, folder: str, who: ToolCaller) -> Path:
-        return self.rooms.paths.locate(folder, who.folder).path
+    def _locate(self, path: str, who: ToolCaller) -> AllowedPath:
+        return self.rooms.paths.locate(path, who.folder, typed=who.typed)
 
     async def _wait(self, room: LiveRoom, seconds: float, is_over: Callable[[], bool]) -> None:
         deadline = room.now + seconds

@@ -1,0 +1,527 @@
+"""`comity room`: meet others in a room, talk, pass files and share state."""
+
+import asyncio
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, settings_of, whole_number
+from comity.cli.room_access import POLL_MS, RoomAccess, find_session, folder_of, open_rooms
+from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
+from comity.config import Settings
+from comity.core.errors import ConfigError, DeadlineError, InvalidError
+from comity.core.peering.invite import is_invite
+
+app = new_app("Meet other agents in a room: talk, pass files and share state, peer to peer.")
+state_app = new_app("Read and write the state that the peers of a room share.")
+app.add_typer(
+    state_app,
+    name="state",
+    epilog="""
+    comity room state get  print the whole shared state
+    comity room state set plan '{"step": 2}'  set a key
+    comity room state watch  print every change
+    """,
+)
+
+Room = Annotated[
+    str | None,
+    typer.Option(
+        "--room", metavar="ROOM", help="The room or session id. Default: the only one that is open."
+    ),
+]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="PEER", help="The stream id of one peer. Default: everybody.")
+]
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity room invite lab  print the line that lets another machine join the room lab
+    comity room invite lab --hours 1  an invite that expires after one hour
+    """,
+)
+def invite(
+    room: Annotated[str, typer.Argument(metavar="ROOM", help="A name of letters, digits and _.")],
+    hours: Annotated[
+        str | None,
+        typer.Option("--hours", metavar="N", help="How long the invite is valid. Default: 24. At most 720."),
+    ] = None,
+    relay: Annotated[
+        str | None,
+        typer.Option(
+            "--relay",
+            metavar="URL",
+            help="The relay that both sides can reach. Default: peers.relay, or the relay of this node.",
+        ),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Print an invite: one line with everything that another person needs to join the room.
+
+    Send it over a channel that you trust: whoever has the line can join until it expires. A room has one invite at a
+    time; the same line is printed again until it expires.
+    """
+    seconds = 3600 * (24 if hours is None else whole_number("--hours", hours, 1, 720))
+
+    async def run(rooms: RoomAccess) -> None:
+        told = await rooms.ask("invite", {"room": room, "seconds": seconds, "host": relay})
+        if as_json:
+            print_json(told)
+            return
+        print_line(told["invite"])
+        until = datetime.fromtimestamp(told["expires_at"]).strftime("%Y-%m-%d %H:%M")  # noqa: DTZ006 - local time
+        note(f"valid until {until}; on the other machine: comity room join, then paste the line")
+        if told["notice"]:
+            note(told["notice"])
+
+    _run(settings_of(data, config).settings, run)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity room join  paste an invite and talk
+    comity room join lab  join a room of this node's own relay, or one that you have invited to
+    comity room join lab --on-message "notify-send Comity"  run a program when a message arrives
+    """,
+)
+def join(
+    room: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ROOM]", help="The invite, or the name of a room. Default: read from standard input."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Your stream id in the room. Default: random."),
+    ] = None,
+    relay: Annotated[
+        str | None, typer.Option("--relay", metavar="URL", help="The relay of a room without an invite.")
+    ] = None,
+    on_message: Annotated[
+        str | None,
+        typer.Option(
+            "--on-message",
+            metavar="COMMAND",
+            help="Run this program when messages arrive, with one JSON object per line on its standard input.",
+        ),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Join a room and show it: peers, messages, transfers. Type to talk; Ctrl-D ends the view.
+
+    If a node runs, the session stays open in the node after the view ends; `comity room leave` ends it. Without a node
+    the session ends with this command. In a pipe, each line of standard input is sent as a message.
+    """
+    from comity.cli.room_view import show_room
+
+    settings = settings_of(data, config).settings
+    wanted = (room or "").strip() or _read_line()
+    asyncio.run(show_room(settings, wanted, name=name, relay=relay, on_message=on_message, as_json=as_json))
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity room leave lab  leave the room and end the session
+    """,
+)
+def leave(
+    room: Annotated[str | None, typer.Argument(metavar="[ROOM]", help="The room or session id.")] = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Leave a room. The session ends; messages and transfers that are not finished are forgotten."""
+
+    async def run(rooms: RoomAccess) -> None:
+        session = await find_session(rooms, room)
+        told = await rooms.ask("vdo_disconnect", {"session_id": session["session_id"]})
+        if as_json:
+            print_json(told)
+        else:
+            print_line(f"left the room {session['room']}")
+
+    _run(settings_of(data, config).settings, run)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity room peers  show who is in your rooms
+    comity room peers --json  the same for programs
+    """,
+)
+def peers(room: Room = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Show the peers of your rooms: who they are, and how they are reached."""
+
+    async def run(rooms: RoomAccess) -> None:
+        sessions = (await rooms.ask("vdo_list_sessions", {}))["sessions"]
+        if room is not None:
+            sessions = [await find_session(rooms, room)]
+        shown: list[dict[str, Any]] = []
+        for session in sessions:
+            chosen = {"session_id": session["session_id"]}
+            links = (await rooms.ask("links", chosen))["links"]
+            known = (await rooms.ask("vdo_sync_peers", chosen))["peers"]
+            shown += [{"room": session["room"], **peer, "link": links.get(peer["uuid"])} for peer in known]
+        if as_json:
+            print_json({"sessions": sessions, "peers": shown})
+            return
+        if not sessions:
+            print_line("This node is in no room. Join one with `comity room join`.")
+            return
+        print_fields((one["room"], f"{one['state']}, you are {one['stream_id']}") for one in sessions)
+        here = [peer for peer in shown if peer["connected"] or peer["handshake_state"] == "rejected"]
+        if here:
+            print_line()
+            print_table(("room", "peer", "state", "path", "node"), [_peer_row(peer) for peer in here])
+
+    _run(settings_of(data, config).settings, run)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity room send "hello"  send a text to everybody in the room
+    comity room send --to bert --data-json '{"temperature": 21}'  send JSON to one peer
+    """,
+)
+def send(
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="The text. Default: standard input.")
+    ] = None,
+    json_data: Annotated[
+        str | None, typer.Option("--data-json", metavar="JSON", help="Any JSON value in place of a text.")
+    ] = None,
+    to: To = None,
+    signed: Annotated[bool, typer.Option("--signed", help="Sign the message and number it.")] = False,
+    room: Room = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Send a message to everybody in the room, or to one peer. A node that is away gets it when it is back."""
+    value: Any = read_value(json_data, "--data-json") if json_data is not None else text
+    if json_data is not None and text is not None:
+        raise ConfigError("give a text or --data-json, not both")
+    if value is None and json_data is None:
+        value = sys.stdin.read()
+
+    async def run(rooms: RoomAccess) -> None:
+        session = await find_session(rooms, room)
+        told = await rooms.ask(
+            "vdo_send",
+            {"session_id": session["session_id"], "data": value, "signed": signed, **_target(to)},
+        )
+        if as_json:
+            print_json(told)
+        if not told["ok"]:
+            who = "nobody else is in the room" if to is None else f"{to} is not in the room"
+            raise InvalidError(f"not sent: {who}")
+        if not as_json:
+            print_line("sent" if told.get("message_ids") else "sent, without a receipt")
+
+    _run(settings_of(data, config).settings, run)
+
+
+@app.command(
+    name="send-file",
+    cls=HelpfulCommand,
+    epilog="""
+    comity room send-file report.pdf  send a file to the only peer of the room
+    comity room send-file report.pdf --to bert  send it to one of several
+    """,
+)
+def send_file(
+    path: Annotated[str, typer.Argument(metavar="FILE", help="The file to send.")],
+    to: To = None,
+    room: Room = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Send a file to one peer, and wait until it has confirmed it. If this command ends early, the transfer goes on."""
+    whole, folder = folder_of(path)
+
+    async def run(rooms: RoomAccess) -> None:
+        from comity.cli.room_view import follow_transfer
+
+        session = await find_session(rooms, room)
+        arguments = {
+            "session_id": session["session_id"],
+            "file_path": whole,
+            "timeout_ms": 200,
+            **_target(to),
+        }
+        told = await rooms.ask("vdo_file_send_path", arguments, folder)
+        transfer = await follow_transfer(rooms, session["session_id"], told["transfer"])
+        if as_json:
+            print_json(transfer)
+        if transfer["status"] != "completed":
+            raise InvalidError(f"not sent: {transfer['last_error'] or transfer['status']}")
+        if not as_json:
+            print_line(f"sent {transfer['name']}, {transfer['total_bytes']:,} bytes, {transfer['file_hash']}")
+
+    _run(settings_of(data, config).settings, run)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity room files  show files on their way and files that have arrived
+    comity room files --save file_1a2b3c4d --as report.pdf  save one that has arrived
+    """,
+)
+def files(
+    save: Annotated[
+        str | None, typer.Option("--save", metavar="ID", help="Save this file, which has arrived.")
+    ] = None,
+    save_as: Annotated[
+        str | None,
+        typer.Option("--as", metavar="FILE", help="Where to save it. Default: its name, in this folder."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
+    room: Room = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Show the transfers of a room, or save a file that has arrived."""
+
+    async def run(rooms: RoomAccess) -> None:
+        session = await find_session(rooms, room)
+        chosen = {"session_id": session["session_id"]}
+        listed = await rooms.ask("vdo_file_transfers", chosen)
+        if save is None:
+            if as_json:
+                print_json(listed)
+            elif listed["incoming"] or listed["outgoing"]:
+                rows = [_transfer_row(one) for one in (*listed["incoming"], *listed["outgoing"])]
+                print_table(("id", "way", "peer", "name", "bytes", "status"), rows)
+            else:
+                print_line("No files yet.")
+            return
+        name = next((one["name"] for one in listed["incoming"] if one["transfer_id"] == save), save)
+        whole, folder = folder_of(save_as or Path(name).name or save)
+        saving = {**chosen, "transfer_id": save, "output_path": whole, "overwrite": overwrite}
+        told = await rooms.ask("vdo_file_save", saving, folder)
+        if as_json:
+            print_json(told)
+        else:
+            print_line(f"saved {told['output_path']}, {told['bytes_written']:,} bytes")
+
+    _run(settings_of(data, config).settings, run)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity room wait  wait for the next message and print it
+    comity room wait --seconds 60 --json  wait for a minute at most
+    """,
+)
+def wait(
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            "--seconds", metavar="N", help="How long to wait at most. Default: until a message arrives."
+        ),
+    ] = None,
+    room: Room = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Wait until a message arrives, print it and end. Messages that nobody has read yet count."""
+    limit = None if seconds is None else whole_number("--seconds", seconds, 0, 10_000_000)
+
+    async def run(rooms: RoomAccess) -> None:
+        session = await find_session(rooms, room)
+        try:
+            async with asyncio.timeout(limit):
+                event = await next_message(rooms, session["session_id"])
+        except TimeoutError:
+            raise DeadlineError(f"no message arrived within {limit} seconds") from None
+        if as_json:
+            print_json(event)
+        elif isinstance(event["data"], str):
+            print_foreign(event["data"])
+        else:
+            print_json(event["data"])
+
+    _run(settings_of(data, config).settings, run)
+
+
+@state_app.command(
+    name="get",
+    cls=HelpfulCommand,
+    epilog="""
+    comity room state get  print the whole shared state
+    comity room state get plan  print one key
+    """,
+)
+def state_get(
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="One key. Default: all.")] = None,
+    room: Room = None,
+    data: Data = None,
+    config: Config = None,
+) -> None:
+    """Print the shared state as JSON."""
+
+    async def run(rooms: RoomAccess) -> None:
+        session = await find_session(rooms, room)
+        asked = {"session_id": session["session_id"], **({} if key is None else {"key": key})}
+        print_json((await rooms.ask("vdo_state_get", asked))["value"])
+
+    _run(settings_of(data, config).settings, run)
+
+
+@state_app.command(
+    name="set",
+    cls=HelpfulCommand,
+    epilog="""
+    comity room state set plan '{"step": 2}'  set a key to any JSON
+    comity room state set plan --delete  delete it
+    """,
+)
+def state_set(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key.")],
+    value: Annotated[
+        str | None, typer.Argument(metavar="[JSON]", help="Any JSON; what is not JSON is taken as a text.")
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the key.")] = False,
+    room: Room = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Set or delete a key of the shared state. All peers of the room get it."""
+    if delete == (value is not None):
+        raise ConfigError("give a value, or --delete")
+
+    async def run(rooms: RoomAccess) -> None:
+        session = await find_session(rooms, room)
+        asked: dict[str, Any] = {"session_id": session["session_id"], "key": key}
+        if delete:
+            told = await rooms.ask("vdo_state_delete", asked)
+        else:
+            told = await rooms.ask("vdo_state_set", {**asked, "value": _json_or_text(value or "")})
+        if as_json:
+            print_json(told["entry"])
+        else:
+            print_line(f"{key} {'deleted' if delete else 'set'}, clock {told['entry']['clock']}")
+
+    _run(settings_of(data, config).settings, run)
+
+
+@state_app.command(
+    name="watch",
+    cls=HelpfulCommand,
+    epilog="""
+    comity room state watch  print every change, one JSON object per line
+    comity room state watch plan  only keys that begin with plan
+    """,
+)
+def state_watch(
+    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this.")] = "",
+    room: Room = None,
+    data: Data = None,
+    config: Config = None,
+) -> None:
+    """Print the shared state and then every change, until Ctrl-C."""
+
+    async def run(rooms: RoomAccess) -> None:
+        session = await find_session(rooms, room)
+        asked = {
+            "session_id": session["session_id"],
+            "wait_ms": POLL_MS,
+            **({"prefix": prefix} if prefix else {}),
+        }
+        while True:
+            for change in (await rooms.ask("vdo_state_watch", asked))["changes"]:
+                print_json(change)
+
+    _run(settings_of(data, config).settings, run)
+
+
+async def next_message(rooms: RoomAccess, session_id: str) -> dict[str, Any]:
+    while True:
+        asked = {"session_id": session_id, "wait_ms": POLL_MS, "max_events": 1}
+        for event in (await rooms.ask("vdo_receive", asked))["events"]:
+            if event["type"] == "data_received":
+                return dict(event)
+
+
+def read_value(text: str, name: str) -> Any:
+    from comity.core.errors import MalformedError
+    from comity.core.wire import strict_json
+
+    try:
+        return strict_json.loads(text.encode("utf-8", "surrogateescape"))
+    except MalformedError as why:
+        raise ConfigError(f"{name} is no JSON: {why.message}") from None
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return read_value(text, "")
+    except ConfigError:
+        return text
+
+
+def _run(settings: Settings, work: Any) -> None:
+    async def run() -> None:
+        async with open_rooms(settings) as rooms:
+            await work(rooms)
+
+    asyncio.run(run())
+
+
+def _target(to: str | None) -> dict[str, Any]:
+    return {} if to is None else {"target": to}
+
+
+def _read_line() -> str:
+    if sys.stdin.isatty():
+        sys.stderr.write("Paste the invite, or type the name of a room: ")
+        sys.stderr.flush()
+    line = sys.stdin.readline().strip()
+    if not line:
+        raise ConfigError("name a room, or give the line of an invite")
+    if not is_invite(line) and len(line) > 80:
+        raise ConfigError("this is neither an invite nor the name of a room; an invite begins with comity:1:")
+    return line
+
+
+def _peer_row(peer: dict[str, Any]) -> tuple[str, ...]:
+    link = peer["link"] or {}
+    state = peer["rejected_reason"] or peer["handshake_state"].replace("_", " ")
+    return (
+        peer["room"],
+        one_line(str(peer["stream_id"] or peer["uuid"])),
+        one_line(state),
+        str(link.get("path", "")),
+        peer.get("vacant_id", "")[:16],
+    )
+
+
+def _transfer_row(one: dict[str, Any]) -> tuple[str, ...]:
+    peer = one["from_stream_id"] or one["target_stream_id"] or ""
+    done = min(one["total_bytes"], one["acked_chunks"] * one["chunk_bytes"])
+    size = (
+        f"{one['total_bytes']:,}" if one["status"] == "completed" else f"{done:,} of {one['total_bytes']:,}"
+    )
+    way = "in" if one["direction"] == "incoming" else "out"
+    return one["transfer_id"], way, one_line(peer), one_line(one["name"]), size, one["status"]

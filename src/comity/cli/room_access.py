@@ -1,0 +1,125 @@
+"""The rooms of this user's node, for the commands: by its address, or in this process where none runs."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from comity.cli.own_node import OwnNode, own_node
+from comity.config import Settings
+from comity.core.errors import InvalidError, NotFoundError
+
+if TYPE_CHECKING:
+    from comity.node import Node
+
+POLL_MS: Final = 10_000
+"""How long one question waits for events: less than an HTTP client waits for an answer."""
+
+ROOMS_PATH: Final = "/v1/rooms"
+
+
+class RoomAccess(Protocol):
+    alone: bool
+    """Whether the sessions end with this process."""
+
+    async def ask(
+        self, tool: str, arguments: dict[str, Any], folder: str | None = None
+    ) -> dict[str, Any]: ...
+
+
+class NodeRooms:
+    """The node that runs on the data folder."""
+
+    alone = False
+
+    def __init__(self, own: OwnNode, client: str) -> None:
+        self._own = own
+        self._client = client
+
+    async def ask(self, tool: str, arguments: dict[str, Any], folder: str | None = None) -> dict[str, Any]:
+        body: dict[str, Any] = {"tool": tool, "arguments": arguments, "client": self._client}
+        if folder is not None:
+            body |= {"folder": folder, "typed": True}
+        try:
+            return await self._own.ask("POST", ROOMS_PATH, body)
+        except InvalidError as refusal:
+            # the sentence of the tool, without who said it
+            raise InvalidError(refusal.message.partition(" refused: ")[2] or refusal.message) from None
+
+
+class GuestRooms:
+    """A node inside this process, that nobody else can reach."""
+
+    alone = True
+
+    def __init__(self, node: "Node", client: str) -> None:
+        from comity.parts.peers import Peers
+
+        self._part = node.house.find(Peers)
+        self._client = client
+
+    async def ask(self, tool: str, arguments: dict[str, Any], folder: str | None = None) -> dict[str, Any]:
+        from comity.core.caller import OWN_PROCESS
+        from comity.pipeline.rooms.tools import ToolCaller
+
+        desk = await self._part.open_tools()
+        if tool == "links":
+            return await desk.links(arguments)
+        who = ToolCaller(
+            client=self._client,
+            caller=OWN_PROCESS,
+            demands=desk.rooms.demands,
+            profile="extended",
+            folder=folder,
+            typed=folder is not None,
+        )
+        return await desk.call(tool, arguments, who)
+
+
+@contextlib.asynccontextmanager
+async def open_rooms(settings: Settings, *, alone: bool = False) -> AsyncIterator[RoomAccess]:
+    """`alone`: where no node runs, this process is one for as long as the block lasts."""
+    client = f"cli {os.getpid()}"
+    own = await asyncio.to_thread(own_node, settings)
+    if own is not None:
+        try:
+            yield NodeRooms(own, client)
+        finally:
+            await own.http.aclose()
+        return
+    if not alone:
+        raise NotFoundError(
+            f"no node is running on {settings.data}; start one with `comity up`, or name its folder with --data"
+        )
+    from comity.node import Node
+
+    node = Node(settings, guest=True)
+    await node.start()
+    try:
+        yield GuestRooms(node, client)
+    finally:
+        await node.stop()
+
+
+async def find_session(rooms: RoomAccess, room: str | None) -> dict[str, Any]:
+    """The open session of a room, by the room's name or the session's id; the only one if none is named."""
+    sessions = (await rooms.ask("vdo_list_sessions", {}))["sessions"]
+    found = [one for one in sessions if room is None or room in (one["room"], one["session_id"])]
+    if len(found) == 1:
+        return dict(found[0])
+    if not sessions:
+        raise NotFoundError("this node is in no room; join one with `comity room join`")
+    names = ", ".join(sorted({one["room"] for one in sessions}))
+    if not found:
+        raise NotFoundError(f"this node is not in the room {room}; it is in {names}")
+    ids = ", ".join(one["session_id"] for one in found)
+    raise InvalidError(f"several sessions are open; name one with --room: {names if room is None else ids}")
+
+
+def folder_of(path: str) -> tuple[str, str]:
+    """The path that a person typed, whole, and the folder that it opens: the person means this very file."""
+    whole = Path(path).expanduser()
+    whole = whole if whole.is_absolute() else Path.cwd() / whole
+    return str(whole), str(whole.parent)

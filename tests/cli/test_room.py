@@ -1,0 +1,171 @@
+"""`comity room`, with two nodes: one line connects them; then they talk, pass files and share state."""
+
+import io
+import json
+import sys
+import threading
+
+import pytest
+
+
+@pytest.fixture
+def other(tmp_path):
+    return tmp_path / "other"
+
+
+@pytest.fixture
+def line(comity, neighbourhood, data, other):
+    """Two nodes, and the invite of the first."""
+    neighbourhood.node(data)
+    neighbourhood.node(other)
+    outcome = comity("room", "invite", "lab")
+    assert outcome.code == 0, outcome.err
+    assert "only programs on this machine" in outcome.err
+    return outcome.out.strip()
+
+
+@pytest.fixture
+def joined(comity, line, other, monkeypatch):
+    """Both in the room: anna here, bert there."""
+    for folder, room, name in ((None, "lab", "anna"), (other, line, "bert")):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+        more = () if folder is None else ("--data", folder)
+        outcome = comity("room", "join", room, "--name", name, *more)
+        assert outcome.code == 0, outcome.err
+        assert line not in outcome.out + outcome.err
+    for folder, peer in ((None, "bert"), (other, "anna")):
+        wait_for(comity, peer, folder)
+    return other
+
+
+def wait_for(comity, peer, folder):
+    more = () if folder is None else ("--data", folder)
+    for _ in range(100):
+        peers = json_of(comity("room", "peers", "--json", *more))["peers"]
+        if any(one["stream_id"] == peer and one["handshake_state"] == "ready" for one in peers):
+            return
+    raise AssertionError(f"{peer} did not come")
+
+
+def json_of(outcome):
+    assert outcome.code == 0, outcome.err
+    return json.loads(outcome.out)
+
+
+def test_without_a_node_the_remedy_is_told(comity):
+    for command in (("invite", "lab"), ("peers",), ("send", "x"), ("state", "get")):
+        outcome = comity("room", *command)
+        assert outcome.code != 0
+        assert "comity up" in outcome.err
+
+
+def test_the_same_line_is_printed_until_it_expires(comity, line):
+    assert comity("room", "invite", "lab").out.strip() == line
+    told = json_of(comity("room", "invite", "hall", "--json", "--hours", "2"))
+    assert told["invite"].startswith("comity:1:")
+    assert "relay is on 127.0.0.1" in told["notice"]
+
+
+def test_peers_are_shown_with_their_path_and_their_node(comity, joined):
+    shown = comity("room", "peers")
+    assert "lab  connected, you are anna" in shown.out
+    assert "bert" in shown.out
+    assert "websocket" in shown.out
+
+
+def test_a_message_is_sent_and_waited_for(comity, joined):
+    assert comity("room", "send", "hello").out == "sent\n"
+    assert comity("room", "wait", "--data", joined, "--seconds", "20").out == "hello\n"
+    assert comity("room", "send", "--to", "anna", "--data-json", '{"n": 1}', "--data", joined).code == 0
+    assert json_of(comity("room", "wait", "--json", "--seconds", "20"))["data"] == {"n": 1}
+    nobody = comity("room", "send", "x", "--to", "carl")
+    assert (nobody.code, "carl is not in the room" in nobody.err) == (1, True)
+    late = comity("room", "wait", "--seconds", "0")
+    assert "no message arrived" in late.err
+
+
+def test_a_file_is_sent_listed_and_saved(comity, joined, tmp_path):
+    content = bytes(range(256)) * 1000
+    (tmp_path / "report.bin").write_bytes(content)
+    sent = json_of(comity("room", "send-file", tmp_path / "report.bin", "--json"))
+    assert sent["status"] == "completed"
+    listed = comity("room", "files", "--data", joined)
+    assert "report.bin" in listed.out
+    saving = ("room", "files", "--save", sent["transfer_id"], "--as", tmp_path / "got.bin", "--data", joined)
+    assert comity(*saving).code == 0
+    assert (tmp_path / "got.bin").read_bytes() == content
+    assert "output exists" in comity(*saving).err
+    assert "ENOENT" in comity("room", "send-file", tmp_path / "none").err
+
+
+def test_the_files_of_the_node_are_not_sent(comity, joined, data):
+    refused = comity("room", "send-file", data / "token")
+    assert refused.code != 0
+    assert "belongs to the node itself" in refused.err
+
+
+def test_state_is_shared(comity, joined):
+    assert comity("room", "state", "set", "plan", '{"step": 2}').code == 0
+    assert comity("room", "state", "set", "word", "text").code == 0
+    for _ in range(50):
+        found = json_of(comity("room", "state", "get", "--data", joined))
+        if len(found) == 2:
+            break
+    assert found == {"plan": {"step": 2}, "word": "text"}
+    assert comity("room", "state", "set", "plan", "--delete").code == 0
+    assert json_of(comity("room", "state", "get")) == {"word": "text"}
+    assert comity("room", "state", "set", "plan").code == 2
+
+
+def test_leaving_ends_the_session(comity, joined):
+    assert comity("room", "leave", "lab").out == "left the room lab\n"
+    assert "in no room" in comity("room", "peers").out
+    assert "in no room" in comity("room", "leave").err
+
+
+def test_lines_of_a_pipe_are_sent_and_events_are_printed(comity, joined, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("first\n/to bert second\n/help\n/to carl x\n"))
+    outcome = comity("room", "join", "lab")
+    assert outcome.code == 0
+    assert "bert is here" in outcome.out
+    assert "carl is not in the room" in outcome.err
+    for words in ("first", "second"):
+        assert comity("room", "wait", "--data", joined, "--seconds", "20").out == f"{words}\n"
+
+
+def test_a_program_is_run_with_the_messages_on_its_standard_input(comity, joined, tmp_path, monkeypatch):
+    script = tmp_path / "note.py"
+    script.write_text(f"import sys; open({str(tmp_path / 'seen')!r}, 'a').write(sys.stdin.read())")
+    comity("room", "send", "ring; rm -rf $HOME", "--data", joined)
+    reading = threading.Event()
+
+    class Stdin(io.StringIO):
+        def readline(self):
+            for _ in range(200):
+                if (tmp_path / "seen").exists() and (tmp_path / "seen").read_text():
+                    break
+                reading.wait(0.05)
+            return ""
+
+    monkeypatch.setattr(sys, "stdin", Stdin())
+    assert comity("room", "join", "lab", "--on-message", f"{sys.executable} {script}").code == 0
+    seen = [json.loads(one) for one in (tmp_path / "seen").read_text().splitlines()]
+    assert [one["data"] for one in seen] == ["ring; rm -rf $HOME"]
+    for bad in ("", "'unclosed"):
+        assert comity("room", "join", "lab", "--on-message", bad).code == 2
+
+
+def test_bad_input_is_answered_in_a_sentence(comity, line, monkeypatch):
+    for command, words in (
+        (("invite", "___"), "needs a name"),
+        (("invite", "lab", "--hours", "0"), "--hours"),
+        (("invite", "x", "--relay", "http://relay"), "must look like wss://"),
+        (("join", "comity:1:damaged"), "damaged"),
+        (("send", "x"), "in no room"),
+        (("send", "--data-json", "{"), "is no JSON"),
+    ):
+        outcome = comity("room", *command)
+        assert outcome.code != 0
+        assert words in outcome.err
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    assert "name a room" in comity("room", "join").err
