@@ -183,7 +183,8 @@ class McpStream:
             self.send(done)
 
     async def _greet(self, greet: Greet) -> None:
-        warn_of_differing_hellos(greet.request)
+        if greet.request is not None:
+            warn_of_differing_hellos(greet.request)
         try:
             negotiated = await self._negotiate(greet.hello, greet.asker)
         except Exception:  # the client waits for an answer to its hello, and its next messages wait too
