@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from comity.node import load_settings as load_settings
     from comity.pipeline.directory.reviews import StoredReputation as StoredReputation
     from comity.pipeline.directory.search import HaloMatch as HaloMatch
+    from comity.pipeline.vcp.plugins import VcpExtension as VcpExtension
     from comity.pipeline.vcp.service import VcpServer as VcpServer
     from comity.store.replay_stores import InMemoryReplayStore as InMemoryReplayStore
     from comity.store.replay_stores import SqliteReplayStore as SqliteReplayStore
@@ -203,6 +204,7 @@ _HOMES = {
     ),
     "comity.pipeline.directory.reviews": ("StoredReputation",),
     "comity.pipeline.directory.search": ("HaloMatch",),
+    "comity.pipeline.vcp.plugins": ("VcpExtension",),
     "comity.pipeline.vcp.service": ("VcpServer",),
     "comity.store.replay_stores": (
         "InMemoryReplayStore",

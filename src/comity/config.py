@@ -207,7 +207,8 @@ class VcpSettings(Struct, frozen=True, kw_only=True):
     `secret_issuers` are names whose shared secrets are in files of the data folder.
     `crls` are names of issuers with the addresses where they publish what they revoked; of those in `unsigned_crls` a
     list without a signature is taken. `versions` are those that this node offers.
-    `handshakes` are those of an address in a minute. `tcp_port` 0: VCP is spoken over WebSocket only.
+    `handshakes` are those of an address in a minute. `tcp_port` 0: VCP is spoken over WebSocket only. `plugins` are
+    extensions of the owner's own.
     """
 
     versions: Annotated[
@@ -243,6 +244,10 @@ class VcpSettings(Struct, frozen=True, kw_only=True):
     loopback_handshakes: Annotated[int, _Some] = 600
     tcp_port: Annotated[int, _Port] = 0
     server_id: Annotated[str, text("a name of at most 256 printable characters", r"[ -~]{0,256}")] = ""
+    plugins: Annotated[
+        tuple[str, ...],
+        list_of(text("a VCP extension in a module, as module:NAME", r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")),
+    ] = ()
 
 
 class McpSettings(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from comity.core.revocation.signature import PublicKey, signature_holds
 from comity.keys.identity import load_identity
 from comity.store.memory import MemoryStore
 from comity.system_clock import SystemClock
-from comity.testing.nodes import running_node
+from comity.testing.nodes import bearer, running_node
 from tests.core.negotiation.samples import WIRE
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -151,3 +151,15 @@ async def test_the_settings_say_which_versions_are_offered():
         with pytest.raises(VcpRefusedError, match="VERSION_UNSUPPORTED") as refused:
             await VcpClient.connect(server.url, min_version="3.1").__aenter__()
         assert refused.value.error.supported_versions == ("2.0", "3.0")
+
+
+async def test_those_who_watch_see_how_a_client_calls_itself():
+    async with running_node() as server:
+        async with VcpClient.connect(server.url, client_id="shop/1\n\x1b[31m" + "x" * 200) as session:
+            assert session.version == "3.1"
+            shown = "shop/1\\u000a\\u001b[31m" + "x" * 52
+            (event,) = [each for each in server.house.events.since(0).events if each.kind == "HANDSHAKE_ACK"]
+            assert event.what == shown
+        async with httpx.AsyncClient(base_url=server.url, headers=bearer(server)) as owner:
+            panel = (await owner.get("/v1/status")).json()["panels"]["vcp"]
+        assert ["last client", shown] in panel["rows"]

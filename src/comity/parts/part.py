@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from comity.doors.http.asgi import App
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
+    from comity.pipeline.vcp.plugins import VcpExtension
 
 
 class CheckResult(NamedTuple):
@@ -83,6 +84,11 @@ class Part:
 
     @classmethod
     def prompts(cls, house: OpenHouse) -> "Iterable[Prompt]":
+        return ()
+
+    @classmethod
+    def vcp_extensions(cls, house: OpenHouse) -> "Iterable[VcpExtension]":
+        """Extensions of VCP that the part brings, each with its dependencies and conflicts."""
         return ()
 
     @classmethod

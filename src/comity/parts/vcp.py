@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from comity.doors.http.asgi import Receive, Scope
     from comity.parts.house import House
     from comity.pipeline.vcp.mcp import VcpRooms
+    from comity.pipeline.vcp.plugins import VcpExtension
 
 
 REVOCATIONS_PREFIX: Final = "/v1/revocations/"
@@ -89,9 +90,12 @@ class Vcp(Part):
             lists=lists,
             denylist=own.denylist,
         )
+        added = _added_extensions(house)
         policy = ServerPolicy(
             core_features=features.running(),
-            registry=ExtensionRegistry(extensions.registrations()),
+            registry=ExtensionRegistry(
+                (*extensions.registrations(), *(each.registration() for each in added))
+            ),
             versions=offered(vcp.versions),
             identity=vcp.identity_policy,
             environment=settings.environment,
@@ -109,6 +113,7 @@ class Vcp(Part):
             vault=house.current_vault,
             budget=house.budget,
             extensions=extensions,
+            plugins=added,
         )
         resources = VcpResources(
             policy=policy,
@@ -155,10 +160,29 @@ class Vcp(Part):
             await tcp.start()
 
     async def panel(self) -> Panel:
-        return Panel("VCP", [("open sessions", f"{len(self.service.sessions):,}")])
+        return Panel(
+            "VCP",
+            [
+                ("open sessions", f"{len(self.service.sessions):,}"),
+                ("last client", self.service.last_client or "none that gave a name"),
+            ],
+        )
 
 
 def _open_lists(own: "OwnRevocations", names: Iterable[str], house: "House") -> None:
     """Each name that this node issues under has a list from the start."""
     for name in (None, *names):
         own.open_list(name, house.key, int(house.clock.now()))
+
+
+def _added_extensions(house: "House") -> "list[VcpExtension]":
+    """Those of parts, of the settings and of installed packages, each id once."""
+    from comity.pipeline.vcp.plugins import announced_extensions, named_extensions
+
+    async def this_house() -> "House":
+        return house
+
+    added = [each for part in house.kinds for each in part.vcp_extensions(this_house)]
+    added += named_extensions(house.settings.vcp.plugins)
+    known = {each.id for each in added}
+    return added + [each for each in announced_extensions() if each.id not in known]

@@ -1,8 +1,10 @@
 """Known answers of the handshake: recorded negotiations, the schema, the literal messages of both documents."""
 
 import json
+from pathlib import Path
 
 import jsonschema
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +15,7 @@ from comity.core.negotiation import versions
 from comity.core.negotiation.client import ClientMachine, Established, NotEstablished
 from comity.core.negotiation.messages import ERROR_CODES, Hello, encode, is_extension_id, read_hello
 from comity.core.negotiation.registry import Extension, ExtensionRegistry
+from comity.core.negotiation.schema import HANDSHAKE_SCHEMA
 from comity.core.negotiation.server import ServerPhase
 from comity.testing.vectors import format_runner, known_keys
 from tests.core.negotiation.known_answers import (
@@ -99,6 +102,45 @@ def test_vector_vcp_schema_accepts_everything_that_is_sent(case):
         assert len(messages) > 3
         for message in messages:
             judge_of_part.validate(message)
+
+
+@pytest.mark.parametrize("part", ["version", "extension", "hello", "ack", "error", "whole"])
+def test_the_schema_that_is_shipped_accepts_everything_that_is_sent(part):
+    jsonschema.Draft202012Validator.check_schema(HANDSHAKE_SCHEMA)
+    judge_of_part = judges(HANDSHAKE_SCHEMA, part)
+    if part == "version":
+        agree(judge_of_part, st.text("0123456789.", max_size=8), is_version)
+    elif part == "extension":
+        agree(judge_of_part, st.from_regex(r"VCP-X-[A-Za-z0-9-]{0,130}", fullmatch=True), is_extension_id)
+    else:
+        sent = {"hello": hellos_sent, "ack": acks_sent, "error": errors_sent, "whole": everything_sent}
+        for message in sent[part]():
+            judge_of_part.validate(message)
+            for other in {"hello", "ack", "error"} - {part, "whole"} if part != "whole" else ():
+                assert not judges(HANDSHAKE_SCHEMA, other).is_valid(message)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"version": "3"},
+        {"version": "03.1"},
+        {"min_version": 3.1},
+        {"extensions": ["personal"]},
+        {"extensions": ["VCP-X-A", "VCP-X-A"]},
+        {"identity": 7},
+        {"client_id": ""},
+        {"type": "vcp-bye"},
+    ],
+)
+def test_the_schema_that_is_shipped_refuses_a_hello_that_is_wrong(broken):
+    assert not judges(HANDSHAKE_SCHEMA, "whole").is_valid({**hello_object(), **broken})
+    assert judges(HANDSHAKE_SCHEMA, "whole").is_valid(hello_object())
+
+
+def test_the_schema_in_the_docs_is_the_one_that_is_shipped():
+    page = Path(__file__).parents[3] / "docs" / "reference" / "vcp-handshake.schema.json"
+    assert json.loads(page.read_text("utf-8")) == HANDSHAKE_SCHEMA
 
 
 def is_version(text):

@@ -77,7 +77,8 @@ class WatchFeatures(Struct, frozen=True):
 class Happened(Struct, frozen=True, kw_only=True):
     """For the record; the answer counts for nothing.
 
-    `code` is that of the error. `overlooked` are names in a hello's list that are no extension ids.
+    `code` is that of the error. `overlooked` are names in a hello's list that are no extension ids. `client_id` is how
+    the client calls itself: for those who watch, never for a decision (vcp 1.2).
     """
 
     what: Happening
@@ -85,3 +86,4 @@ class Happened(Struct, frozen=True, kw_only=True):
     code: str | None = None
     reason: str | None = None
     overlooked: tuple[str, ...] = ()
+    client_id: str = ""

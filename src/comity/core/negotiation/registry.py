@@ -77,6 +77,10 @@ class ExtensionRegistry:
                 self._conflicts.setdefault(extension.id, set()).add(other)
                 self._conflicts.setdefault(other, set()).add(extension.id)
 
+    @property
+    def supported(self) -> tuple[str, ...]:
+        return tuple(self._supported)
+
     def supports(self, id_: str) -> bool:
         return id_ in self._supported
 

@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from comity.core.context.errors import ContextError, encode_error
 from comity.core.context.request import read_request
@@ -150,6 +150,7 @@ class ServerMachine:
         self._limiter = limiter
         self._phase = ServerPhase.WAITING
         self._session: Session | None = None
+        self._client_id = ""
         self._checking: _Checking | None = None
         self._exchange = ""
         self._calls: dict[str, str] = {}
@@ -223,6 +224,7 @@ class ServerMachine:
         return self._hello(hello, now)
 
     def _hello(self, hello: Hello, now: float) -> list[Effect]:
+        self._client_id = "" if hello.client_id is UNSET else hello.client_id
         version = screen(hello, self._policy)
         if isinstance(version, VcpError):
             return self._refuse(version, now)
@@ -258,7 +260,12 @@ class ServerMachine:
         if len(answer.supported) + len(answer.unsupported) < len(hello.extensions):
             overlooked = tuple(name for name in hello.extensions if not is_extension_id(name))
         return [
-            Ask(_RECORD, Happened(what="HANDSHAKE_ACK", session=session, overlooked=overlooked)),
+            Ask(
+                _RECORD,
+                Happened(
+                    what="HANDSHAKE_ACK", session=session, overlooked=overlooked, client_id=self._client_id
+                ),
+            ),
             Send(encode(answer)),
             *self._begin(session, now),
         ]
@@ -266,7 +273,8 @@ class ServerMachine:
     def _refuse(self, error: VcpError, now: float) -> list[Effect]:
         self._phase = ServerPhase.REFUSED
         self._checking = None
-        return [*_told("HANDSHAKE_ERROR", error), *self._watch_idleness(now)]
+        told = _told("HANDSHAKE_ERROR", error, client_id=self._client_id)
+        return [*told, *self._watch_idleness(now)]
 
     def _refuse_and_close(self, error: VcpError) -> list[Effect]:
         self._phase = ServerPhase.ENDED
@@ -467,9 +475,13 @@ def _not_accepted(event: Answered | Refused) -> VcpError:
     return INVALID_IDENTITY
 
 
-def _told(what: Happening, error: VcpError, session: Session | None = None) -> list[Effect]:
+def _told(
+    what: Happening, error: VcpError, session: Session | None = None, client_id: str = ""
+) -> list[Effect]:
     """An error, for the record and for the client."""
-    happened = Happened(what=what, session=session, code=error.code, reason=error.message)
+    happened = Happened(
+        what=what, session=session, code=error.code, reason=error.message, client_id=client_id
+    )
     return [Ask(_RECORD, happened), Send(encode(error))]
 
 

@@ -1,7 +1,7 @@
 """What VCP puts on record: handshakes, refusals, context exchanges, decisions about revocation (vcp 5.5).
 
 An entry names a session, an owner and a token by their privacy hash. No word of a client is in it: neither its
-context nor the names that it made up.
+context nor the names that it made up. Those who watch are also shown how the client of a handshake calls itself.
 """
 
 from comity.core.caller import Caller, stranger
@@ -14,6 +14,8 @@ from comity.core.revocation.decision import RevocationStatus
 from comity.pipeline.record import Act
 
 ROOM = "vcp"
+
+_LONGEST_CLIENT = 64
 
 
 def caller_in(session: Session | None, address: str) -> Caller:
@@ -39,8 +41,15 @@ def happened(what: Happened, address: str) -> Act:
         caller=caller_in(session, address),
         failed_step=what.code,
         checks=checks,
+        about=shown_client(what.client_id),
         hashes=_session_hash(session),
     )
+
+
+def shown_client(client_id: str) -> str:
+    """A client's own name for itself, as it may be shown: short, on one line, with nothing that moves a cursor."""
+    cut = client_id[:_LONGEST_CLIENT]
+    return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in cut)
 
 
 def exchanged(session: Session, response: ContextResponse, address: str, seconds: float) -> Act:

@@ -34,7 +34,6 @@ from comity.core.identity.verification import parse_identity
 from comity.core.mcp.results import Contents
 from comity.core.negotiation.capabilities import PERSONAL
 from comity.core.negotiation.policy import ServerPolicy
-from comity.core.negotiation.registry import STANDARD_EXTENSIONS
 from comity.core.negotiation.session import Identity, Session
 from comity.core.negotiation.versions import V3_1
 from comity.core.revocation.stapled import Status
@@ -158,11 +157,10 @@ class VcpResources:
 
     def _capabilities(self) -> dict[str, Any]:
         registry = self._policy.registry
-        supported = [id_ for id_ in STANDARD_EXTENSIONS if registry.supports(id_)]
         return {
             "server_id": self._policy.server_id,
             "versions": [str(version) for version in sorted(set(self._policy.versions))],
-            "extensions": registry.capabilities(supported),
+            "extensions": registry.capabilities(registry.supported),
             "core_features": self._features.running(),
         }
 

@@ -15,7 +15,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -55,6 +55,7 @@ from comity.pipeline.vcp import record
 from comity.pipeline.vcp.contexts import ContextExchange, Contexts, UnreadableContextError, owner_of
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
+from comity.pipeline.vcp.plugins import VcpExtension, answers_of
 from comity.pipeline.vcp.sessions import ConnectionLimits, LiveSessions, OpenConnections
 from comity.store.operations import Operation, StoreConflict
 from comity.store.vault import Vault
@@ -92,12 +93,15 @@ class VcpServer:
         limits: ConnectionLimits | None = None,
         budget: Budget | None = None,
         extensions: ExtensionService | None = None,
+        plugins: Iterable[VcpExtension] = (),
         new_id: Callable[[], str] = lambda: f"ses_{secrets.token_hex(16)}",
     ) -> None:
         """`policy` is asked for all but its features, which are those that run. `budget` is that of the whole
-        node, or else one of its own with the usual figures. Without `extensions` none may be in the registry.
+        node, or else one of its own with the usual figures. Without `extensions` none of the
+        contract may be in the registry; `plugins` answer the payloads of those from outside, which it holds too.
         """
         self.sessions = LiveSessions()
+        self.last_client = ""
         self._record = record
         self._clock = clock
         self._policy = policy
@@ -108,6 +112,7 @@ class VcpServer:
         self._extensions = extensions
         self._budget = budget or Budget(clock)
         self._connections = OpenConnections(limits or ConnectionLimits(), has_share=self._budget.limits)
+        self._plugins = {plugin.id: plugin for plugin in plugins}
         self._new_id = new_id
 
     @property
@@ -181,7 +186,10 @@ class VcpServer:
         if what.overlooked:
             shown = ", ".join(repr(name[:_SHOWN_LENGTH]) for name in what.overlooked[:_SHOWN_NAMES])
             log.warning("a hello from %s names what are no extension ids: %s", peer, shown)
-        self._note(record.happened(what, peer), peer, written=what.what == _ACK)
+        act = record.happened(what, peer)
+        if what.what == _ACK:
+            self.last_client = act.about
+        self._note(act, peer, written=what.what == _ACK)
 
     async def check_identity(self, token: str) -> Identity:
         return await self._desk.check(token, self._decided)
@@ -225,7 +233,7 @@ class VcpServer:
             return await self._exchange(question, peer, audience)
         except ComityError as refusal:
             self._note(record.not_exchanged(question.session, refusal.code, peer), peer)
-            if isinstance(refusal, UnreadableContextError | ConflictError | SessionEndedError):
+            if isinstance(refusal, UnreadableContextError | ConflictError | SessionEndedError | ContextError):
                 raise
             if isinstance(refusal, ExtensionError):
                 raise ContextError("INVALID", refusal.message, refusal.field) from None
@@ -242,16 +250,19 @@ class VcpServer:
         session, request = question.session, question.request
         began = self._clock.now()
         vault = self._vault()
+        told = await answers_of(self._plugins, request, session)
         for _ in range(MOST_APPLIED):
             before = await self._contexts.read(session, vault)
             if self._extensions is None:
                 context = after(before.context, request)
-                response = respond(request, context, session, {})
+                response = respond(request, context, session, told)
                 operations = self._contexts.keeping(session, request, before, context, vault)
             else:
                 applied = await self._extensions.exchange(session, request, before.context, audience)
                 context = applied.context
-                response = respond(applied.request, context, session, applied.answers, applied.signals)
+                response = respond(
+                    applied.request, context, session, {**applied.answers, **told}, applied.signals
+                )
                 operations = self._contexts.keeping(session, applied.kept, before, context, vault)
                 operations += self._extensions.keeping(applied)
             act = record.exchanged(session, response, peer, self._clock.now() - began)
