@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from comity.core.card.logbook import Logbook as Logbook
     from comity.core.card.logbook import LogEntry as LogEntry
     from comity.core.card.resident import ResidentForm as ResidentForm
+    from comity.core.context.response import CallerContext as CallerContext
     from comity.core.envelope.carrier import A2A_VACANT_METADATA_KEY as A2A_VACANT_METADATA_KEY
     from comity.core.envelope.carrier import from_a2a_jsonrpc as from_a2a_jsonrpc
     from comity.core.envelope.carrier import to_a2a_jsonrpc as to_a2a_jsonrpc
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from comity.core.envelope.message import A2APart as A2APart
     from comity.core.envelope.message import SelfEval as SelfEval
     from comity.core.errors import ComityError as ComityError
+    from comity.core.extensions.refusals import ExtensionError as ExtensionError
     from comity.core.identity.keys import SigningKey as SigningKey
     from comity.core.identity.keys import VacantId as VacantId
     from comity.doors.a2a.app import BehaviorHandler as BehaviorHandler
@@ -151,6 +153,7 @@ _HOMES = {
         "Logbook",
     ),
     "comity.core.card.resident": ("ResidentForm",),
+    "comity.core.context.response": ("CallerContext",),
     "comity.core.envelope.carrier": (
         "A2A_VACANT_METADATA_KEY",
         "from_a2a_jsonrpc",
@@ -186,6 +189,7 @@ _HOMES = {
         "SelfEval",
     ),
     "comity.core.errors": ("ComityError",),
+    "comity.core.extensions.refusals": ("ExtensionError",),
     "comity.core.identity.keys": (
         "SigningKey",
         "VacantId",

@@ -201,3 +201,39 @@ async def test_an_async_function_runs_on_the_loop():
     agent = FunctionAgent(here, "here")
     assert said(await agent(request())) == threading.main_thread().name
     await agent.aclose()
+
+
+class TestAContext:
+    MODULE = """
+def plain(text): return text
+def asks(text: str, context): return f"{text} {context}"
+def may_ask(envelope, context=None): return f"{envelope.sequence_no} {context}"
+async def later(text, context): return f"later {context}"
+def keyword(text, *, context=None): return f"{text} {context}"
+def other(text, mood): return text
+"""
+
+    @pytest.fixture(autouse=True)
+    def module(self, tmp_path, monkeypatch):
+        (tmp_path / "asking.py").write_text(self.MODULE)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delitem(sys.modules, "asking", raising=False)
+
+    @pytest.mark.parametrize(
+        ("name", "answer"),
+        [("asks", "hi told"), ("may_ask", "1 told"), ("later", "later told")],
+    )
+    async def test_is_given_to_a_function_with_a_parameter_of_that_name(self, name, answer):
+        agent = load_function(f"asking:{name}")
+        assert agent.takes_context
+        assert said(await agent(request("hi"), "told")) == answer
+
+    @pytest.mark.parametrize("name", ["plain", "keyword"])
+    async def test_is_not_given_to_one_that_does_not_ask(self, name):
+        agent = load_function(f"asking:{name}")
+        assert not agent.takes_context
+        assert said(await agent(request("hi"))).startswith("hi")
+
+    def test_is_the_only_second_parameter_there_may_be(self):
+        with pytest.raises(ConfigError, match="second one called"):
+            load_function("asking:other")

@@ -2,6 +2,8 @@
 
 It runs at least once for each accepted request: again when the node died before the reply was stored.
 One that must not do a thing twice looks at the envelope's idempotency key.
+
+One with the attribute `takes_context` is also given what its caller told in a VCP session, or None.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,8 +1,9 @@
 """A function of the user's as a behaviour: `module:name`, sync or async.
 
 - Modules are looked for in the working directory first, as `python -m` does.
-- Its one parameter is the envelope, or the text of it when it is annotated as `str` or, without an
-  annotation, called `text`. It returns a string or an A2AMessage.
+- Its first parameter is the envelope, or the text of it when it is annotated as `str` or, without an
+  annotation, called `text`. A second one that is called `context` is given the `CallerContext` of whoever calls, None
+  where that caller has no VCP session. It returns a string or an A2AMessage.
 - A sync function runs in a thread, so that a slow one does not stop the node. The threads are the
   agent's own: it cannot starve the rest of the node.
 """
@@ -18,26 +19,31 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from comity.agents.behaviour import saying, text_of
+from comity.core.context.response import CallerContext
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage
 from comity.core.errors import ConfigError, InvalidError
 
 _THREADS: Final = 32
+_CONTEXT: Final = "context"
 
 
 class FunctionAgent:
-    def __init__(self, function: Callable[[Any], Any], name: str) -> None:
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
         self._function = function
         self._name = name
-        self._takes_text = _takes_text(function, name)
+        self.takes_context = _takes_context(function)
+        self._takes_text = _takes_text(function, name, self.takes_context)
         self._threads = None if _is_async(function) else ThreadPoolExecutor(_THREADS, "agent")
 
-    async def __call__(self, envelope: VacantEnvelope) -> A2AMessage:
-        given = text_of(envelope) if self._takes_text else envelope
+    async def __call__(self, envelope: VacantEnvelope, context: CallerContext | None = None) -> A2AMessage:
+        given: list[Any] = [text_of(envelope) if self._takes_text else envelope]
+        if self.takes_context:
+            given.append(context)
         if self._threads is None:
-            answer = self._function(given)
+            answer = self._function(*given)
         else:
-            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, given)
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._function, *given)
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, str):
@@ -90,16 +96,27 @@ def _import(name: str) -> Any:
         ) from failure
 
 
-def _takes_text(function: Callable[[Any], Any], name: str) -> bool:
+def _takes_context(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = [*inspect.signature(function).parameters.values()]
+    except ValueError:  # written in C, and silent about what it takes
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    second = parameters[1] if len(parameters) > 1 else None
+    return second is not None and second.name == _CONTEXT and second.kind in positional
+
+
+def _takes_text(function: Callable[..., Any], name: str, takes_context: bool) -> bool:
     try:
         signature = inspect.signature(function)
     except ValueError:  # written in C, and silent about what it takes
         return False
     try:
-        signature.bind(None)
+        signature.bind(*(None, None) if takes_context else (None,))
     except TypeError:
         raise ConfigError(
-            f"{name} must be callable with one argument, the envelope or its text; it takes {signature}"
+            f"{name} must be callable with one argument, the envelope or its text, and may have a second one called "
+            f"context; it takes {signature}"
         ) from None
     first = next(iter(signature.parameters.values()))
     if first.annotation is inspect.Parameter.empty:

@@ -1,7 +1,8 @@
-"""A negotiated session with a server: what was agreed on, and context sent within it.
+"""A negotiated session with a server: what was agreed on, context sent within it, and calls of extensions.
 
-- Every message gets exactly one answer, in order; so each answer belongs to the request that has waited
+- Every context request gets exactly one answer, in order; so each answer belongs to the request that has waited
   longest, also when its sender has stopped waiting. At most eight wait at a time.
+- Calls of extensions are answered in any order, by their ids. At most sixteen are in flight (ruling 47).
 - What the session does not take is not sent, and the answer says so under `withheld`.
 - Once the session has ended nothing leaves: who waits and who comes later is told why.
 
@@ -11,7 +12,7 @@ as the answer to a question, and what the machine reports is heard at once.
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
@@ -21,6 +22,15 @@ from comity.clients.vcp_refusals import VcpRefusedError, clean
 from comity.core.context.errors import ContextError
 from comity.core.context.request import Ignored
 from comity.core.errors import ComityError, InvalidError, MalformedError, TooLargeError
+from comity.core.extensions.messages import (
+    LONGEST_CALL_ID,
+    MOST_CALLS_IN_FLIGHT,
+    RESULT,
+    call_id,
+    read_result,
+    write_call,
+)
+from comity.core.extensions.refusals import ExtensionError
 from comity.core.machine import Answered, Ask, Effect, Event, Send, Started, TimerFired
 from comity.core.negotiation.client import (
     ClientMachine,
@@ -29,6 +39,7 @@ from comity.core.negotiation.client import (
     GivenUp,
     NotEstablished,
     Outgoing,
+    SayCall,
     SayContext,
     SessionEnded,
     outgoing,
@@ -37,16 +48,18 @@ from comity.core.negotiation.downgrade import Notice
 from comity.core.wire import strict_json
 
 MOST_WAITING: Final = 8
+GROUPS: Final = ("personal", "relational", "consensus", "torch", "intent")
 
 _TO_SAY: Final = "to say"
 _NOT_SAID: Final = "the session has ended before this was sent: nothing was sent; connect again"
 
 
 class Utterance(Struct, frozen=True):
-    """A request on its way, and where its answer is awaited."""
+    """What is to be said, where its answer is awaited, and the limit that it counts on until then."""
 
-    request: dict[str, Any]
+    event: SayContext | SayCall
     answer: asyncio.Future[bytes]
+    limit: asyncio.Semaphore
 
 
 class ContextAnswer(Struct, frozen=True, kw_only=True):
@@ -66,7 +79,10 @@ class VcpConversation:
         self._to_say: asyncio.Queue[Utterance] = asyncio.Queue()
         self._in_hand: Utterance | None = None  # taken by the conductor, not yet given to the machine
         self._waiting: deque[Utterance] = deque()
-        self._room = asyncio.Semaphore(MOST_WAITING)
+        self._calls: dict[str, Utterance] = {}
+        self._requests_at_once = asyncio.Semaphore(MOST_WAITING)
+        self._calls_at_once = asyncio.Semaphore(MOST_CALLS_IN_FLIGHT)
+        self._called = 0
 
     async def next_to_say(self, _question: Any) -> Utterance:
         self._in_hand = await self._to_say.get()
@@ -74,11 +90,19 @@ class VcpConversation:
 
     async def say(self, request: dict[str, Any]) -> bytes:
         """The answer to the request. Raises what ended the session, if that came first."""
-        await self._room.acquire()
+        return await self._said(SayContext(request), self._requests_at_once)
+
+    async def call(self, op: str, args: dict[str, Any]) -> bytes:
+        """The answer to a call of an extension. Raises the same."""
+        self._called += 1
+        return await self._said(SayCall(str(self._called), op, args), self._calls_at_once)
+
+    async def _said(self, event: SayContext | SayCall, limit: asyncio.Semaphore) -> bytes:
+        await limit.acquire()
         if self.ended is not None:
-            self._room.release()
+            limit.release()
             raise _too_late(self.ended)
-        utterance = Utterance(request, asyncio.get_running_loop().create_future())
+        utterance = Utterance(event, asyncio.get_running_loop().create_future(), limit)
         self._to_say.put_nowait(utterance)
         return await utterance.answer
 
@@ -90,20 +114,23 @@ class VcpConversation:
             assert said is not None
             self._in_hand = None
             if said.answer.cancelled():  # nobody wants it said any more
-                self._room.release()
+                said.limit.release()
                 return (Ask(_TO_SAY, None),)
-            event = SayContext(said.request)
+            event = said.event
         for effect in self._machine.receive(event, now):
             if isinstance(effect, Ask):
                 self._hear(effect.request, event)
                 continue
             effects.append(effect)
             if said is not None and isinstance(effect, Send):
-                self._waiting.append(said)
+                if isinstance(said.event, SayCall):
+                    self._calls[said.event.id] = said
+                else:
+                    self._waiting.append(said)
                 said = None
         if said is not None:
             self._settle(said, _too_late(self.ended))
-        if isinstance(event, Started | SayContext):
+        if isinstance(event, Started | SayContext | SayCall):
             effects.append(Ask(_TO_SAY, None))
         return effects
 
@@ -114,6 +141,8 @@ class VcpConversation:
             self.reports.put_nowait(why)
         while self._waiting:
             self._settle(self._waiting.popleft(), self.ended)
+        while self._calls:
+            self._settle(self._calls.popitem()[1], self.ended)
         if self._in_hand is not None:
             self._settle(self._in_hand, _too_late(self.ended))
             self._in_hand = None
@@ -125,8 +154,9 @@ class VcpConversation:
             case Established() | NotEstablished():
                 self.reports.put_nowait(report)
             case Delivered(message):
-                if self._waiting:  # what nobody asked for is dropped (ruling 4)
-                    self._settle(self._waiting.popleft(), message)
+                waiting = self._waiting_for(message)
+                if waiting is not None:  # what nobody asked for is dropped (ruling 4)
+                    self._settle(waiting, message)
             case SessionEnded(error):
                 self.end(VcpRefusedError(error))
             case GivenUp(reason):
@@ -136,8 +166,18 @@ class VcpConversation:
                     fault = clean(reason.partition(";")[0])  # what follows tells the sender what to do
                     self.end(UnusableAnswerError(f"the server's answer is not VCP as agreed on: {fault}"))
 
+    def _waiting_for(self, message: bytes) -> Utterance | None:
+        """Who an answer is for."""
+        answered = _answered_call(message)
+        if answered is not None:
+            return self._calls.pop(answered, None)
+        if self._waiting:
+            return self._waiting.popleft()
+        # a server that knows no calls answers them in order, as if they were context requests
+        return self._calls.pop(next(iter(self._calls))) if self._calls else None
+
     def _settle(self, utterance: Utterance, answer: bytes | ComityError) -> None:
-        self._room.release()
+        utterance.limit.release()
         if utterance.answer.done():
             return
         if isinstance(answer, bytes):
@@ -191,6 +231,41 @@ class VcpSession:
             ) from None
         return ContextAnswer(message=_read_answer(received), withheld=withheld)
 
+    async def call(self, op: str, args: Mapping[str, Any] | None = None) -> Any:
+        """Run an operation of an extension, such as `personal.set`, and return its result.
+
+        Raises ExtensionError where the server refuses it, and VcpRefusedError when it ended the session. What belongs
+        to an extension that is not active here is not sent.
+        """
+        extension = f"VCP-X-{op.partition('.')[0].capitalize()}"
+        if not self._session.active(extension):
+            raise ExtensionError(
+                "EXTENSION_INACTIVE",
+                f"{extension} is not active in this session; ask for it when you connect",
+            )
+        try:
+            async with asyncio.timeout(self._seconds):
+                received = await self._conversation.call(op, self._writable(op, dict(args or {})))
+        except TimeoutError:
+            raise NoAnswerError(f"the server did not answer {op} within {self._seconds:g} seconds") from None
+        return _read_result(received)
+
+    def _writable(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, where they can be sent."""
+        try:
+            size = len(write_call("", op, args))
+        except (TypeError, ValueError, RecursionError) as fault:
+            raise InvalidError(f"the arguments of {op} cannot be written as JSON: {fault}") from None
+        if size > self._limit - LONGEST_CALL_ID:
+            raise TooLargeError(f"the call of {op}", self._limit)
+        return args
+
+    def __getattr__(self, name: str) -> "OperationGroup":
+        """The operations of one extension: `await session.personal.set(signals={…})`."""
+        if name not in GROUPS:
+            raise AttributeError(name)
+        return OperationGroup(self, name)
+
     def _prepared(self, request: dict[str, Any]) -> Outgoing:
         try:
             prepared = outgoing(request, self._session)
@@ -207,6 +282,45 @@ class VcpSession:
                 f"nothing of the request can be sent in this session ({reasons or 'it is empty'})"
             )
         return prepared
+
+
+class OperationGroup:
+    """The operations of one extension, as methods."""
+
+    def __init__(self, session: VcpSession, name: str) -> None:
+        self._session = session
+        self._name = name
+
+    def __getattr__(self, verb: str) -> Callable[..., Awaitable[Any]]:
+        if verb.startswith("_"):
+            raise AttributeError(verb)
+
+        def run(**args: Any) -> Awaitable[Any]:
+            return self._session.call(f"{self._name}.{verb}", args)
+
+        return run
+
+
+def _answered_call(message: bytes) -> str | None:
+    """The id of the call that a message answers; None for what is no answer to a call."""
+    if b"vcp-result" not in message:
+        return None
+    try:
+        value = strict_json.loads(message, unique_keys=True)
+    except MalformedError:
+        return None
+    return call_id(value) if type(value) is dict and value.get("type") == RESULT else None
+
+
+def _read_result(received: bytes) -> Any:
+    try:
+        told = read_result(strict_json.loads(received, unique_keys=True))
+    except (ExtensionError, MalformedError) as fault:
+        raise UnusableAnswerError(f"the server's answer cannot be read: {fault.message}") from None
+    if told.error is None:
+        return told.result
+    error = told.error
+    raise ExtensionError(error.code, clean(error.message[:1024]), error.field and clean(error.field[:1024]))
 
 
 def _read_answer(received: bytes) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from comity.parts.actions import action_limits
 from comity.parts.limits import Limits
 from comity.parts.part import OpenHouse, Part
+from comity.parts.vcp import Vcp
 
 if TYPE_CHECKING:
     from comity.agents.behaviour import Behaviour
@@ -77,6 +78,7 @@ class Agent(Part):
         return EnvelopeRoom(
             key=house.key,
             behaviour=self._behaviour,
+            context_of=house.find(Vcp).service.context_of,
             state_provider=lambda: form.runtime_state,
             store=house.store,
             clock=house.clock,

@@ -38,6 +38,13 @@ class ContextResponse(Struct, frozen=True, kw_only=True):
     extensions: dict[str, Any] = {}
 
 
+class CallerContext(Struct, frozen=True, kw_only=True):
+    """What an agent may know of whoever calls it: how much care it needs, and how it wishes to be answered."""
+
+    model_safe_context: ModelSafeContext
+    generation_preferences: GenerationPreferences
+
+
 def after(context: SessionContext, request: ContextRequest) -> SessionContext:
     """What the session knows once the request is accepted; preferences and wire replace earlier ones whole."""
     told = {**context.signals, **request.signals}

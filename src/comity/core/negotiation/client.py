@@ -11,7 +11,8 @@
 - After an error nothing leaves but another hello (vcp 1.4).
 - An ack that breaks an invariant is refused as a whole. Members that we do not know are overlooked; a feature
   that is not named is not there, and a warning says so.
-- What goes out in a session is filtered to what is active in it; what was left out is reported.
+- What goes out in a session is filtered to what is active in it; what was left out is reported. Calls of extensions
+  leave in a session only.
 - A busy or failing server is asked again on the same connection, a few times, each time later; to connect
   again with the same waits is for whoever owns the connection.
 
@@ -27,6 +28,7 @@ from msgspec import UNSET, Struct
 from comity.core.context.fields import why_inactive, why_not
 from comity.core.context.request import Ignored
 from comity.core.errors import InvalidError, MalformedError
+from comity.core.extensions.messages import write_call
 from comity.core.machine import (
     Ask,
     CancelTimer,
@@ -81,6 +83,14 @@ class SayContext(Event, frozen=True):
     """Send a context request, or as much of it as the session takes."""
 
     request: dict[str, Any]
+
+
+class SayCall(Event, frozen=True):
+    """Call an operation of an extension. Its answer bears the same id."""
+
+    id: str
+    op: str
+    args: dict[str, Any]
 
 
 class Established(Struct, frozen=True, kw_only=True):
@@ -276,6 +286,9 @@ class ClientMachine:
             return [Send(message)]
         return [Send(message), Ask(_REPORT, Withheld(withheld))]
 
+    def _say_call(self, event: SayCall, _now: float) -> list[Effect]:
+        return [Send(write_call(event.id, event.op, event.args))]
+
     def _withhold(self, event: SayContext, _now: float) -> list[Effect]:
         # vcp 1.9: hello before any context data, and none after an error
         reason = "there is no session"
@@ -304,6 +317,7 @@ class ClientMachine:
         (ClientPhase.REFUSED, SayContext): _withhold,
         (ClientPhase.ACTIVE, Received): _delivered,
         (ClientPhase.ACTIVE, SayContext): _say,
+        (ClientPhase.ACTIVE, SayCall): _say_call,
         (ClientPhase.ENDED, SayContext): _withhold,
         (ClientPhase.LINKLESS, LinkLost): _lost,
         (ClientPhase.ASKED, LinkLost): _lost,

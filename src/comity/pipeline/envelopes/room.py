@@ -19,6 +19,7 @@ from typing import Any, Required, TypedDict, Unpack
 from comity.core.caller import Caller
 from comity.core.card.lifecycle import RuntimeState, can_be_called, is_gone
 from comity.core.clock import Clock
+from comity.core.context.response import CallerContext
 from comity.core.envelope.carrier import METHOD, from_a2a_jsonrpc, to_a2a_message
 from comity.core.envelope.chain import PairKey, ReplayState, check_chain, check_freshness
 from comity.core.envelope.dialects import recognise, spoken_in
@@ -54,6 +55,8 @@ log = logging.getLogger("comity.envelopes")
 
 Behaviour = Callable[[VacantEnvelope], Awaitable[A2AMessage]]
 StateProvider = Callable[[], str]
+ContextOf = Callable[[str], Awaitable[CallerContext | None]]
+"""What the vacant of an id told of itself in a VCP session; None where it has none."""
 
 DEADLINE_SECONDS = 60.0
 KEPT_REPLIES = 64
@@ -334,13 +337,26 @@ class SignedRoom(PlainRoom):
 class EnvelopeRoom(SignedRoom):
     name = "envelope"
 
-    def __init__(self, *, behaviour: Behaviour, **given: Unpack[SignedRoomOptions]) -> None:
+    def __init__(
+        self,
+        *,
+        behaviour: Behaviour,
+        context_of: ContextOf | None = None,
+        **given: Unpack[SignedRoomOptions],
+    ) -> None:
+        """`context_of` is for a behaviour that takes the context of its caller."""
         super().__init__(**given)
-        self._behaviour = behaviour
+        self._behaviour: Callable[..., Awaitable[A2AMessage]] = behaviour
+        self._context_of = context_of if getattr(behaviour, "takes_context", False) else None
 
     async def handle(self, call: Call) -> A2AMessage:
+        envelope = call.evidence.envelope
         try:
-            message: object = await self._behaviour(call.evidence.envelope)
+            if self._context_of is None:
+                message: object = await self._behaviour(envelope)
+            else:
+                context = await self._context_of(envelope.from_vacant_id.hex())
+                message = await self._behaviour(envelope, context)
         except asyncio.CancelledError:
             raise
         except Exception as fault:

@@ -23,8 +23,9 @@ from msgspec.structs import replace
 from comity.core.caller import Caller
 from comity.core.clock import Clock
 from comity.core.context.errors import ContextError
-from comity.core.context.response import ContextResponse, SessionContext, after, respond
-from comity.core.errors import ComityError, ConflictError, OverloadedError
+from comity.core.context.opacity import model_safe
+from comity.core.context.response import CallerContext, ContextResponse, SessionContext, after, respond
+from comity.core.errors import ComityError, ConflictError, ForbiddenError, OverloadedError
 from comity.core.extensions.calls import Audience
 from comity.core.extensions.messages import MOST_CALLS_IN_FLIGHT
 from comity.core.extensions.refusals import ExtensionError
@@ -158,6 +159,25 @@ class VcpServer:
         if reason == GONE:
             self._record.count(record.ROOM, "hung_up")
         return reason
+
+    async def context_of(self, vacant_id: str) -> CallerContext | None:
+        """What an agent may know of a vacant that calls it: from the last session that it opened and that is still
+        open. A session is a vacant's when its token verifies and names it as the subject, or when it is the owner's.
+        """
+        session = next((one for one in reversed([*self.sessions]) if _is_of(one, vacant_id)), None)
+        if session is None:
+            return None
+        try:
+            await self._desk.check_open(session)
+            context = await self._contexts.known(session, self._vault())
+            if self._extensions is None:
+                safe = model_safe(context.signals, context.categorical, session_active=True)
+            else:
+                safe = await self._extensions.model_safe_context(session, context, active=True)
+        except ForbiddenError as reason:  # revoked, or it cannot be read: the call goes on without
+            log.warning("the context of a caller is not used: %s", reason)
+            return None
+        return CallerContext(model_safe_context=safe, generation_preferences=context.preferences)
 
     async def resume(self, session_id: str, identity: Identity | None) -> SessionContext:
         """What an earlier session knew, for its owner."""
@@ -307,6 +327,15 @@ class VcpServer:
     def _tell_features(self, written: "asyncio.Future[tuple[Any, ...]]") -> None:
         if not written.cancelled():
             self._features.audit_written(written.exception() is None)
+
+
+def _is_of(session: Session, vacant_id: str) -> bool:
+    identity = session.identity
+    return (
+        identity is not None
+        and identity.owner is not None
+        and vacant_id in (identity.owner, identity.subject)
+    )
 
 
 class _PacedLink:
