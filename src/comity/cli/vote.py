@@ -37,8 +37,10 @@ from comity.pipeline.deliberations.desk import ActOutcome
 from comity.pipeline.deliberations.ledger import KeptDeliberation
 
 app = new_app(
-    "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify. A deliberation goes "
-    f"through these phases: {', '.join(PHASES)}."
+    "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify.\n\n"
+    f"A deliberation goes through these phases: {', '.join(PHASES)}. One party opens it and the others join. Then all "
+    "act on the clauses, rank their variants by ballot and cast a vote on the whole text; `advance` leads from phase to "
+    "phase, and `result` shows where it stands and what can be done next."
 )
 
 _Result = TypeVar("_Result")
@@ -62,8 +64,9 @@ _PARTY_HELP = (
     name="open",
     cls=HelpfulCommand,
     epilog="""
-    comity vote open "How we answer" --clause "Every call is answered within a day." --party 31e30ef4…d13d  open it with one other party
-    comity vote open Rules --clause "First." --clause "Second." --party ID --party ID=observer --ratification 3/4  several clauses, an observer, another threshold
+    comity vote open Answers --clause "Within a day." --party 31e30ef4…d13d  open it with one other party
+    comity vote open Rules --clause "A." --clause "B." --party ID=observer  two clauses, and somebody who only reads
+    comity vote open Rules --clause "A." --party ID --ratification 3/4  another threshold
     """,
 )
 def open_command(
@@ -135,7 +138,7 @@ def open_command(
     cls=HelpfulCommand,
     epilog="""
     comity vote join http://127.0.0.1:8420 dlb_5a0c1f2e3d4b6978  fetch a deliberation from its keeper
-    comity vote join https://node.example dlb_5a0c1f2e3d4b6978 --keeper 31e30ef4…d13d  only if this node answers
+    comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if this node answers
     """,
 )
 def join(
@@ -228,8 +231,8 @@ def add(
     cls=HelpfulCommand,
     epilog="""
     comity vote act dlb_5a0c endorse --clause c1  agree with the clause as it stands
-    comity vote act dlb_5a0c amend --clause c1 --text "Every call is answered within an hour."  propose another text
-    comity vote act dlb_5a0c object --clause c2 --level strong --concern "A year is too long."  object
+    comity vote act dlb_5a0c amend --clause c1 --text "Within an hour."  propose another text
+    comity vote act dlb_5a0c object --level strong --concern "Too long."  object
     """,
 )
 def act(
