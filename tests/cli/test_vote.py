@@ -161,7 +161,7 @@ def test_acts_wait_while_the_keeper_is_away_and_are_sent_with_the_next_look(scen
     assert shown.startswith("Waiting: ")
     assert scene.done(scene.bob, "list").count("waiting: act in") == 2
     outcome = scene.vote(scene.bob, "result", one)
-    assert (outcome.code, "the keeper does not answer" in outcome.err) == (0, True)
+    assert (outcome.code, "nothing new from the keeper" in outcome.err) == (0, True)
     neighbourhood.node(scene.alice, agent=NO_AGENT, port=port)
     shown = scene.done(scene.bob, "result", one)
     assert "waiting" not in shown
@@ -274,3 +274,14 @@ def test_the_keepers_word_twice_is_found_by_comparing_two_files(scene, tmp_path,
     told = json.loads(comity("vote", "verify", *files, "--json").out)
     assert told["fraud"]["first"]["number"] == 2
     assert comity("vote", "verify", files[0], files[0]).code == 0
+
+
+def test_the_author_ends_a_deliberation_and_a_party_lets_go_of_its_copy(scene):
+    one = scene.opened()
+    assert "use --yes" in scene.refused(scene.carol, "remove", one)
+    scene.done(scene.carol, "remove", one, "--yes")
+    assert scene.done(scene.carol, "list").startswith("No deliberations here.")
+    scene.done(scene.carol, "join", scene.node.url, one)
+    assert json.loads(scene.done(scene.alice, "remove", one, "--yes", "--json")) == {"removed": one}
+    assert "there is no such deliberation here" in scene.refused(scene.bob, "advance", one, "deliberation")
+    assert one in scene.done(scene.bob, "record", one)

@@ -95,6 +95,7 @@ async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIter
             ways.http,
             public_http=GuardedHttp(timeout=settings.dispatch.timeout_seconds),
             holder=chain,
+            patience=settings.dispatch.timeout_seconds,
             audit_level=level,
         )
         desk = DeliberationDesk(

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
+from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
 from comity.cli.own_desk import OwnDesk, own_desk
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line
 from comity.cli.vote_arguments import in_typed_words, read_party, read_ranking
@@ -28,7 +28,7 @@ from comity.cli.vote_screen import (
     print_welfare,
     ranking_text,
 )
-from comity.core.errors import ConfigError, PeerError, RetryLaterError
+from comity.core.errors import ComityError, ConfigError
 from comity.core.extensions.calls import ResultReport
 from comity.core.extensions.consensus.deliberation import PHASES
 from comity.core.extensions.consensus.record import write_record
@@ -37,8 +37,10 @@ from comity.pipeline.deliberations.desk import ActOutcome
 from comity.pipeline.deliberations.ledger import KeptDeliberation
 
 app = new_app(
-    "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify. A deliberation goes "
-    f"through these phases: {', '.join(PHASES)}."
+    "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify.\n\n"
+    f"A deliberation goes through these phases: {', '.join(PHASES)}. One party opens it and the others join. Then all "
+    "act on the clauses, rank their variants by ballot and cast a vote on the whole text; `advance` leads from phase to "
+    "phase, and `result` shows where it stands and what can be done next."
 )
 
 _Result = TypeVar("_Result")
@@ -62,8 +64,9 @@ _PARTY_HELP = (
     name="open",
     cls=HelpfulCommand,
     epilog="""
-    comity vote open "How we answer" --clause "Every call is answered within a day." --party 31e30ef4…d13d  open it with one other party
-    comity vote open Rules --clause "First." --clause "Second." --party ID --party ID=observer --ratification 3/4  several clauses, an observer, another threshold
+    comity vote open Answers --clause "Within a day." --party 31e30ef4…d13d  open it with one other party
+    comity vote open Rules --clause "A." --clause "B." --party ID=observer  two clauses, and somebody who only reads
+    comity vote open Rules --clause "A." --party ID --ratification 3/4  another threshold
     """,
 )
 def open_command(
@@ -135,7 +138,7 @@ def open_command(
     cls=HelpfulCommand,
     epilog="""
     comity vote join http://127.0.0.1:8420 dlb_5a0c1f2e3d4b6978  fetch a deliberation from its keeper
-    comity vote join https://node.example dlb_5a0c1f2e3d4b6978 --keeper 31e30ef4…d13d  only if this node answers
+    comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if this node answers
     """,
 )
 def join(
@@ -228,8 +231,8 @@ def add(
     cls=HelpfulCommand,
     epilog="""
     comity vote act dlb_5a0c endorse --clause c1  agree with the clause as it stands
-    comity vote act dlb_5a0c amend --clause c1 --text "Every call is answered within an hour."  propose another text
-    comity vote act dlb_5a0c object --clause c2 --level strong --concern "A year is too long."  object
+    comity vote act dlb_5a0c amend --clause c1 --text "Within an hour."  propose another text
+    comity vote act dlb_5a0c object --level strong --concern "Too long."  object
     """,
 )
 def act(
@@ -465,6 +468,37 @@ def record(
 @app.command(
     cls=HelpfulCommand,
     epilog="""
+    comity vote remove dlb_5a0c  ask for confirmation, then remove it
+    comity vote remove dlb_5a0c --yes  without confirmation
+    """,
+)
+def remove(
+    which: Which,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Remove a deliberation from this node. If this node keeps it, it ends for everybody; others keep their copies."""
+    kept, own_id = _run(data, config, passphrase_file, lambda own: _with_id(own, which))
+    ends = "This node keeps it: it ends for all parties. " if kept.deliberation.keeper == own_id else ""
+    title = one_line(kept.deliberation.title)
+    confirm(f"{ends}The log of {title!r} and its proof are deleted here. Remove it?", yes=yes)
+
+    async def work(own: OwnDesk) -> None:
+        await own.desk.remove(kept.id)
+
+    _run(data, config, passphrase_file, work)
+    if as_json:
+        print_json({"removed": kept.id})
+    else:
+        print_line(f"Removed: {kept.id}, {kept.head.tip.number:,} entries.")
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
     comity vote verify rules.json  recount everything; the exit code is 1 if an entry is bad
     comity vote verify mine.json yours.json  also find out a keeper that gave us different entries
     comity vote verify rules.json --json  print JSON
@@ -539,14 +573,18 @@ def _act(
     _run(data, config, passphrase_file, work)
 
 
+async def _with_id(own: OwnDesk, which: str) -> tuple[KeptDeliberation, str]:
+    return await own.chosen(which), own.id
+
+
 async def _newest(own: OwnDesk, which: str) -> KeptDeliberation:
     """With what the keeper has; without it, as far as we know it, and a word on that."""
     kept = await own.chosen(which)
     await own.desk.send_waiting()
     try:
         return await own.desk.refresh(kept.id)
-    except (RetryLaterError, PeerError) as silence:
-        note(f"the keeper does not answer ({silence.message}); this is what is known here")
+    except ComityError as reason:
+        note(f"nothing new from the keeper: {reason.message}. This is what is known here")
         return await own.desk.find(kept.id)
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from comity.clients.conversation import CallHttp, Retries
 from comity.clients.dispatcher import Dispatcher
+from comity.clients.guarded_http import TIMEOUT
 from comity.clients.refusals import CallRefusedError, ReplyLostError, UnusableAnswerError
 from comity.clients.replies import read_refusal
 from comity.core.card.card import CapabilityCard, SubstrateSpec
@@ -52,9 +53,14 @@ class KeeperClient:
         *,
         public_http: CallHttp,
         holder: str,
+        patience: float = TIMEOUT,
         audit_level: AuditLevel | None = "standard",
     ) -> None:
-        """`public_http` calls public addresses only: it is for addresses that somebody else named than the owner."""
+        """`public_http` calls public addresses only: it is for addresses that somebody else named than the owner.
+        After `patience` seconds a message is not tried again.
+        """
+        self._clock = clock
+        self._patience = patience
         self._http = {False: http, True: public_http}
         self._dispatchers = {
             public_only: Dispatcher(
@@ -93,7 +99,10 @@ class KeeperClient:
             substrate_spec=SubstrateSpec(policy={"bind_replies": True, "dialect": "seed"}),
             endpoint=url + DELIBERATIONS_PATH,
         )
-        call = partial(self._dispatchers[public_only].call_at, card, card.endpoint or "", message)
+        until = self._clock.monotonic() + self._patience
+        call = partial(
+            self._dispatchers[public_only].call_at, card, card.endpoint or "", message, until=until
+        )
         try:
             try:
                 reply = await call()

@@ -48,6 +48,7 @@ class Deliberations(Part):
                 http,
                 public_http=public_http,
                 holder=house.chain,
+                patience=seconds,
                 audit_level=settings.audit.level,
             ),
             holder=house.chain,

@@ -3,11 +3,18 @@ import asyncio
 import pytest
 
 from comity.clients.refusals import NoAnswerError
+from comity.config import DeliberationSettings
 from comity.core.caller import Caller
-from comity.core.errors import ForbiddenError, RetryLaterError
+from comity.core.errors import ForbiddenError, KeyRefusedError, RetryLaterError
+from comity.core.extensions.consensus import log
 from comity.core.extensions.consensus.record import verify_record, write_record
 from comity.core.extensions.refusals import ExtensionError
-from comity.testing import running_node
+from comity.core.identity.keys import SigningKey
+from comity.keys.vault_key import new_vault_key
+from comity.pipeline.deliberations.ledger import SPACES, KeptDeliberation, Ledger
+from comity.store.memory import MemoryStore
+from comity.store.vault import Vault, reseal_all
+from comity.testing import VirtualClock, running_node
 from tests.pipeline.deliberations.parties import Party, parties
 
 
@@ -219,3 +226,106 @@ class TestJoining:
                 assert (await bob.join(alice, kept)).url == node.url
                 outcome = await bob.say(kept, "act", clause_id="c1", action="endorse")
                 assert outcome.entry.number == 3
+
+
+async def test_a_party_without_a_key_speaks_through_the_node_it_was_named_with():
+    async with parties() as (alice, bob, carol):
+        kept = await alice.open({"id": "dave", "node": bob.id}, {"id": carol.id})
+        dave = bob.desk.voice("dave")
+        await bob.desk.join(alice.node.url, kept.id, dave)
+        await carol.join(alice, kept)
+        await alice.say(kept, "advance", to="deliberation")
+        args = {"delib_id": kept.id, "clause_id": "c1", "action": "endorse"}
+        outcome = await bob.desk.act("consensus.act", args, dave)
+        assert (outcome.entry.actor, outcome.entry.on_behalf) == (bob.id, "dave")
+        assert [one.id for one in await bob.desk.those_of(dave)] == [kept.id]
+        assert await bob.desk.those_of(bob.voice) == []
+        for desk, voice in ((bob.desk, bob.voice), (carol.desk, carol.desk.voice("dave"))):
+            assert (await refusal(desk.act("consensus.act", args, voice))).wire_code == "FORBIDDEN"
+
+
+async def test_the_keepers_own_commands_and_the_door_add_entries_at_once():
+    async with parties(2) as (alice, bob):
+        kept = await begun(alice, bob)
+        command = alice.another_desk()
+        args = {"delib_id": kept.id, "clause_id": "c1", "action": "endorse"}
+        acts = [
+            act
+            for _ in range(5)
+            for act in (
+                bob.desk.act("consensus.act", args, bob.voice),
+                command.act("consensus.act", args, alice.voice),
+                alice.desk.act("consensus.act", args, alice.voice),
+            )
+        ]
+        outcomes = await asyncio.gather(*acts)
+        waiting = [outcome for outcome in outcomes if outcome.entry is None]
+        await bob.desk.send_waiting()
+        now = await bob.desk.refresh(kept.id)
+        assert now.head.tip.number == 2 + len(acts)
+        assert len({outcome.entry.number for outcome in outcomes if outcome.entry}) == len(acts) - len(
+            waiting
+        )
+        assert now.head == (await alice.desk.find(kept.id)).head
+
+
+async def test_what_waits_survives_a_restart_of_the_party(tmp_path):
+    async with running_node(tmp_path / "alice") as keeper:
+        port = int(keeper.url.rpartition(":")[2])
+        async with running_node(tmp_path / "bob") as node:
+            bob = Party(node)
+            kept = await begun(Party(keeper), bob)
+            await bob.desk.refresh(kept.id)
+            await keeper.stop()
+            assert (await bob.say(kept, "act", clause_id="c1", action="amend", text="Kept.")).entry is None
+    retry = DeliberationSettings(retry_seconds=0.1)
+    async with (
+        running_node(tmp_path / "alice", port=port) as keeper,
+        running_node(tmp_path / "bob", deliberations=retry) as node,
+    ):
+        # nobody asks the node to send it
+        async with asyncio.timeout(20):
+            while await Party(node).ledger.waiting():  # noqa: ASYNC110 - it is another task of the node
+                await asyncio.sleep(0.02)
+        clause = (await Party(keeper).desk.find(kept.id)).deliberation.clauses["c1"]
+        assert [variant.text for variant in clause.variants[1:]] == ["Kept."]
+
+
+class TestTheVault:
+    async def test_without_its_key_nothing_is_read_and_nothing_stored(self, tmp_path):
+        async with running_node(tmp_path / "alice") as node, parties(1) as (bob,):
+            alice = Party(node)
+            kept = await begun(alice, bob)
+            await bob.desk.refresh(kept.id)
+            key = tmp_path / "alice" / "vault.key"
+            aside = key.read_bytes()
+            before = await alice.frozen()
+            key.unlink()
+            with pytest.raises(KeyRefusedError):
+                await alice.desk.find(kept.id)
+            with pytest.raises(KeyRefusedError):
+                await alice.open()
+            outcome = await bob.say(kept, "act", clause_id="c1", action="endorse")
+            assert (outcome.entry, "status 500" in outcome.why) == (None, True)
+            assert await alice.frozen() == before
+            key.write_bytes(aside)
+            await bob.desk.send_waiting()
+            assert (await alice.desk.find(kept.id)).head.tip.number == 3
+
+    async def test_reads_with_the_former_key_until_all_is_sealed_anew(self):
+        clock = VirtualClock()
+        store = MemoryStore(clock)
+        old, new = new_vault_key(), new_vault_key()
+        key = SigningKey(b"k" * 32)
+        opening = {"title": "T", "clauses": ["A."], "stakeholders": [], "keeper": key.vacant_id.hex()}
+        entry = log.propose(None, "dlb_1", log.OPEN, opening, key, 1.0)
+        head, taken = log.admit(None, entry, key, 1.0)
+        kept = KeptDeliberation(head=head)
+        await store.commit(*Ledger(store, lambda: Vault([old])).adding(None, kept, [taken]))
+        rotating = Vault([new, old])
+        assert (await Ledger(store, lambda: rotating).find("dlb_1")).kept.head == head
+        for space in SPACES:
+            assert (await reseal_all(store, space, rotating))[1] == 0
+        after = Ledger(store, lambda: Vault([new]))
+        assert (await after.find("dlb_1")).kept.head == head
+        assert await after.all_entries("dlb_1") == [taken]

@@ -64,6 +64,22 @@ class TestAParty:
             assert again["entry"] == first["entry"]
             assert await alice.frozen() == before
 
+    async def test_gets_the_stored_reply_for_the_very_same_envelope(self):
+        async with table() as (alice, bob, _, head):
+            text = carrier.write_question(head.deliberation.id, 0, None).decode()
+            envelope = build_envelope(
+                from_vid=bob.key.vacant_id,
+                to_vid=alice.node.vacant_id,
+                payload=A2AMessage(parts=(A2APart(text=text),)),
+                signing_key=bob.key,
+            )
+            async with httpx.AsyncClient(base_url=alice.node.url) as http:
+                first = await http.post(PATH, json=to_a2a_jsonrpc(envelope))
+                again = await http.post(PATH, json=to_a2a_jsonrpc(envelope))
+            assert first.status_code == 200
+            assert first.content == again.content
+            assert "A clause." in first.text
+
     async def test_reads_the_log_from_a_number_on(self):
         async with table() as (_, bob, olga, head):
             for reader in (bob, olga):
@@ -309,20 +325,19 @@ SECRET = "Tomatoes are grown behind the shed."
 
 
 async def test_nothing_that_parties_said_lies_in_clear_in_the_folder_or_in_the_audit(tmp_path):
-    async with running_node(tmp_path / "alice") as node:
-        alice = Party(node)
-        bob = AtTheDoor(alice)
+    async with running_node(tmp_path / "alice") as node, running_node(tmp_path / "bob") as other:
+        alice, bob = Party(node), Party(other)
         kept = await alice.open({"id": bob.id}, title="Tomatoes", clauses=[SECRET])
         await alice.say(kept, "advance", to="deliberation")
-        head = (await alice.desk.find(kept.id)).head
-        assert "entry" in await bob.act(head, "act", action="object", level="strong", concern=SECRET)
+        await bob.join(alice, kept)
+        await bob.say(kept, "act", action="object", level="strong", concern=SECRET)
         async with httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner:
             status = (await owner.get("/v1/status")).text
             metrics = (await owner.get("/metrics")).text
         records = await node.store.read(log_of(node.house.chain))
         assert b"DELIBERATION_OPENED" in b"".join(record.data for record in records)
         assert b"DELIBERATION_OK" in b"".join(record.data for record in records)
-        stored = b"".join(path.read_bytes() for path in (tmp_path / "alice").rglob("*") if path.is_file())
+        stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     for word in (b"Tomatoes", b"behind the shed"):
         assert word not in stored.replace(b"\0", b"")
         assert word.decode() not in status + metrics
