@@ -100,8 +100,9 @@ class AgentDesk:
 
         def passed_over(former: CapabilityCard, why: ComityError) -> None:
             nonlocal card
-            card = cards[cards.index(former) + 1]
-            asked.tell(2, f"{explained(why, former)}; calling {card.vacant_id.short()}")
+            place = cards.index(former) + 1
+            card = cards[place]
+            asked.tell(2 + place / len(cards), f"{explained(why, former)}; calling {card.vacant_id.short()}")
 
         try:
             async with asyncio.timeout(seconds):
@@ -162,8 +163,8 @@ class AgentDesk:
         callable_ = [card for card in offering if card.endpoint]
         if not callable_:
             raise NotFoundError(
-                f"no agent in the directory at {self._directory or OWN_DIRECTORY} offers {named[:80]!r}; "
-                "use fewer or other words, or give an id or the address of a node"
+                f"no agent in {self._named} offers {named[:80]!r}; use fewer or other words, or give an id or the "
+                f"address of a node{self._elsewhere}"
             )
         return callable_
 
@@ -174,10 +175,20 @@ class AgentDesk:
             record = await visible_record(self._store, vacant_id, self._key.vacant_id)
         except NotFoundError:
             raise NotFoundError(
-                f"no card of {vacant_id} is in the directory at {self._directory or OWN_DIRECTORY}; "
-                "give the address of its node"
+                f"no card of {vacant_id} is in {self._named}; give the address of its node{self._elsewhere}"
             ) from None
+        if not record.in_service:  # ruling 42: whatever its card says
+            raise NotFoundError(f"{vacant_id} takes no calls any more: its state is {record.runtime_state}")
         return record.capability_card()
+
+    @property
+    def _named(self) -> str:
+        return f"the directory at {self._directory}" if self._directory else "the directory of this node"
+
+    @property
+    def _elsewhere(self) -> str:
+        """What else the owner can do where no directory is set."""
+        return "" if self._directory else "; the setting directory.url names another directory"
 
     async def _search(self, capability: str, limit: int) -> list[HaloMatch]:
         """In the directory of the settings, or among the cards that were published here."""

@@ -121,7 +121,7 @@ def test_discover_names_versions_capabilities_and_extensions(server):
 
 
 def test_tasks_are_not_advertised_to_legacy_clients(server):
-    shown = strict_json.loads(welcome(server, LEGACY, None))["capabilities"]
+    shown = strict_json.loads(welcome(server, Selection(), LEGACY, None))["capabilities"]
     assert "extensions" not in shown
 
 

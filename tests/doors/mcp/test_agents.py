@@ -6,17 +6,24 @@ import time
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 import comity
 from comity.config import AgentSettings, DirectorySettings, DispatchSettings, McpSettings
+from comity.core.caller import OWN_PROCESS
+from comity.core.card.lifecycle import RuntimeState
+from comity.core.mcp.catalog import Selection
+from comity.core.mcp.context import Asker
 from comity.core.mcp.revisions import TASKS
+from comity.doors.mcp.side import instructions
 from comity.store.audit_log import tail
 from comity.testing.nodes import bearer, running_node
+from tests.callers import visitor
 from tests.cli.neighbourhood import SEND, UnreliablePostman, card_of, refusing
 from tests.clients.local_server import serving, unused_port
 from tests.core.identity.authorization_server import ISSUER, RESOURCE, Signer
-from tests.doors.mcp.conversing import modern
-from tests.doors.mcp.http_talk import Http, repeated
+from tests.doors.mcp.conversing import call, modern
+from tests.doors.mcp.http_talk import Http, events, repeated
 
 ECHO = AgentSettings(behaviour="echo")
 
@@ -87,7 +94,9 @@ async def test_an_agent_is_found_by_its_offer_and_called_by_id_url_and_capabilit
             assert reply["text"] == f"echo from {id_.short()}: hello {number}"
             assert reply["_meta"] == {"comity/from-agent": id_.hex()}
             known = {"agent": id_.hex(), "number": number, "verified": True}
-            assert json.loads(proof["text"]) == known
+            told = json.loads(proof["text"])
+            assert "written by that agent" in told.pop("note")
+            assert told == known
             assert result["structuredContent"] == {**known, "reply": reply["text"]}
 
 
@@ -97,9 +106,9 @@ async def test_without_a_directory_of_the_settings_the_node_looks_among_the_card
             "directory": "this node",
             "agents": [],
         }
-        assert "this node offers 'letters'" in words(
-            await model.use("call_agent", agent="letters", message="x")
-        )
+        told = words(await model.use("call_agent", agent="letters", message="x"))
+        assert "the directory of this node offers 'letters'" in told
+        assert "directory.url" in told
         id_ = await publish(tmp_path / "there", node.url, there.url + SEND)
         found = await model.use("find_agents", capability="letters")
         assert found["structuredContent"]["agents"][0]["agent"] == id_.hex()
@@ -119,11 +128,31 @@ async def test_a_node_does_not_find_itself_and_does_not_call_itself(tmp_path):
 
 
 async def test_the_next_match_is_called_when_the_best_one_cannot_be_reached(tmp_path, there, here):
-    await publish(tmp_path / "gone", there.url, f"http://127.0.0.1:{unused_port()}{SEND}", "letters")
+    for name in ("gone", "lost"):
+        await publish(tmp_path / name, there.url, f"http://127.0.0.1:{unused_port()}{SEND}", "letters")
     id_ = await publish(tmp_path / "there", there.url, there.url + SEND)
-    async with Model(here) as model:
-        result = await model.use("call_agent", agent="letters", message="x")
-        assert result["structuredContent"]["agent"] == id_.hex()
+    async with Http(f"{here.url}/mcp", **bearer(here)) as http:
+        session = await http.begin()
+        asked = call(1, "call_agent", {"progressToken": "t"}, agent="letters", message="x")
+        async with http.streaming(asked, **session) as stream:
+            told = [event.message async for event in events(stream) if event.data]
+    assert told[-1]["result"]["structuredContent"]["agent"] == id_.hex()
+    steps = [one["params"]["progress"] for one in told[:-1]]
+    assert steps == sorted(set(steps))
+    assert len(steps) == 5
+    assert sum("could not be reached" in one["params"]["message"] for one in told[:-1]) == 2
+
+
+async def test_an_agent_that_was_archived_is_not_called_by_its_id_either(tmp_path, there):
+    async with running_node() as node, Model(node) as model:
+        data = tmp_path / "there"
+        async with comity.Client(data=data, directory=node.url) as owner:
+            card = card_of(data, there.url + SEND, "letters")
+            for state in (RuntimeState.ACTIVE, RuntimeState.ARCHIVED):
+                await owner.directory().publish(card, runtime_state=state)
+        told = words(await model.use("call_agent", agent=card.vacant_id.hex(), message="x"))
+        assert "takes no calls any more" in told
+        assert "no agent" in words(await model.use("call_agent", agent="letters", message="x"))
 
 
 async def test_a_call_without_an_answer_is_carried_out_once_when_it_is_made_again(tmp_path, there, here):
@@ -191,12 +220,12 @@ class TestVisitors:
         ) as node:
             yield node
 
-    def visitor(self, node, signer, scope):
+    def coming(self, node, signer, scope):
         token = signer.token(exp=time.time() + 600, aud=RESOURCE, scope=scope)
         return Model(node, {"Authorization": f"Bearer {token}"})
 
     async def test_without_the_scope_the_tools_and_their_prompts_are_not_there(self, node, signer):
-        async with self.visitor(node, signer, "mcp") as model, Model(node) as owner:
+        async with self.coming(node, signer, "mcp") as model, Model(node) as owner:
             assert not {"find_agents", "call_agent"} & set(await model.tools())
             assert [one["name"] for one in (await model.ask("prompts/list"))["prompts"]] == [
                 "review_before_sending"
@@ -210,7 +239,7 @@ class TestVisitors:
         self, node, signer, there, tmp_path
     ):
         id_ = await publish(tmp_path / "there", there.url, there.url + SEND)
-        async with self.visitor(node, signer, "mcp agents") as model, Model(node) as owner:
+        async with self.coming(node, signer, "mcp agents") as model, Model(node) as owner:
             assert {"find_agents", "call_agent"} <= set(await model.tools())
             found = await model.use("find_agents", capability="letters")
             assert found["structuredContent"]["agents"][0]["agent"] == id_.hex()
@@ -303,3 +332,18 @@ async def test_the_instructions_speak_of_agents_first():
     async with running_node() as node, Model(node) as model:
         told = (await model.ask("server/discover"))["instructions"]
     assert 0 < told.index("find_agents") < told.index("call_agent") < told.index("vcp_")
+
+
+def test_nobody_is_told_of_tools_that_are_not_there():
+    owner = Asker(version="2025-11-25", modern=False, caller=OWN_PROCESS)
+    assert "find_agents" in instructions(Selection(), owner)
+    assert "find_agents" not in instructions(Selection(), replace(owner, caller=visitor("ann")))
+    scoped = replace(visitor("ann"), scopes=("mcp", "agents"))
+    assert "find_agents" in instructions(Selection(), replace(owner, caller=scoped))
+    only = instructions(Selection(rooms=frozenset({"actions"})), owner)
+    assert ("find_agents" in only, "vacant_" in only, "actions" in only, "vcp_" in only) == (
+        False,
+        False,
+        True,
+        True,
+    )

@@ -18,6 +18,7 @@ import comity  # noqa: E402
 from comity.config import AgentSettings  # noqa: E402
 from comity.testing.nodes import bearer, running_node  # noqa: E402
 from tests.cli.neighbourhood import SEND, card_of  # noqa: E402
+from tests.clients.local_server import reply, serving  # noqa: E402
 
 EXTENSION = "space.creed/vcp"
 HELLO = {"type": "vcp-hello", "version": "3.1", "extensions": []}
@@ -108,3 +109,19 @@ async def test_a_model_finds_an_agent_and_calls_it_three_times_and_the_chain_hol
             assert peer["call"][kind]["seq"] == 3
         for data in (mine, there):
             assert (await command("audit", "verify", "--data", data, "--json"))["ok"] is True
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_an_audit_of_addresses_sends_progress_to_who_asked_for_it(tmp_path, mode):
+    told = []
+
+    async def hear(done, total, message):
+        told.append((done, total, message))
+
+    async with serving(lambda _request: reply(b"<html lang=en><title>t</title>")) as pages:
+        allowed = {"COMITY_DISPATCH_ALLOWED_HOSTS": "127.0.0.1"}
+        async with Client(stdio_client(started(tmp_path, **allowed)), mode=mode) as client:
+            urls = [pages.url(f"/{number}") for number in range(3)]
+            result = await client.call_tool("accessibility_audit", {"urls": urls}, progress_callback=hear)
+    assert len(result.structured_content["output"]["ranking"]) == 3
+    assert [step[:2] for step in told] == [(1, 4), (2, 4), (3, 4)]

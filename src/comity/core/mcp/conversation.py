@@ -276,7 +276,7 @@ class McpConversation:
     ) -> list[Effect]:
         params = request.params if isinstance(request.params, dict) else {}
         self.session.asker = introduced(params, self._caller, negotiated or self._given)
-        result = welcome(self.server, self.session.asker, negotiated)
+        result = welcome(self.server, self.selection, self.session.asker, negotiated)
         return self._answer(around(request.id, result), batch)
 
     def _other(self, message: Incoming) -> list[Effect]:

@@ -54,10 +54,15 @@ class Server(Struct, frozen=True, kw_only=True):
 
     catalog: Catalog
     info: Json
-    instructions: str = ""
+    instructions: str | Callable[[Selection, Asker], str] = ""
     extensions: Mapping[str, Json] = {}
     tasks: bool = False
     current: Callable[[Asker], Asker] = lambda asker: asker
+
+    def instructions_for(self, selection: Selection, asker: Asker) -> str:
+        """What a model is told about the tools that it can see."""
+        told = self.instructions
+        return told if isinstance(told, str) else told(selection, asker)
 
     def view(self, selection: Selection, asker: Asker) -> View:
         caller = asker.caller
@@ -125,13 +130,13 @@ def _ping(_server: Server, _view: View, _asker: Asker, _request: Request, _param
     return EMPTY_RESULT
 
 
-def _discover(server: Server, _view: View, asker: Asker, _request: Request, _params: Json) -> Begun:
+def _discover(server: Server, view: View, asker: Asker, _request: Request, _params: Json) -> Begun:
     result: Json = {
         "supportedVersions": list(MODERN),
         "capabilities": capabilities(server, asker),
     }
-    if server.instructions:
-        result["instructions"] = server.instructions
+    if instructions := server.instructions_for(view.selection, asker):
+        result["instructions"] = instructions
     return _bytes(finished(server, asker, cacheable(asker, result, LIST_TTL, private=bool(asker.active))))
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from comity.core.caller import Caller
 from comity.core.mcp import vcp_places
+from comity.core.mcp.catalog import Selection
 from comity.core.mcp.context import LEVELS, Asker, LogLevel
 from comity.core.mcp.methods import Server, capabilities
 from comity.core.mcp.refusals import invalid_params, missing_capability
@@ -102,7 +103,7 @@ def check_introduction(params: Json) -> None:
         raise invalid_params(f"capabilities and clientInfo exceed {LARGEST_INTRODUCTION:,} bytes; send less")
 
 
-def welcome(server: Server, asker: Asker, negotiated: Negotiated | None) -> bytes:
+def welcome(server: Server, selection: Selection, asker: Asker, negotiated: Negotiated | None) -> bytes:
     """The result of `initialize`."""
     settings = server.extensions.get(EXTENSION, {})
     quiet = replace(server, extensions={k: v for k, v in server.extensions.items() if k != EXTENSION})
@@ -111,8 +112,8 @@ def welcome(server: Server, asker: Asker, negotiated: Negotiated | None) -> byte
         "capabilities": capabilities(quiet, asker),
         "serverInfo": server.info,
     }
-    if server.instructions:
-        result["instructions"] = server.instructions
+    if instructions := server.instructions_for(selection, asker):
+        result["instructions"] = instructions
     if negotiated is not None:
         result = vcp_places.write_into_initialize(result, negotiated.reply, settings)
     return strict_json.dumps(result)

@@ -241,7 +241,7 @@ class _Exchange:
             negotiated = await self._behind.negotiate(hello, asker)
         session = McpSession(introduced(params, self._caller, negotiated))
         held = await self._behind.sessions.begin(session)
-        result = welcome(self._behind.calls.server, session.asker, negotiated)
+        result = welcome(self._behind.calls.server, self._behind.selection, session.asker, negotiated)
         session_header = (http_rules.SESSION, held.id.encode())
         await self._respond.with_body(200, around(request.id, result), headers=[session_header])
 

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from comity.core.caller import Caller
 from comity.core.errors import ForbiddenError
-from comity.pipeline.calling.tools import LONGEST_CALL, SCOPE
+from comity.pipeline.calling.tools import LONGEST_CALL, SCOPE, may_see_agents
 from comity.pipeline.room import Arrival, Call, Identified, PlainRoom, Sealed
 
 
-def _tell_nobody(_step: int, _doing: str) -> None:
+def _tell_nobody(_step: float, _doing: str) -> None:
     pass
 
 
@@ -47,7 +47,7 @@ class AgentCall(Struct, frozen=True, kw_only=True):
     message: str
     context_id: str | None = None
     seconds: float | None = None
-    tell: Callable[[int, str], None] = _tell_nobody
+    tell: Callable[[float, str], None] = _tell_nobody
 
 
 class AgentReply(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class AgentsRoom(PlainRoom):
         self._way_out = way_out
 
     def identify(self, arrival: Arrival) -> Identified:
-        if not may_use(arrival.caller):
+        if not may_see_agents(arrival.caller):
             raise ForbiddenError(
                 f"agents are found and called for the user of this node, and for access tokens with the scope {SCOPE}"
             )
@@ -88,7 +88,3 @@ class AgentsRoom(PlainRoom):
 
     async def seal(self, call: Call, result: Any) -> Sealed:
         return Sealed(reply=result, about=result.agent if isinstance(result, AgentReply) else "search")
-
-
-def may_use(caller: Caller) -> bool:
-    return caller.is_local or (caller.kind == "oauth" and SCOPE in caller.scopes)

@@ -6,6 +6,7 @@ The table is here and what does the work is loaded with the first call.
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from comity.core.caller import Caller
 from comity.core.mcp.catalog import Tool
 from comity.core.mcp.context import Context
 from comity.core.mcp.results import ToolResult, structured, text
@@ -22,6 +23,7 @@ LONGEST_CALL: Final = 600
 FROM_AGENT: Final = "comity/from-agent"
 """In `_meta` of a content block: its text was written by the agent of this id, and by nobody else."""
 
+_WHOSE: Final = "the text before this block was written by that agent, not by this node or its user"
 _STEPS: Final = 3
 _PATIENCE: Final = 60.0
 _FOUND: Final = 10
@@ -38,6 +40,11 @@ class AgentsDesk(NamedTuple):
 
 
 OpenDesk = Callable[[], Awaitable[AgentsDesk]]
+
+
+def may_see_agents(caller: Caller) -> bool:
+    """The node signs: for its own user, and for visitors whose access token has the scope."""
+    return caller.is_local or (caller.kind == "oauth" and SCOPE in caller.scopes)
 
 
 def agent_tools(desk: OpenDesk) -> list[Tool]:
@@ -73,7 +80,8 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
         proof = {"agent": reply.agent, "number": reply.number, "verified": True}
         # the reply stands alone, so that its words cannot pass for ours
         words = {**text(reply.text), "_meta": {FROM_AGENT: reply.agent}}
-        return ToolResult([words, text(strict_json.dumps(proof).decode())], {**proof, "reply": reply.text})
+        told = text(strict_json.dumps({**proof, "note": _WHOSE}).decode())
+        return ToolResult([words, told], {**proof, "reply": reply.text})
 
     return [
         Tool(
