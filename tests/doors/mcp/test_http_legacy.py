@@ -5,9 +5,10 @@ import asyncio
 import httpx
 import pytest
 
+from comity.pipeline.mcp.events import EventStream
 from comity.testing import VirtualClock
 from tests.doors.mcp import garbage
-from tests.doors.mcp.conversing import call, eventually, initialize, notify, request, said_by
+from tests.doors.mcp.conversing import SECONDS, call, eventually, initialize, notify, request, said_by
 from tests.doors.mcp.http_talk import Http, events, next_event
 from tests.doors.mcp.workshop import PERSONAL, over_http
 
@@ -188,11 +189,25 @@ async def test_who_comes_back_takes_over_although_the_former_connection_still_se
     assert told.message["method"] == "notifications/prompts/list_changed"
 
 
-async def test_the_standing_stream_can_be_opened_again_right_after_it_was_closed(http, shop):
-    session = await http.begin("2025-06-18")
-    for _ in range(3):
+async def test_a_new_reader_waits_a_moment_for_the_former_one_to_leave(http, monkeypatch):
+    asked, wait = asyncio.Event(), EventStream.wait_for_leaving
+
+    async def noted(stream, seconds):
+        if stream.followed:
+            asked.set()
+        await wait(stream, seconds)
+
+    async def opened():
         async with http.streaming(None, **session) as stream:
-            assert stream.status_code == 200
+            return stream.status_code
+
+    monkeypatch.setattr(EventStream, "wait_for_leaving", noted)
+    session = await http.begin("2025-06-18")
+    async with http.streaming(None, **session):
+        again = asyncio.ensure_future(opened())
+        async with asyncio.timeout(SECONDS):
+            await asked.wait()
+    assert await again == 200
 
 
 @pytest.mark.parametrize("last", ["x", "0.99", "77.1", "0.-1", "", ".", "0.1e3"])
