@@ -1,18 +1,22 @@
 """Finding and calling agents of other owners, for a client of this node (ruling 51).
 
 The node signs, so only its own user may have it do that, and visitors whose access token has the scope `agents`. A
-visitor's call never reaches a loopback or a private address. The way out is given by whoever makes the room.
+visitor's call never reaches a loopback or a private address, and only some of them run at a time. The way out is given by whoever makes the room.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
 from comity.core.caller import Caller
-from comity.core.errors import ForbiddenError
+from comity.core.errors import ForbiddenError, OverloadedError
 from comity.pipeline.calling.tools import LONGEST_CALL, SCOPE, may_see_agents
 from comity.pipeline.room import Arrival, Call, Identified, PlainRoom, Sealed
+
+MOST_OF_A_VISITOR: Final = 8
 
 
 def _tell_nobody(_step: float, _doing: str) -> None:
@@ -72,6 +76,7 @@ class AgentsRoom(PlainRoom):
 
     def __init__(self, way_out: WayOut) -> None:
         self._way_out = way_out
+        self._running: Counter[str] = Counter()
 
     def identify(self, arrival: Arrival) -> Identified:
         if not may_see_agents(arrival.caller):
@@ -79,6 +84,22 @@ class AgentsRoom(PlainRoom):
                 f"agents are found and called for the user of this node, and for access tokens with the scope {SCOPE}"
             )
         return Identified(arrival.caller)
+
+    @asynccontextmanager
+    async def hold(self, call: Call) -> AsyncIterator[None]:
+        """A call may wait for minutes, so a visitor may make only some at a time."""
+        owner = call.caller.owner
+        if not call.caller.is_local and self._running[owner] >= MOST_OF_A_VISITOR:
+            raise OverloadedError(
+                f"{MOST_OF_A_VISITOR} searches and calls of yours are running; wait for one to end", 5.0
+            )
+        self._running[owner] += 1
+        try:
+            yield
+        finally:
+            self._running[owner] -= 1
+            if not self._running[owner]:
+                del self._running[owner]
 
     async def handle(self, call: Call) -> FoundAgents | AgentReply:
         asked: AgentSearch | AgentCall = call.arrival.body
