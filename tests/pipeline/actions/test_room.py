@@ -28,6 +28,7 @@ async def test_a_call_takes_the_walk_and_is_audited(room):
         before = await node.store.end(log_of("main"))
         data = await node.walk.take(room, arrival())
         assert data["output"]["greeting"] == "Hello, Ada"
+        node.walk.record.flush()
         await node.store.commit()
         assert await node.store.end(log_of("main")) == before + 1
 
