@@ -146,6 +146,24 @@ async def test_a_directory_that_forgot_the_card_has_it_again_after_ten_minutes(r
         assert list(registry.halos) == hexes(ALICE)
 
 
+async def test_a_directory_that_lost_the_card_and_kept_the_events_gets_it_again(registry):
+    alice = Agent(registry)
+    async with alice.running():
+        registry.halos.clear()
+        await alice.settle(601)
+        assert list(registry.halos) == hexes(ALICE)
+        assert registry.events[-1]["actor_seq"] == 2
+
+
+async def test_a_directory_that_shows_a_hidden_card_not_even_to_its_owner_is_not_told_again(registry):
+    alice = Agent(registry, ACTIVE)
+    registry._card = lambda *_: (403, {"detail": "not visible"})
+    async with alice.running():
+        await alice.settle(3600)
+        assert len(registry.events) == 1
+        assert alice.kept.report.problem == ""
+
+
 async def test_a_new_card_replaces_the_old_one_at_the_start(registry):
     async with Agent(registry).running():
         pass

@@ -21,7 +21,7 @@ from comity.clients.urls import read_url
 from comity.core.card.card import CapabilityCard
 from comity.core.card.lifecycle import RuntimeState, Visibility, is_gone
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, ConfigError, ConflictError
+from comity.core.errors import ComityError, ConfigError, ConflictError, ForbiddenError, NotFoundError
 from comity.core.identity.keys import VacantId
 
 log = logging.getLogger("comity.publication")
@@ -73,11 +73,14 @@ async def registered(directory: DirectoryClient, vacant_id: VacantId) -> Registe
         raise UnusableAnswerError(
             f"event {event.seq} of the directory does not say what was registered: {reason}"
         ) from None
+    try:
+        state = await directory.state_of(vacant_id)
+    except NotFoundError:  # the events are there, the card is not
+        return None
+    except ForbiddenError:  # a directory that does not take our proof
+        state = None
     return Registered(
-        event_seq=event.seq,
-        card_hash=payload.card_hash,
-        visibility=payload.visibility,
-        state=await directory.state_of(vacant_id),
+        event_seq=event.seq, card_hash=payload.card_hash, visibility=payload.visibility, state=state
     )
 
 
