@@ -552,12 +552,14 @@ async def test_signals_stop_it_and_are_given_back_afterwards(data):
         (90_000, "1 d 1 h"),
     ],
 )
-async def test_the_status_tells_how_long_it_has_been_up(seconds, shown):
+async def test_the_status_tells_in_seconds_how_long_it_has_been_up_and_the_page_in_words(seconds, shown):
     clock = VirtualClock()
     async with running_node(clock=clock) as node, asking(node) as client:
         clock.jump(seconds)
         status = (await client.get("/v1/status")).json()
-    assert status["uptime"] == shown
+        page = (await client.get("/")).text
+    assert status["uptime"] == seconds
+    assert f'<strong id="uptime">{shown}</strong>' in page
     assert status["calls"] == 0
     assert status["audit_entries"] == 1
 

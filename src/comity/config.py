@@ -168,10 +168,13 @@ class ActionSettings(Struct, frozen=True, kw_only=True):
 
 
 class DirectorySettings(Struct, frozen=True, kw_only=True):
-    """`serve`: others may publish and look up cards here. `url`: where this node publishes and looks."""
+    """`serve`: others may publish and look up cards here. `url`: where this node publishes and looks. `publish`: a node
+    with an agent publishes its card at `url` by itself, and keeps it up to date there.
+    """
 
     serve: bool = True
     url: Annotated[str, text("an address such as https://directory.example", ADDRESS)] = ""
+    publish: bool = False
 
 
 class DeliberationSettings(Struct, frozen=True, kw_only=True):
@@ -318,6 +321,8 @@ class Settings(Struct, frozen=True, kw_only=True):
                 f"host {self.host} can be reached from other machines; set tls.cert, tls.key and "
                 "http.public = true, or use 127.0.0.1"
             )
+        if self.directory.publish:
+            _refuse_unusable_card(self)
         if self.production and self.audit.level == "diagnostic":
             raise ConfigError(
                 f"audit.level diagnostic stores parts of messages and is refused in {self.environment}; use full"
@@ -358,6 +363,17 @@ def _refuse_contradictions(vcp: VcpSettings) -> None:
                 f"vcp.unsigned_crls names {name}, which has no https:// address in vcp.crls; a list without a "
                 "signature is taken over HTTPS alone"
             )
+
+
+def _refuse_unusable_card(settings: Settings) -> None:
+    if not settings.directory.url:
+        raise ConfigError("directory.publish is set without directory.url; set both or neither")
+    if settings.agent.behaviour and not settings.agent.endpoint and is_unspecified(settings.host):
+        raise ConfigError(
+            f"host {settings.host} means all addresses, and a published card needs one that others can call; "
+            "set agent.endpoint to the public URL of the agent, such as "
+            "https://agent.example/a2a/message/send (COMITY_AGENT_ENDPOINT, or --endpoint)"
+        )
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -421,6 +437,14 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_unspecified(host: str) -> bool:
+    """Whether it stands for all addresses of a machine, such as 0.0.0.0."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
 

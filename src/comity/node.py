@@ -26,6 +26,7 @@ from comity.parts.limits import Limits
 from comity.parts.mcp import Mcp
 from comity.parts.part import Part
 from comity.parts.peers import Peers
+from comity.parts.publishing import Publishing
 from comity.parts.vcp import Vcp
 from comity.parts.watching import Watching
 
@@ -48,6 +49,7 @@ PARTS: list[type[Part]] = [
     Actions,
     Directory,
     Peers,
+    Publishing,
     Mcp,
     Watching,
 ]

@@ -35,8 +35,12 @@ class Neighbourhood:
     def server(self, answer):
         return self.enter(serving(answer))
 
-    def close(self):
+    def leave(self):
+        """Stop everything that was started until now."""
         self.run(self._stack.aclose())
+
+    def close(self):
+        self.leave()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())

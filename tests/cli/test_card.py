@@ -124,6 +124,40 @@ def test_who_is_archived_is_not_published(comity, node):
     assert json_of(comity("search", "", "--json"))["matches"] == []
 
 
+def test_who_is_gone_is_not_found_whatever_was_published(comity, node, data):
+    comity("card", "publish")
+    for state, found in (("SUNK", 0), ("ACTIVE", 1), ("HIBERNATING", 1), ("LOCAL", 0), ("ARCHIVED", 0)):
+        comity("state", "set", state, "--yes")
+        assert len(json_of(comity("search", "", "--json"))["matches"]) == found
+    refusal = failure(
+        comity(
+            "call", "--capability", "poems", "hello", "--data", data.parent / "guest", "--directory", node.url
+        )
+    )
+    assert "no public vacant offers capability 'poems'" in refusal
+
+
+def test_a_state_that_was_set_while_no_node_ran_counts_in_its_directory(comity, neighbourhood, data):
+    neighbourhood.node(data, TRANSLATOR)
+    comity("card", "publish")
+    neighbourhood.leave()
+    comity("state", "set", "sunk")
+    neighbourhood.node(data, TRANSLATOR)
+    assert json_of(comity("search", "", "--json"))["matches"] == []
+
+
+def test_a_card_is_published_again_when_the_state_has_changed_and_once(comity, neighbourhood, node, tmp_path):
+    """The directory is another node's, which does not know of the change."""
+    there = neighbourhood.node(tmp_path / "directory", AgentSettings()).url
+    publish = ("card", "publish", "--directory", there, "--json")
+    assert json_of(comity(*publish))["changed"]
+    comity("state", "set", "sunk")
+    assert len(json_of(comity("search", "", "--directory", there, "--json"))["matches"]) == 1
+    assert json_of(comity(*publish))["changed"]
+    assert json_of(comity("search", "", "--directory", there, "--json"))["matches"] == []
+    assert not json_of(comity(*publish))["changed"]
+
+
 @pytest.mark.parametrize("state", ["HIBERNATING", "STALE", "SUNK", "ARCHIVED"])
 def test_hiding_a_card_leaves_the_state_as_it_is_in_every_state(comity, node, state):
     assert json_of(comity("card", "publish", "--json"))["state"] == "ACTIVE"

@@ -19,10 +19,11 @@ import apsw
 import pytest
 
 from comity.cli.up import SWITCH_SECONDS
-from comity.config import DEFAULT_PORT
+from comity.config import DEFAULT_PORT, AgentSettings
 from comity.keys.identity import create_identity
 from comity.keys.sealing import SealingCost
 from comity.store.sqlite.connection import CHECKSUMMED_VFS, load_checksums
+from tests.clients.local_server import unused_port
 
 COMITY = [sys.executable, "-m", "comity"]
 DEADLINE = 20
@@ -197,6 +198,67 @@ def test_the_ready_line_of_an_agent_says_where_it_is_called(start, tmp_path):
     assert ready["endpoint"] == ready["url"] + "/a2a/message/send"
     assert ready["capability"] == "answers with polite:greet"
     assert stop(node)[0] == 0
+
+
+def test_an_agent_is_published_in_the_directory_that_is_named_and_people_are_told(
+    start, neighbourhood, program, tmp_path
+):
+    there = neighbourhood.node(tmp_path / "directory", AgentSettings()).url
+    node = start("--port", "0", "--agent", "echo", "--capability", "sings", "--directory", there)
+    lines = []
+    while "Ctrl-C" not in (line := node.stdout.readline()):
+        assert line, node.stderr.read()
+        lines.append(line.strip())
+    assert lines[lines.index(f"directory  {there}") + 1] == "published as event 1; kept up to date"
+    assert not any("card publish" in line for line in lines)
+    assert "sings" in program("search", "", "--directory", there).out
+    assert stop(node)[0] == 0
+    again = start("--port", "0", "--agent", "echo", "--capability", "sings", "--directory", there, "--json")
+    published = json.loads(again.stdout.readline())["published"]
+    assert (published["directory"], published["visibility"], published["problem"]) == (there, "PUBLIC", "")
+    assert stop(again)[0] == 0
+
+
+def test_a_directory_that_cannot_be_reached_does_not_keep_a_node_from_starting(start):
+    nowhere = f"http://127.0.0.1:{unused_port()}"
+    node = start("--port", "0", "--agent", "echo", "--directory", nowhere)
+    lines = []
+    while "Ctrl-C" not in (line := node.stdout.readline()):
+        assert line, node.stderr.read()
+        lines.append(line.strip())
+    told = lines.index(f"directory  {nowhere}")
+    assert lines[told + 1].startswith("not published yet: 127.0.0.1:")
+    assert lines[told + 2] == "the node tries again by itself"
+    node.send_signal(signal.SIGTERM)
+    _, log = node.communicate(timeout=DEADLINE)
+    assert node.returncode == 0
+    assert log.count(f"WARNING comity.publication: the card is not up to date in {nowhere}") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--directory", "http://127.0.0.1:9"], "no agent is set; add --agent"),
+        (["--endpoint", "https://agent.example/"], "no agent is set; add --agent"),
+        (["--agent", "echo", "--endpoint", "agent.example"], "--endpoint must be an address"),
+        (["--agent", "echo", "--directory", "nowhere"], "--directory must be an address"),
+    ],
+)
+def test_a_publication_that_cannot_be_starts_nothing(refused, data, arguments, words):
+    code, told = refused(*arguments)
+    assert (code, words in told) == (2, True)
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_publishing_from_all_addresses_needs_the_public_url(refused, data, monkeypatch, host):
+    monkeypatch.setenv("COMITY_HTTP_PUBLIC", "true")
+    public = ("--host", host, "--tls-cert", "cert.pem", "--tls-key", "key.pem", "--agent", "echo")
+    code, words = refused(*public, "--directory", "http://127.0.0.1:9")
+    assert code == 2
+    assert f"host {host} means all addresses" in words
+    assert "set agent.endpoint to the public URL" in words
+    assert not data.exists()
 
 
 @pytest.mark.parametrize(

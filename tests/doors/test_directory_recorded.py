@@ -1,5 +1,11 @@
 """The exchanges that were recorded between the CLI of the reference and its registry, replayed against a node."""
 
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import httpx
 import pytest
 
@@ -60,3 +66,24 @@ async def test_a_recorded_publication_that_is_sent_again_gets_its_first_answer_a
             assert isinstance(refusal.json()["detail"], str)
         answer = await stranger.post("/v1/halo", json=second["request"]["body"])
         assert answer.json() == second["answer"]["body"]
+
+
+async def test_a_client_that_was_written_from_the_contract_alone_publishes_searches_hides_and_recounts():
+    program = Path(__file__).with_name("directory_stranger.py")
+    async with running_node() as node:
+        running = await asyncio.create_subprocess_exec(
+            sys.executable, str(program), node.url, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        told, failed = await asyncio.wait_for(running.communicate(), 30)
+    assert running.returncode == 0, failed.decode()
+    assert json.loads(told) == {
+        "first": True,
+        "again": True,
+        "hidden": True,
+        "hidden_status": 403,
+        "shown": True,
+        "parents": True,
+        "children": True,
+        "numbers": [1, 2, 3, 4, 5],
+        "chain": 5,
+    }

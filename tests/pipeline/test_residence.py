@@ -30,7 +30,7 @@ async def form(store):
 @pytest.fixture
 def ask(store, form):
     walk = Walk(Recorder(store, SystemClock(), audited=False), SystemClock(), budget=None)
-    room = StateRoom(form)
+    room = StateRoom(form, store)
 
     async def ask_for(body, *, owner=True):
         return await walk.take(room, Arrival(door="test", caller=OWNER if owner else STRANGER, body=body))

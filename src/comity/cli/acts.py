@@ -30,6 +30,8 @@ _WORDS: Final = {
     "STATE_FAILED": "state of the agent not set",
     "DIRECTORY_PUBLISH_OK": "card published here",
     "DIRECTORY_PUBLISH_FAILED": "card not published",
+    "CARD_PUBLISHED": "own card published",
+    "CARD_NOT_PUBLISHED": "own card not published",
     "MCP_SESSION_BEGUN": "MCP session began",
     "MCP_SESSION_ENDED": "MCP session ended",
     "MCP_TASK_BEGUN": "task began",

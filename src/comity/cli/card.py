@@ -20,16 +20,14 @@ from comity.cli.own_card import own_card
 from comity.cli.own_state import current_state, set_state
 from comity.cli.own_store import own_key
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line
-from comity.clients.addresses import literal
-from comity.clients.directory import DirectoryClient
+from comity.clients.publishing import publish_card, refuse_unspecified
 from comity.clients.urls import read_url
 from comity.config import Settings, is_loopback
 from comity.core.card.card import CapabilityCard, refuse_control_characters
 from comity.core.card.codec import serialize
 from comity.core.card.lifecycle import RuntimeState, Visibility
-from comity.core.card.register_event import registered_payload
 from comity.core.envelope.errors import EnvelopeFormatError
-from comity.core.errors import ConfigError, ConflictError
+from comity.core.errors import ConfigError
 from comity.core.identity.keys import SigningKey
 from comity.keys.identity import has_identity, load_identity, needs_passphrase
 from comity.pipeline.residence import new_state
@@ -211,46 +209,25 @@ async def _publish(
     ways = Outside(settings, key)
     where = ways.directory_url
     card = await own_card(settings, ways.own, passphrase_file)
-    _refuse_unspecified(card)
+    refuse_unspecified(card)
     former = await current_state(settings, ways.own)
     state = former
     if visibility is not Visibility.NONE:
         active = new_state(former, RuntimeState.ACTIVE.value)  # whoever is archived can only be hidden
         state = active if former is RuntimeState.LOCAL else former
-    directory = ways.directory()
-    known = await _event_of(directory, card, visibility)
-    changed = known is None
-    if known is None:
-        try:
-            known = (await directory.publish(card, visibility=visibility, runtime_state=state)).event_seq
-        except ConflictError:  # somebody published with the same key meanwhile: perhaps this very card
-            known = await _event_of(directory, card, visibility)
-            if known is None:
-                raise
+    published = await publish_card(ways.directory(), card, visibility, state)
     if state is not former:
         await set_state(settings, ways.own, state, passphrase_file)
     return card, PublishReport(
-        changed=changed,
+        changed=published.changed,
         directory=where,
         vacant_id=card.vacant_id.hex(),
-        event_seq=known,
+        event_seq=published.event_seq,
         visibility=visibility.value,
         capability_card_hash_hex=card.card_hash().hex(),
         state=state.value,
         former_state=former.value,
     )
-
-
-async def _event_of(directory: DirectoryClient, card: CapabilityCard, visibility: Visibility) -> int | None:
-    """The number of the actor's last event, if that is what registered this card with this visibility."""
-    event = await directory.last_event(card.vacant_id)
-    payload = registered_payload(
-        vacant_id=card.vacant_id,
-        card_hash=card.card_hash(),
-        halo_version=card.halo_version,
-        visibility=visibility,
-    )
-    return event.seq if event is not None and event.payload_json.encode() == payload else None
 
 
 def _visibility(text: str) -> Visibility:
@@ -260,18 +237,11 @@ def _visibility(text: str) -> Visibility:
         raise ConfigError(f"--visibility must be PUBLIC, RESTRICTED or NONE, not {text[:60]!r}") from None
 
 
-def _refuse_unspecified(card: CapabilityCard) -> None:
-    host = literal(read_url(card.endpoint or "").host)
-    if host is not None and host.is_unspecified:
-        raise ConfigError(
-            f"the card names {card.endpoint}, where nobody can call it; start the node with --host and an "
-            "address that others can reach"
-        )
-
-
 def _warn_of_loopback(card: CapabilityCard, directory: str) -> None:
     if is_loopback(read_url(card.endpoint or "").host) and not is_loopback(read_url(directory).host):
-        note(f"the card names {card.endpoint}, which only this machine can reach; see --host of `comity up`")
+        note(
+            f"the card names {card.endpoint}, which only this machine can reach; see --host and --endpoint of `comity up`"
+        )
 
 
 def _warn_of_controls(card: CapabilityCard) -> None:

@@ -53,6 +53,7 @@ _TYPED = {
     "--agent-behaviour": "--agent",
     "--agent-capability": "--capability",
     "--agent-name": "--name",
+    "--agent-endpoint": "--endpoint",
     "--directory-url": "--directory",
     "--dispatch-timeout-seconds": "--timeout",
 }

@@ -11,6 +11,7 @@ from comity.cli.own_store import entry, own_key, refuse_memory, writing
 from comity.config import Settings
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.errors import NotFoundError
+from comity.pipeline.directory.records import move_record
 from comity.pipeline.residence import new_state, store_state, stored_state
 from comity.store.claim import FolderClaim
 from comity.store.opening import reading
@@ -48,5 +49,6 @@ async def set_state(
         async with writing(settings, key) as (store, _chain):
             former = await stored_state(store)
             operation = store_state(new_state(former, wanted.value))
-            await store.commit(operation, audit=[entry(settings, STATE_SET, f"state:{wanted.value}")])
+            moved = await move_record(store, key.vacant_id, wanted)
+            await store.commit(operation, *moved, audit=[entry(settings, STATE_SET, f"state:{wanted.value}")])
             return former

@@ -74,7 +74,8 @@ def set_command(
 ) -> None:
     """Set the state. It takes effect at once and survives a restart. ARCHIVED cannot be undone.
 
-    A directory still shows the card that was published last: `comity card publish --visibility NONE` hides it there.
+    The directory of the node itself follows, and so does the one of `comity up --directory`. Any other directory shows
+    what was published there last: `comity card publish` tells it the new state.
     """
     state = read_state(wanted)
     settings = settings_of(data, config).settings

@@ -13,8 +13,9 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
 import comity
@@ -33,11 +34,15 @@ from comity.cli.options import (
     settings_of,
 )
 from comity.cli.screen import one_line, print_fields, print_json, print_line
-from comity.config import DEFAULT, Loaded, flag_of
+from comity.clients.publishing import PublicationReport
+from comity.clients.urls import read_url
+from comity.config import DEFAULT, Loaded, is_loopback
+from comity.core.card.lifecycle import Visibility
 from comity.core.errors import ConfigError
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH
 from comity.keys.identity import has_identity
 from comity.node import Node
+from comity.parts.publishing import Publishing
 
 app = new_app()
 
@@ -46,6 +51,9 @@ SWITCH_SECONDS = 0.0002
 writes to the disk needs it several times for each batch. Python's own 5 ms let a busy peer hold up every commit
 (docs/why.md).
 """
+
+FIRST_PUBLICATION = 5.0
+"""So many seconds the greeting waits for the directory."""
 
 _OTHER_FOLDER = "~/comity-guest"
 
@@ -56,6 +64,7 @@ _OTHER_FOLDER = "~/comity-guest"
     comity up  start a node with the current settings
     comity up --agent echo  with an agent that repeats each message, to try it out
     comity up --agent mypkg:handle --capability "translates to French"  with a function of yours
+    comity up --agent echo --directory https://directory.example  publish the agent there, so that others find it
     comity up --port 9000 --data /srv/node  with another port and data folder
     comity up --port 0 --json  on any free port; print one JSON line when ready
     """,
@@ -81,7 +90,15 @@ def up(
         typer.Option(
             "--directory",
             metavar="URL",
-            help="The directory where the agent is published. Default: the directory of this node.",
+            help="Publish the agent in this directory and keep its card there up to date. Default: not published.",
+        ),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--endpoint",
+            metavar="URL",
+            help="The public URL where others call the agent, if it is not the address of the node. Its card shows it.",
         ),
     ] = None,
     host: Annotated[
@@ -122,7 +139,9 @@ def up(
         "agent.behaviour": agent,
         "agent.capability": capability,
         "agent.name": name,
+        "agent.endpoint": endpoint,
         "directory.url": directory,
+        "directory.publish": None if directory is None else True,
         "tls.cert": tls_cert,
         "tls.key": tls_key,
     }
@@ -130,8 +149,10 @@ def up(
     settings = loaded.settings
     if settings.agent.behaviour:
         load_behaviour(settings.agent.behaviour)  # refused before anything is made or opened
-    elif capability is not None or name is not None:
-        raise ConfigError("--capability and --name describe an agent, but no agent is set; add --agent")
+    elif not {capability, name, endpoint, directory} <= {None}:
+        raise ConfigError(
+            "--capability, --name, --endpoint and --directory are about an agent, but no agent is set; add --agent"
+        )
     write_logs(settings.log_level, as_json=settings.log_json)
     sys.setswitchinterval(SWITCH_SECONDS)
     passphrase = _passphrase(settings.data, passphrase_file)
@@ -149,10 +170,11 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
         gc.freeze()  # what was made by now stays: looking through it again and again would hold up calls
         stopped = asyncio.ensure_future(node.wait_stopped())
         await asyncio.sleep(0)  # its signal handlers are in place before anybody is told
+        report = await _first_publication(node, stopped)
         if as_json:
-            print_json(_ready_line(node))
+            print_json(_ready_line(node, report))
         else:
-            _greet(node, loaded)
+            _greet(node, loaded, report)
         sinks = ActSinks(node.house.events, loaded.settings, shown=not (quiet or as_json))
         await stopped
     finally:
@@ -163,7 +185,19 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
         print_line("\nStopped." if sys.stdout.isatty() else "Stopped.")  # a terminal has just shown ^C
 
 
-def _ready_line(node: Node) -> dict[str, object]:
+async def _first_publication(node: Node, stopped: "asyncio.Future[None]") -> PublicationReport | None:
+    """What became of the first attempt; None where the agent is not published by the node itself."""
+    kept = next((part.kept for part in node.house.parts if isinstance(part, Publishing)), None)
+    if kept is None:
+        return None
+    attempted = asyncio.ensure_future(kept.attempted.wait())
+    waits: list[asyncio.Future[Any]] = [attempted, stopped]
+    await asyncio.wait(waits, timeout=FIRST_PUBLICATION, return_when=asyncio.FIRST_COMPLETED)
+    attempted.cancel()
+    return kept.report
+
+
+def _ready_line(node: Node, report: PublicationReport | None) -> dict[str, object]:
     agent = node.settings.agent
     served = {"endpoint": agent.endpoint or node.url + MESSAGE_SEND_PATH, "capability": agent.offer}
     return {
@@ -173,14 +207,20 @@ def _ready_line(node: Node) -> dict[str, object]:
         "data": str(node.settings.data),
         **dict(_vcp_over_tcp(node)),
         **(served if agent.behaviour else {}),
+        **({"published": msgspec.to_builtins(report)} if report else {}),
     }
 
 
-def _greet(node: Node, loaded: Loaded) -> None:
+def _greet(node: Node, loaded: Loaded, report: PublicationReport | None) -> None:
     coloured = colour_wanted()
     print_line(paint(f"Comity {comity.__version__} is running.", "bold green", wanted=coloured))
     for notice in node.notices:
         print_line(f"{paint('note:', 'bold yellow', wanted=coloured)} {notice}")
+    if report is not None and _is_only_here(report.directory, node):
+        print_line(
+            f"{paint('note:', 'bold yellow', wanted=coloured)} the card names an address that only this machine can "
+            "reach; see --host and --endpoint"
+        )
     print_line()
     print_fields(
         (
@@ -188,6 +228,7 @@ def _greet(node: Node, loaded: Loaded) -> None:
             *_vcp_over_tcp(node),
             ("identity", str(node.vacant_id)),
             *_served(node),
+            *_published(report),
             ("data", str(node.settings.data)),
             ("browser", paint(node.entry_link, "cyan", wanted=coloured)),
             ("", "open this link in a browser; it works once"),
@@ -195,7 +236,7 @@ def _greet(node: Node, loaded: Loaded) -> None:
         indent="  ",
     )
     print_line()
-    print_line(section("Next", _next(node, loaded)) + "\n")
+    print_line(section("Next", _next(node, loaded, report)) + "\n")
     sys.stdout.flush()
 
 
@@ -218,21 +259,46 @@ def _served(node: Node) -> list[tuple[str, str]]:
     return [("agent", agent.behaviour), ("offers", one_line(agent.offer)), ("endpoint", endpoint)]
 
 
-def _next(node: Node, loaded: Loaded) -> list[tuple[str, str]]:
+def _published(report: PublicationReport | None) -> list[tuple[str, str]]:
+    if report is None:
+        return []
+    where = paint(one_line(report.directory), "cyan", wanted=colour_wanted())
+    if report.problem or report.event_seq is None:
+        why = one_line(report.problem) or "the directory has not answered yet"
+        return [
+            ("directory", where),
+            ("", f"not published yet: {why}"),
+            ("", "the node tries again by itself"),
+        ]
+    if report.visibility is Visibility.NONE:
+        return [("directory", where), ("", "hidden there, as you left it")]
+    return [("directory", where), ("", f"published as event {report.event_seq}; kept up to date")]
+
+
+def _is_only_here(directory: str, node: Node) -> bool:
+    """Whether the directory is for others, and they cannot reach the address on the card."""
+    endpoint = node.settings.agent.endpoint or node.url
+    return is_loopback(read_url(endpoint).host) and not is_loopback(read_url(directory).host)
+
+
+def _next(node: Node, loaded: Loaded, report: PublicationReport | None) -> list[tuple[str, str]]:
     """What one may type now, in another terminal, with the flags that lead to this node."""
     folder = f" --data {shlex.quote(str(node.settings.data))}" if loaded.sources["data"] == "--data" else ""
     comity = _typed()
     steps = [(f"{comity} id show{folder}", "show the identity of this node, to give to others")]
     if node.settings.agent.behaviour:
-        given = loaded.sources["directory.url"] == flag_of("directory.url")
-        where = f" --directory {shlex.quote(node.settings.directory.url)}" if given else ""
+        publish = [(f"{comity} card publish{folder}", "let others find it")]
+        if report is not None:
+            where = f" --directory {shlex.quote(report.directory)}"
+            hidden = report.visibility is Visibility.NONE
+            publish = [(f"{comity} card publish{where}{folder}", "show it there again")] if hidden else []
         steps = [
             (f"{comity} card show{folder}", "show what others see of the agent"),
             (
                 f"{comity} call {node.url} hello --data {_OTHER_FOLDER}",
                 "call the agent with another identity",
             ),
-            (f"{comity} card publish{where}{folder}", "let others find it"),
+            *publish,
         ]
     return [
         *steps,

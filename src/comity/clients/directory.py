@@ -93,6 +93,10 @@ class _ToldCard(Struct, frozen=True):
     capability_card_blob_hex: str
 
 
+class _ToldState(Struct, frozen=True):
+    runtime_state: RuntimeState | None = None
+
+
 class _ToldMatch(Struct, frozen=True):
     capability_card_blob_hex: str
     declared_capabilities_json: str = "[]"
@@ -188,6 +192,12 @@ class DirectoryClient:
                 f"when asked for that of {vacant_id.short()}"
             )
         return card
+
+    async def state_of(self, vacant_id: VacantId) -> RuntimeState | None:
+        """The state in which the agent was published. None where the directory does not tell it, as that of the
+        reference.
+        """
+        return _as(_ToldState, await self._read(f"/v1/capability_card/{vacant_id.hex()}")).runtime_state
 
     async def search(
         self, query: str | None = None, *, family: str | None = None, limit: int = DEFAULT_LIMIT

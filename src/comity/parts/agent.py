@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.envelopes.room import EnvelopeRoom
     from comity.pipeline.envelopes.tools import Resident
+    from comity.pipeline.residence import StateRoom
 
 
 class Agent(Part):
@@ -31,10 +32,14 @@ class Agent(Part):
         return vacant_tools(resident)
 
     async def open(self, house: "House") -> None:
+        from asyncio import Event
+
         from comity.pipeline.envelopes.tools import Resident
         from comity.pipeline.residence import vacant_form
 
         self.resident = Resident(vacant_form(house.vacant_id), house.walk, None)
+        self.state_room: StateRoom
+        self.state_changed = Event()
         self._behaviour: Behaviour | None = None
         house.stack.push_async_callback(
             self._close
@@ -43,25 +48,27 @@ class Agent(Part):
     async def serve(self, house: "House") -> None:
         from starlette.routing import Route
 
-        from comity.doors.a2a.card import CARD_PATHS, card_routes
+        from comity.doors.a2a.card import AGENT_CARD_PATH, CARD_PATHS, CHAIN_RESET_PATH, card_routes
         from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
         from comity.doors.http.app import RoomRoute
         from comity.pipeline.envelopes.tools import Resident
         from comity.pipeline.residence import StateRoom, resident_form
 
         agent, limit = house.settings.agent, house.settings.http.body_limit
+        self.public = {AGENT_CARD_PATH, CHAIN_RESET_PATH}  # 404 to everybody where they do not exist
         if not agent.behaviour:
             return
         endpoint = agent.endpoint or house.url + MESSAGE_SEND_PATH
         form = await resident_form(house.store, house.key, agent.offer, endpoint)
         room = self._room(house, form)
+        self.state_room = StateRoom(form, house.store, self.state_changed.set)
         self.resident = Resident(form, house.walk, room)
         self.hot = {MESSAGE_SEND_PATH: MessageSend(room, house.walk, limit)}
         self.routes = [
-            Route("/v1/state", RoomRoute(StateRoom(form), house.walk, limit)),
-            *card_routes(lambda: form, agent.name or form.identity.short()),
+            Route("/v1/state", RoomRoute(self.state_room, house.walk, limit)),
+            *card_routes(lambda: form, agent.name or form.identity.short(), agent.freshness_seconds),
         ]
-        self.public = {MESSAGE_SEND_PATH, *CARD_PATHS}
+        self.public |= {MESSAGE_SEND_PATH, *CARD_PATHS}
 
     def _room(self, house: "House", form: "ResidentForm") -> "EnvelopeRoom":
         from comity.agents.load import load_behaviour

@@ -6,9 +6,9 @@ What is opened is pushed onto `stack`, and closed in the opposite order.
 import asyncio
 import logging
 import os
-from collections.abc import Iterable
-from contextlib import AsyncExitStack
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, TypeVar
 
 from comity.bus.in_process import InProcessBus
 from comity.config import Settings
@@ -124,8 +124,7 @@ class House:
             self.parts.append(part)
         for part in self.parts:
             if part.chores:
-                working = asyncio.create_task(run_chores(self.clock, part.chores))
-                self.stack.push_async_callback(_end, working)
+                await self.stack.enter_async_context(running(run_chores(self.clock, part.chores)))
 
     async def note(self, result: str) -> None:
         """Write down something that the node does by itself."""
@@ -158,6 +157,12 @@ async def run_chores(clock: Clock, chores: Iterable[Chore]) -> None:
                     log.exception("a periodic task failed and will be tried again")
 
 
-async def _end(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.wait([task])
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Let it run in the background until the block ends."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

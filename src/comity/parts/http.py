@@ -98,7 +98,7 @@ class Http:
             "data": str(settings.data),
             "environment": settings.environment,
             "version": __version__,
-            "uptime": _duration(house.uptime()),
+            "uptime": round(house.uptime(), 3),
             "calls": house.metrics.calls,
             "audit_entries": await house.store.end(log_of(house.chain)) if readiness.ready else "unknown",
             "store": settings.store.engine,
@@ -130,14 +130,3 @@ class Http:
         full = isinstance(failure, StoreFullError)
         what = "the disk is full; free some space" if full else "the store cannot be written to"
         return Readiness(False, f"{what}; the log of this node says more")
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -4,7 +4,7 @@ The operator sets the state. ARCHIVED is final: no other state can follow it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from comity.core.card.logbook import Logbook
 from comity.core.card.resident import ResidentForm
 from comity.core.errors import ConflictError, InvalidError, UnauthenticatedError
 from comity.core.identity.keys import SigningKey, VacantId
+from comity.pipeline.directory.records import move_record
 from comity.pipeline.room import Arrival, Call, Identified, PlainRoom, Sealed
 from comity.store.operations import Put
 from comity.store.protocol import Store
@@ -76,13 +77,17 @@ async def resident_form(store: Store, key: SigningKey, capability: str, endpoint
 
 
 class StateRoom(PlainRoom):
-    """The owner sets the state of the vacant; callers feel it as soon as it is stored."""
+    """The owner sets the state of the vacant; callers feel it as soon as it is stored. So does the directory of this
+    node, if the vacant is published there. `changed` is called afterwards.
+    """
 
     name = "state"
     deadline = 5.0
 
-    def __init__(self, form: ResidentForm) -> None:
+    def __init__(self, form: ResidentForm, store: Store, changed: Callable[[], None] = lambda: None) -> None:
         self._form = form
+        self._store = store
+        self._changed = changed
         self._wanted = form.runtime_state
         self._one_at_a_time = asyncio.Lock()
 
@@ -97,6 +102,7 @@ class StateRoom(PlainRoom):
             self._wanted = self._form.runtime_state
             yield
             self._form.runtime_state = self._wanted
+            self._changed()
 
     async def handle(self, call: Call) -> RuntimeState:
         body = call.arrival.body
@@ -106,6 +112,9 @@ class StateRoom(PlainRoom):
         former, self._wanted = self._form.runtime_state, result
         return Sealed(
             reply={"state": result.value, "former": former.value},
-            operations=(store_state(result),),
+            operations=(
+                store_state(result),
+                *await move_record(self._store, self._form.identity, result),
+            ),
             audit={"content_hash": f"state:{result.value}"},
         )

@@ -25,7 +25,7 @@ STATUS = {
     "data": "/data",
     "environment": "test",
     "version": "1",
-    "uptime": "0 min 1 s",
+    "uptime": 3661.5,
     "calls": 3,
     "audit_entries": 5,
     "store": "memory",

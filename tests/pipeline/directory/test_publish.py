@@ -17,6 +17,7 @@ from comity.core.envelope.errors import EnvelopeFormatError, UnsupportedHaloVers
 from comity.core.errors import ComityError, InvalidError, MalformedError
 from comity.pipeline.directory.events import DIRECTORY_LOG, DirectoryEvent, check_events
 from comity.pipeline.directory.publish import read_publication, republished
+from comity.pipeline.directory.records import keep_record
 from comity.pipeline.room import Arrival, Call
 from comity.store.audit_log import tail
 from comity.store.operations import StoreConflict
@@ -337,6 +338,20 @@ class TestARace:
         keys = [agent(n) for n in range(20)]
         replies = await asyncio.gather(*(directory.publish(publication(key)) for key in keys))
         assert [reply["event_seq"] for reply in replies] == list(range(1, 21))
+
+
+async def test_a_card_from_before_events_were_numbered_through_the_directory_can_be_published_again(
+    directory,
+):
+    """Its owner finds an empty log, and begins at 1."""
+    old = republished(None, read_publication(publication(ALICE, "old")), 7, 0.0)
+    members = msgspec.to_builtins(old)
+    del members["actor_seq"]
+    put, _deleted = keep_record(old)
+    await directory.store.commit(msgspec.structs.replace(put, body=msgspec.json.encode(members)))
+    assert await directory.found("old") == hexes(ALICE)
+    assert (await directory.publish(publication(ALICE, "new")))["event_seq"] == 1
+    assert await directory.found("new") == hexes(ALICE)
 
 
 async def test_vector_envelope_register_event_is_accepted_as_recorded(directory):

@@ -205,10 +205,26 @@ def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
 
 def page(status: dict[str, Any]) -> str:
     template = Template((_FOLDER / "status.html").read_text("utf-8"))
-    shown = {**status, "token_file": shlex.quote(f"{status['data']}/token")}
+    shown = {
+        **status,
+        "uptime": _duration(status["uptime"]),
+        "token_file": shlex.quote(f"{status['data']}/token"),
+    }
     escaped = {key: escape(str(value)) for key, value in shown.items()}
     panels = "\n".join(_panel(part, panel) for part, panel in status["panels"].items())
     return template.substitute({**escaped, "panels": panels})
+
+
+def _duration(seconds: float) -> str:
+    """As the script of the page writes it."""
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
 def _panel(part: str, panel: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ import re
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from comity.core.card.card import CapabilityCard
 from comity.core.card.codec import deserialize
@@ -87,6 +88,16 @@ def keep_record(record: CardRecord) -> tuple[Operation, ...]:
         ),
         DeleteDocument(collection=KEPT if public else FOUND, id=record.vacant_id),
     )
+
+
+async def move_record(store: Store, vacant_id: VacantId, state: RuntimeState) -> tuple[Operation, ...]:
+    """The operations by which the directory of a node follows the state of the node's own agent: whoever is gone is
+    not found, whatever was published (ruling 42).
+    """
+    record = await read_record(store, vacant_id)
+    if record is None or record.runtime_state is state:
+        return ()
+    return keep_record(replace(record, runtime_state=state))
 
 
 def size_of(record: CardRecord) -> int:
