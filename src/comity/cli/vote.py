@@ -15,7 +15,7 @@ import typer
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
 from comity.cli.own_desk import OwnDesk, own_desk
-from comity.cli.screen import note, one_line, print_fields, print_json, print_line
+from comity.cli.screen import note, one_line, print_fields, print_json, print_line, waiting
 from comity.cli.vote_arguments import in_typed_words, read_party, read_ranking
 from comity.cli.vote_screen import (
     accepted_text,
@@ -28,6 +28,7 @@ from comity.cli.vote_screen import (
     print_welfare,
     ranking_text,
 )
+from comity.clients.finding import id_of, is_address, with_scheme
 from comity.core.errors import ComityError, ConfigError
 from comity.core.extensions.calls import ResultReport
 from comity.core.extensions.consensus.deliberation import PHASES
@@ -160,16 +161,16 @@ def join(
     Run it again when the keeper has a new address. With the address of another party it compares that party's log with
     yours: a keeper that showed you different entries is found out.
     """
-    from comity.clients.finding import id_of
-
+    address = with_scheme(url) if is_address(url) else url
     named = None if keeper is None else id_of(keeper)
     if keeper is not None and named is None:
         raise ConfigError("--keeper must be an id: 64 digits or did:key")
 
     async def work(own: OwnDesk) -> None:
-        kept = await own.desk.join(
-            url, delib_id, own.desk.voice(), keeper=None if named is None else named.hex()
-        )
+        with waiting(f"asking {url}"):
+            kept = await own.desk.join(
+                address, delib_id, own.desk.voice(), keeper=None if named is None else named.hex()
+            )
         if as_json:
             print_json({"delib_id": kept.id, "deliberation": msgspec.to_builtins(kept.deliberation)})
             return
@@ -194,11 +195,11 @@ def list_command(
 
     async def work(own: OwnDesk) -> None:
         known = await own.desk.those_of(own.desk.voice())
-        waiting = await own.desk.ledger.waiting()
+        acts = await own.desk.ledger.waiting()
         if as_json:
             print_json({"deliberations": [await _summary(own, kept) for kept in known]})
         else:
-            print_list(known, waiting, own.id)
+            print_list(known, acts, own.id)
 
     _run(data, config, passphrase_file, work)
 
@@ -411,7 +412,7 @@ def result(
     async def work(own: OwnDesk) -> None:
         kept = await _newest(own, which)
         found = own.result(kept, clause)
-        waiting = await own.desk.ledger.waiting(kept.id)
+        acts = await own.desk.ledger.waiting(kept.id)
         if as_json:
             print_json({**await _summary(own, kept), "result": msgspec.to_builtins(found)})
             return
@@ -419,9 +420,9 @@ def result(
         for report in found.clauses if isinstance(found, ResultReport) else (found,):
             print_clause(report, own.id)
         print_welfare(kept.deliberation, own.id)
-        if kept.fraud is not None or waiting:
+        if kept.fraud is not None or acts:
             print_line()
-            print_trouble(kept, waiting)
+            print_trouble(kept, acts)
         print_next(kept.deliberation)
 
     _run(data, config, passphrase_file, work)
@@ -548,7 +549,8 @@ def _act(
 ) -> None:
     async def work(own: OwnDesk) -> None:
         kept = await own.chosen(which)
-        outcome = await own.act(op, delib_id=kept.id, **args)
+        with waiting("asking the keeper"):
+            outcome = await own.act(op, delib_id=kept.id, **args)
         entry, after = outcome.entry, outcome.kept.deliberation
         if as_json:
             print_json(
@@ -580,17 +582,18 @@ async def _with_id(own: OwnDesk, which: str) -> tuple[KeptDeliberation, str]:
 async def _newest(own: OwnDesk, which: str) -> KeptDeliberation:
     """With what the keeper has; without it, as far as we know it, and a word on that."""
     kept = await own.chosen(which)
-    await own.desk.send_waiting()
     try:
-        return await own.desk.refresh(kept.id)
+        with waiting("asking the keeper"):
+            await own.desk.refresh(kept.id)
+            await own.desk.send_waiting()
     except ComityError as reason:
         note(f"nothing new from the keeper: {reason.message}. This is what is known here")
-        return await own.desk.find(kept.id)
+    return await own.desk.find(kept.id)
 
 
 async def _summary(own: OwnDesk, kept: KeptDeliberation) -> dict[str, Any]:
     found = kept.deliberation
-    waiting = await own.desk.ledger.waiting(kept.id)
+    acts = await own.desk.ledger.waiting(kept.id)
     return {
         "delib_id": kept.id,
         "title": found.title,
@@ -600,8 +603,8 @@ async def _summary(own: OwnDesk, kept: KeptDeliberation) -> dict[str, Any]:
         "tip": kept.head.tip.hash,
         "keeper": found.keeper,
         "url": kept.url or own.url,
-        "waiting": [act.entry.action.op for act in waiting if not act.refusal],
-        "refused": [{"op": act.entry.action.op, "why": act.refusal} for act in waiting if act.refusal],
+        "waiting": [act.entry.action.op for act in acts if not act.refusal],
+        "refused": [{"op": act.entry.action.op, "why": act.refusal} for act in acts if act.refusal],
         "fraud": None if kept.fraud is None else msgspec.to_builtins(kept.fraud),
     }
 
