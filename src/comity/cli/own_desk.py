@@ -4,20 +4,27 @@ A command reads and writes the database itself, signs with the key of the folder
 the node that keeps a deliberation has to run; whoever takes part needs a data folder and nothing else.
 """
 
+import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
 
+import msgspec
+
+from comity.cli.options import settings_of
 from comity.cli.outside import Outside
 from comity.cli.own_store import own_key, refuse_memory, writing
+from comity.cli.screen import note, waiting
+from comity.cli.vote_arguments import in_typed_words
 from comity.clients.deliberations import KeeperClient
 from comity.clients.guarded_http import GuardedHttp
 from comity.config import Settings
-from comity.core.errors import ConfigError, NotFoundError
+from comity.core.errors import ComityError, ConfigError, NotFoundError
 from comity.core.extensions.calls import CallFacts, ClauseReport, ExtensionRules, ResultReport
 from comity.core.extensions.operations import perform
+from comity.core.extensions.refusals import ExtensionError
 from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS
@@ -27,6 +34,8 @@ from comity.pipeline.deliberations.ledger import KeptDeliberation, Ledger
 from comity.pipeline.record import Recorder
 from comity.store.vault import Vault
 from comity.system_clock import SystemClock
+
+_Result = TypeVar("_Result")
 
 
 class OwnDesk:
@@ -75,9 +84,57 @@ class OwnDesk:
             )
         return (exact or found)[0]
 
+    async def newest(self, text: str) -> KeptDeliberation:
+        """With what the keeper has; without it, as far as we know it, and a word on that."""
+        kept = await self.chosen(text)
+        try:
+            with waiting("asking the keeper"):
+                await self.desk.refresh(kept.id)
+                await self.desk.send_waiting()
+        except ComityError as reason:
+            note(f"nothing new from the keeper: {reason.message}. This is what is known here")
+        return await self.desk.find(kept.id)
+
+    async def summary(self, kept: KeptDeliberation) -> dict[str, Any]:
+        """What a program is told of a deliberation besides its clauses."""
+        found = kept.deliberation
+        acts = await self.desk.ledger.waiting(kept.id)
+        return {
+            "delib_id": kept.id,
+            "title": found.title,
+            "phase": found.phase,
+            "role": found.stakeholders[self.id].role,
+            "entries": kept.head.tip.number,
+            "tip": kept.head.tip.hash,
+            "keeper": found.keeper,
+            "url": kept.url or self.url,
+            "waiting": [act.entry.action.op for act in acts if not act.refusal],
+            "refused": [{"op": act.entry.action.op, "why": act.refusal} for act in acts if act.refusal],
+            "fraud": None if kept.fraud is None else msgspec.to_builtins(kept.fraud),
+        }
+
 
 def _given(args: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in args.items() if value is not None}
+
+
+def with_desk(
+    data: str | None,
+    config: str | None,
+    passphrase_file: str | None,
+    work: Callable[[OwnDesk], Awaitable[_Result]],
+) -> _Result:
+    """Do some work at the desk of a data folder; what is refused is told in the words of the command line."""
+    settings = settings_of(data, config).settings
+
+    async def run() -> _Result:
+        async with own_desk(settings, passphrase_file) as own:
+            return await work(own)
+
+    try:
+        return asyncio.run(run())
+    except ExtensionError as refusal:
+        raise in_typed_words(refusal) from None
 
 
 @contextlib.asynccontextmanager

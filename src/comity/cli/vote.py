@@ -4,19 +4,18 @@ The author's node keeps the log and has to run while others act; a party needs n
 is new first, so what it prints is the newest state that could be had.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
-from comity.cli.own_desk import OwnDesk, own_desk
-from comity.cli.screen import note, one_line, print_fields, print_json, print_line
-from comity.cli.vote_arguments import in_typed_words, read_party, read_ranking
+from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm
+from comity.cli.own_desk import OwnDesk, with_desk
+from comity.cli.screen import note, one_line, print_fields, print_json, print_line, waiting
+from comity.cli.vote_arguments import read_party, read_ranking
 from comity.cli.vote_screen import (
     accepted_text,
     name_of,
@@ -28,11 +27,11 @@ from comity.cli.vote_screen import (
     print_welfare,
     ranking_text,
 )
-from comity.core.errors import ComityError, ConfigError
+from comity.clients.finding import id_of, is_address, with_scheme
+from comity.core.errors import ConfigError
 from comity.core.extensions.calls import ResultReport
 from comity.core.extensions.consensus.deliberation import PHASES
 from comity.core.extensions.consensus.record import write_record
-from comity.core.extensions.refusals import ExtensionError
 from comity.pipeline.deliberations.desk import ActOutcome
 from comity.pipeline.deliberations.ledger import KeptDeliberation
 
@@ -42,8 +41,6 @@ app = new_app(
     "act on the clauses, rank their variants by ballot and cast a vote on the whole text; `advance` leads from phase to "
     "phase, and `result` shows where it stands and what can be done next."
 )
-
-_Result = TypeVar("_Result")
 
 Which = Annotated[
     str, typer.Argument(metavar="ID", help="The deliberation: its id, or a unique beginning of it.")
@@ -131,7 +128,7 @@ def open_command(
         if own.url is None:
             note("no node runs on this data folder, so nobody can reach it; start it: comity up")
 
-    _run(data, config, passphrase_file, work)
+    with_desk(data, config, passphrase_file, work)
 
 
 @app.command(
@@ -160,23 +157,23 @@ def join(
     Run it again when the keeper has a new address. With the address of another party it compares that party's log with
     yours: a keeper that showed you different entries is found out.
     """
-    from comity.clients.finding import id_of
-
+    address = with_scheme(url) if is_address(url) else url
     named = None if keeper is None else id_of(keeper)
     if keeper is not None and named is None:
         raise ConfigError("--keeper must be an id: 64 digits or did:key")
 
     async def work(own: OwnDesk) -> None:
-        kept = await own.desk.join(
-            url, delib_id, own.desk.voice(), keeper=None if named is None else named.hex()
-        )
+        with waiting(f"asking {url}"):
+            kept = await own.desk.join(
+                address, delib_id, own.desk.voice(), keeper=None if named is None else named.hex()
+            )
         if as_json:
             print_json({"delib_id": kept.id, "deliberation": msgspec.to_builtins(kept.deliberation)})
             return
         print_overview(kept, own.id)
         print_next(kept.deliberation)
 
-    _run(data, config, passphrase_file, work)
+    with_desk(data, config, passphrase_file, work)
 
 
 @app.command(
@@ -194,13 +191,13 @@ def list_command(
 
     async def work(own: OwnDesk) -> None:
         known = await own.desk.those_of(own.desk.voice())
-        waiting = await own.desk.ledger.waiting()
+        acts = await own.desk.ledger.waiting()
         if as_json:
-            print_json({"deliberations": [await _summary(own, kept) for kept in known]})
+            print_json({"deliberations": [await own.summary(kept) for kept in known]})
         else:
-            print_list(known, waiting, own.id)
+            print_list(known, acts, own.id)
 
-    _run(data, config, passphrase_file, work)
+    with_desk(data, config, passphrase_file, work)
 
 
 @app.command(
@@ -409,22 +406,22 @@ def result(
     """Show where a deliberation stands: parties, clauses, who said what, pairwise table and strongest paths."""
 
     async def work(own: OwnDesk) -> None:
-        kept = await _newest(own, which)
+        kept = await own.newest(which)
         found = own.result(kept, clause)
-        waiting = await own.desk.ledger.waiting(kept.id)
+        acts = await own.desk.ledger.waiting(kept.id)
         if as_json:
-            print_json({**await _summary(own, kept), "result": msgspec.to_builtins(found)})
+            print_json({**await own.summary(kept), "result": msgspec.to_builtins(found)})
             return
         print_overview(kept, own.id)
         for report in found.clauses if isinstance(found, ResultReport) else (found,):
             print_clause(report, own.id)
         print_welfare(kept.deliberation, own.id)
-        if kept.fraud is not None or waiting:
+        if kept.fraud is not None or acts:
             print_line()
-            print_trouble(kept, waiting)
+            print_trouble(kept, acts)
         print_next(kept.deliberation)
 
-    _run(data, config, passphrase_file, work)
+    with_desk(data, config, passphrase_file, work)
 
 
 @app.command(
@@ -448,10 +445,10 @@ def record(
     """Write the record: every signed entry, and what came of it. Anybody can verify it with the file alone."""
 
     async def work(own: OwnDesk) -> tuple[KeptDeliberation, bytes]:
-        kept = await _newest(own, which)
+        kept = await own.newest(which)
         return kept, write_record(await own.desk.ledger.all_entries(kept.id), kept.head)
 
-    kept, written = _run(data, config, passphrase_file, work)
+    kept, written = with_desk(data, config, passphrase_file, work)
     if out is None:
         print_line(written.decode())
         return
@@ -481,15 +478,15 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Remove a deliberation from this node. If this node keeps it, it ends for everybody; others keep their copies."""
-    kept, own_id = _run(data, config, passphrase_file, lambda own: _with_id(own, which))
-    ends = "This node keeps it: it ends for all parties. " if kept.deliberation.keeper == own_id else ""
+    kept = with_desk(data, config, passphrase_file, lambda own: own.chosen(which))
+    ends = "" if kept.url else "This node keeps it: it ends for all parties. "
     title = one_line(kept.deliberation.title)
     confirm(f"{ends}The log of {title!r} and its proof are deleted here. Remove it?", yes=yes)
 
     async def work(own: OwnDesk) -> None:
         await own.desk.remove(kept.id)
 
-    _run(data, config, passphrase_file, work)
+    with_desk(data, config, passphrase_file, work)
     if as_json:
         print_json({"removed": kept.id})
     else:
@@ -518,24 +515,6 @@ def verify(
     verify_files(files, as_json=as_json)
 
 
-def _run(
-    data: str | None,
-    config: str | None,
-    passphrase_file: str | None,
-    work: Callable[[OwnDesk], Awaitable[_Result]],
-) -> _Result:
-    settings = settings_of(data, config).settings
-
-    async def run() -> _Result:
-        async with own_desk(settings, passphrase_file) as own:
-            return await work(own)
-
-    try:
-        return asyncio.run(run())
-    except ExtensionError as refusal:
-        raise in_typed_words(refusal) from None
-
-
 def _act(
     data: str | None,
     config: str | None,
@@ -548,7 +527,8 @@ def _act(
 ) -> None:
     async def work(own: OwnDesk) -> None:
         kept = await own.chosen(which)
-        outcome = await own.act(op, delib_id=kept.id, **args)
+        with waiting("asking the keeper"):
+            outcome = await own.act(op, delib_id=kept.id, **args)
         entry, after = outcome.entry, outcome.kept.deliberation
         if as_json:
             print_json(
@@ -570,40 +550,7 @@ def _act(
             if op == "consensus.advance":
                 print_next(after)
 
-    _run(data, config, passphrase_file, work)
-
-
-async def _with_id(own: OwnDesk, which: str) -> tuple[KeptDeliberation, str]:
-    return await own.chosen(which), own.id
-
-
-async def _newest(own: OwnDesk, which: str) -> KeptDeliberation:
-    """With what the keeper has; without it, as far as we know it, and a word on that."""
-    kept = await own.chosen(which)
-    await own.desk.send_waiting()
-    try:
-        return await own.desk.refresh(kept.id)
-    except ComityError as reason:
-        note(f"nothing new from the keeper: {reason.message}. This is what is known here")
-        return await own.desk.find(kept.id)
-
-
-async def _summary(own: OwnDesk, kept: KeptDeliberation) -> dict[str, Any]:
-    found = kept.deliberation
-    waiting = await own.desk.ledger.waiting(kept.id)
-    return {
-        "delib_id": kept.id,
-        "title": found.title,
-        "phase": found.phase,
-        "role": found.stakeholders[own.id].role,
-        "entries": kept.head.tip.number,
-        "tip": kept.head.tip.hash,
-        "keeper": found.keeper,
-        "url": kept.url or own.url,
-        "waiting": [act.entry.action.op for act in waiting if not act.refusal],
-        "refused": [{"op": act.entry.action.op, "why": act.refusal} for act in waiting if act.refusal],
-        "fraud": None if kept.fraud is None else msgspec.to_builtins(kept.fraud),
-    }
+    with_desk(data, config, passphrase_file, work)
 
 
 def _need_word(name: str, given: str, words: tuple[str, ...]) -> None:

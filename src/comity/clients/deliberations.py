@@ -17,7 +17,7 @@ from typing import Final
 from comity.clients.conversation import CallHttp, Retries
 from comity.clients.dispatcher import Dispatcher
 from comity.clients.guarded_http import TIMEOUT
-from comity.clients.refusals import CallRefusedError, ReplyLostError, UnusableAnswerError
+from comity.clients.refusals import CallRefusedError, NoAnswerError, ReplyLostError, UnusableAnswerError
 from comity.clients.replies import read_refusal
 from comity.core.card.card import CapabilityCard, SubstrateSpec
 from comity.core.clock import Clock
@@ -108,6 +108,8 @@ class KeeperClient:
                 reply = await call()
             except ReplyLostError:  # a keeper knows an entry that it has, so it may be sent again
                 reply = await call()
+        except NoAnswerError:
+            raise NoAnswerError(f"the node at {url} gave no answer") from None
         except RetryLaterError:
             raise
         except CallRefusedError as refusal:

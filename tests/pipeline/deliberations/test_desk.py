@@ -161,7 +161,8 @@ class Lossy:
         return answer
 
 
-async def test_an_act_whose_answer_was_lost_is_one_entry_however_often_it_is_sent():
+@pytest.mark.parametrize("looks_first", [False, True])
+async def test_an_act_whose_answer_was_lost_is_one_entry_however_often_it_is_sent(looks_first):
     async with parties(2) as (alice, bob):
         kept = await begun(alice, bob)
         await bob.desk.refresh(kept.id)
@@ -171,6 +172,8 @@ async def test_an_act_whose_answer_was_lost_is_one_entry_however_often_it_is_sen
         assert (outcome.entry, outcome.why) == (None, "the answer was lost")
         # others go on meanwhile
         await alice.say(kept, "act", clause_id="c1", action="endorse")
+        if looks_first:
+            await bob.desk.refresh(kept.id)
         await desk.send_waiting()
         await desk.send_waiting()
         await bob.desk.refresh(kept.id)
@@ -240,6 +243,7 @@ async def test_a_party_without_a_key_speaks_through_the_node_it_was_named_with()
         assert (outcome.entry.actor, outcome.entry.on_behalf) == (bob.id, "dave")
         assert [one.id for one in await bob.desk.those_of(dave)] == [kept.id]
         assert await bob.desk.those_of(bob.voice) == []
+        assert (await refusal(bob.join(alice, kept))).wire_code == "FORBIDDEN"
         for desk, voice in ((bob.desk, bob.voice), (carol.desk, carol.desk.voice("dave"))):
             assert (await refusal(desk.act("consensus.act", args, voice))).wire_code == "FORBIDDEN"
 
