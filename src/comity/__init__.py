@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from comity.clients.targets import ReputationOracle as ReputationOracle
     from comity.clients.vcp import VcpClient as VcpClient
     from comity.config import Settings as Settings
+    from comity.config import VcpSettings as VcpSettings
     from comity.core.card.behavior import BehaviorBundle as BehaviorBundle
     from comity.core.card.card import DEFAULT_HALO_VERSION as DEFAULT_HALO_VERSION
     from comity.core.card.card import MAX_SUPPORTED_HALO_VERSION as MAX_SUPPORTED_HALO_VERSION
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from comity.store.replay_stores import InMemoryReplayStore as InMemoryReplayStore
     from comity.store.replay_stores import SqliteReplayStore as SqliteReplayStore
     from comity.store.replay_stores import check_envelope as check_envelope
+    from comity.vcp_app import VcpApp as VcpApp
 
 
 _HOMES = {
@@ -128,7 +130,10 @@ _HOMES = {
     "comity.clients.envelopes": ("build_envelope",),
     "comity.clients.targets": ("ReputationOracle",),
     "comity.clients.vcp": ("VcpClient",),
-    "comity.config": ("Settings",),
+    "comity.config": (
+        "Settings",
+        "VcpSettings",
+    ),
     "comity.core.card.behavior": ("BehaviorBundle",),
     "comity.core.card.card": (
         "CapabilityCard",
@@ -215,6 +220,7 @@ _HOMES = {
         "SqliteReplayStore",
         "check_envelope",
     ),
+    "comity.vcp_app": ("VcpApp",),
     "nacl.signing": ("VerifyKey",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
