@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from comity.core.extensions.refusals import ExtensionError as ExtensionError
     from comity.core.identity.keys import SigningKey as SigningKey
     from comity.core.identity.keys import VacantId as VacantId
+    from comity.core.negotiation.schema import HANDSHAKE_SCHEMA as HANDSHAKE_SCHEMA
     from comity.doors.a2a.app import BehaviorHandler as BehaviorHandler
     from comity.doors.a2a.app import build_a2a_app as build_a2a_app
     from comity.doors.a2a.app import build_a2a_router as build_a2a_router
@@ -199,6 +200,7 @@ _HOMES = {
         "SigningKey",
         "VacantId",
     ),
+    "comity.core.negotiation.schema": ("HANDSHAKE_SCHEMA",),
     "comity.doors.a2a.app": (
         "BehaviorHandler",
         "build_a2a_app",
