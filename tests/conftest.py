@@ -17,6 +17,14 @@ def pytest_configure(config):
     settings.load_profile("comity")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_folder_of_the_user(tmp_path_factory):
+    """Nothing that a test keeps goes to the data folder of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data-home")))
+        yield
+
+
 @pytest.fixture
 async def patience():
     """A test that waits for what never comes is cancelled, so that it fails and does not hang."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from comity.clients.targets import ReputationOracle as ReputationOracle
     from comity.clients.vcp import VcpClient as VcpClient
     from comity.config import Settings as Settings
+    from comity.config import VcpSettings as VcpSettings
     from comity.core.card.behavior import BehaviorBundle as BehaviorBundle
     from comity.core.card.card import DEFAULT_HALO_VERSION as DEFAULT_HALO_VERSION
     from comity.core.card.card import MAX_SUPPORTED_HALO_VERSION as MAX_SUPPORTED_HALO_VERSION
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from comity.core.extensions.refusals import ExtensionError as ExtensionError
     from comity.core.identity.keys import SigningKey as SigningKey
     from comity.core.identity.keys import VacantId as VacantId
+    from comity.core.negotiation.schema import HANDSHAKE_SCHEMA as HANDSHAKE_SCHEMA
     from comity.doors.a2a.app import BehaviorHandler as BehaviorHandler
     from comity.doors.a2a.app import build_a2a_app as build_a2a_app
     from comity.doors.a2a.app import build_a2a_router as build_a2a_router
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     from comity.store.replay_stores import InMemoryReplayStore as InMemoryReplayStore
     from comity.store.replay_stores import SqliteReplayStore as SqliteReplayStore
     from comity.store.replay_stores import check_envelope as check_envelope
+    from comity.vcp_app import VcpApp as VcpApp
 
 
 _HOMES = {
@@ -128,7 +131,10 @@ _HOMES = {
     "comity.clients.envelopes": ("build_envelope",),
     "comity.clients.targets": ("ReputationOracle",),
     "comity.clients.vcp": ("VcpClient",),
-    "comity.config": ("Settings",),
+    "comity.config": (
+        "Settings",
+        "VcpSettings",
+    ),
     "comity.core.card.behavior": ("BehaviorBundle",),
     "comity.core.card.card": (
         "CapabilityCard",
@@ -194,6 +200,7 @@ _HOMES = {
         "SigningKey",
         "VacantId",
     ),
+    "comity.core.negotiation.schema": ("HANDSHAKE_SCHEMA",),
     "comity.doors.a2a.app": (
         "BehaviorHandler",
         "build_a2a_app",
@@ -215,6 +222,7 @@ _HOMES = {
         "SqliteReplayStore",
         "check_envelope",
     ),
+    "comity.vcp_app": ("VcpApp",),
     "nacl.signing": ("VerifyKey",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -4,13 +4,17 @@ import asyncio
 import contextlib
 import io
 import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL, TORCH
 from comity.core.negotiation.versions import parse
-from comity.keys.identity import create_identity
 from tests.clients.vcp_scene import HANGS, OurServer, Script, ack, error, line_server, real, websocket_server
 from tests.core.negotiation.samples import ALL_FEATURES, TOKEN, registry
 
@@ -125,28 +129,24 @@ def test_a_downgrade_since_last_time_is_told(comity, serving, identity):
     assert f"downgrade: the server no longer supports {TORCH}" in outcome.out
     assert outcome.err == ""
     assert json.loads(comity("hello", served.urls["ws"], "--json").out)["alerts"] == []
-    assert comity("audit", "verify").code == 0
-    assert "VCP_ACK_REMEMBERED" in comity("audit", "tail").out
 
 
-def test_without_an_identity_it_works_and_says_what_is_missing(comity, serving, data):
+def test_it_remembers_without_an_identity(comity, serving, data):
+    served = serving(ours())
+    assert comity("hello", served.urls["ws"]).err == ""
+    assert {path.name for path in data.iterdir()} == {"vcp-acks.json", ".vcp-acks.json.lock"}
+    assert stat.S_IMODE((data / "vcp-acks.json").stat().st_mode) == 0o600
+    served.change(ours(registry=registry(PERSONAL)))
+    assert f"downgrade: the server no longer supports {TORCH}" in comity("hello", served.urls["ws"]).out
+
+
+def test_what_cannot_be_remembered_is_said(comity, serving, data):
+    data.mkdir(mode=0o700)
+    (data / ".vcp-acks.json.lock").mkdir()
     served = serving(ours())
     outcome = comity("hello", served.urls["ws"])
-    assert outcome.code == 0
-    assert "not remembered" in outcome.err
-    assert "comity id new" in outcome.err
-    assert not data.exists()
-
-
-def test_a_sealed_identity_is_not_asked_for_and_opens_with_its_passphrase(comity, serving, data, tmp_path):
-    create_identity(data, passphrase="a passphrase of mine")
-    served = serving(ours())
-    assert "--passphrase-file" in comity("hello", served.urls["ws"]).err
-    file = tmp_path / "pass.txt"
-    file.touch(0o600)
-    file.write_text("a passphrase of mine\n")
-    opened = comity("hello", served.urls["ws"], "--passphrase-file", file, "--json")
-    assert json.loads(opened.out)["remembered"] is True
+    assert (outcome.code, "not remembered" in outcome.err) == (0, True)
+    assert json.loads(comity("hello", served.urls["ws"], "--json").out)["remembered"] is False
 
 
 @pytest.mark.parametrize(
@@ -282,3 +282,24 @@ def test_what_a_stranger_wrote_cannot_act_on_the_screen(comity, serving):
     assert outcome.code == 0
     assert not set(outcome.out) & {"\x1b", "\u202e", "\x07"}
     assert '{"x": null}' in outcome.out
+
+
+def test_an_mcp_server_is_a_url_or_a_command_and_a_node_of_this_folder_needs_no_token(comity, data, tmp_path):
+    environment = {**os.environ, "COMITY_DATA": str(data)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "comity", "up", "--port", "0", "--json"],
+        env=environment,
+        stdout=subprocess.PIPE,
+    ) as node:
+        url = json.loads(node.stdout.readline())["url"]
+        told = json.loads(comity("hello", f"{url}/mcp", "--json").out)
+        assert (told["server"], told["version"]) == (f"mcp:{url}/mcp", "3.1")
+        assert told["supported"]
+        stranger = comity("hello", f"{url}/mcp", "--data", tmp_path / "other")
+        assert (stranger.code, "401" in stranger.err) == (1, True)
+        token = f"@{data / 'token'}"
+        assert comity("hello", f"{url}/mcp", "--data", tmp_path / "other", "--bearer", token).code == 0
+        node.terminate()
+    command = shlex.join([sys.executable, "-m", "comity", "mcp", "--data", str(tmp_path / "third")])
+    told = json.loads(comity("hello", f"mcp:{command}", "--json").out)
+    assert (told["server"], told["version"]) == (f"mcp:{command}", "3.1")

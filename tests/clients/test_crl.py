@@ -226,6 +226,29 @@ async def test_a_list_dated_for_years_is_asked_for_again_every_hour(world):
 
 
 @simulated
+async def test_an_issuer_that_signs_a_new_list_every_week_is_followed_for_a_quarter(world):
+    week, revoked, at = 7 * 24 * HOUR, [], world()
+
+    async def request(_method, _url):
+        published = int(NOW + (at.now() - NOW) // week * week)
+        body = crl_body(KEY, *revoked, published_at=published, next_update=published + week)
+        return HttpResponse(200, {}, body)
+
+    at.http.request = request
+    seen = 0
+    for hour in range(13 * 7 * 24):
+        await at.at(hour * HOUR)
+        if hour == 1000:
+            revoked.append(entry("stolen"))
+        found = await at.current()
+        assert isinstance(found, RevocationList), f"hour {hour}: {found}"
+        assert found.is_fresh(at.now(), GRACE)
+        seen = seen or ("stolen" in found.jtis and hour)
+    assert 1000 <= seen <= 1002
+    assert "stolen" in at.fetcher.held(SOURCE).jtis
+
+
+@simulated
 async def test_the_same_list_again_is_no_failure(world):
     at = world(crl_body(KEY, next_update=NOW + 10**8))
     await at.current()

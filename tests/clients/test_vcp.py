@@ -594,6 +594,35 @@ class TestMemory:
 
         run_simulated(scene)
 
+    def test_without_a_store_it_is_kept_in_the_data_folder(self, tmp_path, monkeypatch):
+        async def visit(answer, **options):
+            async with with_script(answer).connect(PERSONAL, remember=True, **options) as session:
+                return [alert.name for alert in session.alerts]
+
+        async def scene():
+            monkeypatch.setenv("COMITY_DATA", str(tmp_path / "by-default"))
+            rich, poor = ack(PERSONAL), ack(unsupported=[PERSONAL])
+            for options in ({}, {"data": tmp_path / "named"}, {"data": str(tmp_path / "spelled")}):
+                assert await visit(rich, **options) == []
+                assert await visit(poor, **options) == [PERSONAL]
+                assert await visit(poor, **options) == []
+            assert {path.name for path in tmp_path.iterdir()} == {"by-default", "named", "spelled"}
+
+        run_simulated(scene)
+
+    def test_a_folder_that_cannot_be_used_only_costs_the_memory(self, tmp_path, caplog):
+        async def scene():
+            (tmp_path / "file").write_text("x")
+            (tmp_path / "odd").mkdir()
+            (tmp_path / "odd" / "vcp-acks.json").write_text("[nonsense")
+            for folder in ("file", "odd"):
+                async with with_script(ack()).connect(data=tmp_path / folder) as session:
+                    assert session.alerts == ()
+            assert "not remembered" in caplog.text
+            assert "cannot be read" in caplog.text
+
+        run_simulated(scene)
+
     def test_a_capability_that_shrinks_is_told(self):
         async def scene():
             store = MemoryStore(SimulatedClock())

@@ -1,14 +1,15 @@
 """What is remembered of a server, for any answers that it may give."""
 
 import asyncio
+import json
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from comity.clients.vcp_memory import LastAcks, merged
+from comity.clients.vcp_memory import MOST_SERVERS, FileAcks, LastAcks, merged
 from comity.core.negotiation.downgrade import alerts
-from comity.core.negotiation.messages import Ack
+from comity.core.negotiation.messages import Ack, encode
 from comity.store.memory import MemoryStore
 from comity.testing.clock import VirtualClock
 from tests.core.negotiation.samples import EVERY_EXTENSION
@@ -64,3 +65,19 @@ def test_what_is_remembered_is_recalled(first, second):
         assert await memory.recall("wss://other.example:443/vcp", "3.1") is None
 
     asyncio.run(scene())
+
+
+async def test_a_file_keeps_the_last_thousand_servers(tmp_path):
+    memory = FileAcks(tmp_path)
+    ack = Ack(
+        version="3.1", supported=(), unsupported=(), capabilities={}, core_features={"encryption": True}
+    )
+    for number in (0, 1):
+        await memory.remember(f"ws://{number}", "3.1", ack, None)
+    known = {f"3.1 ws://{number}": json.loads(encode(ack)) for number in range(MOST_SERVERS)}
+    (tmp_path / "vcp-acks.json").write_bytes(json.dumps(known).encode())
+    await memory.remember("ws://new", "3.1", ack, None)
+    assert await FileAcks(tmp_path).recall("ws://new", "3.1") == ack
+    assert await memory.recall("ws://0", "3.1") is None
+    assert await memory.recall("ws://1", "3.1") == ack
+    assert await memory.recall("ws://1", "3.0") is None

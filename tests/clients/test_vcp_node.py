@@ -16,6 +16,10 @@ from comity.core.negotiation.capabilities import PERSONAL
 from comity.core.revocation.crl import CRLEntry, RevocationReason
 from comity.core.revocation.signature import PublicKey, signature_holds
 from comity.keys.identity import load_identity
+from comity.node import PARTS
+from comity.parts.part import Part
+from comity.parts.vcp import Vcp
+from comity.pipeline.vcp.plugins import VcpExtension
 from comity.store.memory import MemoryStore
 from comity.system_clock import SystemClock
 from comity.testing.nodes import bearer, running_node
@@ -138,7 +142,10 @@ async def test_tokens_under_a_shared_secret_are_verified(tmp_path):
             assert session.version == "3.1"
         with pytest.raises(VcpRefusedError, match="IDENTITY_INVALID"):
             await VcpClient.connect(server.url, identity=old).__aenter__()
+    assert [check.mark for check in Vcp.checks(server.settings)] == ["ok"]
     secret.unlink()
+    (check,) = Vcp.checks(server.settings)
+    assert (check.mark, "does not exist" in check.finding) == ("fail", True)
     with pytest.raises(KeyRefusedError, match="does not exist"):
         async with running_node(data, vcp=settings):
             pass
@@ -163,3 +170,26 @@ async def test_those_who_watch_see_how_a_client_calls_itself():
         async with httpx.AsyncClient(base_url=server.url, headers=bearer(server)) as owner:
             panel = (await owner.get("/v1/status")).json()["panels"]["vcp"]
         assert ["last client", shown] in panel["rows"]
+
+
+async def test_a_part_brings_an_extension_of_its_own(monkeypatch):
+    class Weather(Part):
+        name = "weather"
+
+        @classmethod
+        def vcp_extensions(cls, house):
+            async def answer(payload, _session):
+                return {"node": (await house()).vacant_id.hex(), **payload}
+
+            return [VcpExtension(id="VCP-X-Weather", answer=answer, conflicts=(PERSONAL,))]
+
+    monkeypatch.setattr("comity.node.PARTS", [*PARTS, Weather])
+    async with running_node() as server:
+        async with VcpClient.connect(server.url, extensions=["VCP-X-Weather"], remember=False) as session:
+            answer = await session.send_context({"extensions": {"VCP-X-Weather": {"place": "Ghent"}}})
+            told = answer.message["extensions"]["VCP-X-Weather"]
+            assert told == {"node": server.vacant_id.hex(), "place": "Ghent"}
+        with pytest.raises(VcpRefusedError, match=f"VCP-X-Weather and {PERSONAL}"):
+            await VcpClient.connect(
+                server.url, extensions=["VCP-X-Weather", PERSONAL], remember=False
+            ).__aenter__()

@@ -148,6 +148,7 @@ class Simulation:
         return ours
 
     def connect(self, *extensions, url=URL, draw=lambda: 0.5, **options):
+        options.setdefault("remember", "store" in options or "data" in options)
         return VcpClient.connect(
             url, extensions=extensions, clock=self.clock, draw=draw, dial=self.dial, **options
         )

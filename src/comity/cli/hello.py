@@ -1,7 +1,7 @@
 """`comity hello`: negotiate with a VCP server and show what came of it; nothing else is sent.
 
 One hello, one answer: a busy server is not asked again, its wait is told. What a server promises is kept in
-the database of the data folder, so that the next hello can tell what it no longer promises.
+the data folder, so that the next hello can tell what it no longer promises.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import contextlib
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -19,8 +19,7 @@ from msgspec import UNSET
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
-from comity.cli.own_store import own_key, writing
+from comity.cli.options import Config, Data, Json, settings_of
 from comity.cli.screen import Cell, note, one_line, print_fields, print_json, print_line, print_table, waiting
 from comity.cli.token_argument import read_token
 from comity.clients.finding import is_address, with_scheme
@@ -28,14 +27,15 @@ from comity.clients.refusals import NoAnswerError, TargetRefusedError
 from comity.clients.vcp import MIN_VERSION, VERSION, VcpClient
 from comity.clients.vcp_refusals import VcpRefusedError
 from comity.clients.vcp_session import VcpSession
-from comity.clients.vcp_targets import read_target
+from comity.clients.vcp_targets import McpTarget, read_target
 from comity.config import Settings
 from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.negotiation import versions
 from comity.core.negotiation.messages import VcpError
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS
-from comity.keys.identity import has_identity, needs_passphrase
-from comity.store.protocol import Store
+from comity.keys.tokens import TOKEN_FILE
+from comity.keys.tokens import read_token as read_own_token
+from comity.store.claim import running_node
 
 app = new_app()
 
@@ -50,6 +50,8 @@ CLIENT_ID: Final = "comity hello"
     comity hello wss://server.example/vcp --extensions VCP-X-Personal,VCP-X-Torch  request these two extensions
     comity hello tcp://127.0.0.1:8421 --extensions ""  over TCP, without extensions
     comity hello https://server.example --identity @token.txt --json  with an identity; print JSON
+    comity hello http://127.0.0.1:8420/mcp  in the initialize of an MCP server
+    comity hello "mcp:comity mcp"  the same, with a server that this command starts
     """,
 )
 def hello(
@@ -57,7 +59,8 @@ def hello(
         str,
         typer.Argument(
             metavar="URL",
-            help="The URL of the server (ws://, wss://, tcp:// or tcps://), or of a node (http:// or https://).",
+            help="The URL of the server (ws://, wss://, tcp:// or tcps://), or of a node (http:// or https://). An MCP "
+            "server: its URL, which ends in /mcp, or mcp: and the command that starts it.",
         ),
     ],
     extensions: Annotated[
@@ -76,6 +79,15 @@ def hello(
             help="A VCP/I token, or @ and the file that contains it; @- reads standard input.",
         ),
     ] = None,
+    bearer: Annotated[
+        str | None,
+        typer.Option(
+            "--bearer",
+            metavar="TOKEN|@FILE",
+            help="The access token of an MCP server, or @ and its file. Default: for the running node of the data folder "
+            "its own token.",
+        ),
+    ] = None,
     version: Annotated[
         str, typer.Option("--version", metavar="VERSION", help="The highest version to accept.")
     ] = VERSION,
@@ -92,7 +104,6 @@ def hello(
     ] = None,
     data: Data = None,
     config: Config = None,
-    passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
     """Negotiate with a VCP server and show the version, extensions and core features of its answer.
@@ -104,19 +115,23 @@ def hello(
     token = None if identity is None else read_token(identity)
     seconds = SECONDS if timeout is None else _seconds(timeout)
     settings = settings_of(data, config).settings
+    given = None if bearer is None else read_token(bearer)
+    url = with_scheme(url) if is_address(url) else url
     try:
-        target = read_target(with_scheme(url) if is_address(url) else url)
+        target = read_target(url, bearer=given)
     except TargetRefusedError as refusal:
         raise ConfigError(f"{url[:80]!r}: {refusal.message}") from None
-    logging.getLogger("comity.vcp").addHandler(logging.NullHandler())  # what it would say is shown below
-    forgetful = _why_not_remembered(settings, passphrase_file)
+    if isinstance(target, McpTarget) and given is None:
+        given = _own_token(settings, target)
+    forgetful = _Forgetful()
+    logging.getLogger("comity.vcp").addHandler(forgetful)  # what else it would say is shown below
     try:
-        shown, remembered = asyncio.run(
+        shown = asyncio.run(
             _hello(
                 settings,
-                target.url,
+                url,
                 seconds,
-                None if forgetful else passphrase_file or "",
+                bearer=given,
                 extensions=asked,
                 identity=token,
                 version=version,
@@ -131,52 +146,42 @@ def hello(
         say(error.code, words, as_json=as_json)
         raise typer.Exit(FAILED) from None
     if as_json:
-        print_json({"server": target.url, **_as_json(shown), "remembered": remembered})
+        print_json({"server": target.url, **_as_json(shown), "remembered": not forgetful.told})
         return
     _print(target.url, shown)
-    if forgetful:
+    if forgetful.told:
         sys.stdout.flush()
-        note(f"this answer is not remembered, so a downgrade will go unnoticed: {forgetful}")
+        note(forgetful.told)
 
 
-async def _hello(
-    settings: Settings, url: str, seconds: float, passphrase_file: str | None, **asked: Any
-) -> tuple[VcpSession, bool]:
-    """`passphrase_file` None: nothing is remembered."""
+async def _hello(settings: Settings, url: str, seconds: float, **asked: Any) -> VcpSession:
     try:
-        async with _memory(settings, passphrase_file) as store, asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds):
             with waiting(f"saying hello to {url}"):
                 async with VcpClient.connect(
-                    url,
-                    store=store,
-                    audit_level=settings.audit.level,
-                    attempts=1,
-                    client_id=CLIENT_ID,
-                    **asked,
+                    url, data=settings.data, attempts=1, client_id=CLIENT_ID, **asked
                 ) as session:
-                    return session, store is not None
+                    return session
     except TimeoutError:
         raise NoAnswerError(f"{url} did not answer within {seconds:g} seconds; try again later") from None
 
 
-@contextlib.asynccontextmanager
-async def _memory(settings: Settings, passphrase_file: str | None) -> AsyncIterator[Store | None]:
-    if passphrase_file is None:
-        yield None
-        return
-    async with writing(settings, own_key(settings, passphrase_file or None)) as (store, _chain):
-        yield store
+class _Forgetful(logging.Handler):
+    """Hears why an answer could not be remembered."""
+
+    told = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "not remembered" in str(record.msg):
+            self.told = record.getMessage()
 
 
-def _why_not_remembered(settings: Settings, passphrase_file: str | None) -> str | None:
-    """To say hello takes no key; to remember does, because all that is stored is in the audit record."""
-    if settings.store.engine == "memory":
-        return "store.engine memory keeps nothing"
-    if not has_identity(settings.data):
-        return f"{settings.data} has no identity yet; `comity id new` makes one"
-    if passphrase_file is None and needs_passphrase(settings.data):
-        return "the identity is sealed; open it with --passphrase-file FILE"
-    return None
+def _own_token(settings: Settings, target: McpTarget) -> str | None:
+    """The token of the node that runs on the data folder, for that node alone."""
+    node = running_node(settings.data)
+    if node is None or not target.address.startswith(f"{node.url}/"):
+        return None
+    return read_own_token(settings.data / TOKEN_FILE)
 
 
 def _extensions(written: str | None) -> Sequence[str]:

@@ -36,7 +36,13 @@ def serve_alone(settings: Settings, opening: Opening) -> None:
         guest = Guest(settings)
         clock = SystemClock()
         record = Recorder(guest, clock)
-        side = mcp_side(wanted_parts(settings), guest.house, clock, tally=record.tally_mcp)
+        side = mcp_side(
+            wanted_parts(settings),
+            guest.house,
+            clock,
+            tally=record.tally_mcp,
+            versions=settings.vcp.versions,
+        )
         try:
             await serve_stdio(lambda write: side.open_stream(selection, opening.max_message_bytes, write))
         finally:

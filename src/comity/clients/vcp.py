@@ -9,7 +9,8 @@
 - All of it takes `connect_seconds` at most. A server that asks for a longer wait is quoted at once, and no later
   `connect` to it says hello before that time.
 - An answer that breaks the protocol, and an error that no waiting mends, end it at once.
-- With a store, what the server promised is remembered, and an alert tells what it no longer promises.
+- What the server promised is remembered, in the data folder or in a store of the program's own, and an alert tells what
+  it no longer promises.
 - How to connect (`vcp_links`), when to connect again (here) and what is said (`core.negotiation.client`)
   know nothing of each other.
 """
@@ -21,6 +22,7 @@ import math
 import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -28,10 +30,10 @@ from msgspec import UNSET
 
 from comity.clients.refusals import NoAnswerError, UnreachableError
 from comity.clients.vcp_links import dial
-from comity.clients.vcp_memory import LastAcks
+from comity.clients.vcp_memory import AckMemory, FileAcks, LastAcks
 from comity.clients.vcp_refusals import VcpRefusedError, clean
 from comity.clients.vcp_session import VcpConversation, VcpSession
-from comity.clients.vcp_targets import VcpTarget, read_target
+from comity.clients.vcp_targets import McpTarget, VcpTarget, read_target
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, InvalidError
 from comity.core.guard.audit import AuditLevel
@@ -52,7 +54,8 @@ CONNECT_SECONDS: Final = 180.0
 
 _Done = TypeVar("_Done")
 
-Dial = Callable[[VcpTarget, ssl.SSLContext | None], Awaitable[PeerLink]]
+Target = VcpTarget | McpTarget
+Dial = Callable[[Target, ssl.SSLContext | None], Awaitable[PeerLink]]
 
 _CLOCK: Final = SystemClock()
 _not_before: WeakKeyDictionary[Clock, dict[str, float]] = WeakKeyDictionary()
@@ -65,12 +68,12 @@ _draw = random.random
 class VcpClient:
     def __init__(
         self,
-        target: VcpTarget,
+        target: Target,
         hello: Hello,
         *,
         attempts: int,
         seconds: float,
-        memory: LastAcks | None,
+        memory: AckMemory | None,
         clock: Clock,
     ) -> None:
         self._target = target
@@ -93,12 +96,15 @@ class VcpClient:
         version: str = VERSION,
         min_version: str = MIN_VERSION,
         client_id: str | None = None,
+        data: str | Path | None = None,
+        remember: bool = True,
         store: Store | None = None,
         audit_level: AuditLevel | None = "standard",
         attempts: int = ATTEMPTS,
         connect_seconds: float = CONNECT_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
         allow_plain: bool = False,
+        bearer: str | None = None,
         tls: ssl.SSLContext | None = None,
         clock: Clock | None = None,
         draw: Callable[[], float] = _draw,
@@ -107,8 +113,10 @@ class VcpClient:
         """A session for as long as the block runs.
 
         `url` is ws://, wss://, tcp://, tcps:// or the http(s):// of a node; `allow_plain` lets it be
-        unencrypted to other machines. `store` remembers what the server promised (`audit_level` None: it has
-        no audit trail). `connect_seconds` is for all attempts together, `answer_seconds` for the answer to a
+        unencrypted to other machines. An MCP server is named by its URL, which ends in /mcp or follows `mcp:`, with a
+        `bearer` token where it wants one, or as `mcp:` and the command that starts it. What the server promises is
+        remembered in the folder `data`, that of the user's node by default, or else in `store` (`audit_level` None: it has
+        no audit trail); without `remember` nowhere. `connect_seconds` is for all attempts together, `answer_seconds` for the answer to a
         context request.
         """
         if attempts < 1:
@@ -121,9 +129,13 @@ class VcpClient:
             identity=identity,
             client_id=UNSET if client_id is None else client_id,
         )
-        memory = None if store is None else LastAcks(store, clock, audit_level=audit_level)
+        memory: AckMemory | None = None
+        if remember and store is not None:
+            memory = LastAcks(store, clock, audit_level=audit_level)
+        elif remember:
+            memory = FileAcks(data)
         client = cls(
-            read_target(url, allow_plain=allow_plain),
+            read_target(url, allow_plain=allow_plain, bearer=bearer),
             hello,
             attempts=attempts,
             seconds=connect_seconds,
@@ -136,7 +148,7 @@ class VcpClient:
     @contextlib.asynccontextmanager
     async def _session(
         self,
-        reach: Callable[[VcpTarget], Awaitable[PeerLink]],
+        reach: Callable[[Target], Awaitable[PeerLink]],
         draw: Callable[[], float],
         answer_seconds: float,
     ) -> AsyncIterator[VcpSession]:

@@ -15,7 +15,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
 from comity.clients.refusals import UnreachableError, UnusableAnswerError
-from comity.clients.vcp_targets import VcpTarget
+from comity.clients.vcp_mcp import dial_mcp
+from comity.clients.vcp_targets import McpTarget, VcpTarget
 from comity.core.errors import ComityError, TooLargeError
 from comity.links.protocol import LinkClosed, PeerLink
 
@@ -27,8 +28,10 @@ _REASON_BYTES: Final = 123
 _BY_THE_SERVER: Final = "the server closed the connection"
 
 
-async def dial(target: VcpTarget, tls: ssl.SSLContext | None = None) -> PeerLink:
+async def dial(target: VcpTarget | McpTarget, tls: ssl.SSLContext | None = None) -> PeerLink:
     """`tls` replaces the certificates that the system trusts."""
+    if isinstance(target, McpTarget):
+        return await dial_mcp(target, tls)
     tls = (tls or ssl.create_default_context()) if target.secure else None
     where = f"{target.host} port {target.port}"
     try:

@@ -5,15 +5,23 @@
 - What was not asked for this time is remembered from before. What was answered this time replaces the
   rest, so that an alert is given once and not for ever.
 - The id of the session is not kept. A record that cannot be read is as good as none, and the log says so.
+- Without a store of the program's own, the answers are kept in a file of the data folder, `vcp-acks.json`: of the last
+  1,000 servers. Where it cannot be written, the log says so and nothing else fails.
 """
 
+import contextlib
 import logging
-from typing import Final
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from comity.config import data_folder
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
 from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
@@ -24,8 +32,90 @@ from comity.store.protocol import Store
 
 log = logging.getLogger("comity.vcp")
 
+try:
+    import fcntl
+except ImportError:  # Windows: of two who remember in the same moment, one is forgotten
+    fcntl = None  # type: ignore[assignment]
+
+ACKS_FILE: Final = "vcp-acks.json"
+FILE_LIMIT: Final = 16 * 1024 * 1024
+MOST_SERVERS: Final = 1000
 SPACE: Final = "vcp:acks"
 REMEMBERED: Final = "VCP_ACK_REMEMBERED"
+
+
+class AckMemory(Protocol):
+    async def recall(self, server: str, version: str) -> Ack | None: ...
+
+    async def remember(self, server: str, version: str, ack: Ack, before: Ack | None) -> None:
+        """`before` is what was recalled. Nothing is written when there is nothing new."""
+        ...
+
+
+class FileAcks:
+    """Last answers in a file of a folder, None: that of the user's node. It is small and rarely written, so it is read
+    and written in place.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self._path = (data_folder() if folder is None else Path(folder).expanduser()) / ACKS_FILE
+
+    async def recall(self, server: str, version: str) -> Ack | None:
+        kept = self._read().get(_key(server, version))
+        return None if kept is None else _read_ack(msgspec.json.encode(kept), server)
+
+    async def remember(self, server: str, version: str, ack: Ack, before: Ack | None) -> None:
+        kept = merged(before, ack)
+        if kept == before:
+            return
+        try:
+            with self._alone():
+                known = self._read()
+                known.pop(_key(server, version), None)
+                known[_key(server, version)] = msgspec.to_builtins(kept)
+                for oldest in tuple(known)[:-MOST_SERVERS]:
+                    del known[oldest]
+                self._write(msgspec.json.encode(known))
+        except OSError as reason:
+            log.warning(
+                "what %s promises is not remembered, so a downgrade will go unnoticed: %s cannot be written (%s)",
+                server,
+                self._path,
+                reason.strerror,
+            )
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            with self._path.open("rb") as file:
+                data = file.read(FILE_LIMIT + 1)
+            return msgspec.json.decode(data, type=dict[str, Any]) if len(data) <= FILE_LIMIT else {}
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            log.warning("%s cannot be read; no last answers are compared", self._path)
+            return {}
+
+    def _write(self, data: bytes) -> None:
+        draft = self._path.with_name(f".{ACKS_FILE}.{secrets.token_hex(8)}.new")
+        try:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+            draft.replace(self._path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(
+            self._path.with_name(f".{ACKS_FILE}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        try:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
 
 
 class LastAcks:
@@ -38,18 +128,9 @@ class LastAcks:
 
     async def recall(self, server: str, version: str) -> Ack | None:
         kept = await self._store.get(SPACE, _key(server, version))
-        if kept is None:
-            return None
-        try:
-            ack = msgspec.json.decode(kept.value, type=Ack)
-            versions.parse(ack.version)
-        except (msgspec.MsgspecError, UnicodeDecodeError, ComityError):
-            log.warning("what is stored of the last answer of %s cannot be read and is not compared", server)
-            return None
-        return ack
+        return None if kept is None else _read_ack(kept.value, server)
 
     async def remember(self, server: str, version: str, ack: Ack, before: Ack | None) -> None:
-        """`before` is what was recalled. Nothing is written when there is nothing new."""
         kept = merged(before, ack)
         if kept == before:
             return
@@ -67,6 +148,16 @@ class LastAcks:
                 created_at=timestamp(self._clock.now()),
             )
         ]
+
+
+def _read_ack(data: bytes, server: str) -> Ack | None:
+    try:
+        ack = msgspec.json.decode(data, type=Ack)
+        versions.parse(ack.version)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ComityError):
+        log.warning("what is stored of the last answer of %s cannot be read and is not compared", server)
+        return None
+    return ack
 
 
 def merged(before: Ack | None, now: Ack) -> Ack:

@@ -31,6 +31,7 @@ def mcp_side(
     clock: "Clock",
     *,
     tally: "Tally",
+    versions: Iterable[str],
     secret: bytes | None = None,
 ) -> "McpSide":
     """What all doors of MCP share. No part is opened for it: lists are answered at once, and a tool opens the
@@ -59,7 +60,9 @@ def mcp_side(
         catalog.add_resources(*part.resources(house))
         catalog.add_prompts(*part.prompts(house))
     catalog.add_namespace(VDO_TOOLS)
-    return McpSide(catalog, clock, house=house, vcp=vcp, tally=tally, secret=secret, left=left)
+    return McpSide(
+        catalog, clock, house=house, vcp=vcp, tally=tally, secret=secret, left=left, versions=versions
+    )
 
 
 class Mcp(Part):
@@ -80,7 +83,14 @@ class Mcp(Part):
 
         mcp = house.settings.mcp
         tally, secret = house.record.tally_mcp, house.key.seed
-        self.side = mcp_side(house.kinds, this_house, house.clock, tally=tally, secret=secret)
+        self.side = mcp_side(
+            house.kinds,
+            this_house,
+            house.clock,
+            tally=tally,
+            versions=house.settings.vcp.versions,
+            secret=secret,
+        )
         self.side.vcp_opened(house.find(Vcp).over_mcp)
         house.stack.push_async_callback(self.side.close)
         self._sessions = Sessions(

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from comity.config import Settings
 from comity.parts.extensions import Extensions
-from comity.parts.part import Chore, OpenHouse, Panel, Part
+from comity.parts.part import CheckResult, Chore, OpenHouse, Panel, Part
 
 if TYPE_CHECKING:
     from comity.clients.vcp_revocations import OwnRevocations
@@ -36,6 +37,23 @@ class Vcp(Part):
         from comity.pipeline.vcp.mcp import vcp_resources
 
         return vcp_resources(lambda: cls._rooms(house), cls.room)
+
+    @classmethod
+    def checks(cls, settings: Settings) -> Iterable[CheckResult]:
+        names = settings.vcp.secret_issuers
+        if not names:
+            return []
+        from comity.core.errors import KeyRefusedError
+        from comity.parts.vcp_issuers import read_secrets, secret_file
+
+        found = []
+        for name in names:
+            try:
+                read_secrets(secret_file(settings.data, name))
+            except KeyRefusedError as refusal:
+                remedy = "put the secret there, or take the issuer out of vcp.secret_issuers"
+                found.append(CheckResult("vcp issuers", "fail", refusal.message, remedy))
+        return found or [CheckResult("vcp issuers", "ok", f"{len(names)} with a shared secret")]
 
     @classmethod
     async def _rooms(cls, house: OpenHouse) -> "VcpRooms":

@@ -16,14 +16,14 @@ CORE = {"categorical", "generation_preferences", "generation_prefs", "extensions
     ("current", "members"),
     [
         (session(version="1.0"), CORE),
-        (session(version="2.0"), CORE | {"constitution"}),
-        (session(version="3.0"), CORE | {"constitution", "prosaic"}),
-        (session(version="3.1"), CORE | {"constitution"}),
+        (session(version="2.0"), CORE | {"constitution", "stapled_proof"}),
+        (session(version="3.0"), CORE | {"constitution", "stapled_proof", "prosaic"}),
+        (session(version="3.1"), CORE | {"constitution", "stapled_proof"}),
         (
             session(PERSONAL),
-            CORE | {"constitution", "prosaic", "personal", "preset_id", "transition"},
+            CORE | {"constitution", "stapled_proof", "prosaic", "personal", "preset_id", "transition"},
         ),
-        (session(RELATIONAL), CORE | {"constitution", "relational_context"}),
+        (session(RELATIONAL), CORE | {"constitution", "stapled_proof", "relational_context"}),
     ],
 )
 def test_a_session_takes_what_its_version_and_extensions_know(current, members):

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from comity.config import McpSettings
+from comity.config import McpSettings, VcpSettings
 from comity.core.mcp.catalog import Selection
 from comity.parts.mcp import Mcp
 from comity.parts.vcp import Vcp
@@ -276,3 +276,10 @@ async def test_the_key_of_the_vault_taken_away_ends_a_vcp_session_over_mcp_and_o
         assert "lost encryption" in told["session_ended"]
         again = (await http.post(initialize(vcp=HELLO))).json()["result"]["vcp"]
         assert again["core_features"]["encryption"] is False
+
+
+async def test_the_versions_of_the_settings_are_announced():
+    async with running_node(vcp=VcpSettings(versions=("3.0", "2.0"))) as node, client(node) as http:
+        message = modern(1, "server/discover")
+        told = (await http.post(message, **repeated(message))).json()["result"]
+        assert told["capabilities"]["extensions"]["space.creed/vcp"]["versions"] == ["2.0", "3.0"]

@@ -139,6 +139,9 @@ class SlowDesk:
     async def check_open(self, session):
         await asyncio.sleep(0)
 
+    async def check_bundle(self, bundle, stapled, session):
+        await asyncio.sleep(0)
+
 
 class Client:
     def __init__(self, link, theirs, served):

@@ -1,10 +1,14 @@
 """Who a token makes its sender, and what is looked up before that is believed."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from comity.core.context.errors import ContextError
+from comity.core.context.request import constitution_id
 from comity.core.errors import UnauthenticatedError
 from comity.core.identity.issuers import Issuer, IssuerRegistry, SignatureKey
+from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import token_id
 from comity.core.identity.verification import IdentityMode
 from comity.core.negotiation.questions import IdentityRefusedError, SessionEndedError
@@ -12,6 +16,8 @@ from comity.core.negotiation.session import Identity, Session
 from comity.core.revocation.crl import RevocationList
 from comity.core.revocation.decision import Denylist, Unavailable
 from comity.core.revocation.reading import CrlSource
+from comity.core.revocation.signature import sign_members
+from comity.core.revocation.stapled import Status, sign_proof
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.testing import EPOCH, VirtualClock
 from tests.pipeline.vcp.house import ISSUER_KEY, ISSUERS, token
@@ -165,3 +171,67 @@ class TestAnOpenSession:
         await checking.check_open(Session(id="ses_2", version="3.1"))
         assert checking.ended(Session(id="ses_2", version="3.1")) is None
         assert lists.asked == []
+
+
+class TestAConstitution:
+    TEXT = "Be kind to strangers."
+    BUNDLE = constitution_id(TEXT)
+    SESSION = TestAnOpenSession.SESSION
+
+    def proof(self, status=Status.GOOD, key=ISSUER_KEY, **members):
+        now = int(EPOCH)
+        written = sign_proof(
+            key,
+            status=status,
+            produced_at=now - 60,
+            this_update=now - 60,
+            next_update=now + 3600,
+            responder_id="creed",
+        )
+        unsigned = {**msgspec.to_builtins(written), "bundle_id": self.BUNDLE, **members}
+        return {**unsigned, "signature": sign_members(unsigned, key)}
+
+    async def judged(self, stapled, **named):
+        lists = Lists(Unavailable("no answer"))
+        checking = desk(**{"issuers": WITH_LIST, "lists": lists} | named)
+        try:
+            await checking.check_bundle(self.BUNDLE, stapled, self.SESSION)
+        except ContextError as refusal:
+            return refusal.message, lists.asked
+        return "good", lists.asked
+
+    async def test_with_a_proof_needs_no_list(self):
+        assert await self.judged(self.proof()) == ("good", [])
+        told, asked = await self.judged(self.proof(Status.REVOKED))
+        assert ("has been revoked" in told, asked) == (True, [])
+
+    async def test_without_one_is_looked_up(self):
+        told, asked = await self.judged(None)
+        assert ("list of its issuer was not available" in told, asked) == (True, [SOURCE])
+        revoked = Lists(replace(EMPTY, jtis={self.BUNDLE: "content_unsafe"}))
+        assert (await self.judged(None, lists=revoked))[0].endswith("content_unsafe")
+        assert (await self.judged(None, lists=Lists(EMPTY)))[0] == "good"
+
+    @pytest.mark.parametrize(
+        "members",
+        [
+            {"bundle_id": "sha256:another"},
+            {"responder_id": "somebody"},
+            {"produced_at": "2020-01-01T00:00:00Z"},
+            {"status": "unknown"},
+            {"next_update": 7},
+        ],
+    )
+    async def test_with_a_proof_that_does_not_count_is_looked_up(self, members):
+        assert (await self.judged(self.proof(**members)))[1] == [SOURCE]
+
+    async def test_with_a_proof_that_is_forged_or_changed_is_looked_up(self):
+        forged = self.proof(key=SigningKey.from_seed(b"x" * 32))
+        unbound = {name: value for name, value in self.proof().items() if name != "bundle_id"}
+        for stapled in (forged, unbound, {**self.proof(Status.UNKNOWN), "status": "good"}):
+            assert (await self.judged(stapled))[1] == [SOURCE]
+
+    async def test_that_this_node_revoked_is_refused_whatever_is_stapled(self):
+        denied = Denylist(jtis=frozenset({self.BUNDLE}))
+        told, _ = await self.judged(self.proof(), denylist=lambda: denied)
+        assert "revoked on this node" in told

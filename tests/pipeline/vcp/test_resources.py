@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from comity.core.context.request import read_request
+from comity.core.context.request import constitution_id, read_request
 from comity.core.context.response import after
 from comity.core.context.signals import CATEGORIES
 from comity.core.errors import ForbiddenError, InvalidError, NotFoundError
@@ -19,7 +19,7 @@ from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.remedies import InactiveExtensionError, RevocationUnknownError, RevokedError
 from comity.pipeline.vcp.resource_readers import EXTENSION_ADDRESSES, Owner, Reader
-from comity.pipeline.vcp.resources import VcpResources, constitution_id, may_watch
+from comity.pipeline.vcp.resources import VcpResources, may_watch
 from comity.pipeline.vcp.sessions import LiveSessions
 from comity.store.memory import MemoryStore
 from comity.store.vault import Vault

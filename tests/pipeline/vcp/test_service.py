@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from comity.core.context.request import constitution_id
 from comity.core.errors import ComityError, ConfigError, OverloadedError, StoreFullError
 from comity.core.guard.audit import privacy_hash
 from comity.core.identity.signed_token import token_id
@@ -264,6 +265,24 @@ async def test_a_token_that_is_revoked_while_its_session_is_open_ends_it_at_the_
     assert "error" not in await bob.ask({"categorical": WIRE})
     assert [session.identity.subject for session in house.service.sessions] == ["bob"]
     assert (await house.results())[-3:] == ["CONTEXT_REFUSED", "SESSION_ENDED", "CONTEXT_EXCHANGED"]
+
+
+@simulated
+async def test_a_revoked_constitution_is_refused_and_not_stored():
+    text = "Be kind to strangers."
+    denied = Denylist(jtis=frozenset({constitution_id(text)}))
+    clock = SimulatedClock()
+    desk = IdentityDesk(clock, mode=IdentityMode.VERIFIED, issuers=ISSUERS, denylist=lambda: denied)
+    house = House(clock=clock, desk=desk)
+    client = house.connect()
+    await client.ask(hello(identity=token()))
+    error = (await client.ask({"constitution": text}))["error"]
+    assert (error["code"], error["field"]) == ("CONSTITUTION_REFUSED", "constitution")
+    assert await house.store.scan("vcp:session") == []
+    answer = await client.ask({"constitution": "Be patient.", "stapled_proof": {"status": "good"}})
+    assert answer["accepted"] == ["constitution", "stapled_proof"]
+    answer = await client.ask({"categorical": WIRE, "stapled_proof": {}})
+    assert [each["field"] for each in answer["ignored"]] == ["stapled_proof"]
 
 
 @simulated

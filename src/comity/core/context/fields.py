@@ -17,7 +17,7 @@ EXTENSION_OF: Final = {
     "transition": PERSONAL,
     "relational_context": RELATIONAL,
 }
-FIELDS: Final = CORE | EXTENSION_OF.keys() | {"prosaic", "constitution", "extensions"}
+FIELDS: Final = CORE | EXTENSION_OF.keys() | {"prosaic", "constitution", "stapled_proof", "extensions"}
 
 
 def why_not(field: str, session: Session) -> str | None:
@@ -32,7 +32,7 @@ def why_not(field: str, session: Session) -> str | None:
         if version >= V3_1:
             return why_inactive(PERSONAL, session)
         return None if version >= V3_0 else f"a VCP {session.version} session has no personal state"
-    if field == "constitution":
+    if field in ("constitution", "stapled_proof"):
         return None if session.speaks >= V2_0 else "a VCP 1.0 session takes no constitution text"
     return None if field in FIELDS else "unknown field"
 

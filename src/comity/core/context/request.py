@@ -6,9 +6,11 @@
   `relational_context`); where both are there, its own member counts.
 - Constitution text is scanned before anything else is done with it, in any session (ruling 17); a refusal
   names the patterns, never the text that matched.
+- A proof that the constitution is not revoked may stand beside it, as `stapled_proof`; it is judged with it.
 - An object without any member of a context request is not one.
 """
 
+import hashlib
 from typing import Any, Final
 
 from msgspec import Struct
@@ -57,9 +59,15 @@ class ContextRequest(Struct, frozen=True, kw_only=True):
     preferences: GenerationPreferences | None = None
     signals: dict[str, Signal | None] = {}
     constitution: str | None = None
+    stapled_proof: dict[str, Any] | None = None
     extensions: dict[str, Any] = {}
     accepted: tuple[str, ...] = ()
     ignored: tuple[Ignored, ...] = ()
+
+
+def constitution_id(text: str) -> str:
+    """Under this id a constitution is revoked, whoever brings it."""
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def read_request(value: Any, session: Session, scan_threshold: Severity = "medium") -> ContextRequest:
@@ -75,6 +83,7 @@ def read_request(value: Any, session: Session, scan_threshold: Severity = "mediu
     reading = _Reading(value, session)
     reading.version()
     reading.constitution(scan_threshold)
+    reading.stapled_proof()
     reading.core()
     reading.payloads()
     reading.personal()
@@ -83,6 +92,7 @@ def read_request(value: Any, session: Session, scan_threshold: Severity = "mediu
         preferences=reading.preferences,
         signals=reading.signals,
         constitution=reading.text,
+        stapled_proof=reading.proof,
         extensions=reading.extensions,
         accepted=tuple(reading.accepted),
         ignored=tuple(reading.ignored[:MOST_IGNORED]),
@@ -100,6 +110,7 @@ class _Reading:
         self.preferences: GenerationPreferences | None = None
         self.signals: dict[str, Signal | None] = {}
         self.text: str | None = None
+        self.proof: dict[str, Any] | None = None
         self.extensions: dict[str, Any] = {}
         self._unscanned = value.get("constitution")
         for field, member in value.items():
@@ -145,6 +156,18 @@ class _Reading:
         if "constitution" in self._taken:
             self.text = text
             self.accepted.append("constitution")
+
+    def stapled_proof(self) -> None:
+        proof = self._taken.get("stapled_proof")
+        if proof is None:
+            return
+        if type(proof) is not dict:
+            raise ContextError("INVALID", "stapled_proof must be an object", "stapled_proof")
+        if self.text is None:
+            self._ignore("stapled_proof", "there is no constitution that it could be about")
+            return
+        self.proof = proof
+        self.accepted.append("stapled_proof")
 
     def core(self) -> None:
         if "categorical" in self._taken:

@@ -88,6 +88,33 @@ def hello_in_request(meta: Mapping[str, Any]) -> Any:
     return hello
 
 
+def hello_for_initialize(hello: Json) -> Json:
+    """The members of `params` that carry a hello to any server: in the places of both documents, and in those that SDKs
+    let pass.
+    """
+    return {
+        "initializationOptions": {"vcp": hello},
+        "vcp": hello,
+        "capabilities": {"extensions": {EXTENSION: {"hello": hello}}},
+        "_meta": dict.fromkeys(_META_HELLOS, hello),
+    }
+
+
+def answer_in_initialize(result: Mapping[str, Any]) -> Any:
+    """The ack or the error in the result of an `initialize`, from the first place that has one; None where none has."""
+    server, capabilities, meta = (result.get(name) for name in ("serverInfo", "capabilities", "_meta"))
+    metadata = server.get("metadata") if isinstance(server, Mapping) else None
+    declared = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
+    own = declared.get(EXTENSION) if isinstance(declared, Mapping) else None
+    found = (
+        metadata.get("vcp") if isinstance(metadata, Mapping) else None,
+        result.get("vcp"),
+        own.get("ack") if isinstance(own, Mapping) else None,
+        *(meta.get(key) if isinstance(meta, Mapping) else None for key in _META_ACKS),
+    )
+    return next((answer for answer in found if isinstance(answer, Mapping)), None)
+
+
 def write_into_initialize(result: Json, reply: Json, settings: Json) -> Json:
     server, shown = result["serverInfo"], result["capabilities"]
     extensions = {**shown.get("extensions", {}), EXTENSION: {**settings, "ack": reply}}

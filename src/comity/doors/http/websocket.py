@@ -52,8 +52,10 @@ class PeerGone(OSError):  # noqa: N818 - an end, not a failure
 
 
 def set_limit(scope: Scope, limit: int) -> None:
-    """From now on messages on this connection may have `limit` bytes."""
-    scope["extensions"][_SET_LIMIT](limit)
+    """From now on messages on this connection may have `limit` bytes. Servers of others keep to a limit of their own."""
+    set_it = scope.get("extensions", {}).get(_SET_LIMIT)
+    if set_it is not None:
+        set_it(limit)
 
 
 class WebSocketConnection(asyncio.BufferedProtocol):

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from comity.core.caller import OWN_PROCESS
@@ -15,7 +15,7 @@ from comity.core.mcp.conversation import McpConversation
 from comity.core.mcp.methods import Server
 from comity.core.mcp.request_state import Sealer
 from comity.core.mcp.vcp_places import EXTENSION, NOT_NEGOTIATED, Negotiated, not_negotiated
-from comity.core.negotiation.versions import DEFAULT_VERSIONS
+from comity.core.negotiation.versions import DEFAULT_VERSIONS, offered
 from comity.doors.mcp.stream import McpStream
 from comity.pipeline.calling.tools import ROOM as AGENTS_ROOM
 from comity.pipeline.calling.tools import may_see_agents
@@ -72,9 +72,11 @@ class McpSide:
         tally: Tally,
         secret: bytes | None = None,
         left: Callable[[str], Awaitable[None]] | None = None,
+        versions: Iterable[str] = tuple(map(str, DEFAULT_VERSIONS)),
     ) -> None:
         """`house` and `vcp` open the node where that has not been done. `secret` is what states that clients hand
         back are sealed with, the same in every process of a node. `left` is told of clients that said exit.
+        `versions` are those of VCP that are offered.
         """
         self._left = left
         self._vcp = vcp
@@ -85,7 +87,7 @@ class McpSide:
             catalog=self.catalog,
             info={"name": "comity", "title": "Comity", "version": __version__},
             instructions=instructions,
-            extensions={EXTENSION: vcp_settings()},
+            extensions={EXTENSION: vcp_settings(versions)},
             tasks=True,
             current=self._current,
         )
@@ -145,6 +147,6 @@ class McpSide:
         await self._tasks.close()
 
 
-def vcp_settings() -> dict[str, object]:
+def vcp_settings(versions: Iterable[str]) -> dict[str, object]:
     """What is said about VCP before anybody says hello."""
-    return {"versions": [str(version) for version in sorted(DEFAULT_VERSIONS)], "extensions": []}
+    return {"versions": [str(version) for version in offered(versions)], "extensions": []}

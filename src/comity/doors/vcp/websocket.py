@@ -22,6 +22,7 @@ VCP_PATH: Final = "/vcp"
 
 _NORMAL: Final = 1000
 _TOO_BIG: Final = 1009
+_TRY_LATER: Final = 1013
 _LONGEST_REASON: Final = 123
 
 
@@ -40,7 +41,7 @@ class VcpOverWebSocket:
         try:
             await self._service.serve(link)
         except OverloadedError as refusal:
-            await _refuse(send, refusal)
+            await _refuse(scope, send, refusal)
             return
         await link.close()
 
@@ -112,7 +113,12 @@ class WebSocketLink:
             raise LinkClosed(self._ended) from None
 
 
-async def _refuse(send: Send, refusal: OverloadedError) -> None:
+async def _refuse(scope: Scope, send: Send, refusal: OverloadedError) -> None:
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send(
+            {"type": "websocket.close", "code": _TRY_LATER, "reason": refusal.message[:_LONGEST_REASON]}
+        )
+        return
     body = strict_json.dumps({"detail": refusal.message, "code": refusal.code})
     headers = [(b"content-type", JSON), (b"retry-after", b"%d" % refusal.retry_after)]
     status = http_status(refusal)

@@ -9,10 +9,11 @@
 """
 
 import logging
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 from comity.core.clock import Clock
+from comity.core.context.errors import ContextError
 from comity.core.errors import UnauthenticatedError
 from comity.core.identity.issuers import IssuerRegistry
 from comity.core.identity.verification import (
@@ -29,11 +30,13 @@ from comity.core.revocation.decision import (
     Denylist,
     Revocable,
     RevocationStatus,
+    Source,
     Unavailable,
     revocation_status,
 )
 from comity.core.revocation.reading import CrlSource
-from comity.core.revocation.stapled import Status
+from comity.core.revocation.signature import PublicKey
+from comity.core.revocation.stapled import Status, proof_status
 
 log = logging.getLogger("comity.vcp")
 
@@ -117,6 +120,42 @@ class IdentityDesk:
         held = None if source is None or self._lists is None else self._lists.held(source)
         status = self._status(verdict, held)
         return _ended(status) if status.status is Status.REVOKED else None
+
+    async def check_bundle(self, bundle: str, stapled: Mapping[str, Any] | None, session: Session) -> None:
+        """Raises ContextError for a constitution that is revoked, or of which nobody can tell. A stapled proof spares
+        looking at the list of the issuer, if it says in a signed member that it is about this bundle: the proof of
+        another one would be good for anything.
+        """
+        told = Status.UNKNOWN
+        if stapled is not None and bundle in (stapled.get("bundle_id"), stapled.get("jti")):
+            told = self._proven_by(stapled)
+        verdict = _verdict((bundle,), session.identity)
+        if told is Status.UNKNOWN or self._denylist().names(verdict.revocable):
+            status = await self._revocation(verdict)
+        else:
+            status = RevocationStatus(told, Source.STAPLED, "as the stapled proof says")
+        if status.status is Status.REVOKED:
+            raise ContextError(
+                "CONSTITUTION_REFUSED", f"constitution has been revoked: {status.detail}", "constitution"
+            )
+        if status.refuses:
+            raise ContextError(
+                "CONSTITUTION_REFUSED",
+                "constitution could not be checked, because the revocation list of its issuer was not available; try "
+                "again later, or bring a stapled proof",
+                "constitution",
+            )
+
+    def _proven_by(self, stapled: Mapping[str, Any]) -> Status:
+        """Responders are the issuers that this node knows, by their keys that are valid now."""
+        name, now = stapled.get("responder_id"), self._clock.now()
+        responder = self._issuers.get(name) if isinstance(name, str) else None
+        for key in () if responder is None else responder.signature_keys:
+            if not (key.validity.too_early(now) or key.validity.too_late(now)):
+                told = proof_status(stapled, responders={str(name): PublicKey(key.public)}, now=now)
+                if told is not Status.UNKNOWN:
+                    return told
+        return Status.UNKNOWN
 
     async def still_good(self, jtis: tuple[str, ...], identity: Identity | None) -> RevocationStatus:
         """Whether what a session stands on is still good, for whoever hands out its bundle later (vcp 5.4, 7.2).

@@ -15,7 +15,6 @@
 - What fades may be cached until its next step down, and by its reader alone (vcp 7.6).
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
@@ -26,6 +25,7 @@ import msgspec
 from comity.core.context.csm1.code import parse_csm1
 from comity.core.context.csm1.errors import Csm1Error
 from comity.core.context.opacity import ModelSafeContext, model_safe
+from comity.core.context.request import constitution_id
 from comity.core.context.response import SessionContext
 from comity.core.errors import ComityError, ForbiddenError, InvalidError, NotFoundError
 from comity.core.identity.signed_token import LOG_PREFIX_LENGTH, SIGNED_PREFIX, STAMPED_PREFIX
@@ -228,11 +228,6 @@ class VcpResources:
                 if session.identity is not None and session.identity.owner == owner.id
             ]
         return dict.fromkeys(own)
-
-
-def constitution_id(text: str) -> str:
-    """Under this id a constitution is revoked, whoever brings it."""
-    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _parse(uri: str) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from comity.core.caller import Caller
 from comity.core.clock import Clock
 from comity.core.context.errors import ContextError
 from comity.core.context.opacity import model_safe
+from comity.core.context.request import constitution_id
 from comity.core.context.response import CallerContext, ContextResponse, SessionContext, after, respond
 from comity.core.errors import ComityError, ConflictError, ForbiddenError, OverloadedError
 from comity.core.extensions.calls import Audience
@@ -250,6 +251,7 @@ class VcpServer:
         try:
             self._features.look()
             await self._desk.check_open(question.session)
+            await self._check_constitution(question)
             return await self._exchange(question, peer, audience)
         except ComityError as refusal:
             self._note(record.not_exchanged(question.session, refusal.code, peer), peer)
@@ -259,6 +261,12 @@ class VcpServer:
                 raise ContextError("INVALID", refusal.message, refusal.field) from None
             log.exception("a context could not be kept")
             raise ComityError("the context could not be kept; try again later") from None
+
+    async def _check_constitution(self, question: ExchangeContext) -> None:
+        request = question.request
+        if request.constitution is not None:
+            bundle = constitution_id(request.constitution)
+            await self._desk.check_bundle(bundle, request.stapled_proof, question.session)
 
     async def _exchange(self, question: ExchangeContext, peer: str, audience: Audience) -> ContextResponse:
         if self._extensions is None:
