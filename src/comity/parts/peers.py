@@ -183,8 +183,10 @@ class Peers(Part):
         return False
 
     async def _keep_leases(self) -> None:
+        """Also take over what another process ran that is gone."""
         if self._tools is not None:
             await self._tools.rooms.keep_leases()
+            await self._tools.rooms.restore()
 
     async def _close(self) -> None:
         if self._tools is not None:
@@ -205,7 +207,9 @@ class Peers(Part):
         from comity.pipeline.rooms.sessions import Rooms
 
         house = self._house
-        keeping = RoomStore(house.store, house.record, house.clock, house.current_vault, uuid4().hex)
+        # a node has the data folder alone: what an earlier one held is its own
+        holder = uuid4().hex if house.guest else "node"
+        keeping = RoomStore(house.store, house.record, house.clock, house.current_vault, holder)
         return Rooms(
             keeping=keeping,
             record=house.record,
