@@ -4,8 +4,8 @@
   with a backslash goes on in the next line, which begins with `> `.
 - `…` stands for any text within a line, and alone on a line for any number of lines.
 - A command may fail only where an `error:` line is shown, and there it must.
-- `comity up` stays: it runs on while other commands of the page run. A block that begins with `^C` stops it,
-  and what follows is what it then says.
+- `comity up` stays: it runs on while other commands of the page run. A block that begins with `^C` stops the one
+  that was started last, and what follows is what it then says.
 - Everything happens under a home folder of its own, shown as /home/you, and the port 8420 of the pages is
   another one, so that pages can run side by side.
 """
@@ -87,8 +87,8 @@ class Terminal:
             "COLUMNS": "100",
         }
         self._shell = self._start(["bash", "--norc", "--noprofile"], stdin=subprocess.PIPE)
-        self._node: subprocess.Popen[bytes] | None = None
-        self._node_log = home.parent / "node.log"
+        self._nodes: list[tuple[subprocess.Popen[bytes], Path]] = []
+        self._logs = home.parent
 
     def save(self, name: str, text: str) -> None:
         path = self._home / name.removeprefix("~/")
@@ -105,9 +105,10 @@ class Terminal:
         return told, (code != 0) == _fails(step)
 
     def close(self) -> None:
-        if self._node is not None and self._node.poll() is None:
-            self._node.terminate()
-            self._node.wait(DEADLINE_SECONDS)
+        for node, _log in self._nodes:
+            if node.poll() is None:
+                node.terminate()
+                node.wait(DEADLINE_SECONDS)
         assert self._shell.stdin is not None
         self._shell.stdin.close()
         self._shell.wait(DEADLINE_SECONDS)
@@ -135,12 +136,13 @@ class Terminal:
 
     def _start_node(self, step: Step) -> tuple[list[str], bool]:
         """Until the node has said what is shown, or has ended."""
-        assert self._node is None, "a node is running already"
-        self._node = self._launch(step.command, self._node_log)
+        log = self._logs / f"node{len(self._nodes)}.log"
+        node = self._launch(step.command, log)
+        self._nodes.append((node, log))
         until = time.monotonic() + DEADLINE_SECONDS
         while True:
-            ended = self._node.poll() is not None
-            told = self._read(self._node_log)
+            ended = node.poll() is not None
+            told = self._read(log)
             if ended or time.monotonic() > until:
                 return told, False
             if fits(step.shown, told):
@@ -149,7 +151,7 @@ class Terminal:
 
     def _refused_node(self, step: Step) -> tuple[list[str], bool]:
         """One that must not start, beside the one that may be running."""
-        log = self._node_log.with_name("refused.log")
+        log = self._logs / "refused.log"
         refused = self._launch(step.command, log)
         try:
             code = refused.wait(DEADLINE_SECONDS)
@@ -167,11 +169,11 @@ class Terminal:
             return self._start(["bash", "-c", script], stdout=said, stdin=subprocess.DEVNULL)
 
     def _stop_node(self) -> list[str]:
-        assert self._node is not None, "no node is running"
-        self._node.send_signal(signal.SIGINT)
-        self._node.wait(DEADLINE_SECONDS)
-        self._node = None
-        return self._read(self._node_log)
+        assert self._nodes, "no node is running"
+        node, log = self._nodes.pop()
+        node.send_signal(signal.SIGINT)
+        node.wait(DEADLINE_SECONDS)
+        return self._read(log)
 
     def _read(self, log: Path) -> list[str]:
         return self._shown([*log.read_text("utf-8").splitlines(), ""])
