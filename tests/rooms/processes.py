@@ -24,7 +24,9 @@ class NodeProcess:
             **{name: value for name, value in os.environ.items() if not name.startswith("COMITY_")},
             "WRTC_ALLOW_LOOPBACK": "1",
             "COMITY_DATA": str(data),
-            "COMITY_PORT": str(free_port()),  # the same after a restart: the other one looks for the relay there
+            "COMITY_PORT": str(
+                free_port()
+            ),  # the same after a restart: the other one looks for the relay there
             **{f"COMITY_{name.upper()}": str(value) for name, value in settings.items()},
         }
         self.start()

@@ -106,8 +106,13 @@ class Peers(Part):
         self.sockets = {SIGNAL_PATH: door}
         self.public = (SIGNAL_PATH,)
         self.hot = {ROOMS_PATH: rooms_endpoint(self.open_tools, self.invite, house.record)}
+        house.stack.callback(self._stop_waiting)
         if await self._has_something():
             await self.open_tools()
+
+    def _stop_waiting(self) -> None:
+        if self._tools is not None:
+            self._tools.stop_waiting()
 
     async def open_tools(self) -> "RoomTools":
         """The tools, and with them the sessions that were open when the node ended."""
