@@ -7,6 +7,9 @@ import threading
 
 import pytest
 
+from comity.cli.room_view import _SENTENCES, sentence_of
+from comity.core.peering.events import EVENT_MEMBERS
+
 
 @pytest.fixture
 def other(tmp_path):
@@ -153,6 +156,27 @@ def test_a_program_is_run_with_the_messages_on_its_standard_input(comity, joined
     assert [one["data"] for one in seen] == ["ring; rm -rf $HOME"]
     for bad in ("", "'unclosed"):
         assert comity("room", "join", "lab", "--on-message", bad).code == 2
+
+
+def test_text_that_acts_on_a_terminal_is_shown_and_not_obeyed():
+    event = {
+        "type": "data_received",
+        "streamID": "eve\x1b[2J",
+        "uuid": "u",
+        "data": "\x1b]0;x\x07 \u202e gone\r",
+    }
+    shown = sentence_of({**event, "binaryBase64": None})
+    assert all(letter.isprintable() for letter in shown)
+    assert "\\u001b" in shown
+    rejected = {"type": "sync_peer_rejected", "uuid": "u", "stream_id": "x\x1b", "reason": "\x1b[31m"}
+    assert "\x1b" not in sentence_of(rejected)
+
+
+def test_every_sentence_fits_an_event_of_its_type():
+    for kind in _SENTENCES:
+        members = dict.fromkeys(EVENT_MEMBERS[kind], "x")
+        members |= {"detail": {"streamID": "s", "reason": "r"}, "total_bytes": 5_000_000_000, "count": 1}
+        assert sentence_of({"type": kind, "ts": "", **members})
 
 
 def test_bad_input_is_answered_in_a_sentence(comity, line, monkeypatch):

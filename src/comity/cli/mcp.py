@@ -42,7 +42,7 @@ def mcp(
         typer.Option(
             "--tool-profile",
             metavar="PROFILE",
-            help="Which vdo_* tools to offer: core, file, state or full. Variable: VDON_MCP_TOOL_PROFILE.",
+            help="Which vdo_* tools to offer: core, file, state, full or extended. Variable: VDON_MCP_TOOL_PROFILE.",
         ),
     ] = None,
     rooms: Annotated[

@@ -4,6 +4,7 @@ Everything heavy is imported when it is first used: a node that never opens a ro
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Struct
@@ -36,7 +37,7 @@ _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - h
 
 class PeersSettings(Struct, frozen=True, kw_only=True):
     """`relay` empty: the node's own, at /signal. `ice_servers` help peers behind routers to find each other; the user
-    name and credential are those of the TURN servers among them. `same_host`: peers of this user on this machine are
+    name and the file with the credential are for the TURN servers among them. `same_host`: peers of this user on this machine are
     joined without WebRTC. The demands hold for every session of this node. `shared` are folders whose files may be sent
     and saved, beside the folder `shared` of the data folder.
     """
@@ -47,7 +48,7 @@ class PeersSettings(Struct, frozen=True, kw_only=True):
         list_of(text("an address such as stun:stun.example:3478", r"(stun|turn|turns):[^\s@]{1,512}")),
     ] = ()
     turn_username: Annotated[str, text("a name of at most 512 characters", r"[^\x00-\x1f]{0,512}")] = ""
-    turn_credential: Annotated[str, text("a text of at most 512 characters", r"[^\x00-\x1f]{0,512}")] = ""
+    turn_credential: Path | None = None
     same_host: bool = True
     enforce_join_token: bool = False
     require_session_mac: bool = False
@@ -105,8 +106,13 @@ class Peers(Part):
         self.sockets = {SIGNAL_PATH: door}
         self.public = (SIGNAL_PATH,)
         self.hot = {ROOMS_PATH: rooms_endpoint(self.open_tools, self.invite, house.record)}
+        house.stack.callback(self._stop_waiting)
         if await self._has_something():
             await self.open_tools()
+
+    def _stop_waiting(self) -> None:
+        if self._tools is not None:
+            self._tools.stop_waiting()
 
     async def open_tools(self) -> "RoomTools":
         """The tools, and with them the sessions that were open when the node ended."""
@@ -183,8 +189,10 @@ class Peers(Part):
         return False
 
     async def _keep_leases(self) -> None:
+        """Also take over what another process ran that is gone."""
         if self._tools is not None:
             await self._tools.rooms.keep_leases()
+            await self._tools.rooms.restore()
 
     async def _close(self) -> None:
         if self._tools is not None:
@@ -197,7 +205,6 @@ class Peers(Part):
 
     async def _rooms(self) -> "Rooms":
         from asyncio import to_thread
-        from pathlib import Path
         from uuid import uuid4
 
         from comity.pipeline.rooms.keeping import RoomStore
@@ -205,7 +212,9 @@ class Peers(Part):
         from comity.pipeline.rooms.sessions import Rooms
 
         house = self._house
-        keeping = RoomStore(house.store, house.record, house.clock, house.current_vault, uuid4().hex)
+        # a node has the data folder alone: what an earlier one held is its own
+        holder = uuid4().hex if house.guest else "node"
+        keeping = RoomStore(house.store, house.record, house.clock, house.current_vault, holder)
         return Rooms(
             keeping=keeping,
             record=house.record,
@@ -323,14 +332,17 @@ class Peers(Part):
         return self._makers[wanted]
 
     def _ice_servers(self) -> "IceSettings":
+        from comity.keys.private import read_private
         from comity.links.webrtc import IceServer, IceSettings
 
         peers = self._peers
+        file = peers.turn_credential
+        credential = "" if file is None else read_private(file).decode("utf-8", "replace").strip()
         return IceSettings(
             tuple(
                 IceServer((url,))
                 if url.startswith("stun")
-                else IceServer((url,), peers.turn_username, peers.turn_credential)
+                else IceServer((url,), peers.turn_username, credential)
                 for url in peers.ice_servers
             )
         )

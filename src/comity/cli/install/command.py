@@ -79,8 +79,8 @@ def command(
         typer.Option(
             "--preset",
             metavar="PRESET",
-            help="Which vdo_* tools to offer: full, core, file or state. secure-core and secure-full also require join "
-            "tokens and authenticated messages.",
+            help="Which vdo_* tools to offer: full, core, file, state or extended. secure-core, secure-full and "
+            "secure-extended also require join tokens and authenticated messages.",
         ),
     ] = "full",
     rooms: Annotated[
@@ -151,8 +151,20 @@ def command(
     outcomes = [install(target, launch, machine, records) for target in targets]
     if secret and not as_json and any(has_changed(outcome) for outcome in outcomes):
         note(f"the join secret is in {folder / SECRET_FILE}; files that hold it are closed to others")
+    if not as_json and (not offered or "vdo" in offered):
+        _note_missing_library()
     advice = "Start the client again, or let it look for its servers again."
     finish(outcomes, advice, as_json=as_json)
+
+
+def _note_missing_library() -> None:
+    from comity.links.webrtc import available_libraries, install_command
+
+    if not available_libraries():
+        note(
+            "no WebRTC library is installed, so the vdo_* tools can only join peers on this machine; "
+            f"run: {install_command()}"
+        )
 
 
 def checked_scope(scope: str) -> str:

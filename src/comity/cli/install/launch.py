@@ -23,7 +23,16 @@ from comity.core.errors import ConfigError
 from comity.keys.private import ensure_private_folder
 from comity.keys.tokens import load_or_create_token, read_token
 
-PRESETS = ("full", "core", "file", "state", "secure-core", "secure-full")
+PRESETS = (
+    "full",
+    "core",
+    "file",
+    "state",
+    "extended",
+    "secure-core",
+    "secure-full",
+    "secure-extended",
+)
 DEFAULT_NAME = "comity"
 SECRET_FILE = "join-secret"  # noqa: S105 - the name of a file
 SECRET_VARIABLE = "VDON_MCP_JOIN_TOKEN_SECRET"  # noqa: S105 - the name of a variable

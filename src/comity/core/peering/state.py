@@ -101,6 +101,11 @@ class SharedState:
     def bytes_held(self) -> int:
         return self._bytes
 
+    @property
+    def entry_count(self) -> int:
+        """With what is remembered as deleted."""
+        return len(self._held)
+
     def __len__(self) -> int:
         return len(self._held) - self._tombstones
 

@@ -40,7 +40,11 @@ _INSTRUCTIONS: Final = (
     ),
     ("", "vcp_* negotiate and encode context."),
     ("vacant", "vacant_* are this node's own agent behind signed envelopes."),
-    ("vdo", "vdo_* join a room with other peers, for messages, files and shared state."),
+    (
+        "vdo",
+        "vdo_* join rooms with agents on other machines, by an invite line or a room's name, and pass messages, files and "
+        "shared state.",
+    ),
     (
         "actions",
         (

@@ -8,8 +8,9 @@
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -40,6 +41,8 @@ from comity.store.protocol import Store
 from comity.store.replay import chain_of, state_of, tip_of
 from comity.store.vault import Vault
 
+log = logging.getLogger("comity.rooms")
+
 SESSIONS: Final = "rooms:session"
 INVITES: Final = "rooms:invite"
 ROOM_BOOK: Final = "room"
@@ -51,6 +54,7 @@ _TRANSFERS: Final = "rooms:transfer"
 _STATE: Final = "rooms:state"
 _MORE: Final = "rooms:more"
 _PAGE: Final = 200
+_T = TypeVar("_T")
 SEALED_SPACES: Final = (SESSIONS, INVITES, _OUTBOX, _INBOX, _TRANSFERS, _STATE, _MORE)
 
 
@@ -103,7 +107,7 @@ class RoomStore:
     # Sessions and invites.
 
     async def sessions(self) -> list[KeptSession]:
-        return [_session.decode(value) for _, value in await self._all(SESSIONS, "")]
+        return await self._decoded(SESSIONS, _session)
 
     async def claim(self, session_id: str) -> bool:
         """Whether the session is this process's to run, for `LEASE_SECONDS` from now."""
@@ -139,7 +143,7 @@ class RoomStore:
         await self._record.commit(operations, room_act("ROOM_LEFT", caller, session_id))
 
     async def invites(self) -> list[KeptInvite]:
-        return [_invite.decode(value) for _, value in await self._all(INVITES, "")]
+        return await self._decoded(INVITES, _invite)
 
     async def keep_invite(self, invite: Invite, room_id: str, caller: Caller) -> KeptInvite:
         kept = KeptInvite(line=invite.line(), room=invite.room, exp=invite.exp, room_id=room_id)
@@ -202,13 +206,18 @@ class RoomStore:
     def keep_more(self, session_id: str, clock: int, nodes: dict[str, str]) -> None:
         self._submit(self._put(_MORE, session_id, {"clock": clock, "nodes": nodes}))
 
-    async def keep_state(self, session_id: str, entries: Sequence[StateEntry], caller: Caller | None) -> None:
-        """`caller` None: peers wrote it, and nobody waits for it."""
-        puts = [self._put(_STATE, f"{session_id}/{_short(one.key)}", one.to_json()) for one in entries]
+    async def keep_state(
+        self, session_id: str, changed: Sequence[StateEntry], gone: Sequence[str], caller: Caller | None
+    ) -> None:
+        """`gone` are keys that are not even remembered as deleted. `caller` None: peers wrote it, and nobody waits."""
+        operations: list[Operation] = [
+            self._put(_STATE, f"{session_id}/{_short(one.key)}", one.to_json()) for one in changed
+        ]
+        operations += [Delete(space=_STATE, key=f"{session_id}/{_short(key)}") for key in gone]
         if caller is None:
-            self._submit(*puts)
+            self._submit(*operations)
         else:
-            await self._record.commit(puts, room_act("ROOM_STATE_SET", caller, session_id))
+            await self._record.commit(operations, room_act("ROOM_STATE_SET", caller, session_id))
 
     async def restore(self, session_id: str) -> Restored:
         prefix = f"{session_id}/"
@@ -237,6 +246,16 @@ class RoomStore:
         )
 
     # How it is done.
+
+    async def _decoded(self, space: str, decoder: "msgspec.json.Decoder[_T]") -> list[_T]:
+        """One that cannot be read is left where it is, and does not keep the others away."""
+        found = []
+        for key, value in await self._all(space, ""):
+            try:
+                found.append(decoder.decode(value))
+            except msgspec.MsgspecError as fault:
+                log.warning("%s %s cannot be read and is left out: %s", space, key[:60], fault)
+        return found
 
     async def _pages(self, space: str, prefix: str) -> list[tuple[str, bytes]]:
         found: list[tuple[str, bytes]] = []

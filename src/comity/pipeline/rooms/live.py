@@ -65,6 +65,7 @@ RACE_SECONDS: Final = 10.0
 FIRST_ASKS_AFTER: Final = 0.15
 SECOND_ASKS_AFTER: Final = 3.0
 STATE_EVERY: Final = 0.5
+_FEW_KEYS: Final = 64
 
 
 class Meeting(Protocol):
@@ -117,6 +118,7 @@ class LiveRoom:
         self._admitted: set[str] = set()
         self._state_kept = 0
         self._state_due = False
+        self._keys_kept: set[str] = set()
         self._nodes_kept: dict[str, str] = {}
         self._clock_kept = 0
         self._closed = False
@@ -161,7 +163,8 @@ class LiveRoom:
             await self._keep_state(None)
         for timer in self._timers.values():
             timer.cancel()
-        await asyncio.gather(*(line.stop() for line in list(self._lines.values())), return_exceptions=True)
+        lines = list(self._lines.values())
+        await asyncio.gather(*(line.finish() for line in lines), return_exceptions=True)
         await self._meeting.close("the session ends")
         for task in list(self._tasks):
             if task is not asyncio.current_task():
@@ -170,7 +173,7 @@ class LiveRoom:
             *(t for t in self._tasks if t is not asyncio.current_task()), return_exceptions=True
         )
         await asyncio.to_thread(self.spool.close, ended=ended)
-        self._wake()
+        self.wake()
         for reply in self._replies.values():
             reply.cancel()
 
@@ -196,6 +199,7 @@ class LiveRoom:
         for entry in kept.state:
             self.session.state.merge(entry, default_actor=self.session.options.stream_id, updated_at="")
         self._state_kept = self.session.state.revision
+        self._keys_kept = {entry["key"] for entry in kept.state}
         self.run(
             self.session.restore(
                 outgoing=outgoing,
@@ -370,7 +374,7 @@ class LiveRoom:
             name = str(event.get("from_stream_id") or "")
             caller = Caller(kind="peer", id=name) if name else OWN_PROCESS
             self._record.note(room_act(_NOTED[kind], caller, self.id))
-        self._wake()
+        self.wake()
 
     def _note_peer(self, event: dict[str, Any]) -> None:
         if event["uuid"] not in self._admitted:
@@ -382,7 +386,8 @@ class LiveRoom:
             self._nodes_kept = nodes
             self.keeping.keep_more(self.id, self._clock_kept, nodes)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let whoever waits for an event look again."""
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             if not waiter.done():
@@ -404,8 +409,13 @@ class LiveRoom:
     async def _keep_state(self, caller: Caller | None) -> None:
         state = self.session.state
         changed, self._state_kept = state.changes_since(self._state_kept), state.revision
-        if changed:
-            await self.keeping.keep_state(self.id, changed, caller)
+        self._keys_kept.update(entry.key for entry in changed)
+        gone: list[str] = []
+        if len(self._keys_kept) > 2 * state.entry_count + _FEW_KEYS:
+            gone = [key for key in self._keys_kept if state.entry(key) is None]
+            self._keys_kept.difference_update(gone)
+        if changed or gone:
+            await self.keeping.keep_state(self.id, changed, gone, caller)
 
     # The relay and the links.
 

@@ -93,6 +93,14 @@ class PeerLine:
             self._closing = reason
             self._begin(self._finish(reason))
 
+    async def finish(self) -> None:
+        """Let the last words leave, then stop."""
+        self.close_after_last_words("the session ends")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_SECONDS + 1):
+                await self.link.wait_closed()
+        await self.stop()
+
     async def stop(self) -> None:
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:

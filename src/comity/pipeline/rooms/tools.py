@@ -71,6 +71,13 @@ class RoomTools:
         self.rooms = rooms
         self._clock = clock
         self._seen: dict[tuple[str, str], int] = {}
+        self._stopping = False
+
+    def stop_waiting(self) -> None:
+        """The node stops: whoever waits for something is answered as things stand."""
+        self._stopping = True
+        for room in self.rooms:
+            room.wake()
 
     async def call(self, tool: str, given: Any, who: ToolCaller) -> Json:
         """Raises VdoToolError, in the words of the contract."""
@@ -354,7 +361,7 @@ class RoomTools:
 
     async def _wait(self, room: LiveRoom, seconds: float, is_over: Callable[[], bool]) -> None:
         deadline = room.now + seconds
-        while not is_over() and not room.is_closed:
+        while not is_over() and not room.is_closed and not self._stopping:
             left = deadline - room.now
             if left <= 0:
                 return
@@ -369,7 +376,7 @@ class RoomTools:
         """Ruling 60: until the transfer ends or the time is up; then it goes on by itself."""
         deadline = room.now + arguments.timeout_of(given) / 1000
         told = -1
-        while not outgoing.is_over and not room.is_closed:
+        while not outgoing.is_over and not room.is_closed and not self._stopping:
             left = deadline - room.now
             if left <= 0:
                 break

@@ -1,0 +1,103 @@
+"""Clients of MCP and the sessions of a node: who sees the tools, what ends with a client, what a stop waits for."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from comity.core.caller import Caller
+from comity.core.mcp.catalog import Selection
+from comity.core.mcp.context import Asker
+from comity.parts.mcp import Mcp
+from comity.parts.peers import Peers
+from comity.store.operations import Put
+from comity.testing import bearer
+from tests.pipeline.rooms.scene import PATIENCE, Client, meet, rooms_node
+from tests.pipeline.rooms.test_recorded_calls import McpClient
+
+
+async def test_a_client_that_says_exit_ends_its_sessions_and_one_that_goes_away_does_not(tmp_path):
+    async with rooms_node() as node:
+        first, second = McpClient(node, tmp_path), McpClient(node, tmp_path)
+        for client, room in ((first, "one"), (second, "two")):
+            assert not (await client.call("vdo_connect", {"room": room}))["result"]["isError"]
+        await second.stream.close()
+        first.stream.receive(b'{"jsonrpc":"2.0","method":"exit"}\n')
+        assert first.stream.exit_asked.is_set()
+        await first.stream.close()
+        left = (await Client(node).call("vdo_list_sessions"))["sessions"]
+        assert [session["room"] for session in left] == ["two"]
+
+
+async def test_a_visitor_has_no_tools_of_rooms(tmp_path):
+    async with rooms_node() as node:
+        side = node.house.find(Mcp).side
+        for kind, seen in (("local", True), ("oauth", False)):
+            asker = Asker(version="2025-06-18", modern=False, caller=Caller(kind=kind, id="x"))
+            view = side.server.view(Selection(), asker)
+            assert any(name.startswith("vdo_") for name in view.tools) is seen
+            assert ("tool_profile" in json.dumps(view.tools_json(modern=False).get("_meta", {}))) is seen
+            refused = view.namespace_of("vdo_connect").refuse("vdo_connect", view.selection)
+            assert refused.is_error
+
+
+async def test_a_node_that_stops_answers_whoever_waits():
+    async with rooms_node() as node:
+        anna = Client(node)
+        await anna.join("lab")
+        async with httpx.AsyncClient(headers=bearer(node), timeout=60) as owner:
+            body = {"tool": "vdo_receive", "arguments": {"session_id": anna.session_id, "wait_ms": 30_000}}
+            await owner.post(f"{node.url}/v1/rooms", json=body)  # what has happened so far
+            waiting = asyncio.create_task(owner.post(f"{node.url}/v1/rooms", json=body))
+            live = await anna.live()
+            async with asyncio.timeout(PATIENCE):
+                while not live._waiters:
+                    await owner.get(f"{node.url}/healthz")
+            await node.stop()
+            assert (await waiting).status_code == 200
+
+
+async def test_a_record_that_cannot_be_read_does_not_keep_a_node_from_starting(tmp_path):
+    async with rooms_node(tmp_path / "data") as node:
+        await Client(node).join("lab")
+        sealed = node.house.vault.seal(b'{"session_id": 5}')
+        await node.store.commit(Put(space="rooms:session", key="vdo_broken", value=sealed))
+        await node.store.commit(Put(space="rooms:session", key="vdo_open", value=b"not sealed"))
+    async with rooms_node(tmp_path / "data") as node:
+        assert [one["room"] for one in (await Client(node).call("vdo_list_sessions"))["sessions"]] == ["lab"]
+
+
+async def test_keys_that_come_and_go_do_not_fill_the_store():
+    async with rooms_node() as node:
+        anna = Client(node)
+        await anna.join("lab", state_max_keys=8)
+        for number in range(200):
+            await anna.call("vdo_state_set", key=f"key {number}", value=number)
+            await anna.call("vdo_state_delete", key=f"key {number}")
+        kept = await node.store.scan("rooms:state", limit=1000)
+        assert len(kept) < 120
+
+
+async def test_what_is_kept_is_sealed():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        await anna.call("vdo_send", data="a secret word", target="bert")
+        await anna.events("message_status")
+        await bert.call("vdo_state_set", key="hidden", value="another word")
+        for space in ("rooms:session", "rooms:inbox", "rooms:state", "rooms:more"):
+            rows = await there.store.scan(space)
+            assert rows, space
+            for _, row in rows:
+                assert row.value.startswith(b"enc:")
+
+
+async def test_a_session_too_many_is_refused_and_the_others_live_on(monkeypatch):
+    monkeypatch.setattr("comity.pipeline.rooms.sessions.MOST_SESSIONS", 2)
+    async with rooms_node() as node:
+        for room in ("a", "b"):
+            await Client(node).join(room)
+        with pytest.raises(Exception, match="sessions are open; end one"):
+            await Client(node).join("c")
+        assert len((await node.house.find(Peers).open_tools()).rooms) == 2
