@@ -72,7 +72,7 @@ def read_rooms(text: str) -> tuple[str, ...]:
     """What --rooms names: rooms of MCP tools, with commas between them."""
     from comity.node import PARTS
 
-    known = [part.room for part in PARTS if part.room]
+    known = list(dict.fromkeys(part.room for part in PARTS if part.room))
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in chosen:
         if name not in known:

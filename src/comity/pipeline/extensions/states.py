@@ -172,8 +172,13 @@ class ExtensionStates:
     async def forgetting(self, owner: str, session_id: str | None) -> tuple[Operation, ...]:
         """What has to be removed so that nothing is left of a session, or of all that an owner has here."""
         if session_id is not None:
-            return tuple(Delete(space=SESSION_SPACE, key=key) for key in _keys_of(session_id))
-        operations: list[Operation] = [Delete(space=OWNER_SPACE, key=owner_key(owner))]
+            keys = [
+                key for key in _keys_of(session_id) if await self._store.get(SESSION_SPACE, key) is not None
+            ]
+            return tuple(Delete(space=SESSION_SPACE, key=key) for key in keys)
+        operations: list[Operation] = []
+        if await self._store.get(OWNER_SPACE, owner_key(owner)) is not None:
+            operations.append(Delete(space=OWNER_SPACE, key=owner_key(owner)))
         vault, after = self._vault(), ""
         while page := await self._store.scan(SESSION_SPACE, after=after, limit=_PAGE):
             for key, held in page:
