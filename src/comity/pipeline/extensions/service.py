@@ -42,7 +42,7 @@ from comity.pipeline.extensions.room import (
 )
 from comity.pipeline.extensions.states import ExtensionStates, LoadedState
 from comity.pipeline.room import Arrival
-from comity.pipeline.vcp.contexts import Contexts, owner_of
+from comity.pipeline.vcp.contexts import Contexts, SessionMemory, owner_of
 from comity.pipeline.walk import Walk
 from comity.store.operations import Operation
 from comity.store.vault import Vault
@@ -125,14 +125,14 @@ class ExtensionService:
         return self._turns.of(turn_of(session))
 
     async def exchange(
-        self, session: Session, request: ContextRequest, known: SessionContext, audience: Audience
+        self, session: Session, request: ContextRequest, memory: SessionMemory, audience: Audience
     ) -> AppliedExchange:
         """Apply a context request; nothing is kept yet. Raises ExtensionError."""
         now = self._clock.now()
-        before = await self.states.load(session.id, owner_of(session))
+        before = await self.states.load(session.id, owner_of(session), memory.held)
         # what the extension holds is held there alone, so that taking it back leaves nothing behind
         holds_signals = session.active(PERSONAL)
-        context = context_after(known, replace(request, signals={}) if holds_signals else request)
+        context = context_after(memory.context, replace(request, signals={}) if holds_signals else request)
         call = OperationCall(
             state=self._facts.begin(before, session, now),
             facts=self._facts.of(session, audience, context.categorical),
