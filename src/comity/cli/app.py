@@ -53,6 +53,9 @@ COMMANDS = (
         "vote", "comity.cli.vote", "Write rules together with other nodes and ratify them", "Meet others"
     ),
     Announced(
+        "torch", "comity.cli.torch", "Hand over what two sides have built up, or take it on", "Meet others"
+    ),
+    Announced(
         "actions",
         "comity.cli.actions",
         "Serve, list or run the actions for humane communication",
@@ -71,6 +74,10 @@ COMMANDS = (
         "Use it from a client",
     ),
     Announced("id", "comity.cli.identity", "Show, make, export or import an identity", "Look inside"),
+    Announced(
+        "context", "comity.cli.context", "Write, read or forget what VCP sessions were told", "Look inside"
+    ),
+    Announced("csm1", "comity.cli.csm1", "Say what a CSM-1 constitution code means", "Look inside"),
     Announced("chain", "comity.cli.chain", "Show the chains of messages with other agents", "Look inside"),
     Announced(
         "audit", "comity.cli.audit", "Verify, follow or adopt the record of what happened", "Look inside"

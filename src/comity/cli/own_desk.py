@@ -6,7 +6,6 @@ the node that keeps a deliberation has to run; whoever takes part needs a data f
 
 import asyncio
 import contextlib
-import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ import msgspec
 
 from comity.cli.options import settings_of
 from comity.cli.outside import Outside
-from comity.cli.own_store import own_key, refuse_memory, writing
+from comity.cli.own_store import own_key, own_vault, refuse_memory, writing
 from comity.cli.screen import note, waiting
 from comity.cli.vote_arguments import in_typed_words
 from comity.clients.deliberations import KeeperClient
@@ -28,11 +27,9 @@ from comity.core.extensions.refusals import ExtensionError
 from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS
-from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
 from comity.pipeline.deliberations.desk import ActOutcome, DeliberationDesk
 from comity.pipeline.deliberations.ledger import KeptDeliberation, Ledger
 from comity.pipeline.record import Recorder
-from comity.store.vault import Vault
 from comity.system_clock import SystemClock
 
 _Result = TypeVar("_Result")
@@ -141,8 +138,7 @@ def with_desk(
 async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIterator[OwnDesk]:
     refuse_memory(settings, "deliberations are kept there")
     key = own_key(settings, passphrase_file)
-    keys = load_or_create_vault_keys(settings.data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
-    vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
+    vault = own_vault(settings)
     ways, clock, level = Outside(settings), SystemClock(), settings.audit.level
     async with writing(settings, key) as (store, chain):
         post = KeeperClient(

@@ -4,6 +4,7 @@ A process that writes has an audit chain of its own: `cli`, or `cli-2` while ano
 """
 
 import contextlib
+import os
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -13,8 +14,10 @@ from comity.core.errors import ConfigError, NotFoundError
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.identity import has_identity, load_identity, load_or_create_identity, stored_vacant_id
+from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
 from comity.store.opening import open_store, open_trail
 from comity.store.protocol import Store
+from comity.store.vault import Vault
 from comity.system_clock import SystemClock
 
 CLI_CHAIN: Final = "cli"
@@ -59,6 +62,12 @@ async def writing(settings: Settings, key: SigningKey) -> AsyncIterator[tuple[St
         yield store, trail.chain
     finally:
         await store.close()
+
+
+def own_vault(settings: Settings) -> Vault:
+    """What the stored values of the folder are sealed with."""
+    keys = load_or_create_vault_keys(settings.data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
+    return Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
 
 
 def entry(settings: Settings, event: str, content_hash: str) -> AuditDraft:

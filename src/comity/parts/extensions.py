@@ -1,6 +1,6 @@
 """The VCP extensions: what is switched on, where their state is, their tools and resources of MCP."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Struct
@@ -11,10 +11,17 @@ from comity.parts.deliberations import Deliberations
 from comity.parts.part import Chore, OpenHouse, Panel, Part
 
 if TYPE_CHECKING:
+    from comity.config import Settings
+    from comity.core.clock import Clock
     from comity.core.context.signals import Signal
     from comity.core.extensions.calls import ExtensionRules
+    from comity.core.identity.keys import SigningKey
     from comity.core.mcp.catalog import Tool
     from comity.parts.house import House
+    from comity.pipeline.extensions.service import ExtensionService
+    from comity.pipeline.walk import Walk
+    from comity.store.protocol import Store
+    from comity.store.vault import Vault
 
 NAMES: Final = ("personal", "relational", "consensus", "torch", "intent")
 
@@ -67,28 +74,9 @@ class Extensions(Part):
 
     async def open(self, house: "House") -> None:
         from comity.pipeline.extensions.deliberations import DeliberationOperations
-        from comity.pipeline.extensions.service import ExtensionService
-        from comity.pipeline.extensions.states import ExtensionStates
-        from comity.pipeline.vcp.contexts import Contexts
 
-        settings = house.settings.of(ExtensionSettings)
-        ttl = house.settings.vcp.session_ttl_seconds
-        self.service = ExtensionService(
-            house.walk,
-            house.clock,
-            states=ExtensionStates(
-                house.store,
-                house.clock,
-                vault=house.current_vault,
-                session_ttl=ttl,
-                owner_ttl=settings.owner_ttl_seconds,
-            ),
-            contexts=Contexts(house.store, house.clock, ttl=ttl),
-            vault=house.current_vault,
-            key=house.key,
-            rules=_rules(settings),
-            standing=settings.standing,
-            names=frozenset(f"VCP-X-{name.capitalize()}" for name in settings.enabled),
+        self.service = extension_service(
+            house.settings, house.walk, house.store, house.clock, house.current_vault, house.key
         )
         desk = house.find(Deliberations).desk
         self.service.run_deliberations(DeliberationOperations(desk, house.clock, self.service.rules))
@@ -97,6 +85,35 @@ class Extensions(Part):
     async def panel(self) -> Panel:
         names = ", ".join(extension.id.removeprefix("VCP-X-") for extension in self.service.registrations())
         return Panel("VCP extensions", [("supported", names or "none")])
+
+
+def extension_service(
+    settings: "Settings",
+    walk: "Walk",
+    store: "Store",
+    clock: "Clock",
+    vault: "Callable[[], Vault]",
+    key: "SigningKey",
+) -> "ExtensionService":
+    """The extensions of a data folder, as its settings say."""
+    from comity.pipeline.extensions.service import ExtensionService
+    from comity.pipeline.extensions.states import ExtensionStates
+    from comity.pipeline.vcp.contexts import Contexts
+
+    own = settings.of(ExtensionSettings)
+    ttl = settings.vcp.session_ttl_seconds
+    states = ExtensionStates(store, clock, vault=vault, session_ttl=ttl, owner_ttl=own.owner_ttl_seconds)
+    return ExtensionService(
+        walk,
+        clock,
+        states=states,
+        contexts=Contexts(store, clock, ttl=ttl),
+        vault=vault,
+        key=key,
+        rules=_rules(own),
+        standing=own.standing,
+        names=frozenset(f"VCP-X-{name.capitalize()}" for name in own.enabled),
+    )
 
 
 def _rules(settings: ExtensionSettings) -> "ExtensionRules":

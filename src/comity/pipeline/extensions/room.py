@@ -42,6 +42,7 @@ from comity.pipeline.vcp.contexts import owner_of
 from comity.store.operations import Operation, StoreConflict
 
 DEADLINE: Final = 30.0
+NO_SUCH_SESSION: Final = "there is no such session, or its state has expired; begin a new one"
 
 _CODES: Final[tuple[tuple[type[ComityError], Code], ...]] = (
     (ForbiddenError, "FORBIDDEN"),
@@ -199,6 +200,45 @@ class ExtensionRoom(PlainRoom):
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
         return await self.seal(call, await self.handle(call))
+
+
+class ForgetRequest(Struct, frozen=True, kw_only=True):
+    """Without `session_id` everything that the owner has here."""
+
+    owner: str
+    session_id: str | None = None
+
+
+class ForgetRoom(PlainRoom):
+    """What an owner has stored here is removed at once, when the owner says so (ruling 48)."""
+
+    name = "forget"
+    deadline = DEADLINE
+
+    def __init__(self, states: ExtensionStates, turns: Turns) -> None:
+        self._states = states
+        self._turns = turns
+
+    def identify(self, arrival: Arrival) -> Identified:
+        return Identified(arrival.caller)
+
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
+        return self._turns.of(f"owner {call.arrival.body.owner}")
+
+    async def handle(self, call: Call) -> tuple[Operation, ...]:
+        request: ForgetRequest = call.arrival.body
+        if request.session_id is not None:
+            owner = await self._states.owner_of(request.session_id)
+            if owner is None:
+                raise NotFoundError(NO_SUCH_SESSION)
+            if owner != request.owner:
+                raise ForbiddenError("this session belongs to another owner; only that owner may forget it")
+        return await self._states.forgetting(request.owner, request.session_id)
+
+    async def seal(self, call: Call, result: tuple[Operation, ...]) -> Sealed:
+        session_id = call.arrival.body.session_id
+        hashed = {} if session_id is None else {"session_id_hash": privacy_hash(session_id)}
+        return Sealed(reply=len(result), operations=result, audit=hashed)
 
 
 def turn_of(session: Session) -> str:

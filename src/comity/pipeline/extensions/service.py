@@ -1,8 +1,9 @@
 """The extensions of a node, for its doors: operations, context exchanges, what a model may know of a session."""
 
+import secrets
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,11 +26,15 @@ from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS, PERSONAL
 from comity.core.negotiation.registry import Extension
-from comity.core.negotiation.session import Session
+from comity.core.negotiation.session import Identity, Session
+from comity.core.negotiation.versions import V3_1
 from comity.pipeline.extensions.room import (
+    NO_SUCH_SESSION,
     CallerFacts,
     DeliberationRunner,
     ExtensionRoom,
+    ForgetRequest,
+    ForgetRoom,
     OperationRequest,
     Turns,
     as_refusal,
@@ -37,12 +42,10 @@ from comity.pipeline.extensions.room import (
 )
 from comity.pipeline.extensions.states import ExtensionStates, LoadedState
 from comity.pipeline.room import Arrival
-from comity.pipeline.vcp.contexts import Contexts, owner_of
+from comity.pipeline.vcp.contexts import Contexts, SessionMemory, owner_of
 from comity.pipeline.walk import Walk
 from comity.store.operations import Operation
 from comity.store.vault import Vault
-
-NO_SUCH_SESSION: Final = "there is no such session, or its state has expired; begin a new one"
 
 
 class AppliedExchange(Struct, frozen=True, kw_only=True):
@@ -84,6 +87,7 @@ class ExtensionService:
         self._names = names
         self._facts = CallerFacts(key, standing)
         self._turns = Turns()
+        self._forgetting = ForgetRoom(states, self._turns)
         self._room = ExtensionRoom(
             states, self._facts, self.rules, categorical=self._categorical, turns=self._turns
         )
@@ -121,14 +125,14 @@ class ExtensionService:
         return self._turns.of(turn_of(session))
 
     async def exchange(
-        self, session: Session, request: ContextRequest, known: SessionContext, audience: Audience
+        self, session: Session, request: ContextRequest, memory: SessionMemory, audience: Audience
     ) -> AppliedExchange:
         """Apply a context request; nothing is kept yet. Raises ExtensionError."""
         now = self._clock.now()
-        before = await self.states.load(session.id, owner_of(session))
+        before = await self.states.load(session.id, owner_of(session), memory.held)
         # what the extension holds is held there alone, so that taking it back leaves nothing behind
         holds_signals = session.active(PERSONAL)
-        context = context_after(known, replace(request, signals={}) if holds_signals else request)
+        context = context_after(memory.context, replace(request, signals={}) if holds_signals else request)
         call = OperationCall(
             state=self._facts.begin(before, session, now),
             facts=self._facts.of(session, audience, context.categorical),
@@ -186,6 +190,26 @@ class ExtensionService:
 
     def forget_stranger(self, session_id: str) -> None:
         self.states.forget_stranger(session_id)
+
+    def own_session(self) -> Session:
+        """A session of the node's own user, for a command: all that works here is active in it."""
+        return Session(
+            id=f"ses_{secrets.token_hex(16)}",
+            version=str(V3_1),
+            extensions=tuple(extension.id for extension in self.registrations()),
+            identity=Identity(owner=self.own_id),
+        )
+
+    async def forget(self, session_id: str | None, caller: Caller, door: str) -> int:
+        """Remove all that the node's own user has here, or one of its sessions; how many values that were.
+
+        Raises NotFoundError, ForbiddenError.
+        """
+        request = ForgetRequest(owner=self.own_id, session_id=session_id)
+        forgotten: int = await self._walk.take(
+            self._forgetting, Arrival(door=door, caller=caller, body=request)
+        )
+        return forgotten
 
     async def purge(self) -> None:
         await self.states.purge(self.rules.personal)

@@ -14,7 +14,7 @@
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -104,12 +104,16 @@ class ExtensionStates:
         self._strangers_bytes = 0
         self._opened: OrderedDict[str, tuple[Vault, int, Any]] = OrderedDict()
 
-    async def load(self, session_id: str, owner: str | None) -> LoadedState:
-        """Raises ForbiddenError for a session of another owner, also as UnreadableContextError."""
+    async def load(
+        self, session_id: str, owner: str | None, held: Mapping[str, Versioned] | None = None
+    ) -> LoadedState:
+        """Raises ForbiddenError for a session of another owner, also as UnreadableContextError. `held` is what is
+        stored of the session, where that was read already.
+        """
         if owner is None:
-            held = self._of_strangers.get(session_id)
-            state = held or ExtensionState()
-            version = 0 if held is None else 1
+            of_stranger = self._of_strangers.get(session_id)
+            state = of_stranger or ExtensionState()
+            version = 0 if of_stranger is None else 1
             return LoadedState(
                 session_id=session_id,
                 owner=None,
@@ -120,7 +124,7 @@ class ExtensionStates:
         session: Kept[SessionExtensions] = Kept(state=SessionExtensions())
         relation: Kept[OwnerExtensions] = Kept(state=OwnerExtensions())
         key = session_key(session_id)
-        held_session = await self._store.get(SESSION_SPACE, key)
+        held_session = await self._store.get(SESSION_SPACE, key) if held is None else held.get(key)
         if held_session is not None:
             owned = self._open(key, held_session, vault, _read_session)
             if owned.owner != owner:
@@ -172,8 +176,13 @@ class ExtensionStates:
     async def forgetting(self, owner: str, session_id: str | None) -> tuple[Operation, ...]:
         """What has to be removed so that nothing is left of a session, or of all that an owner has here."""
         if session_id is not None:
-            return tuple(Delete(space=SESSION_SPACE, key=key) for key in _keys_of(session_id))
-        operations: list[Operation] = [Delete(space=OWNER_SPACE, key=owner_key(owner))]
+            keys = [
+                key for key in _keys_of(session_id) if await self._store.get(SESSION_SPACE, key) is not None
+            ]
+            return tuple(Delete(space=SESSION_SPACE, key=key) for key in keys)
+        operations: list[Operation] = []
+        if await self._store.get(OWNER_SPACE, owner_key(owner)) is not None:
+            operations.append(Delete(space=OWNER_SPACE, key=owner_key(owner)))
         vault, after = self._vault(), ""
         while page := await self._store.scan(SESSION_SPACE, after=after, limit=_PAGE):
             for key, held in page:

@@ -10,6 +10,7 @@
   and has to be applied to what the first one left.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -22,7 +23,7 @@ from comity.core.context.response import SessionContext
 from comity.core.context.signals import Signal
 from comity.core.errors import ForbiddenError, NotFoundError
 from comity.core.negotiation.session import Identity, Session
-from comity.store.operations import Operation, Put
+from comity.store.operations import Operation, Put, Versioned
 from comity.store.protocol import Store
 from comity.store.vault import Vault
 
@@ -58,12 +59,15 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 class SessionMemory(Struct, frozen=True, kw_only=True):
-    """What was read of a session: the context, the last exchanges, and the versions that both were stored as."""
+    """What was read of a session: the context, the last exchanges, and the versions that both were stored as. `held` is
+    all that is stored of it, by key.
+    """
 
     context: SessionContext = SessionContext()
     exchanges: tuple[ContextExchange, ...] = ()
     context_version: int = 0
     history_version: int = 0
+    held: Mapping[str, Versioned] = {}
 
 
 class Contexts:
@@ -84,13 +88,16 @@ class Contexts:
         """What the session knows so far, to be changed."""
         if owner_of(session) is None:
             return SessionMemory(context=await self.known(session, vault))
-        stored, context_version = await self._stored(context_key(session.id), vault)
-        history, history_version = await self._stored(history_key(session.id), vault)
+        # one question to the store instead of one for each
+        held = dict(await self._store.scan(SPACE, prefix=f"vcp:session:{session.id}:"))
+        stored, context_version = _opened(held.get(context_key(session.id)), vault)
+        history, history_version = _opened(held.get(history_key(session.id)), vault)
         return SessionMemory(
             context=SessionContext() if stored is None else _read_kept(stored).context,
             exchanges=() if history is None else _read_history(history).exchanges,
             context_version=context_version,
             history_version=history_version,
+            held=held,
         )
 
     def keeping(
@@ -154,13 +161,16 @@ class Contexts:
 
     async def _stored(self, key: str, vault: Vault) -> tuple[bytes | None, int]:
         """The value and its version; None and 0 where there is none."""
-        held = await self._store.get(SPACE, key)
-        if held is None:
-            return None, 0
-        opened = vault.open(held.value)
-        if opened is None:
-            raise unreadable()
-        return opened, held.version
+        return _opened(await self._store.get(SPACE, key), vault)
+
+
+def _opened(held: Versioned | None, vault: Vault) -> tuple[bytes | None, int]:
+    if held is None:
+        return None, 0
+    opened = vault.open(held.value)
+    if opened is None:
+        raise unreadable()
+    return opened, held.version
 
 
 def context_key(session_id: str) -> str:

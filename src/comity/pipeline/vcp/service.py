@@ -286,7 +286,7 @@ class VcpServer:
                 response = respond(request, context, session, told)
                 operations = self._contexts.keeping(session, request, before, context, vault)
             else:
-                applied = await self._extensions.exchange(session, request, before.context, audience)
+                applied = await self._extensions.exchange(session, request, before, audience)
                 context = applied.context
                 response = respond(
                     applied.request, context, session, {**applied.answers, **told}, applied.signals

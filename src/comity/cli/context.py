@@ -1,0 +1,140 @@
+"""`comity context`: the wire formats of VCP contexts, and what this node keeps of the owner's sessions."""
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
+from comity.cli.screen import one_line, print_fields, print_json, print_line
+from comity.core.errors import ConfigError, InvalidError
+
+app = new_app("Write or read a VCP context, and forget what this node keeps of your sessions.")
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity context encode time=morning space=office  a situation
+    comity context encode company=children cognitive_state=foggy:3  with the state of a person
+    """,
+)
+def encode(
+    told: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DIMENSION=VALUE…", help="What is known, such as time=morning or energy_level=fatigued:4."
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Write a context in the VCP/A wire format. Give a dimension several times for several values."""
+    from comity.core.context.dimensions import PERSONAL_SYMBOLS, SITUATIONAL
+    from comity.pipeline.vcp.tools import encode_context
+
+    values: dict[str, Any] = {}
+    for pair in told:
+        name, equals, value = pair.partition("=")
+        if name not in SITUATIONAL and name not in PERSONAL_SYMBOLS:
+            known = ", ".join((*SITUATIONAL, *PERSONAL_SYMBOLS))
+            raise ConfigError(f"{one_line(name[:60])!r} is no dimension; use {known}")
+        if not equals or not value:
+            raise ConfigError(
+                f"{pair[:60]!r} names no value; write it as DIMENSION=VALUE, such as time=morning"
+            )
+        values.setdefault(name, []).append(value)
+    flat = {name: given[0] if len(given) == 1 else given for name, given in values.items()}
+    answer = encode_context(flat)
+    if answer.is_error:
+        raise InvalidError(one_line(answer.structured["error"]))
+    if as_json:
+        print_json(answer.structured)
+    else:
+        print_line(answer.structured["wire_format"])
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity context decode "⏰🌅|📍🏢‖🧠foggy:3"  the VCP/A wire
+    comity context decode "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:🇬🇧"  the nine symbols of a context request
+    """,
+)
+def decode(
+    wire: Annotated[str, typer.Argument(metavar="WIRE", help="A context in one of the two wire formats.")],
+    as_json: Json = False,
+) -> None:
+    """Say what a wire format tells."""
+    from comity.core.context.errors import ContextError
+
+    try:
+        fields = _read(wire)
+    except ContextError as fault:
+        raise InvalidError(fault.message) from None
+    if as_json:
+        print_json(fields)
+        return
+    print_fields(
+        (name, one_line(" ".join(value) if isinstance(value, list) else str(value)))
+        for name, value in fields.items()
+    )
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity context forget --session ses_1f0c  forget one of your sessions
+    comity context forget --mine --yes  forget all of them, trust, norms and torches included
+    """,
+)
+def forget(
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="Forget this session of yours.")
+    ] = None,
+    mine: Annotated[
+        bool, typer.Option("--mine", help="Forget all your sessions, and all that extensions know of you.")
+    ] = False,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Remove what this node has stored of your own VCP sessions. This cannot be undone.
+
+    Yours are the sessions of the command line and of MCP clients on this machine. It takes effect at once, also while
+    the node runs.
+    """
+    if (session is None) is not mine:
+        raise ConfigError("give either --session ID or --mine")
+    settings = settings_of(data, config).settings
+    if mine:
+        confirm("Your sessions, trust, norms and torches are removed for good. Forget them?", yes=yes)
+    from comity.cli.own_extensions import own_extensions
+
+    async def run() -> int:
+        async with own_extensions(settings, passphrase_file) as own:
+            return await own.forget(session)
+
+    values = asyncio.run(run())
+    if as_json:
+        print_json({"forgotten": values})
+        return
+    print_line(f"{values:,} stored {'value was' if values == 1 else 'values were'} removed.")
+
+
+def _read(wire: str) -> dict[str, Any]:
+    """The fields of a wire, whichever of the two it is."""
+    from msgspec.structs import asdict
+
+    from comity.core.context.categorical import PARTS, parse
+    from comity.core.context.wire_format import decode as decode_wire
+
+    if wire.count(":") == PARTS - 1 and "|" not in wire:
+        return {name: value for name, value in asdict(parse(wire, "WIRE")).items() if value is not None}
+    told = decode_wire(wire).json_format
+    return {
+        **told["situational"],
+        **{name: f"{signal['value']}:{signal['intensity']}" for name, signal in told["personal"].items()},
+    }
