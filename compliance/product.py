@@ -3,22 +3,24 @@
 The suite speaks HTTP without a token, so something stands in between in both cases, and changes nothing else.
 
 - Before the node: each connection carries one request, whose head gets the token. All other bytes pass as they are.
-- Before the pipes: modern requests share one process, since each stands alone; a subscription and a legacy session have
-  one of their own. A message goes in as one line; the answer comes back as JSON, or, for a subscription, as events.
+- Before the pipes: modern requests share one process, since each stands alone; a legacy session has one of its own. A
+  message goes in as one line; the answer comes back as JSON, or, for a subscription, as events.
 """
 
 import asyncio
 import contextlib
+import itertools
 import json
 import secrets
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
 from comity.core.mcp import http_rules, sse
 from comity.core.mcp.refusals import status_of
+from comity.core.mcp.revisions import META_SUBSCRIPTION
 from comity.doors.http.asgi import Receive, Scope, Send, answer, header, read_body
 from comity.doors.http.server import HttpServer
 from comity.doors.mcp.http import MCP_PATH
@@ -32,6 +34,8 @@ _ANSWER_SECONDS: Final = 20.0
 _MOST_SESSIONS: Final = 4
 """The suite leaves its sessions open; the oldest ends."""
 _LINE_LIMIT: Final = 16 * 1024 * 1024
+Message = dict[str, Any]
+
 _COMITY: Final = (sys.executable, "-m", "comity")
 
 
@@ -130,36 +134,56 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 class _Client:
-    """One `comity mcp`, asked one thing at a time."""
+    """One `comity mcp`. Those who ask it choose their ids without knowing of each other, so each request gets another
+    one on the way in, and its own again in what comes back.
+    """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._turn = asyncio.Lock()
+        self._asked: dict[str, asyncio.Queue[Message]] = {}
+        self._numbers = itertools.count(1)
 
     def end(self) -> None:
         """Nothing more will be asked."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
-    def say(self, message: bytes) -> None:
+    def say(self, message: Message) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(message + b"\n")
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
 
-    async def ask(self, message: bytes, id_: Any) -> dict[str, Any]:
+    async def ask(self, message: Message) -> Message:
         """The answer; what is told before it is passed over."""
-        async with self._turn, asyncio.timeout(_ANSWER_SECONDS):
-            self.say(message)
-            while (heard := await self.hear()).get("id") != id_ or "method" in heard:
-                pass
-            return heard
+        async with asyncio.timeout(_ANSWER_SECONDS), contextlib.aclosing(self.follow(message)) as told:
+            async for heard in told:
+                if "method" not in heard:
+                    return heard
+        raise ConnectionError("comity mcp ended")
 
-    async def hear(self) -> dict[str, Any]:
+    async def follow(self, message: Message) -> AsyncGenerator[Message]:
+        """What is told about a request, and its answer as the last."""
+        id_ = f"request {next(self._numbers)}"
+        coming = self._asked[id_] = asyncio.Queue()
+        self.say({**message, "id": id_})
+        answered = False
+        try:
+            while not answered:
+                heard = await coming.get()
+                answered = "method" not in heard
+                yield _renamed(heard, message["id"])
+        finally:
+            del self._asked[id_]
+            if not answered:
+                self.say(_notification("notifications/cancelled", requestId=id_))
+
+    async def read(self) -> None:
+        """Hand out what comes, until the process ends. What is about no request is dropped."""
         assert self._process.stdout is not None
-        line = await self._process.stdout.readline()
-        if not line:
-            raise ConnectionError("comity mcp ended")
-        heard: dict[str, Any] = json.loads(line)
-        return heard
+        while line := await self._process.stdout.readline():
+            heard: Message = json.loads(line)
+            about = heard.get("id") or _meta_of(heard).get(META_SUBSCRIPTION)
+            if about in self._asked:
+                self._asked[about].put_nowait(heard)
 
 
 class _Bridge:
@@ -168,75 +192,93 @@ class _Bridge:
         self._stack = stack
         self._sessions: dict[str, _Client] = {}
         self._shared: _Client
-        self._spare: _Client
 
     async def prepare(self) -> None:
-        """One process for modern requests, and one that is ready for whoever needs one of its own."""
-        self._shared = await self._start()
-        self._spare = await self._start()
+        """Modern requests share a process."""
+        self._shared = await self._started()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        session = header(scope, b"mcp-session-id")
+        session = header(scope, b"mcp-session-id") or ""
         if scope["method"] == "DELETE" and session in self._sessions:
             self._sessions.pop(session).end()
             await answer(send, 200, b"")
-            return
-        if scope["method"] != "POST":
+        elif scope["method"] == "POST":
+            message = json.loads(await read_body(scope, receive, BODY_LIMIT))
+            if http_rules.read_headers(scope["headers"]).modern:
+                await self._modern(message, receive, send)
+            else:
+                await self._legacy(message, session, send)
+        else:
             await answer(send, 405, b"")
-            return
-        body = await read_body(scope, receive, BODY_LIMIT)
-        message = json.loads(body)
-        line = json.dumps(message).encode()
-        modern = http_rules.read_headers(scope["headers"]).modern
+
+    async def _modern(self, message: Message, receive: Receive, send: Send) -> None:
         if "id" not in message:
-            if session in self._sessions:
-                self._sessions[session].say(line)
             await answer(send, 202, b"")
-        elif modern and message["method"] == "subscriptions/listen":
-            client = await self._own()
-            await _events(client, line, receive, send)
-            client.end()
-        elif modern:
-            heard = await self._shared.ask(line, message["id"])
-            error = heard.get("error")
-            await _say(send, heard, 200 if error is None else status_of(error["code"]))
-        elif message["method"] == "initialize":
-            client = await self._own()
+        elif message["method"] == "subscriptions/listen":
+            await _events(self._shared.follow(message), receive, send)
+        else:
+            heard = await self._shared.ask(message)
+            await _say(send, heard, status_of(heard["error"]["code"]) if "error" in heard else 200)
+
+    async def _legacy(self, message: Message, session: str, send: Send) -> None:
+        if message.get("method") == "initialize":
+            client = await self._started()
             session = secrets.token_hex(8)
             self._sessions[session] = client
             if len(self._sessions) > _MOST_SESSIONS:
                 self._sessions.pop(next(iter(self._sessions))).end()
-            await _say(send, await client.ask(line, message["id"]), 200, session)
-        elif session in self._sessions:
-            await _say(send, await self._sessions[session].ask(line, message["id"]), 200)
+            await _say(send, await client.ask(message), 200, session)
+        elif session not in self._sessions:
+            await answer(send, 404 if session else 400, b"")
+        elif "id" in message:
+            await _say(send, await self._sessions[session].ask(message), 200)
         else:
-            await answer(send, 400 if session is None else 404, b"")
+            self._sessions[session].say(message)
+            await answer(send, 202, b"")
 
-    async def _own(self) -> _Client:
-        own = self._spare
-        self._spare = await self._start()
-        return own
-
-    async def _start(self) -> _Client:
+    async def _started(self) -> _Client:
         started = _process(*self._command, stdout=asyncio.subprocess.PIPE, limit=_LINE_LIMIT)
-        return _Client(await self._stack.enter_async_context(started))
+        client = _Client(await self._stack.enter_async_context(started))
+        reading = asyncio.create_task(client.read())
+        self._stack.callback(reading.cancel)
+        return client
 
 
-async def _say(send: Send, heard: dict[str, Any], status: int, session: str | None = None) -> None:
+def _meta_of(heard: Message) -> Message:
+    meta: Message = heard.get("params", {}).get("_meta", {})
+    return meta
+
+
+def _renamed(heard: Message, id_: Any) -> Message:
+    """With the id that its asker chose, wherever an id stands."""
+    if "id" in heard:
+        heard["id"] = id_
+    for meta in (_meta_of(heard), heard.get("result", {}).get("_meta", {})):
+        if META_SUBSCRIPTION in meta:
+            meta[META_SUBSCRIPTION] = id_
+    return heard
+
+
+def _notification(method: str, **params: Any) -> Message:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+async def _say(send: Send, heard: Message, status: int, session: str | None = None) -> None:
     headers = [] if session is None else [(b"mcp-session-id", session.encode())]
     await answer(send, status, json.dumps(heard).encode(), headers=headers)
 
 
-async def _events(client: _Client, line: bytes, receive: Receive, send: Send) -> None:
+async def _events(told: AsyncGenerator[Message], receive: Receive, send: Send) -> None:
     """What is told, as it comes, until whoever listens goes away."""
-    client.say(line)
     head = [(b"content-type", sse.CONTENT_TYPE), (b"cache-control", b"no-cache")]
     await send({"type": "http.response.start", "status": 200, "headers": head})
 
     async def tell() -> None:
-        while True:
-            event = sse.event(json.dumps(await client.hear()).encode())
-            await send({"type": "http.response.body", "body": event, "more_body": True})
+        async with contextlib.aclosing(told):
+            async for heard in told:
+                event = sse.event(json.dumps(heard).encode())
+                await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -246,3 +288,4 @@ async def _events(client: _Client, line: bytes, receive: Receive, send: Send) ->
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     for one in both:
         one.cancel()
+    await asyncio.wait(both)
