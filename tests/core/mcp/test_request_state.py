@@ -1,6 +1,7 @@
 """What is handed out between two rounds: it opens for the same request of the same owner, for ten minutes."""
 
 import os
+import string
 
 import pytest
 from hypothesis import given
@@ -45,6 +46,16 @@ def test_any_change_to_a_state_is_noticed():
     for added in (" ", "\n", "!", "é", "="):
         with pytest.raises(McpError):
             SEALER.open(added + sealed, BOUND, 0.0)
+
+
+@pytest.mark.parametrize("state", ["", "a", "ab"])  # so that the text ends in each way that base64 has
+def test_another_spelling_of_the_same_bytes_is_noticed(state):
+    sealed = SEALER.seal(state, BOUND, 0.0)
+    end = len(sealed.rstrip("=")) - 1
+    for last in string.ascii_letters + string.digits + "-_":
+        if last != sealed[end]:
+            with pytest.raises(McpError):
+                SEALER.open(sealed[:end] + last + sealed[end + 1 :], BOUND, 0.0)
 
 
 @pytest.mark.parametrize("sealed", ["", "x", "é", "====", "AAAA", "A" * 64, "a b", 7, None, [], {"a": 1}])

@@ -43,6 +43,10 @@ class Sealer:
 
         try:
             data = base64.b64decode(sealed, altchars=b"-_", validate=True) if isinstance(sealed, str) else b""
+            if (
+                base64.urlsafe_b64encode(data).decode() != sealed
+            ):  # another spelling of the same bytes is altered too
+                data = b""
             body = self._aead.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], binding)
             value = strict_json.loads(body)
         except (InvalidTag, ValueError, binascii.Error, MalformedError):
