@@ -223,6 +223,19 @@ def test_a_search_is_a_table_of_those_whom_anybody_may_find(comity, neighbourhoo
     assert json_of(comity("card", "verify", found, "--json"))["vacant_id"] == other.vacant_id.hex()
 
 
+def test_a_search_that_finds_nobody_says_whether_anybody_is_there_and_what_to_type(comity, node, tmp_path):
+    empty = f"Nobody is in {node.url} yet. To publish your own agent there: comity card publish"
+    assert comity("search", "").out == f"{empty}\n"
+    there = ("--directory", node.url, "--data", tmp_path / "my data")
+    typed = f"--directory {node.url} --data '{tmp_path}/my data'"
+    assert comity("search", " ", *there).out == f"{empty} {typed}\n"
+    nobody = f'Nobody in {node.url} offers that. To see everybody: comity search ""'
+    assert comity("search", "cheese").out == f"{nobody}\n"
+    comity("card", "publish")
+    for asked in (["cheese"], ["", "--family", "gpt"]):
+        assert comity("search", *asked, *there).out == f"{nobody} {typed}\n"
+
+
 def test_a_hidden_card_is_shown_to_its_owner_only(comity, node, tmp_path):
     comity("card", "publish", "--visibility", "NONE")
     told = json_of(comity("card", "show", node.vacant_id.hex(), "--json"))

@@ -1,6 +1,7 @@
 """`comity search`: who offers what, in a directory. Only cards whose signature holds are shown."""
 
 import asyncio
+import shlex
 from typing import Annotated
 
 import typer
@@ -60,11 +61,14 @@ def search(
         )
         return
     if not matches:
-        print_line(
-            f'Nobody in {where} offers that. `comity search ""` shows everybody.'
-            if query.strip()
-            else f"Nobody is in {where} yet. `comity card publish` puts your own agent there."
-        )
+        typed = {"--directory": directory, "--data": data, "--config": config}
+        flags = "".join(f" {flag} {shlex.quote(value)}" for flag, value in typed.items() if value)
+        if query.strip() or family:
+            print_line(f'Nobody in {where} offers that. To see everybody: comity search ""{flags}')
+        else:
+            print_line(
+                f"Nobody is in {where} yet. To publish your own agent there: comity card publish{flags}"
+            )
         return
     scored = any(match.score for match in matches)
     titles = ("", "agent", "offers", "endpoint", *(["score"] if scored else []))
