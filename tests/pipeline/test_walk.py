@@ -330,6 +330,32 @@ async def test_who_is_overtaken_while_he_works_gives_the_answer_of_the_other():
     assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
 
 
+def selling(expect):
+    return Sealed(reply="mine", operations=(Put(space="sale", key="1", value=b"mine", expect=expect),))
+
+
+@simulated
+async def test_what_a_room_wants_stored_after_a_conflict_is_stored_with_one_entry():
+    house = House()
+    await house.store.commit(Put(space="sale", key="1", value=b"other"))
+    shop = Shop(sealed=selling(expect=0), answered=selling(expect=None))
+    assert await house.take(shop) == "mine"
+    assert (await house.store.get("sale", "1")).value == b"mine"
+    assert shop.steps.count("answer conflict") == 1
+    assert await house.store.results() == ["SHOP_ADMITTED", "SHOP_OK"]
+
+
+@simulated
+async def test_a_room_that_is_overtaken_again_and_again_gives_up_in_the_end():
+    house = House()
+    await house.store.commit(Put(space="sale", key="1", value=b"other"))
+    shop = Shop(sealed=selling(expect=0), answered=selling(expect=0))
+    with pytest.raises(ConflictError):
+        await house.take(shop)
+    assert shop.steps.count("answer conflict") == 31
+    assert (await house.store.get("sale", "1")).value == b"other"
+
+
 @simulated
 async def test_who_is_overtaken_and_has_no_answer_gives_his_admission_back():
     house = House()
