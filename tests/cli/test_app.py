@@ -169,7 +169,7 @@ def test_help_fits_the_terminal(comity, monkeypatch, columns):
         (["up", "--name", "a/b"], "--name must be a name of at most 64"),
         (
             ["up", "--capability", "x"],
-            "--capability and --name describe an agent, but no agent is set; add --agent",
+            "--capability, --name, --endpoint and --directory are about an agent, but no agent is set; add --agent",
         ),
         (["up", "--agent", "echo", "--directory", "x"], "--directory must be an address"),
     ],
