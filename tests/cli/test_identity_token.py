@@ -150,6 +150,7 @@ def test_a_shared_secret_that_is_configured_verifies_tokens_and_lets_them_expire
     assert verified(comity, token(b"the secret of acme before", now))["owner"] == "acme:alice"
     assert verified(comity, token(b"the new secret of acme", now - 90_000))["reason"] == "expired"
     assert verified(comity, token(b"a secret nobody knows", now))["reason"] == "bad_signature"
+    assert verified(comity, issued(comity, "bob", "--issuer", "acme"))["owner"] == "acme:user:bob"
     file.chmod(0o644)
     refused = comity("id", "token", "verify", token(b"the new secret of acme", now))
     assert refused.code == 1

@@ -69,7 +69,7 @@ class McpLink:
     def __init__(self, peer: str, carrier: _Carrier) -> None:
         self.peer = peer
         self._carrier = carrier
-        self._out: asyncio.Queue[bytes] = asyncio.Queue(1)
+        self._out: asyncio.Queue[bytes] = asyncio.Queue()  # a session lets eight wait at most
         self._in: asyncio.Queue[bytes | LinkClosed] = asyncio.Queue()
         self._ended: LinkClosed | None = None
         self._number = 0
@@ -79,7 +79,7 @@ class McpLink:
     async def send(self, message: bytes) -> None:
         if self._ended is not None:
             raise self._ended
-        await self._out.put(message)
+        self._out.put_nowait(message)
 
     async def receive(self) -> bytes:
         if self._ended is not None and self._in.empty():

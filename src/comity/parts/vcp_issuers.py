@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings
 from comity.core.errors import ComityError, KeyRefusedError
@@ -26,9 +28,12 @@ class NodeIssuers(IssuerRegistry):
 
     def get(self, name: str) -> Issuer | None:
         found = super().get(name)
-        if found is None and name in self._lists.issuers():
-            return Issuer(name=name, signature_keys=(SignatureKey(self._own.public),))
-        return found
+        if (found is not None and found.signature_keys) or name not in self._lists.issuers():
+            return found
+        keys = (SignatureKey(self._own.public),)
+        return (
+            Issuer(name=name, signature_keys=keys) if found is None else replace(found, signature_keys=keys)
+        )
 
 
 def issuers_of(settings: Settings, own: VacantId | None) -> IssuerRegistry:
