@@ -213,9 +213,10 @@ class _Stdio:
 
     async def close(self) -> None:
         process, self._process = self._process, None
-        if process is None or process.returncode is not None:
+        if process is None:
             return
         assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.close()
         for end in (None, process.terminate, process.kill):
             with contextlib.suppress(ProcessLookupError):
@@ -224,6 +225,10 @@ class _Stdio:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await process.wait()
+                    while await process.stdout.read(MESSAGE_LIMIT):
+                        pass  # until its pipe is closed, so that nothing is left for the end of the loop
+                    with contextlib.suppress(OSError):
+                        await process.stdin.wait_closed()
                     return
 
 
