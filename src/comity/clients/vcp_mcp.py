@@ -34,6 +34,7 @@ NO_VCP: Final = "NO_VCP"
 _REVISION: Final = "2025-06-18"
 _TOOL: Final = "vcp_send_context"
 _CLOSE_SECONDS: Final = 2.0
+_ENDED: Final = "the MCP server ended without an answer"
 _LONGEST_DETAIL: Final = 300
 
 
@@ -189,7 +190,7 @@ class _Stdio:
             except ValueError:
                 raise LinkClosed(f"a line of the MCP server exceeds {4 * MESSAGE_LIMIT:,} bytes") from None
             if not line:
-                raise LinkClosed("the MCP server ended without an answer")
+                raise LinkClosed(_ENDED)
             try:
                 said = strict_json.loads(line)
             except MalformedError:
@@ -209,7 +210,7 @@ class _Stdio:
             self._process.stdin.write(strict_json.dumps(message) + b"\n")
             await self._process.stdin.drain()
         except OSError:
-            raise LinkClosed("the MCP server has ended") from None
+            raise LinkClosed(_ENDED) from None
 
     async def close(self) -> None:
         process, self._process = self._process, None

@@ -82,16 +82,14 @@ class Vcp(Part):
         extensions = house.find(Extensions).service
         features = RunningFeatures(clock, vault=house.current_vault)
         house.stack.push_async_callback(features.aclose)
-        lists = CrlFetcher(
-            GuardedHttp(
-                timeout=CRL_TIMEOUT,
-                answer_limit=CRL_LIMIT,
-                allow=settings.dispatch.allowed_hosts,
-                allow_loopback=is_loopback(settings.host),
-            ),
-            clock,
-            https_only=settings.production,
+        http = GuardedHttp(
+            timeout=CRL_TIMEOUT,
+            answer_limit=CRL_LIMIT,
+            allow=settings.dispatch.allowed_hosts,
+            allow_loopback=is_loopback(settings.host),
         )
+        house.stack.push_async_callback(http.aclose)
+        lists = CrlFetcher(http, clock, https_only=settings.production)
         house.stack.push_async_callback(lists.aclose)
         own = OwnRevocations(settings.data, house.vacant_id)
         await asyncio.to_thread(_open_lists, own, own_names(settings, house.vacant_id), house)
