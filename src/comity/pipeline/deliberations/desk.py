@@ -12,6 +12,7 @@
 """
 
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, Protocol, cast, get_args
 
@@ -20,7 +21,7 @@ from msgspec.structs import replace
 
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, OverloadedError, PeerError, RetryLaterError
+from comity.core.errors import ComityError, OverloadedError, PeerError, RetryLaterError, StoreError
 from comity.core.extensions.consensus.acts import after_act
 from comity.core.extensions.consensus.carrier import (
     KeeperAnswer,
@@ -59,6 +60,8 @@ from comity.pipeline.deliberations.ledger import (
 from comity.pipeline.record import Act, Recorder
 from comity.store.operations import Acquire, Operation, Release, StoreConflict
 from comity.store.protocol import Store
+
+log = logging.getLogger("comity.deliberations")
 
 ROOM: Final = "deliberation"
 LEASE_SECONDS: Final = 120.0
@@ -215,11 +218,15 @@ class DeliberationDesk:
         cannot be sent goes on waiting.
         """
         for delib_id in dict.fromkeys(act.delib_id for act in await self.ledger.waiting() if not act.refusal):
-            with contextlib.suppress(ComityError):
+            try:
                 async with self._alone(delib_id):
                     for act in await self.ledger.waiting(delib_id):
                         if not act.refusal:
                             await self._send_late(act, caller)
+            except StoreError:
+                raise
+            except ComityError as reason:
+                log.info("acts in %s wait on: %s", delib_id, reason)
 
     async def remove(self, delib_id: str, caller: Caller = OWN_PROCESS) -> None:
         """Remove our copy; where this node keeps the log, the deliberation is gone."""
@@ -271,6 +278,8 @@ class DeliberationDesk:
             return await self._send(act, caller)
         except ExtensionError:
             await self._commit((self.ledger.releasing(act),), "REFUSED", entry, caller)
+            raise
+        except StoreError:
             raise
         except ComityError as unknown:  # whether the keeper took it will be seen in the log
             return ActOutcome(kept=await self.find(delib_id), why=unknown.message)
