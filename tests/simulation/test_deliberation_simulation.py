@@ -123,7 +123,7 @@ class SimulatedParty:
         self.store.crash()
 
     async def insist(self, work):
-        """Until it is done, whoever crashes or does not answer meanwhile."""
+        """Until it is done, whoever crashes or does not answer meanwhile. After a crash there is a new desk."""
         while True:
             try:
                 return await work()
@@ -149,10 +149,16 @@ class SimulatedParty:
             await self._clock.sleep(self._randomness.between(0, 2))
 
     async def finish(self):
-        while await self.insist(self.desk.ledger.waiting):
-            await self.insist(self.desk.send_waiting)
+        while await self.insist(self._what_waits):
+            await self.insist(self._send)
             await self._clock.sleep(1)
         await self.insist(lambda: self.desk.refresh(ID))
+
+    async def _what_waits(self):
+        return await self.desk.ledger.waiting()
+
+    async def _send(self):
+        await self.desk.send_waiting()
 
     async def record(self):
         kept = await self.desk.find(ID)
