@@ -68,6 +68,7 @@ LEASE_SECONDS: Final = 120.0
 
 _CODES: Final = frozenset(get_args(Code))
 _LONGEST_SENTENCE: Final = 500
+_SHORT: Final = 12
 _TRIES: Final = 16
 _LOOK_SECONDS: Final = 0.05
 _PATIENCE_SECONDS: Final = 20.0
@@ -447,7 +448,8 @@ class DeliberationDesk:
         """Keep the proof, and say so."""
         if read.kept.fraud is None:
             change = self.ledger.changing(read, replace(read.kept, fraud=fraud))
-            await self._record.commit((change,), self._note("FRAUD", OWN_PROCESS, fraud.keeper))
+            act = self._note("FRAUD", OWN_PROCESS, fraud.keeper[:_SHORT])
+            await self._record.commit((change,), replace(act, failed_step="fraud"))
         raise fraud_error(fraud)
 
     async def _moved(self, read: Read, url: str, caller: Caller) -> Read:
