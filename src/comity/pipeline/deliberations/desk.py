@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, cast, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from comity.config import is_loopback
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, OverloadedError, PeerError, RetryLaterError, StoreError
@@ -188,7 +189,7 @@ class DeliberationDesk:
         `keeper` is its id, where that is known; else the node that answers at `url` is believed the first time.
         """
         url = url.rstrip("/")
-        public_only = not caller.is_local
+        public_only = not _is_of_this_machine(caller)
         node = await self._post.identify(url, public_only=public_only)
         if node == self._self:
             raise invalid("url is this node's own; what it keeps need not be joined", "url")
@@ -495,6 +496,11 @@ class DeliberationDesk:
                         "another process of this node is at work in this deliberation; try again in a moment"
                     ) from None
                 await self._clock.sleep(_LOOK_SECONDS)
+
+
+def _is_of_this_machine(caller: Caller) -> bool:
+    """Whether the caller could reach private addresses without us: the owner, and VCP clients on the same machine."""
+    return caller.is_local or (caller.kind == "vcp" and is_loopback(caller.address))
 
 
 def _at_keeper(kept: KeptDeliberation) -> Elsewhere:
