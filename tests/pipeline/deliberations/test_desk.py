@@ -213,6 +213,13 @@ class TestJoining:
             assert (await carol.join(bob, kept)).url == alice.node.url
             await carol.say(kept, "act", clause_id="c1", action="endorse")
 
+    async def test_at_each_other_in_the_same_moment_makes_nobody_wait(self):
+        async with parties() as (alice, bob, carol):
+            kept = await begun(alice, bob, carol)
+            async with asyncio.timeout(10):
+                for _ in range(5):
+                    await asyncio.gather(bob.join(carol, kept), carol.join(bob, kept))
+
     @pytest.mark.parametrize(("kind", "address"), [("vcp", "192.0.2.1"), ("vcp", ""), ("oauth", "127.0.0.1")])
     async def test_at_an_address_of_this_machine_is_not_for_visitors(self, kind, address):
         async with parties(2) as (alice, bob):

@@ -472,8 +472,10 @@ class DeliberationDesk:
 
     @contextlib.asynccontextmanager
     async def _alone(self, delib_id: str) -> AsyncIterator[None]:
-        """One at a time in this process, and one process at a time."""
-        async with self.ledger.turn(delib_id):
+        """One at a time in this process, and one process at a time. Others may read our copy meanwhile: two nodes that
+        ask each other must not wait for each other.
+        """
+        async with self.ledger.turn(f"elsewhere {delib_id}"):
             lease = await self._leased(self._lease(delib_id))
             try:
                 yield
