@@ -46,6 +46,17 @@ _WORDS: Final = {
     "SESSION_ENDED": "VCP session ended",
     "CONTEXT_EXCHANGED": "context received",
     "CONTEXT_REFUSED": "context refused",
+    "DELIBERATION_OK": "party answered",
+    "DELIBERATION_FAILED": "party not answered",
+    "DELIBERATION_OPENED": "deliberation opened",
+    "DELIBERATION_JOINED": "deliberation joined",
+    "DELIBERATION_READ": "entries read",
+    "DELIBERATION_WAITING": "act stored until sent",
+    "DELIBERATION_ACTED": "act is an entry",
+    "DELIBERATION_REFUSED": "act refused",
+    "DELIBERATION_MOVED": "keeper has moved",
+    "DELIBERATION_REMOVED": "deliberation removed",
+    "DELIBERATION_FRAUD": "a keeper signed twice",
     "REFUSED": "refused",
 }
 _ENDINGS: Final = {"_OK": "answered", "_FAILED": "failed", "_ADMITTED": "accepted"}

@@ -213,12 +213,24 @@ class TestJoining:
             assert (await carol.join(bob, kept)).url == alice.node.url
             await carol.say(kept, "act", clause_id="c1", action="endorse")
 
-    async def test_at_an_address_of_this_machine_is_for_the_owner_alone(self):
+    async def test_at_each_other_in_the_same_moment_makes_nobody_wait(self):
+        async with parties() as (alice, bob, carol):
+            kept = await begun(alice, bob, carol)
+            async with asyncio.timeout(10):
+                for _ in range(5):
+                    await asyncio.gather(bob.join(carol, kept), carol.join(bob, kept))
+
+    @pytest.mark.parametrize(("kind", "address"), [("vcp", "192.0.2.1"), ("vcp", ""), ("oauth", "127.0.0.1")])
+    async def test_at_an_address_of_this_machine_is_not_for_visitors(self, kind, address):
         async with parties(2) as (alice, bob):
             kept = await alice.open({"id": "dave", "node": bob.id})
-            visitor = Caller(kind="vcp", id="dave", address="192.0.2.1", proof="vcp token")
+            visitor = Caller(kind=kind, id="dave", address=address)
             with pytest.raises(ForbiddenError):
                 await bob.desk.join(alice.node.url, kept.id, bob.desk.voice("dave"), visitor)
+            assert await bob.frozen() == [[], [], []]
+            local = Caller(kind="vcp", id="dave", address="127.0.0.1", proof="vcp token")
+            joined = await bob.desk.join(alice.node.url, kept.id, bob.desk.voice("dave"), local)
+            assert joined.id == kept.id
 
     async def test_follows_a_keeper_to_its_new_address(self, tmp_path):
         async with parties(1) as (bob,):

@@ -8,6 +8,7 @@ import pytest
 
 from comity.core.extensions.consensus.log import is_proven
 from comity.core.extensions.refusals import ExtensionError
+from comity.store.audit_trail import log_of
 from comity.store.operations import Delete, Put
 from comity.testing import running_node
 from tests.pipeline.deliberations.parties import SPACES, AtTheDoor, Party, parties
@@ -62,6 +63,8 @@ async def test_the_keeper_is_named_as_soon_as_it_shows_its_other_face():
         fraud = (await bob.desk.find(kept.id)).fraud
         assert is_proven(fraud)
         assert (fraud.keeper, fraud.first.number) == (alice.id, 4)
+        written = await bob.node.store.read(log_of(bob.node.house.chain))
+        assert any(b"DELIBERATION_FRAUD" in record.data for record in written)
 
 
 async def test_parties_find_out_when_they_compare_their_logs_without_the_keeper():

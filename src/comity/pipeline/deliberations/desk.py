@@ -12,15 +12,17 @@
 """
 
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, Protocol, cast, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from comity.config import is_loopback
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, OverloadedError, PeerError, RetryLaterError
+from comity.core.errors import ComityError, OverloadedError, PeerError, RetryLaterError, StoreError
 from comity.core.extensions.consensus.acts import after_act
 from comity.core.extensions.consensus.carrier import (
     KeeperAnswer,
@@ -60,11 +62,14 @@ from comity.pipeline.record import Act, Recorder
 from comity.store.operations import Acquire, Operation, Release, StoreConflict
 from comity.store.protocol import Store
 
+log = logging.getLogger("comity.deliberations")
+
 ROOM: Final = "deliberation"
 LEASE_SECONDS: Final = 120.0
 
 _CODES: Final = frozenset(get_args(Code))
 _LONGEST_SENTENCE: Final = 500
+_SHORT: Final = 12
 _TRIES: Final = 16
 _LOOK_SECONDS: Final = 0.05
 _PATIENCE_SECONDS: Final = 20.0
@@ -184,7 +189,7 @@ class DeliberationDesk:
         `keeper` is its id, where that is known; else the node that answers at `url` is believed the first time.
         """
         url = url.rstrip("/")
-        public_only = not caller.is_local
+        public_only = not _is_of_this_machine(caller)
         node = await self._post.identify(url, public_only=public_only)
         if node == self._self:
             raise invalid("url is this node's own; what it keeps need not be joined", "url")
@@ -215,11 +220,15 @@ class DeliberationDesk:
         cannot be sent goes on waiting.
         """
         for delib_id in dict.fromkeys(act.delib_id for act in await self.ledger.waiting() if not act.refusal):
-            with contextlib.suppress(ComityError):
+            try:
                 async with self._alone(delib_id):
                     for act in await self.ledger.waiting(delib_id):
                         if not act.refusal:
                             await self._send_late(act, caller)
+            except StoreError:
+                raise
+            except ComityError as reason:
+                log.info("acts in %s wait on: %s", delib_id, reason)
 
     async def remove(self, delib_id: str, caller: Caller = OWN_PROCESS) -> None:
         """Remove our copy; where this node keeps the log, the deliberation is gone."""
@@ -271,6 +280,8 @@ class DeliberationDesk:
             return await self._send(act, caller)
         except ExtensionError:
             await self._commit((self.ledger.releasing(act),), "REFUSED", entry, caller)
+            raise
+        except StoreError:
             raise
         except ComityError as unknown:  # whether the keeper took it will be seen in the log
             return ActOutcome(kept=await self.find(delib_id), why=unknown.message)
@@ -438,7 +449,8 @@ class DeliberationDesk:
         """Keep the proof, and say so."""
         if read.kept.fraud is None:
             change = self.ledger.changing(read, replace(read.kept, fraud=fraud))
-            await self._record.commit((change,), self._note("FRAUD", OWN_PROCESS, fraud.keeper))
+            act = self._note("FRAUD", OWN_PROCESS, fraud.keeper[:_SHORT])
+            await self._record.commit((change,), replace(act, failed_step="fraud"))
         raise fraud_error(fraud)
 
     async def _moved(self, read: Read, url: str, caller: Caller) -> Read:
@@ -460,8 +472,10 @@ class DeliberationDesk:
 
     @contextlib.asynccontextmanager
     async def _alone(self, delib_id: str) -> AsyncIterator[None]:
-        """One at a time in this process, and one process at a time."""
-        async with self.ledger.turn(delib_id):
+        """One at a time in this process, and one process at a time. Others may read our copy meanwhile: two nodes that
+        ask each other must not wait for each other.
+        """
+        async with self.ledger.turn(f"elsewhere {delib_id}"):
             lease = await self._leased(self._lease(delib_id))
             try:
                 yield
@@ -484,6 +498,11 @@ class DeliberationDesk:
                         "another process of this node is at work in this deliberation; try again in a moment"
                     ) from None
                 await self._clock.sleep(_LOOK_SECONDS)
+
+
+def _is_of_this_machine(caller: Caller) -> bool:
+    """Whether the caller could reach private addresses without us: the owner, and VCP clients on the same machine."""
+    return caller.is_local or (caller.kind == "vcp" and is_loopback(caller.address))
 
 
 def _at_keeper(kept: KeptDeliberation) -> Elsewhere:

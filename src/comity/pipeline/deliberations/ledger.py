@@ -10,7 +10,7 @@
   processes that add an entry one gets through, and the other reads again.
 - All values are sealed by the vault: clauses, reasons and concerns are what people said. They lie in spaces, where a
   new key of the vault can reach them.
-- One at a time works on a deliberation in this process (`turn`).
+- One at a time adds to a log in this process (`turn`).
 """
 
 import asyncio
@@ -99,10 +99,11 @@ class Ledger:
         self._log_bytes = log_bytes
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def turn(self, delib_id: str) -> asyncio.Lock:
-        lock = self._turns.get(delib_id)
+    def turn(self, name: str) -> asyncio.Lock:
+        """The lock of that name: whoever adds to a log that is kept here holds the one of its id."""
+        lock = self._turns.get(name)
         if lock is None:
-            lock = self._turns[delib_id] = asyncio.Lock()
+            lock = self._turns[name] = asyncio.Lock()
         return lock
 
     async def find(self, delib_id: str) -> Read | None:
