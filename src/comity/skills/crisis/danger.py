@@ -25,7 +25,9 @@ _UNSPACED_REACH = 80
 _UNSPACED = frozenset({"zh", "ja", "ko"})
 _MOST = 8  # dangers in one report
 _TELLING = frozenset({"act", "body", "violence", "self_violence", "child"})
-_COMMON = frozenset({"the", "about", "going", "will", "over", "to", "do", "all", "be", "it", "me", "her", "him", "them", "us"})
+_COMMON = frozenset(
+    {"the", "about", "going", "will", "over", "to", "do", "all", "be", "it", "me", "her", "him", "them", "us"}
+)
 _OF_THE_WRITER: tuple[tuple[str, Kind], ...] = (("self_violence", "violence"), ("child", "child"))
 
 
