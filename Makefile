@@ -59,6 +59,7 @@ mcpb: $(VENV)/ready-dev ## pack the bundle that desktop clients install
 	@$(BIN)/python packaging/mcpb/build.py
 
 docs: $(VENV)/ready-dev ## build the documentation into build/docs
+	@$(BIN)/python -c "from evals.tables.examples import write_page; write_page()"
 	@$(BIN)/mkdocs build --strict --quiet
 	@echo "documentation: build/docs/index.html"
 

@@ -1,12 +1,23 @@
-"""Sixty plausible inputs over all skills, each with what its skill says: to be read by a person, not scored."""
+"""Sixty plausible inputs over all skills, each with what its skill says: to be read by a person, not scored.
 
-from collections.abc import Mapping, Sequence
+`make docs` writes them into a page of the documentation (`write_page`); a test compares.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
 from typing import Any
 
 from comity.pipeline.actions.library import Library
 from evals.table import Table
 
-_SHOWN = 160  # characters of an output
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "examples.md"
+_MOST = 4  # lines of a list
+_HEAD = """# What the actions say
+
+Sixty inputs that somebody might send, and the main part of what each action answers in the enhanced mode: of a list the
+first {most} lines. `make docs` writes this page from the code. [Actions](actions.md) says what they are, and how well they do.
+"""
 
 _SUPPORT = (
     "I'm so happy, I passed!", "My dad died last week", "I lost my job and I'm ashamed to tell my wife",
@@ -58,41 +69,115 @@ _PAGES = (
 )
 
 
-def _inputs() -> list[tuple[str, Mapping[str, Any], str]]:
-    """The action, its input, and which part of the output is shown."""
-    rows: list[tuple[str, Mapping[str, Any], str]] = []
-    rows += [("supportive_reply", {"message": one, "risk_level": "low"}, "reply") for one in _SUPPORT]
-    rows += [("rewrite_depression_sensitive_content", {"text": one}, "result") for one in _REWRITE]
-    rows += [("empathetic_reframe", {"message": one}, "reframed_message") for one in _REFRAME]
-    rows += [("deescalation_plan", {"situation": one}, "plan") for one in _PLAN]
+def _inputs() -> list[tuple[str, Mapping[str, Any]]]:
+    """The action and its input; the first member of it is the text."""
+    rows: list[tuple[str, Mapping[str, Any]]] = []
+    rows += [("supportive_reply", {"message": one, "risk_level": "low"}) for one in _SUPPORT]
     rows += [
-        (
-            "cultural_context_check",
-            {"message": one, "audience": audience, "region": region},
-            "adapted_message",
-        )
-        for one, audience, region in _CULTURE
-    ]
-    rows += [("cognitive_accessibility_audit", {"content": one}, "findings") for one in _COGNITIVE]
-    rows += [("neurodiversity_design_check", {"ui_description": one}, "recommendations") for one in _SCREENS]
-    rows += [("age_inclusive_design_check", {"flow_description": one}, "recommendations") for one in _SCREENS]
-    rows += [("accessibility_audit", {"pages": [{"url": "page", "html": one}]}, "summary") for one in _PAGES]
-    rows += [
-        ("grief_support_response", {"message": "My mother died", "support_mode": mode}, "reply")
+        ("grief_support_response", {"message": "My mother died", "support_mode": mode})
         for mode in ("presence", "practical")
     ]
+    rows += [("rewrite_depression_sensitive_content", {"text": one}) for one in _REWRITE]
+    rows += [("empathetic_reframe", {"message": one}) for one in _REFRAME]
+    rows += [("deescalation_plan", {"situation": one}) for one in _PLAN]
+    rows += [
+        ("cultural_context_check", {"message": one, "audience": audience, "region": region})
+        for one, audience, region in _CULTURE
+    ]
+    rows += [("cognitive_accessibility_audit", {"content": one}) for one in _COGNITIVE]
+    rows += [("neurodiversity_design_check", {"ui_description": one}) for one in _SCREENS]
+    rows += [("age_inclusive_design_check", {"flow_description": one}) for one in _SCREENS]
+    rows += [("accessibility_audit", {"pages": [{"url": "page", "html": one}]}) for one in _PAGES]
     return rows
 
 
-def tables() -> Sequence[Table]:
+def _lines(name: str, output: Mapping[str, Any]) -> Iterator[str]:
+    """The main part of an output, line by line."""
+    match name:
+        case "supportive_reply":
+            yield output["reply"]
+            yield from output["escalation_guidance"][:_MOST]
+        case "grief_support_response":
+            yield output["reply"]
+            yield from output["care_notes"][:_MOST]
+        case "rewrite_depression_sensitive_content":
+            yield output["result"]
+            yield from _alternatives(output)
+        case "empathetic_reframe":
+            yield output["reframed_message"]
+            yield from _alternatives(output)
+        case "deescalation_plan":
+            yield from (*output["plan"][:_MOST], *output["risk_notes"][:_MOST])
+        case "cultural_context_check":
+            yield output["adapted_message"]
+            yield from (f"{one['text']}: {one['suggestion']}" for one in output["findings"][:_MOST])
+        case "cognitive_accessibility_audit":
+            yield from output["findings"][:_MOST]
+        case "accessibility_audit":
+            yield output["summary"]
+            yield from (
+                f"{one['path']}: {one['problem']} {one['fix']}"
+                for one in output["ranking"][0]["findings"][:_MOST]
+            )
+        case _:
+            yield from output["recommendations"][:_MOST]
+
+
+def _alternatives(output: Mapping[str, Any]) -> Iterator[str]:
+    """What is flagged and was left to the writer."""
+    if not output["flags"]:
+        yield "(nothing was flagged)"
+    for flag in output["flags"][:_MOST]:
+        if not flag["reworded"]:
+            yield f"{flag['text']}: {flag['alternative'].rstrip('.')}. {flag['reason']}"
+
+
+def examples() -> list[tuple[str, Mapping[str, Any], list[str]]]:
+    """The action, its input, and the lines it answers."""
     library = Library("enhanced")
-    rows = []
-    for name, given, part in _inputs():
+    told = []
+    for name, given in _inputs():
         outcome = library.handler(library.calls.entry(name).action)(given, "enhanced")
-        said = getattr(outcome, "output", {})[part]
-        shown = said if isinstance(said, str) else " | ".join(said[:2])
-        asked = next(str(value) for value in given.values())
-        rows.append([name, asked[:_SHOWN], shown[:_SHOWN]])
+        told.append((name, given, list(_lines(name, getattr(outcome, "output", {})))))
+    return told
+
+
+def _asked(given: Mapping[str, Any]) -> str:
+    """The text of an input, and what else matters to the answer."""
+    if "pages" in given:
+        text: str = given["pages"][0]["html"]
+        return text
+    text, *more = (str(value) for key, value in given.items() if key != "risk_level")
+    return f"{text} ({', '.join(more)})" if more else text
+
+
+def tables() -> Sequence[Table]:
+    rows = [[name, _asked(given), " | ".join(lines)] for name, given, lines in examples()]
     return [
         Table(name="examples", title="Inputs and outputs", columns=("action", "input", "output"), rows=rows)
     ]
+
+
+def page() -> str:
+    """The page of the documentation."""
+    parts = [_HEAD.format(most=_MOST)]
+    latest = ""
+    for name, given, lines in examples():
+        if name != latest:
+            parts.append(f"\n## {name}\n\n| input | output |\n|---|---|\n")
+            latest = name
+        parts.append(f"| {_cell(_asked(given))} | {'<br>'.join(map(_cell, lines))} |\n")
+    return "".join(parts)
+
+
+def _cell(text: str) -> str:
+    return (
+        escape(" ".join(text.split()), quote=False)
+        .replace("|", "&#124;")
+        .replace("*", "&#42;")
+        .replace("[", "&#91;")
+    )
+
+
+def write_page() -> None:
+    PAGE.write_text(page(), encoding="utf-8")

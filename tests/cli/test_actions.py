@@ -2,9 +2,11 @@
 
 import json
 
+import httpx
 import pytest
 
 from comity.config import AgentSettings
+from comity.testing import bearer
 from comity.testing.vectors import vector_file
 
 SAMPLE = "tests.pipeline.actions.sample_plugin"
@@ -143,3 +145,26 @@ def test_lines_shows_the_countries_and_claims_no_check_that_nobody_made(comity, 
     refused = comity("actions", "lines", "--lines", str(own))
     assert refused.code != 0
     assert "cannot be used" in refused.err
+
+
+def test_lines_of_an_operator_are_named_by_the_running_node_and_shown(comity, neighbourhood, tmp_path):
+    data = tmp_path / "there"
+    data.mkdir(mode=0o700)
+    (data / "crisis-lines.json").write_text(
+        '{"countries": {"PT": {"name": "Portugal", "emergency": "112", "checked": "2026-11-16",'
+        ' "lines": [{"name": "Linha Nossa", "contact": "1411", "source": "https://a.example"}]}}}'
+    )
+    node = neighbourhood.node(data)
+    message = {"message": "Quero morrer, já escrevi a carta.", "risk_level": "low", "locale": "pt-PT"}
+    told = httpx.post(f"{node.url}/v1/actions/supportive_reply", json=message, headers=bearer(node))
+    assert told.status_code == 200
+    answered = told.json()["output"]
+    assert answered["crisis"]["detected"] is True
+    assert [line["name"] for line in answered["resources"][0]["lines"]] == ["Linha Nossa"]
+    assert any("1411" in line for line in answered["escalation_guidance"])
+    shown = comity("actions", "lines", "--country", "PT", "--data", data)
+    assert shown.code == 0
+    assert "Linha Nossa" in shown.out
+    assert "2026-11-16" in shown.out
+    assert "Linha Nossa" not in comity("actions", "lines", "--country", "PT").out
+    assert "Samaritans" in comity("actions", "lines", "--country", "GB", "--data", data).out

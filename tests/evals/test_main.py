@@ -3,6 +3,7 @@ import json
 from evals.__main__ import main
 from evals.table import Table, shown
 from evals.tables import TABLES
+from evals.tables.examples import PAGE, page
 
 
 def test_tables_are_printed_for_people(capsys):
@@ -43,3 +44,7 @@ def test_every_example_says_something(capsys):
     assert len(table["rows"]) >= 60
     assert len({row[0] for row in table["rows"]}) == 10
     assert all(row[2].strip() for row in table["rows"])
+
+
+def test_the_page_of_examples_says_what_the_code_says():
+    assert PAGE.read_text("utf-8") == page(), "run `make docs`"

@@ -238,7 +238,8 @@ def test_text_without_markup_is_not_scored(audit):
             assert (outcome.uncertainty, entry["heuristic"], entry["criteria"]) == ("high", True, [])
             zero = None if mode == "enhanced" else 0
             assert (outcome.output["site_aggregate"], entry["aggregate_score"]) == (zero, zero)
-            assert outcome.output["summary"] == "No page could be checked."
+            why = " The text holds no markup; nothing was checked." if mode == "enhanced" else ""
+            assert outcome.output["summary"] == f"No page could be checked.{why}"
     mixed = audit(GOOD, "plain words")
     assert (mixed.output["site_aggregate"], mixed.uncertainty) == (100, "high")
     assert audit(GOOD, "plain words", mode="strict").output["site_aggregate"] == 50

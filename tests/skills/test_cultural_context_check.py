@@ -433,3 +433,49 @@ def test_a_message_that_was_not_changed_is_not_called_adapted(check):
         .output["adapted_message"]
         .startswith("[Adapted for team")
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "region", "said", "suggestion"),
+    [
+        ("Let us meet on Friday.", "Saudi Arabia", "Friday", "day of rest in Saudi Arabia"),
+        ("The office opens on Thursdays.", "Afghanistan", "Thursdays", "day of rest in Afghanistan"),
+        ("See you at the weekend.", "Egypt", "weekend", "Name the days"),
+        (
+            "We sold 1,500 units.",
+            "Germany",
+            "1,500",
+            "Write 1500: the comma stands before decimals in Germany",
+        ),
+        ("It costs 1.500 euros.", "US", "1.500", "Write 1500: the point"),
+        ("A market of two billion.", "France", "billion", "Write the figures out"),
+        ("Your room is on floor 4.", "China", "floor 4", "four sounds like death"),
+        ("We bring twelve red roses.", "Russia", "twelve red roses", "funerals"),
+        ("Thumbs up if you agree!", "Iran", "Thumbs up", "insult (Iran)"),
+        ("Just nod if it works.", "Bulgaria", "nod", "a nod can mean no"),
+        ("Hand it over with your left hand.", "India", "left hand", "not used to give"),
+    ],
+)
+def test_days_numbers_and_gestures_are_found_by_region(check, message, region, said, suggestion):
+    (finding,) = check(message, region=region).output["findings"]
+    assert finding["text"] == said
+    assert suggestion in finding["suggestion"]
+    assert "Not adapted" in check(message, region=region).output["adapted_message"]
+
+
+@pytest.mark.parametrize(
+    ("message", "region"),
+    [
+        ("Let us meet on Friday.", "Germany"),
+        ("See you at the weekend.", "Spain"),
+        ("We sold 1,500 units.", "Japan"),
+        ("Release 1.234 is out, see section 1.200.", "US"),
+        ("A market of two billion.", "Japan"),
+        ("Your room is on floor 4.", "Germany"),
+        ("We bring eleven red roses.", "Russia"),
+        ("We have four meetings.", "China"),
+        ("Thumbs up if you agree!", "Germany"),
+    ],
+)
+def test_days_numbers_and_gestures_at_home_are_left_alone(check, message, region):
+    assert check(message, region=region).output["findings"] == []

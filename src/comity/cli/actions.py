@@ -15,7 +15,7 @@ import typer
 import comity
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Json
+from comity.cli.options import Config, Data, Json, settings_of
 from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
 from comity.core.errors import ConfigError, ConflictError, MalformedError
 from comity.core.wire import strict_json
@@ -226,12 +226,17 @@ def show_lines(
         str | None, typer.Option("--country", metavar="CODE", help="Two letters (ISO 3166), such as PT.")
     ] = None,
     lines: OwnLines = None,
+    data: Data = None,
+    config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show the emergency numbers and crisis lines that replies name, and whether somebody has checked them."""
-    from comity.pipeline.actions.library import crisis_lines
+    """Show the emergency numbers and crisis lines that replies name, and whether somebody has checked them.
 
-    known = crisis_lines(_path(lines))
+    A file crisis-lines.json in the data folder replaces countries, as it does in the replies of the node.
+    """
+    from comity.pipeline.actions.library import crisis_lines, own_lines_of
+
+    known = crisis_lines(_path(lines) or own_lines_of(settings_of(data, config).settings.data))
     if country is None:
         if as_json:
             print_json(known)

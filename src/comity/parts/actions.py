@@ -39,16 +39,14 @@ class Actions(Part):
         from asyncio import to_thread
 
         from comity.clients.pages import Pages
-        from comity.pipeline.actions.library import Library
+        from comity.pipeline.actions.library import Library, own_lines_of
         from comity.pipeline.actions.plugins import announced_plugins
         from comity.pipeline.actions.runner import Runner
 
         settings = house.settings
         plugins = await to_thread(announced_plugins, house.notices.append)
         pages = Pages(allow=settings.dispatch.allowed_hosts)
-        lines = settings.data / "crisis-lines.json"
-        own = lines if await to_thread(lines.exists) else None
-        library = Library("enhanced", plugins, lines=own)
+        library = Library("enhanced", plugins, lines=await to_thread(own_lines_of, settings.data))
         self.runner = Runner(library, pages, limits=action_limits(settings.actions))
         house.stack.push_async_callback(self.runner.aclose)
 

@@ -21,6 +21,7 @@ from comity.pipeline.actions.built_in import PACKAGE, registry_of
 from comity.pipeline.actions.plugins import Plugin
 from comity.skills.crisis.lines import LINES, overridden
 
+OWN_LINES = "crisis-lines.json"
 log = logging.getLogger("comity.actions")
 
 
@@ -55,6 +56,12 @@ class Library:
         place = files(PACKAGE) if folder is None else folder
         own = self._own if folder is None else {}
         return {name: own.get(name) or place.joinpath(name).read_bytes() for name in action.data}
+
+
+def own_lines_of(data: Path) -> Path | None:
+    """The file in a data folder with which an operator replaces lines, if there is one."""
+    path = data / OWN_LINES
+    return path if path.exists() else None
 
 
 def crisis_lines(own: Path | None = None) -> dict[str, Any]:

@@ -79,10 +79,16 @@ def rank(
             "level": level,
             "site_aggregate": site,
             "ranking": [one.entry if detail == "full" else _summed_up(one.entry) for one in ranked],
-            "summary": summary(site, len(ranked), unread, level)
-            + (f" {_MORE}" if detail == "summary" else ""),
+            "summary": summary(site, len(ranked), unread, level) + _said_more(ranked, unread, mode, detail),
         },
     )
+
+
+def _said_more(ranked: Sequence[_Ranked], unread: int, mode: Mode, detail: Detail) -> str:
+    """Why no page was checked, or how to see all that was found."""
+    if unread == len(ranked) and mode == "enhanced":
+        return f" {ranked[0].entry['notes'][0]}"
+    return f" {_MORE}" if detail == "summary" else ""
 
 
 def _rank_page(

@@ -1,4 +1,4 @@
-"""Finds in a text that somebody is in danger from himself, and where help is to be found in each country.
+"""Finds in a text that somebody may hurt themselves, and the crisis lines of each country.
 
 The names are loaded when they are first asked for: many ask for the names of the data files only.
 """

@@ -25,6 +25,9 @@ _UNSPACED_REACH = 80
 _UNSPACED = frozenset({"zh", "ja", "ko"})
 _MOST = 8  # dangers in one report
 _TELLING = frozenset({"act", "body", "violence", "self_violence", "child"})
+_COMMON = frozenset(
+    {"the", "about", "going", "will", "over", "to", "do", "all", "be", "it", "me", "her", "him", "them", "us"}
+)
 _OF_THE_WRITER: tuple[tuple[str, Kind], ...] = (("self_violence", "violence"), ("child", "child"))
 
 
@@ -71,8 +74,19 @@ class Dangers:
     def _all(self) -> Any:
         return _automaton(self._meanings)
 
+    @cached_property
+    def _rare_words(self) -> frozenset[str]:
+        """Of each telling pattern its longest word that says something: a text without them has none of the patterns."""
+        return frozenset(
+            max(pattern.split(), key=lambda word: (word not in _COMMON, len(word)))
+            for pattern, found in self._meanings.items()
+            if any(name in _TELLING for _, name in found) and not has_unspaced(pattern)
+        )
+
     def is_telling(self, folded: Folded) -> bool:
         """Whether it takes a closer look."""
+        if not folded.unspaced and self._rare_words.isdisjoint(folded.text.split()):
+            return False
         return next(self._telling.iter(folded.text), None) is not None
 
     def find(self, folded: Folded) -> tuple[Danger, ...]:

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from math import sqrt
+from math import inf, sqrt
 from operator import itemgetter
 from typing import Any
 
@@ -119,16 +119,18 @@ class Opinion:
         if folded.unspaced:
             hits += self._unspaced_weights(text)
             hits.sort(key=_FIRST)
-        ends = [end for end, _ in hits]
-        sums = [0, *itertools.accumulate([weight for _, weight in hits])]
-        heaviest = max(
-            (
-                (sums[bisect_left(ends, last)] - sums[bisect_left(ends, first)]) / breadth_of(last - first),
-                (first, last),
-            )
-            for first, last in places
-        )
-        return heaviest if heaviest[0] >= file.among else None
+        ends = list(map(_FIRST, hits))
+        sums = list(itertools.accumulate(map(_SECOND, hits), initial=0))
+        most, heaviest = -inf, (0, size)
+        begins = 0
+        for place in places:
+            first, last = place
+            begins = bisect_left(ends, first, begins)
+            stops = bisect_left(ends, last, begins)
+            weight = (sums[stops] - sums[begins]) / breadth_of(last - first)
+            if weight >= most:
+                most, heaviest = weight, place
+        return (most, heaviest) if most >= file.among else None
 
 
 def passages(text: str, *, unspaced: bool) -> list[Place]:

@@ -199,7 +199,7 @@ def _subject(near: Near, start: int, end: int, rule: Rule, reach: int) -> Subjec
 
 
 def _own_subject(near: Near, start: int, end: int, rule: Rule) -> Subject:
-    """Who leaves letters and takes his leave names others; they are not who it is about."""
+    """Somebody who writes farewell letters names others; the match is not about those."""
     inside = 0
     before = _NOBODY
     for a, b, concept in near:

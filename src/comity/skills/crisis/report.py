@@ -1,6 +1,6 @@
 """What the detector says of a text. A span is a pair of character positions in the text as it was given.
 
-- *Detected* means: somebody speaks of his own present danger. It takes one signal of weight that nothing
+- *Detected* means: somebody speaks of their own present danger. It takes one signal of weight that nothing
   lowers, or two weak ones that say it together.
 - *Endangered* means: another person may die now, or somebody is attacking them. Whoever answers says first how to get
   help for that person.

@@ -1,4 +1,5 @@
-"""What in a message may be misread elsewhere: words and phrases, dates, times, money, units, colours, gestures.
+"""What in a message may be misread elsewhere: words and phrases, dates, days of the week, times, numbers, money, units,
+colours, gestures.
 
 Every finding has its place, its reason and a suggestion; the message itself is not touched. What depends on the
 audience is found only when it matters there: an idiom of baseball is at home in the United States, white is an
@@ -8,6 +9,7 @@ known, everything that divides the world is found.
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec import Struct
@@ -42,6 +44,33 @@ _UNIT: Final = re.compile(
 _DIRECTION: Final = re.compile(
     r"[←→⇐⇒]|\b(?:on|to|at)[ ]the[ ](?:left|right)(?:[ ]hand)?\b|\bleft[ ]to[ ]right\b", re.IGNORECASE
 )
+_GROUPED: Final = re.compile(
+    r"(?<![\w.,:/-])\d{1,3}(?:(?P<sign>[.,])\d{3})(?:(?P=sign)\d{3}){0,4}(?![\w,:/-]|\.\d{4})"
+)
+_SCALE: Final = re.compile(r"\b(?:billion|trillion)s?\b", re.IGNORECASE)
+_SPELLED: Final = {
+    "two": 2,
+    "four": 4,
+    "six": 6,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "twelve": 12,
+    "thirteen": 13,
+    "seventeen": 17,
+    "fourth": 4,
+    "ninth": 9,
+    "thirteenth": 13,
+    "seventeenth": 17,
+}
+_COUNT: Final = rf"(?:\d{{1,3}}(?:th)?|{'|'.join(_SPELLED)})"
+# A number that somebody chose: a place, a gift, a seat.
+_CHOSEN: Final = re.compile(
+    rf"\b(?:floor|room|table|seat|gate|suite|(?:lucky )?number)[ ](?P<behind>{_COUNT})\b"
+    rf"|\b(?P<before>{_COUNT})[ ](?:\w{{1,12}}[ ])?(?:(?P<flowers>flowers|roses|tulips|lilies)|gifts?|presents?|floor|guests)\b",
+    re.IGNORECASE,
+)
+_DAY: Final = re.compile(r"\b(?P<day>thursday|friday|saturday)s?\b|\bweekends?\b", re.IGNORECASE)
 _NO_DATE: Final = word_set(
     "version versions release v ver build section chapter figure fig rev revision invoice ticket page room apt"
 )
@@ -66,7 +95,19 @@ class Colour(Struct, frozen=True):
 
 
 class Gesture(Struct, frozen=True):
+    """`signs` are pictures of it, `words` names it."""
+
     signs: str
+    words: str
+    where: frozenset[str]
+    meaning: str
+
+
+class Number(Struct, frozen=True):
+    """`of` is what it counts when it means that; empty for anything."""
+
+    values: frozenset[int]
+    of: str
     where: frozenset[str]
     meaning: str
 
@@ -91,6 +132,10 @@ class Knowledge(Struct, frozen=True, kw_only=True):
     care_about_group: tuple[str, ...]
     colours: tuple[Colour, ...]
     gestures: tuple[Gesture, ...]
+    rest: dict[str, frozenset[str]]
+    decimal_comma: frozenset[str]
+    long_scale: frozenset[str]
+    numbers: tuple[Number, ...]
     southern_hemisphere: frozenset[str]
     signs: dict[str, str]
 
@@ -139,6 +184,9 @@ class Examiner:
         for kind in _WORD_KINDS:
             entries += [(phrase, (kind, plain)) for phrase, plain in getattr(known, kind).items()]
         entries += [(colour.words, ("colour", "")) for colour in known.colours]
+        entries += [
+            (gesture.words, ("gesture", gesture.words)) for gesture in known.gestures if gesture.words
+        ]
         self._phrases = Phrases(entries)
 
     def examine(self, message: str, setting: Setting) -> list[Finding]:
@@ -147,6 +195,8 @@ class Examiner:
             *self._words(message, words, setting),
             *self._pronouns(message),
             *self._dates(message, words, setting),
+            *self._days(message, setting),
+            *self._numbers(message, words, setting),
             *self._times(message, setting),
             *self._money(message, setting),
             *self._units(message, setting),
@@ -162,6 +212,8 @@ class Examiner:
                 meanings = self._colours(message[found.start : found.end].lower(), setting)
                 if meanings:
                     yield self._finding(kind, found.start, found.end, f"In this audience {meanings}")
+            elif kind == "gesture":
+                yield from self._gesture_named(plain, found.start, found.end, setting)
             elif self._matters(kind, setting):
                 suggestion = (
                     f"{_SUGGEST[kind]}: {plain}" if plain and kind != "food_and_drink" else _SUGGEST[kind]
@@ -253,12 +305,81 @@ class Examiner:
             if gesture is not None:
                 yield self._finding("gesture", at, at + 1, f"Leave it out: {gesture.meaning}")
 
+    def _gesture_named(self, words: str, start: int, end: int, setting: Setting) -> Iterator[Finding]:
+        for gesture in self._known.gestures:
+            here = gesture.where & set(setting.countries)
+            if gesture.words == words and here:
+                yield self._finding(
+                    "gesture", start, end, f"Say it without: {gesture.meaning} ({_listed(here, setting)})"
+                )
+
+    def _days(self, message: str, setting: Setting) -> Iterator[Finding]:
+        """Days on which this audience does not work."""
+        for match in _DAY.finditer(message):
+            day = (match["day"] or "friday").lower()
+            here = self._known.rest[day] & set(setting.countries)
+            if not here:
+                continue
+            where = _listed(here, setting)
+            if match["day"]:
+                suggestion = f"{day.capitalize()} is a day of rest in {where}: ask, or choose a working day"
+            else:
+                suggestion = f"Name the days: in {where} the weekend is not Saturday and Sunday"
+            yield self._finding("week_day", match.start(), match.end(), suggestion)
+
+    def _numbers(self, message: str, words: Sequence[Token], setting: Setting) -> Iterator[Finding]:
+        codes = set(setting.countries)
+        comma = codes & self._known.decimal_comma
+        unlike = {",": comma, ".": codes - comma}
+        at = 0
+        for match in _GROUPED.finditer(message):
+            while at < len(words) - 1 and words[at].start < match.start():
+                at += 1
+            here = unlike[match["sign"]]
+            if here and not (at and words[at - 1].word in _NO_DATE):
+                name = "comma" if match["sign"] == "," else "point"
+                plain = match[0].replace(match["sign"], "")
+                yield self._finding(
+                    "number",
+                    match.start(),
+                    match.end(),
+                    f"Write {plain}: the {name} stands before decimals in {_listed(here, setting)}",
+                )
+        scale = codes & self._known.long_scale
+        for match in _SCALE.finditer(message) if scale else ():
+            yield self._finding(
+                "number",
+                match.start(),
+                match.end(),
+                f"Write the figures out: the word for it is a larger number in {_listed(scale, setting)}",
+            )
+        for match in _CHOSEN.finditer(message):
+            yield from self._chosen(match, setting)
+
+    def _chosen(self, match: re.Match[str], setting: Setting) -> Iterator[Finding]:
+        said = (match["behind"] or match["before"]).lower()
+        value = _SPELLED.get(said) or int(said.removesuffix("th") if said[0].isdigit() else 0)
+        for number in self._known.numbers:
+            here = number.where & set(setting.countries)
+            if here and value in number.values and (not number.of or match[number.of]):
+                yield self._finding(
+                    "number",
+                    match.start(),
+                    match.end(),
+                    f"Choose another number: {number.meaning} ({_listed(here, setting)})",
+                )
+
     def _directions(self, message: str, setting: Setting) -> Iterator[Finding]:
         if any(country.direction == "rtl" for country in setting.countries.values()):
             for match in _DIRECTION.finditer(message):
                 yield self._finding(
                     "direction", match.start(), match.end(), "Name the thing, not its side, and mirror arrows"
                 )
+
+
+def _listed(codes: AbstractSet[str], setting: Setting) -> str:
+    names = [setting.countries[code].name for code in sorted(codes)]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _names(colour: Colour, word: str) -> bool:

@@ -27,10 +27,11 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         situation = text_field(NAME, given, "situation")
-        intensity = text_field(NAME, given, "intensity", DEFAULT_INTENSITY)
+        named = text_field(NAME, given, "intensity", DEFAULT_INTENSITY)
+        intensity = chosen(NAME, "intensity", named, INTENSITIES)
         return plan(
             situation if mode == "enhanced" else trimmed(situation),
-            intensity=chosen(NAME, "intensity", intensity, INTENSITIES),
+            intensity=intensity if "intensity" in given else None,
             mode=mode,
             rules=rules,
             detector=detector,

@@ -3,14 +3,15 @@
 - The recorded modes keep the recorded counts and their substring alert (actions 2.6). The enhanced mode adds
   steps and notes only for triggers that it names.
 - The caller's intensity is followed. What the words speak for stands beside it, and a note says when it is
-  higher. Only a detected crisis raises the intensity by itself, in every mode.
+  higher. Where the caller names none, the enhanced mode follows the words. Only a detected crisis raises the
+  intensity by itself, in every mode.
 """
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from comity.skills.crisis import CrisisDetector, CrisisReport
-from comity.skills.deescalation_plan.contract import INTENSITIES
+from comity.skills.deescalation_plan.contract import DEFAULT_INTENSITY, INTENSITIES
 from comity.skills.deescalation_plan.situation import (
     Situation,
     handoffs,
@@ -45,7 +46,7 @@ _BY_INTENSITY: Final = {
 _LAST: Final = "Agree on the next step, who takes it and when, and write it down for both."
 _NOTES: Final = {
     "low": ("Keep watching for rising volume, repetition or silence: they come before an escalation.",),
-    "medium": ("Stop negotiating when voices rise again; go back to acknowledging.",),
+    "medium": ("If voices rise, stop negotiating and go back to acknowledging.",),
     "high": (
         "Do not stay alone with somebody who frightens you; keep a way out open.",
         "Do not touch, corner, threaten or give an ultimatum: force makes it worse.",
@@ -54,7 +55,7 @@ _NOTES: Final = {
 }
 _RECORDED_ALERT: Final = ("threat", "harm", "legal")
 _ALERT: Final = "ALERT: the situation speaks of a threat, of harm or of the law; involve the people responsible for that before you answer."
-_CRISIS: Final = f"CRISIS: somebody may be in danger from himself. Stay with the person and bring in help. {EMERGENCY} {NUMBERS}"
+_CRISIS: Final = f"CRISIS: somebody may be in danger of hurting themselves. Stay with the person and bring in help. {EMERGENCY} {NUMBERS}"
 _SAFETY: Final = "First get everybody to safety and call the local emergency number; the other steps wait until nobody is in danger."
 _SUPPORT: Final = "Stay with the person in crisis, ask directly how they are, and bring in trained help now."
 _BOUNDARY: Final = "Set one boundary calmly: say what you will do if the insults go on, and do it."
@@ -72,18 +73,28 @@ _AT_HOME: Final = (
     "Keep papers, money, keys, medicines and a phone where you can take them quickly.",
     "Contact a service for victims of violence, or child protection where a child is hurt: they plan with you.",
 )
+_ALONE: Final = "Leaving, or saying that you will leave, can be the most dangerous moment: plan it with people who know how."
 _OTHER: Final = "DANGER: another person may be in danger now. Call the local emergency number, say where they are, and wait where you are safe."
 
 _UNREAD: Final = "The description is not in English: apart from signs of a crisis its words could not be read, and the plan is general"
 
 
 def plan(
-    description: str, *, intensity: str, mode: Mode, rules: Sequence[CompiledRule], detector: CrisisDetector
+    description: str,
+    *,
+    intensity: str | None,
+    mode: Mode,
+    rules: Sequence[CompiledRule],
+    detector: CrisisDetector,
 ) -> SkillOutcome:
     crisis = detector.detect(description)
-    used = "high" if crisis.raised else intensity
+    situation = understood(read(description), rules, crisis)
+    wanted = intensity or DEFAULT_INTENSITY
+    if intensity is None and mode == "enhanced" and situation.suggested:
+        wanted = max(wanted, situation.suggested, key=INTENSITIES.index)
+    used = "high" if crisis.raised else wanted
     assumptions = [
-        f"Intensity: {used}" + (" (raised: signs of a crisis)" if used != intensity else ""),
+        f"Intensity: {used}" + (" (raised: signs of a crisis)" if used != wanted else ""),
         "The description is one side of the matter; the other side may see it differently",
         "Everybody takes part of their own will; nothing here is meant to be used against somebody",
     ]
@@ -100,10 +111,10 @@ def plan(
         )
     if language_of(description, tokens(description)) == "other":
         assumptions.append(_UNREAD)
-    situation = understood(read(description), rules, crisis)
+    at_home = _is_at_home(crisis)
     output: dict[str, Any] = {
-        "plan": list(_AT_HOME) if _is_at_home(crisis) else _adapted(steps, situation),
-        "risk_notes": [*notes, *_further(situation, used)],
+        "plan": list(_AT_HOME) if at_home else _adapted(steps, situation),
+        "risk_notes": [*([_ALONE] if at_home else notes), *_further(situation, used)],
         "intensity": used,
         "suggested_intensity": situation.suggested,
         "triggers": trigger_rows(situation),

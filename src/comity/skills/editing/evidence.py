@@ -72,7 +72,7 @@ def _alternative(finding: Finding, done: Container[tuple[int, int]]) -> dict[str
     """What could stand there, where nothing was put: the words of a quotation and of the past stay as they are."""
     offered = finding.replacement or finding.alternative
     wanted = offered and not finding.quoted and (finding.start, finding.end) not in done
-    return {"alternative": offered} if wanted and "{" not in offered else {}
+    return {"alternative": offered} if wanted else {}
 
 
 def crisis_row(report: CrisisReport) -> dict[str, Any]:

@@ -192,13 +192,7 @@ def _finding(compiled_rule: CompiledRule, passage: Passage, match: re.Match[str]
     quoted = passage.is_quoted(start, end)
     replacement = None
     if rule.replace is not None and not quoted and _rewords(compiled_rule, passage.folded, start, end):
-        template = rule.replace
-        if _AUTHOR in template:
-            template = template.replace(_AUTHOR, "I" if passage.speaks_alone else "we")
-        written = _GROUP.sub(
-            lambda group: _group(passage.text, match, int(group[1]), leads=group.start() == 0), template
-        )
-        replacement = match_case(text, written)
+        replacement = match_case(text, _filled(rule.replace, passage, match))
     return Finding(
         rule=rule.id,
         category=rule.category,
@@ -209,7 +203,15 @@ def _finding(compiled_rule: CompiledRule, passage: Passage, match: re.Match[str]
         reason=rule.reason,
         quoted=quoted,
         replacement=replacement,
-        alternative=rule.alternative or rule.replace or "",
+        alternative=rule.alternative or _filled(rule.replace or "", passage, match),
+    )
+
+
+def _filled(template: str, passage: Passage, match: re.Match[str]) -> str:
+    """The replacement with the words of the text in it, whether or not it is applied."""
+    written = template.replace(_AUTHOR, "I" if passage.speaks_alone else "we")
+    return _GROUP.sub(
+        lambda group: _group(passage.text, match, int(group[1]), leads=group.start() == 0), written
     )
 
 

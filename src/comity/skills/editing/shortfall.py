@@ -18,6 +18,7 @@ from comity.skills.editing.rules import FINDINGS_PER_RULE, Finding
 from comity.skills.words.tokens import word_set
 
 CATEGORY = "shame_blame"
+_BY_HAND = "We have not received … yet, or: … is still missing."
 REASON = "Says who is to blame where saying what happened is enough."
 
 _ENDS = r"(?=\s*(?:[.!?;]|$|[\r\n])|,?\s+(?:so|but|and)\s+(?:you|we|please)\b|,\s+(?:you|we|please)\b)"
@@ -120,6 +121,7 @@ def shortfalls(passage: Passage) -> Iterator[Finding]:
             reason=REASON,
             quoted=quoted,
             replacement=None if words is None else match_case(text, words),
+            alternative=_BY_HAND,
         )
 
 

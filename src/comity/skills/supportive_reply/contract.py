@@ -16,8 +16,8 @@ BOUNDARY: Final = "Non-clinical support; must provide escalation cues when risk 
 GRIEF_BOUNDARY: Final = "Non-clinical bereavement support only"
 
 _DESCRIPTION: Final = (
-    "Answers somebody in distress or grief, notices when he speaks of his own danger, and says where help is to "
-    "be found in his country."
+    "Answers somebody in distress or grief, notices when they speak of their own danger, and names the crisis lines "
+    "of their country."
 )
 _GRIEF_DESCRIPTION: Final = "Answers somebody who has lost a person; supportive_reply does the same and more."
 

@@ -1,4 +1,4 @@
-"""Notes for whoever carries on a conversation about a loss: they speak of him who grieves, never to him."""
+"""Notes for whoever carries on a conversation about a loss: they speak about the person who grieves, never to them."""
 
 import re
 from typing import Final
@@ -39,7 +39,7 @@ _HEARD: Final = (
     "everything happens for a reason",
 )  # fmt: skip
 
-# the same, as others say it to somebody who mourns; what he says of himself (`I cannot move on`) is no platitude
+# the same, as others say it to somebody who mourns; what they say of themselves (`I cannot move on`) is no platitude
 _HEARD_BY_WORD: Final = re.compile(
     r"\b(?:in an? (?:much )?better place|time (?:heals|will heal)|knows? (?:exactly |just )?how (?:you|i) feel"
     r"|at least (?:you|he|she|it|they|we)|should be over it|be strong|(?:(?:told|tell|tells|telling) me to|should|must|just"

@@ -19,7 +19,7 @@ from comity.skills.crisis.disguise import Vocabulary
 from comity.skills.crisis.folding import fold, fold_phrase, has_unspaced
 from comity.skills.crisis.lexicon import expand
 
-_FEELINGS: Final = ("grief", "breakup", "lonely", "anxious", "angry", "tired", "ashamed", "sad")
+_FEELINGS: Final = ("grief", "breakup", "job_loss", "lonely", "anxious", "angry", "tired", "ashamed", "sad")
 _SITUATIONS: Final = ("job", "exam", "money", "illness", "family")
 _NO_WORDS: Final = Vocabulary(())
 
@@ -86,5 +86,5 @@ def _chosen(counts: Mapping[str, int]) -> str | None:
     if "joy" in counts and counts["joy"] > sum(counts[name] for name in felt):
         return "joy"
     # the situation says more than the mere feeling; among equals the first listed
-    losses = [name for name in ("grief", "breakup") if name in felt]
+    losses = [name for name in ("grief", "breakup", "job_loss") if name in felt]
     return max([*losses, *named, *felt], key=counts.__getitem__)
