@@ -194,7 +194,7 @@ class TestAStranger:
         assert (await refused(fill())).wire_code == "LIMIT_EXCEEDED"
         kept = len((await world.call("relational.get", stranger)).established_norms)
         assert kept * 8000 < MOST_STRANGER_BYTES
-        world.service.forget_stranger("ses_1")
+        world.service.end("ses_1")
         assert not (await world.call("relational.get", stranger)).established_norms
         assert await world.stored() == {}
 

@@ -42,9 +42,9 @@ from comity.pipeline.extensions.room import (
 )
 from comity.pipeline.extensions.states import ExtensionStates, LoadedState
 from comity.pipeline.room import Arrival
-from comity.pipeline.vcp.contexts import Contexts, SessionMemory, owner_of
+from comity.pipeline.vcp.contexts import Contexts, owner_of
 from comity.pipeline.walk import Walk
-from comity.store.operations import Operation
+from comity.store.operations import Operation, Versioned
 from comity.store.vault import Vault
 
 
@@ -125,14 +125,19 @@ class ExtensionService:
         return self._turns.of(turn_of(session))
 
     async def exchange(
-        self, session: Session, request: ContextRequest, memory: SessionMemory, audience: Audience
+        self,
+        session: Session,
+        request: ContextRequest,
+        known: SessionContext,
+        held: Mapping[str, Versioned],
+        audience: Audience,
     ) -> AppliedExchange:
-        """Apply a context request; nothing is kept yet. Raises ExtensionError."""
+        """Apply a context request to what is stored; nothing is kept yet. Raises ExtensionError."""
         now = self._clock.now()
-        before = await self.states.load(session.id, owner_of(session), memory.held)
+        before = await self.states.load(session.id, owner_of(session), held)
         # what the extension holds is held there alone, so that taking it back leaves nothing behind
         holds_signals = session.active(PERSONAL)
-        context = context_after(memory.context, replace(request, signals={}) if holds_signals else request)
+        context = context_after(known, replace(request, signals={}) if holds_signals else request)
         call = OperationCall(
             state=self._facts.begin(before, session, now),
             facts=self._facts.of(session, audience, context.categorical),
@@ -188,7 +193,8 @@ class ExtensionService:
                 raise ForbiddenError("this session belongs to another owner; start your own session")
         return replace(asking, id=session_id)
 
-    def forget_stranger(self, session_id: str) -> None:
+    def end(self, session_id: str) -> None:
+        """A session is over: what is held of it here goes, what is stored of it stays for its time."""
         self.states.forget_stranger(session_id)
 
     def own_session(self) -> Session:

@@ -13,7 +13,7 @@
 - Reading counts as use: what has less than half of its time left is written again.
 """
 
-from collections import OrderedDict
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
@@ -29,7 +29,7 @@ from comity.core.extensions.state import LIFETIMES, ExtensionState, OwnerExtensi
 from comity.core.extensions.torch import owner_hash
 from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
 from comity.pipeline.vcp.contexts import SPACE as SESSION_SPACE
-from comity.pipeline.vcp.contexts import context_key, history_key, unreadable
+from comity.pipeline.vcp.contexts import SealedValues, context_key, history_key, unreadable
 from comity.store.operations import Delete, Operation, Put, StoreConflict, Versioned
 from comity.store.protocol import Store
 from comity.store.vault import Vault
@@ -42,7 +42,6 @@ MOST_STRANGERS_BYTES: Final = 64 * 1024 * 1024
 
 _SUFFIX: Final = ":extensions"
 _PAGE: Final = 200
-_MOST_OPENED: Final = 1024
 
 _State = TypeVar("_State", SessionExtensions, OwnerExtensions)
 
@@ -102,13 +101,23 @@ class ExtensionStates:
         self._of_strangers: dict[str, ExtensionState] = {}
         self._stranger_bytes: dict[str, int] = {}
         self._strangers_bytes = 0
-        self._opened: OrderedDict[str, tuple[Vault, int, Any]] = OrderedDict()
+        self._values = SealedValues()
+
+    async def held(self, session_id: str, owner: str | None) -> Mapping[str, Versioned]:
+        """All that is stored of a session and of its owner, by key."""
+        if owner is None:
+            return {}
+        of_session, of_owner = await asyncio.gather(
+            self._store.scan(SESSION_SPACE, prefix=f"vcp:session:{session_id}:"),
+            self._store.get(OWNER_SPACE, owner_key(owner)),
+        )
+        return dict(of_session) | ({} if of_owner is None else {owner_key(owner): of_owner})
 
     async def load(
         self, session_id: str, owner: str | None, held: Mapping[str, Versioned] | None = None
     ) -> LoadedState:
         """Raises ForbiddenError for a session of another owner, also as UnreadableContextError. `held` is what is
-        stored of the session, where that was read already.
+        stored of the session and its owner, where that was read already.
         """
         if owner is None:
             of_stranger = self._of_strangers.get(session_id)
@@ -126,14 +135,14 @@ class ExtensionStates:
         key = session_key(session_id)
         held_session = await self._store.get(SESSION_SPACE, key) if held is None else held.get(key)
         if held_session is not None:
-            owned = self._open(key, held_session, vault, _read_session)
+            owned = self._values.open(key, held_session.value, vault, _read_session)
             if owned.owner != owner:
                 raise ForbiddenError("this session belongs to another owner; start your own session")
             session = _kept(owned.state, held_session)
         key = owner_key(owner)
-        held_relation = await self._store.get(OWNER_SPACE, key)
+        held_relation = await self._store.get(OWNER_SPACE, key) if held is None else held.get(key)
         if held_relation is not None:
-            found = self._open(key, held_relation, vault, _read_relation)
+            found = self._values.open(key, held_relation.value, vault, _read_relation)
             if found.owner != owner:
                 raise unreadable()
             relation = _kept(found.state, held_relation)
@@ -148,21 +157,23 @@ class ExtensionStates:
         operations: list[Operation] = []
         session, relation = before.session, before.relation
         if after.session is not session.state or _is_due(session, now, self._session_ttl):
+            key = session_key(before.session_id)
             operations.append(
                 Put(
                     space=SESSION_SPACE,
-                    key=session_key(before.session_id),
-                    value=vault.seal(_encode(OwnedSession(owner=owner, state=after.session))),
+                    key=key,
+                    value=self._values.seal(key, OwnedSession(owner=owner, state=after.session), vault),
                     expect=session.version,
                     expires_at=now + self._session_ttl,
                 )
             )
         if after.owner is not relation.state or _is_due(relation, now, self._owner_ttl):
+            key = owner_key(owner)
             operations.append(
                 Put(
                     space=OWNER_SPACE,
-                    key=owner_key(owner),
-                    value=vault.seal(_encode(OwnedRelation(owner=owner, state=after.owner))),
+                    key=key,
+                    value=self._values.seal(key, OwnedRelation(owner=owner, state=after.owner), vault),
                     expect=relation.version,
                     expires_at=now + self._owner_ttl,
                 )
@@ -248,21 +259,6 @@ class ExtensionStates:
         self._of_strangers[session_id] = state
         self._stranger_bytes[session_id] = size
         self._strangers_bytes = in_all
-
-    def _open(self, key: str, held: Versioned, vault: Vault, read: Callable[[bytes], Any]) -> Any:
-        """What is sealed in a value. One that was opened before need not be opened again."""
-        known = self._opened.get(key)
-        if known is not None and known[0] is vault and known[1] == held.version:
-            self._opened.move_to_end(key)
-            return known[2]
-        data = vault.open(held.value)
-        if data is None:
-            raise unreadable()
-        state = read(data)
-        self._opened[key] = vault, held.version, state
-        if len(self._opened) > _MOST_OPENED:
-            self._opened.popitem(last=False)
-        return state
 
 
 def session_key(session_id: str) -> str:

@@ -198,7 +198,7 @@ class VcpServer:
     def forget(self, session: Session) -> None:
         self._contexts.forget_stranger(session.id)
         if self._extensions is not None:
-            self._extensions.forget_stranger(session.id)
+            self._extensions.end(session.id)
 
     def spoke(self, number: int) -> None:
         self._connections.spoke(number)
@@ -280,17 +280,17 @@ class VcpServer:
         vault = self._vault()
         told = await answers_of(self._plugins, request, session)
         for _ in range(MOST_APPLIED):
-            before = await self._contexts.read(session, vault)
             if self._extensions is None:
+                before = await self._contexts.read(session, vault)
                 context = after(before.context, request)
                 response = respond(request, context, session, told)
                 operations = self._contexts.keeping(session, request, before, context, vault)
             else:
-                applied = await self._extensions.exchange(session, request, before, audience)
-                context = applied.context
-                response = respond(
-                    applied.request, context, session, {**applied.answers, **told}, applied.signals
-                )
+                held = await self._extensions.states.held(session.id, owner_of(session))
+                before = await self._contexts.read(session, vault, held)
+                applied = await self._extensions.exchange(session, request, before.context, held, audience)
+                context, said = applied.context, {**applied.answers, **told}
+                response = respond(applied.request, context, session, said, applied.signals)
                 operations = self._contexts.keeping(session, applied.kept, before, context, vault)
                 operations += self._extensions.keeping(applied)
             act = record.exchanged(session, response, peer, self._clock.now() - began)
