@@ -156,7 +156,8 @@ class ExtensionService:
         )
 
     def keeping(self, applied: AppliedExchange) -> tuple[Operation, ...]:
-        return self.states.keeping(applied.before, applied.after)
+        """All that the answer was made from: it is written, so that the store tells if somebody else was first."""
+        return self.states.keeping(applied.before, applied.after, whole=True)
 
     async def view(self, session: Session) -> OperationCall:
         """What a model may look at in a session. Nothing is counted and nothing is written."""
@@ -196,6 +197,7 @@ class ExtensionService:
     def end(self, session_id: str) -> None:
         """A session is over: what is held of it here goes, what is stored of it stays for its time."""
         self.states.forget_stranger(session_id)
+        self.states.recent.forget(session_id)
 
     def own_session(self) -> Session:
         """A session of the node's own user, for a command: all that works here is active in it."""

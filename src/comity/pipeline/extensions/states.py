@@ -14,7 +14,8 @@
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -40,6 +41,8 @@ OWNER_TTL: Final = LIFETIMES[RELATIONAL].seconds or 0.0
 MOST_STRANGER_BYTES: Final = 256 * 1024
 MOST_STRANGERS_BYTES: Final = 64 * 1024 * 1024
 
+_MOST_RECENT: Final = 512
+_LARGEST_RECENT: Final = 65_536
 _SUFFIX: Final = ":extensions"
 _PAGE: Final = 200
 
@@ -82,6 +85,39 @@ class LoadedState(Struct, frozen=True, kw_only=True):
         return not self.session.version
 
 
+class RecentValues:
+    """What the last context exchange of a session has stored, sealed as it is: the next one need not ask the store.
+
+    That one writes all of it again, each value with the version that is known here. So if anybody has written since,
+    the store refuses, and it is read anew.
+    """
+
+    def __init__(self) -> None:
+        self._of_session: OrderedDict[str, dict[str, Versioned]] = OrderedDict()
+
+    def take(self, session_id: str, now: float) -> Mapping[str, Versioned] | None:
+        """What is known of a session, once; None where it has to be read."""
+        held = self._of_session.pop(session_id, None)
+        if held is None or any(one.expires_at is not None and one.expires_at <= now for one in held.values()):
+            return None
+        return held
+
+    def wrote(self, session_id: str, operations: Sequence[Operation], versions: Sequence[int]) -> None:
+        puts = [
+            (put, version) for put, version in zip(operations, versions, strict=True) if isinstance(put, Put)
+        ]
+        if sum(len(put.value) for put, _ in puts) > _LARGEST_RECENT:
+            return
+        self._of_session[session_id] = {
+            put.key: Versioned(put.value, version, put.expires_at) for put, version in puts
+        }
+        if len(self._of_session) > _MOST_RECENT:
+            self._of_session.popitem(last=False)
+
+    def forget(self, session_id: str) -> None:
+        self._of_session.pop(session_id, None)
+
+
 class ExtensionStates:
     def __init__(
         self,
@@ -93,6 +129,7 @@ class ExtensionStates:
         owner_ttl: float = OWNER_TTL,
     ) -> None:
         """`vault` is asked each time, for its key may go."""
+        self.recent = RecentValues()
         self._store = store
         self._clock = clock
         self._vault = vault
@@ -148,15 +185,19 @@ class ExtensionStates:
             relation = _kept(found.state, held_relation)
         return LoadedState(session_id=session_id, owner=owner, session=session, relation=relation)
 
-    def keeping(self, before: LoadedState, after: ExtensionState) -> tuple[Operation, ...]:
-        """What has to be stored so that `after` is known from now on. A stranger's is held at once."""
+    def keeping(
+        self, before: LoadedState, after: ExtensionState, *, whole: bool = False
+    ) -> tuple[Operation, ...]:
+        """What has to be stored so that `after` is known from now on; the `whole` of it, or what has changed. A
+        stranger's is held at once.
+        """
         if before.owner is None:
             self._hold(before.session_id, after)
             return ()
         vault, now, owner = self._vault(), self._clock.now(), before.owner
         operations: list[Operation] = []
         session, relation = before.session, before.relation
-        if after.session is not session.state or _is_due(session, now, self._session_ttl):
+        if whole or after.session is not session.state or _is_due(session, now, self._session_ttl):
             key = session_key(before.session_id)
             operations.append(
                 Put(
@@ -167,7 +208,7 @@ class ExtensionStates:
                     expires_at=now + self._session_ttl,
                 )
             )
-        if after.owner is not relation.state or _is_due(relation, now, self._owner_ttl):
+        if whole or after.owner is not relation.state or _is_due(relation, now, self._owner_ttl):
             key = owner_key(owner)
             operations.append(
                 Put(

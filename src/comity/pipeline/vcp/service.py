@@ -15,7 +15,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -286,17 +286,11 @@ class VcpServer:
                 response = respond(request, context, session, told)
                 operations = self._contexts.keeping(session, request, before, context, vault)
             else:
-                held = await self._extensions.states.held(session.id, owner_of(session))
-                before = await self._contexts.read(session, vault, held)
-                applied = await self._extensions.exchange(session, request, before.context, held, audience)
-                context, said = applied.context, {**applied.answers, **told}
-                response = respond(applied.request, context, session, said, applied.signals)
-                operations = self._contexts.keeping(session, applied.kept, before, context, vault)
-                operations += self._extensions.keeping(applied)
+                response, operations = await self._extended(question, told, audience, vault)
             act = record.exchanged(session, response, peer, self._clock.now() - began)
             if not operations:
                 self._watch(self._record.note(act))
-            elif not await self._committed(operations, act):
+            elif not await self._committed(session, operations, act):
                 continue
             self._record.measure(record.ROOM, act.result.lower(), act.seconds)
             return response
@@ -304,16 +298,38 @@ class VcpServer:
             f"other requests of this session were stored first, {MOST_APPLIED} times in a row; send it again"
         )
 
-    async def _committed(self, operations: Sequence[Operation], act: Act) -> bool:
+    async def _extended(
+        self, question: ExchangeContext, told: Mapping[str, Any], audience: Audience, vault: Vault
+    ) -> tuple[ContextResponse, tuple[Operation, ...]]:
+        """An exchange in which extensions take part: the answer, and what has to be stored."""
+        extensions, session = self._extensions, question.session
+        assert extensions is not None
+        recent = extensions.states.recent.take(session.id, self._clock.now())
+        held = recent or await extensions.states.held(session.id, owner_of(session))
+        try:
+            before = await self._contexts.read(session, vault, held)
+            applied = await extensions.exchange(session, question.request, before.context, held, audience)
+        except ComityError:
+            if recent is None:
+                raise
+            return await self._extended(question, told, audience, vault)  # by what is stored now
+        context, said = applied.context, {**applied.answers, **told}
+        response = respond(applied.request, context, session, said, applied.signals)
+        operations = self._contexts.keeping(session, applied.kept, before, context, vault)
+        return response, operations + extensions.keeping(applied)
+
+    async def _committed(self, session: Session, operations: Sequence[Operation], act: Act) -> bool:
         """False where something else was stored since it was read."""
         try:
-            await self._record.commit(operations, act)
+            versions = await self._record.commit(operations, act)
         except StoreConflict:
             return False
         except ComityError:
             self._features.audit_written(False)
             raise
         self._features.audit_written(True)
+        if self._extensions is not None:
+            self._extensions.states.recent.wrote(session.id, operations, versions)
         return True
 
     def _decided(self, verdict: TokenVerdict, status: RevocationStatus) -> None:
