@@ -27,7 +27,7 @@ from comity.core.extensions.operations import (
 )
 from comity.core.extensions.personal import PersonalRules
 from comity.core.extensions.refusals import ExtensionError
-from comity.core.extensions.state import ExtensionState, encode_state
+from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 from comity.core.negotiation.registry import ExtensionRegistry
@@ -79,10 +79,10 @@ class Conversation:
         return other
 
     def refused(self, op, args):
-        before = encode_state(self.state)
+        before = msgspec.json.encode(self.state)
         with pytest.raises(ExtensionError) as fault:
             perform(op, self.state, args, self.facts, RULES, self.now)
-        assert encode_state(self.state) == before
+        assert msgspec.json.encode(self.state) == before
         if op in OPERATIONS:
             assert fault.value.wire_code in OPERATIONS[op].codes, "the table does not name this code"
         return fault.value
@@ -124,13 +124,13 @@ class TestEveryOperation:
             values() | st.fixed_dictionaries({}, optional={member.name: values() for member in members})
         )
         talk = everything()
-        before, code = encode_state(talk.state), None
+        before, code = msgspec.json.encode(talk.state), None
         try:
             perform(name, talk.state, args, talk.facts, RULES, talk.now)
         except ExtensionError as fault:
             code = fault.wire_code
         assert code is None or code in OPERATIONS[name].codes
-        assert encode_state(talk.state) == before
+        assert msgspec.json.encode(talk.state) == before
 
     @pytest.mark.parametrize("name", OPERATIONS)
     def test_describes_its_arguments_as_one_closed_object(self, name):

@@ -39,7 +39,7 @@ def hello(*extensions, identity=None):
 class ToolError(Exception):
     def __init__(self, result):
         super().__init__(result["content"][0]["text"])
-        self.code = result.get("structuredContent", {}).get("error", {}).get("code")
+        self.code = result.get("structuredContent", {}).get("code")
 
 
 class LegacyClient:
@@ -110,6 +110,15 @@ async def sent(scene, message):
 
 def test_every_operation_has_its_tool_with_the_words_of_the_table():
     assert {row.tool: (row.name, row.summary) for row in OPERATIONS.values()} == SUMMARIES
+
+
+def test_a_tool_says_whether_it_changes_anything():
+    hints = {tool.name: tool.annotations["readOnlyHint"] for tool in extension_tools(None, "vcp")}
+    writing = {row.tool for row in OPERATIONS.values() if row.writes} | {
+        "vcp_send_context",
+        "vcp_consensus_join",
+    }
+    assert {name for name, reads in hints.items() if not reads} == writing
 
 
 def test_all_tools_of_the_room_fit_a_list():

@@ -127,6 +127,26 @@ class TestTheVault:
         await world.store.commit(Put(space="vcp:session", key=session_key("ses_1"), value=sealed))
         assert (await refused(world.call("personal.get"))).wire_code == "FORBIDDEN"
 
+    @simulated
+    async def test_gives_back_all_that_was_told(self):
+        world = Processes()
+        await world.call("personal.set", signals=PAIN)
+        await world.call("personal.pin", dimension="body_signals", pinned=True)
+        await world.call("relational.norm", norm=NORM)
+        await world.call("relational.selfmodel", model={"valence": {"value": 7, "uncertain": True}})
+        await world.call("intent.correct", category="learning")
+        await world.call("torch.receive", torch=await world.call("torch.generate"))
+        known = [
+            await world.call(op) for op in ("personal.get", "relational.get", "torch.lineage", "intent.infer")
+        ]
+        [other] = Processes().services  # one that has opened nothing yet
+        other.states._store, other.states._vault = world.store, lambda: world.vault
+        read = [
+            await world.call(op, service=other)
+            for op in ("personal.get", "relational.get", "torch.lineage", "intent.infer")
+        ]
+        assert read == known
+
 
 class TestAnOwner:
     @simulated
