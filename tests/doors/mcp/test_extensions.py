@@ -2,7 +2,7 @@
 
 import json
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
@@ -246,6 +246,38 @@ class TestResources:
             answer = await read()
             assert (answer["cacheScope"], answer["ttlMs"] // 1000) == ("private", 6)
 
+    async def test_that_are_watched_tell_when_they_have_changed(self, tmp_path):
+        async with (
+            extension_scene(tmp_path / "data") as scene,
+            comity_mcp(tmp_path / "data", "--vcp", "personal,relational") as client,
+            over_http(scene, hello(RELATIONAL)) as other,
+        ):
+            await client.ask(initialize())
+            status = await client.ask(request(1, "tools/call", {"name": "vcp_status", "arguments": {}}))
+            assert status["result"]["structuredContent"]["negotiated"] is True
+            listed = (await client.ask(request(2, "resources/list")))["result"]["resources"]
+            watched = [
+                one["uri"] for one in listed if "personal-state" in one["uri"] or "relational" in one["uri"]
+            ]
+            watched = [uri for uri in watched if other.ack["session_id"] not in uri]
+            assert len(watched) == 2
+            for number, uri in enumerate(watched):
+                assert "result" in await client.ask(
+                    request(f"w{number}", "resources/subscribe", {"uri": uri})
+                )
+            await other.call("vcp_relational_norm", norm=NORM)
+            assert (await heard(client, "notifications/resources/updated"))["uri"] in watched
+            call = {"name": "vcp_set_personal_state", "arguments": {"signals": PAIN}}
+            client.say(request("set", "tools/call", call))
+            assert "personal-state" in (await heard(client, "notifications/resources/updated"))["uri"]
+
+
+async def heard(client, method):
+    """The parameters of the next notification of that method."""
+    while (message := await client.hear()).get("method") != method:
+        pass
+    return message["params"]
+
 
 HOSTS = ("personal-state", "relational", "torch", "intent")
 
@@ -367,6 +399,42 @@ ATTEMPTS = [
     ("vcp_generate_torch", {"session_id": "{id}"}),
     ("vcp_send_context", {"session_id": "{id}", "context": {"categorical": WIRE}}),
 ]
+
+
+class TestTheHelloOfAConnection:
+    """`comity mcp --vcp`, for a client that cannot say one."""
+
+    @pytest.mark.parametrize("attached", [True, False])
+    async def test_holds_for_all_its_requests_of_either_era(self, tmp_path, attached):
+        data = tmp_path / "data"
+        async with AsyncExitStack() as stack:
+            if attached:
+                await stack.enter_async_context(extension_scene(data))
+            client = await stack.enter_async_context(comity_mcp(data, "--vcp", "personal,intent"))
+            call = {"name": "vcp_set_personal_state", "arguments": {"signals": PAIN}}
+            told = await client.ask(modern("a", "tools/call", call))
+            assert told["result"]["structuredContent"]["protection_level"] == "high"
+            await client.ask(initialize())
+            names = {tool["name"] for tool in (await client.ask(request(1, "tools/list")))["result"]["tools"]}
+            assert "vcp_infer_intent" in names
+            assert "vcp_generate_torch" not in names
+            call = {"name": "vcp_get_personal_state", "arguments": {}}
+            told = await client.ask(request(2, "tools/call", call))
+            assert told["result"]["structuredContent"]["protection_level"] == "high"
+
+    async def test_gives_way_to_a_hello_of_the_clients_own(self, tmp_path):
+        async with comity_mcp(tmp_path / "data", "--vcp", "personal") as client:
+            told = await client.ask(initialize(vcp=hello(TORCH)))
+            assert told["result"]["vcp"]["supported"] == [TORCH]
+            names = {tool["name"] for tool in (await client.ask(request(1, "tools/list")))["result"]["tools"]}
+            assert "vcp_generate_torch" in names
+            assert "vcp_set_personal_state" not in names
+
+    async def test_names_extensions_and_nothing_else(self, tmp_path):
+        async with comity_mcp(tmp_path / "data", "--vcp", "personal,telepathy") as client:
+            code, _, err = await client.over()
+            assert code != 0
+            assert "personal, relational, consensus, torch, intent" in err
 
 
 class TestTwoIdentities:

@@ -15,7 +15,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -29,11 +29,14 @@ from comity.core.context.response import CallerContext, ContextResponse, Session
 from comity.core.errors import ComityError, ConflictError, ForbiddenError, OverloadedError
 from comity.core.extensions.calls import Audience
 from comity.core.extensions.messages import MOST_CALLS_IN_FLIGHT
+from comity.core.extensions.operations import OPERATIONS
 from comity.core.extensions.refusals import ExtensionError
+from comity.core.extensions.state import StateScope
 from comity.core.guard.injection import Severity
 from comity.core.identity.verification import TokenVerdict
 from comity.core.machine import Ask, Effect, Event, Received
 from comity.core.negotiation import features as core_features
+from comity.core.negotiation.capabilities import RELATIONAL
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.questions import (
     CheckIdentity,
@@ -103,6 +106,7 @@ class VcpServer:
         contract may be in the registry; `plugins` answer the payloads of those from outside, which it holds too.
         """
         self.sessions = LiveSessions()
+        self.on_change: Callable[[str], None] = lambda _uri: None
         self.last_client = ""
         self._record = record
         self._clock = clock
@@ -242,7 +246,26 @@ class VcpServer:
             raise ExtensionError("EXTENSION_INACTIVE", "this server has no extensions")
         self._features.look()
         await self._desk.check_open(request.session)
-        return await self._extensions.perform(request, caller, door)
+        result = await self._extensions.perform(request, caller, door)
+        scopes = OPERATIONS[request.op].writes
+        self._tell_changes(request.session, scopes)
+        if "deliberation" in scopes:
+            self.on_change(f"vcp://consensus/{request.args.get('delib_id', getattr(result, 'id', ''))}")
+        return result
+
+    def _tell_changes(self, session: Session, scopes: Collection[StateScope]) -> None:
+        """Tell who watches a resource that it is another one now. All sessions of an owner share a relation."""
+        owner = owner_of(session)
+        if "session" in scopes:
+            for host in ("personal-state", "intent", "bundle"):
+                self.on_change(f"vcp://{host}/{session.id}")
+        if "owner" in scopes:
+            ids = {session.id}
+            if owner is not None:
+                ids |= {one.id for one in self.sessions if owner_of(one) == owner}
+            for id_ in ids:
+                for host in ("relational", "torch"):
+                    self.on_change(f"vcp://{host}/{id_}")
 
     async def exchange(
         self, question: ExchangeContext, peer: str, audience: Audience = "owner"
@@ -293,6 +316,10 @@ class VcpServer:
             elif not await self._committed(session, operations, act):
                 continue
             self._record.measure(record.ROOM, act.result.lower(), act.seconds)
+            told_of: tuple[StateScope, ...] = (
+                ("session", "owner") if RELATIONAL in request.extensions else ("session",)
+            )
+            self._tell_changes(session, told_of)
             return response
         raise ConflictError(
             f"other requests of this session were stored first, {MOST_APPLIED} times in a row; send it again"
