@@ -451,6 +451,16 @@ class TestTwoIdentities:
             if not open_still:
                 await self.attempt(scene, id_, torch)
 
+    async def test_do_not_read_a_session_of_which_nothing_is_known_yet(self):
+        async with (
+            extension_scene() as scene,
+            scene.session() as alice,
+            over_http(scene, hello(*FOUR, identity=scene.token("bob"))) as bob,
+        ):
+            for host in (*HOSTS, "bundle"):
+                assert "another owner" in await bob.read(f"vcp://{host}/{alice.session_id}")
+                assert isinstance(await bob.read(f"vcp://{host}/ses_0"), str)
+
     async def attempt(self, scene, id_, torch):
         before = await scene.stored()
         for greeting in (hello(*FOUR, identity=scene.token("bob")), hello(*FOUR)):

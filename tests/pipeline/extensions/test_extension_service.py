@@ -43,6 +43,20 @@ class TestSeveralProcesses:
         assert set(told.signals) == set(dimensions)
 
     @simulated
+    async def test_lose_none_of_five_that_change_one_session_at_once(self):
+        world = Processes(5)
+        for number in range(13):
+            session = session_of(id_=f"ses_{number}")
+            told = {dimension: {"category": categories[1]} for dimension, categories in CATEGORIES.items()}
+            await asyncio.gather(
+                *(
+                    world.call("personal.set", session, service=service, signals={dimension: signal})
+                    for service, (dimension, signal) in zip(world.services, told.items(), strict=True)
+                )
+            )
+            assert set((await world.call("personal.get", session)).signals) == set(CATEGORIES)
+
+    @simulated
     async def test_lose_none_of_many_norms(self):
         world = Processes(4)
         await asyncio.gather(
