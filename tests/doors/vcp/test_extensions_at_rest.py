@@ -5,7 +5,7 @@ import json
 import pytest
 
 from comity.keys.vault_key import VAULT_KEY_FILE
-from tests.doors.mcp.test_extensions import hello, over_http
+from tests.doors.mcp.extension_clients import hello, over_http
 from tests.doors.vcp.extension_scene import FOUR, NORM, PAIN, RefusalError, extension_scene
 
 pytestmark = pytest.mark.usefixtures("patience")
