@@ -22,7 +22,6 @@ from comity.core.extensions.operations import (
     TOOLS,
     input_schema,
     perform,
-    registrations,
     tool_arguments,
 )
 from comity.core.extensions.personal import PersonalRules
@@ -30,7 +29,6 @@ from comity.core.extensions.refusals import ExtensionError
 from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
-from comity.core.negotiation.registry import ExtensionRegistry
 from tests.core.wire.json_values import values
 
 NOW = 1_772_314_200.0
@@ -413,17 +411,3 @@ class TestATool:
         assert (fault.value.wire_code, fault.value.field) == ("FORBIDDEN", "voter_id")
         with pytest.raises(ExtensionError):
             tool_arguments(TOOLS["vcp_get_personal_state"], {"session_id": "ses_of_another"}, FACTS)
-
-
-class TestRegistrations:
-    def test_are_the_five_with_their_dependencies(self):
-        registry = ExtensionRegistry(registrations())
-        assert all(registry.supports(extension) for extension in ALL)
-        told = registry.capabilities((TORCH, INTENT))
-        assert (told[TORCH]["degraded"], told[INTENT]["personal_signals"]) == (True, False)
-        told = registry.capabilities((TORCH, INTENT, PERSONAL, RELATIONAL))
-        assert (told[TORCH]["degraded"], told[INTENT]["personal_signals"]) == (False, True)
-        assert registry.conflict(ALL) is None
-
-    def test_can_do_without_relational(self):
-        assert not ExtensionRegistry(registrations(relational=False)).supports(RELATIONAL)

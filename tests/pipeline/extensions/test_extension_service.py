@@ -13,8 +13,8 @@ from comity.core.extensions.refusals import ExtensionError
 from comity.pipeline.extensions.states import MOST_STRANGER_BYTES, owner_key, session_key
 from comity.store.operations import Put
 from comity.store.vault import Vault
-from tests.doors.vcp.extension_scene import NORM, PAIN
-from tests.pipeline.extensions.scene import KEY, Processes, session_of
+from tests.doors.vcp.extension_scene import CONSENSUS, NORM, PAIN
+from tests.pipeline.extensions.scene import ALL, KEY, Processes, session_of
 from tests.pipeline.walking import simulated
 
 DAY = 86_400.0
@@ -289,3 +289,16 @@ class TestARefusal:
 
         world.service.states.load = broken
         assert (await refused(world.call("personal.get"))).wire_code == "CONFLICT"
+
+
+class TestRegistrations:
+    @simulated
+    async def test_are_those_that_are_switched_on_and_work(self):
+        def names(world):
+            return [extension.id for extension in world.service.registrations()]
+
+        assert names(Processes()) == list(ALL)  # nobody keeps deliberations here
+        world = Processes(names=frozenset(("VCP-X-Torch", CONSENSUS)))
+        assert names(world) == ["VCP-X-Torch"]
+        world.service.run_deliberations(object())
+        assert names(world) == [CONSENSUS, "VCP-X-Torch"]

@@ -19,13 +19,12 @@ from comity.core.context.signals import Signal
 from comity.core.errors import ComityError, ForbiddenError, NotFoundError
 from comity.core.extensions import personal
 from comity.core.extensions.calls import Audience, CallFacts, ExtensionRules, OperationCall
-from comity.core.extensions.operations import registrations
 from comity.core.extensions.payloads import answers, apply_payload
 from comity.core.extensions.relational import StandingLevel
 from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS, PERSONAL
-from comity.core.negotiation.registry import Extension
+from comity.core.negotiation.registry import STANDARD_EXTENSIONS, Extension
 from comity.core.negotiation.session import Identity, Session
 from comity.core.negotiation.versions import V3_1
 from comity.pipeline.extensions.room import (
@@ -100,7 +99,7 @@ class ExtensionService:
         """The extensions that work here (ruling 16), for the registry of the handshake."""
         return tuple(
             extension
-            for extension in registrations()
+            for extension in STANDARD_EXTENSIONS.values()
             if (self._names is None or extension.id in self._names)
             and (extension.id != CONSENSUS or self._room.deliberations is not None)
         )
