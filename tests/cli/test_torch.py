@@ -9,7 +9,7 @@ import pytest
 
 from comity.core.context.categorical import ABSENT
 from comity.testing import running_node
-from tests.doors.mcp.test_extensions import hello, over_http
+from tests.doors.mcp.extension_clients import hello, over_http
 from tests.doors.vcp.extension_scene import NORM, PAIN, RELATIONAL, TORCH, ExtensionScene
 
 

@@ -7,9 +7,11 @@ import pytest
 
 from comity.clients.refusals import UnusableAnswerError
 from comity.clients.vcp import VcpClient
+from comity.core.context.errors import ContextError
 from comity.core.errors import InvalidError, TooLargeError
 from comity.core.extensions.operations import OPERATIONS
 from comity.core.extensions.refusals import ExtensionError
+from comity.keys.tokens import TOKEN_FILE, read_token
 from tests.doors.vcp.extension_scene import CONSENSUS, DOORS, FOUR, NORM, PAIN, PERSONAL, extension_scene
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -33,6 +35,33 @@ async def test_every_extension_is_called_by_its_name(door):
         assert (await session.intent.infer())["effective"] == "health_check"
         made = await session.consensus.open(title="T", clauses=["A."], stakeholders=[])
         assert (await session.consensus.list())["deliberations"][0]["delib_id"] == made["id"]
+
+
+async def test_over_mcp_the_same_calls_answer_what_a_model_may_see(tmp_path):
+    async with (
+        extension_scene(tmp_path / "data") as scene,
+        VcpClient.connect(
+            f"{scene.node.url}/mcp",
+            extensions=FOUR,
+            bearer=read_token(tmp_path / "data" / TOKEN_FILE),
+            remember=False,
+        ) as session,
+    ):
+        assert (await session.personal.set(signals=PAIN))["protection_level"] == "high"
+        assert (await session.relational.norm(norm=NORM))["established_norms"]
+        answer = await session.send_context({"generation_preferences": {"depth": 2}})
+        assert answer.message["accepted"] == ["generation_preferences"]
+        with pytest.raises(ExtensionError) as refused:
+            await session.personal.set(signals={"energy_level": {"category": "calm"}})
+        assert (refused.value.wire_code, refused.value.field) == (
+            "INVALID_ARGUMENT",
+            "signals.energy_level.category",
+        )
+        with pytest.raises(ExtensionError):
+            await session.personal.steal()
+        with pytest.raises(ContextError) as wrong:
+            await session.send_context({"personal": {"energy_level": {"category": "calm"}}})
+        assert wrong.value.wire_code == "INVALID"
 
 
 async def test_a_refusal_keeps_its_code_and_its_field():

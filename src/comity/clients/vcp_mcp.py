@@ -1,7 +1,8 @@
 """VCP inside MCP, from the client's side: the hello goes into an `initialize`, and the answer is read from its result.
 
 - The hello stands in every place that servers read, and the answer is taken from the first place that has one. A context
-  request is a call of the tool `vcp_send_context`.
+  request is a call of the tool `vcp_send_context`, and a call of an extension one of the operation's own tool. They answer
+  what a model may see.
 - Each hello has a session of its own: another `initialize`, or the program started anew.
 - What goes wrong in MCP itself is told as an error of the handshake, with a code that is ours: MCP_REFUSED where the server
   refuses, NO_VCP where it answers without a word of VCP.
@@ -12,13 +13,15 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, get_args
 
 from comity.clients.guarded_http import GuardedHttp
 from comity.clients.refusals import UnreachableError
 from comity.clients.urls import read_url
 from comity.clients.vcp_targets import McpTarget
 from comity.core.errors import ComityError, MalformedError, PeerError
+from comity.core.extensions.messages import CALL, RESULT
+from comity.core.extensions.refusals import Code
 from comity.core.mcp import vcp_places
 from comity.core.wire import strict_json
 from comity.links.protocol import LinkClosed
@@ -32,6 +35,7 @@ MCP_REFUSED: Final = "MCP_REFUSED"
 NO_VCP: Final = "NO_VCP"
 
 _REVISION: Final = "2025-06-18"
+_HELLO: Final = "vcp-hello"
 _TOOL: Final = "vcp_send_context"
 _CLOSE_SECONDS: Final = 2.0
 _ENDED: Final = "the MCP server ended without an answer"
@@ -75,6 +79,7 @@ class McpLink:
         self._ended: LinkClosed | None = None
         self._number = 0
         self._greeted = False
+        self._taking = {_HELLO: self._greet, CALL: self._call}
         self._working = asyncio.create_task(self._work())
 
     async def send(self, message: bytes) -> None:
@@ -101,7 +106,8 @@ class McpLink:
         try:
             while True:
                 value = strict_json.loads(await self._out.get())
-                answer = await (self._greet(value) if value.get("type") == "vcp-hello" else self._say(value))
+                take = self._taking.get(value.get("type"), self._say)
+                answer = await take(value)
                 self._in.put_nowait(strict_json.dumps(answer))
         except LinkClosed as closed:
             self._end(closed)
@@ -147,6 +153,29 @@ class McpLink:
         return {
             "error": {"code": told.get("code", MCP_REFUSED), "message": message, "field": told.get("field")}
         }
+
+    async def _call(self, call: dict[str, Any]) -> Any:
+        from comity.core.extensions.operations import OPERATIONS
+
+        answered: dict[str, Any] = {"type": RESULT, "id": call["id"], "ok": False}
+        row = OPERATIONS.get(call["op"])
+        if row is None:
+            return answered | {"error": {"code": "NOT_FOUND", "message": "there is no such operation"}}
+        try:
+            result = await self._request("tools/call", {"name": row.tool, "arguments": call["args"]})
+        except McpRefusedError as refusal:
+            return answered | {"error": {"code": "NOT_FOUND", "message": refusal.message}}
+        told = result.get("structuredContent")
+        told = told if isinstance(told, dict) else {}
+        if not result.get("isError"):
+            return answered | {"ok": True, "result": told}
+        code, message = told.get("code"), told.get("error") or "\n".join(_texts(result))
+        error = {
+            "code": code if code in get_args(Code) else "FORBIDDEN",
+            "message": str(message)[:1024] or "the tool gave no reason",
+            "field": told.get("field"),
+        }
+        return answered | {"error": error}
 
     async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._number += 1

@@ -131,14 +131,23 @@ class Recorder:
             **act.hashes,
         )
 
-    async def commit(self, operations: Sequence[Operation], act: Act) -> None:
-        """Change the state, durably. A commit that was begun is seen through, whoever cancels meanwhile."""
-        if await self.commit_through(operations, act):
+    async def commit(self, operations: Sequence[Operation], act: Act) -> tuple[Any, ...]:
+        """Change the state, durably; one result for each operation. A commit that was begun is seen through, whoever
+        cancels meanwhile.
+        """
+        written = self._submit(operations, act)
+        if await self._see_through(written, act):
             raise asyncio.CancelledError
+        return written.result()
 
     async def commit_through(self, operations: Sequence[Operation], act: Act) -> bool:
         """The same, for whoever goes on after it: True when it is done and we were cancelled meanwhile."""
-        written = self._store.submit(operations, [self.entry(act)] if self._audited else [])
+        return await self._see_through(self._submit(operations, act), act)
+
+    def _submit(self, operations: Sequence[Operation], act: Act) -> "asyncio.Future[tuple[Any, ...]]":
+        return self._store.submit(operations, [self.entry(act)] if self._audited else [])
+
+    async def _see_through(self, written: "asyncio.Future[tuple[Any, ...]]", act: Act) -> bool:
         cancelled = False
         try:
             await written

@@ -22,15 +22,13 @@ from comity.core.extensions.operations import (
     TOOLS,
     input_schema,
     perform,
-    registrations,
     tool_arguments,
 )
 from comity.core.extensions.personal import PersonalRules
 from comity.core.extensions.refusals import ExtensionError
-from comity.core.extensions.state import ExtensionState, encode_state
+from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
-from comity.core.negotiation.registry import ExtensionRegistry
 from tests.core.wire.json_values import values
 
 NOW = 1_772_314_200.0
@@ -79,10 +77,10 @@ class Conversation:
         return other
 
     def refused(self, op, args):
-        before = encode_state(self.state)
+        before = msgspec.json.encode(self.state)
         with pytest.raises(ExtensionError) as fault:
             perform(op, self.state, args, self.facts, RULES, self.now)
-        assert encode_state(self.state) == before
+        assert msgspec.json.encode(self.state) == before
         if op in OPERATIONS:
             assert fault.value.wire_code in OPERATIONS[op].codes, "the table does not name this code"
         return fault.value
@@ -124,13 +122,13 @@ class TestEveryOperation:
             values() | st.fixed_dictionaries({}, optional={member.name: values() for member in members})
         )
         talk = everything()
-        before, code = encode_state(talk.state), None
+        before, code = msgspec.json.encode(talk.state), None
         try:
             perform(name, talk.state, args, talk.facts, RULES, talk.now)
         except ExtensionError as fault:
             code = fault.wire_code
         assert code is None or code in OPERATIONS[name].codes
-        assert encode_state(talk.state) == before
+        assert msgspec.json.encode(talk.state) == before
 
     @pytest.mark.parametrize("name", OPERATIONS)
     def test_describes_its_arguments_as_one_closed_object(self, name):
@@ -413,17 +411,3 @@ class TestATool:
         assert (fault.value.wire_code, fault.value.field) == ("FORBIDDEN", "voter_id")
         with pytest.raises(ExtensionError):
             tool_arguments(TOOLS["vcp_get_personal_state"], {"session_id": "ses_of_another"}, FACTS)
-
-
-class TestRegistrations:
-    def test_are_the_five_with_their_dependencies(self):
-        registry = ExtensionRegistry(registrations())
-        assert all(registry.supports(extension) for extension in ALL)
-        told = registry.capabilities((TORCH, INTENT))
-        assert (told[TORCH]["degraded"], told[INTENT]["personal_signals"]) == (True, False)
-        told = registry.capabilities((TORCH, INTENT, PERSONAL, RELATIONAL))
-        assert (told[TORCH]["degraded"], told[INTENT]["personal_signals"]) == (False, True)
-        assert registry.conflict(ALL) is None
-
-    def test_can_do_without_relational(self):
-        assert not ExtensionRegistry(registrations(relational=False)).supports(RELATIONAL)

@@ -6,7 +6,7 @@ from comity.core.context.request import read_request
 from comity.core.extensions.calls import CallFacts, OperationCall
 from comity.core.extensions.payloads import answers, apply_payload
 from comity.core.extensions.refusals import ExtensionError
-from comity.core.extensions.state import ExtensionState, encode_state
+from comity.core.extensions.state import ExtensionState
 from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 from comity.core.negotiation.session import Session
 from tests.core.extensions.test_operations import ALL, FACTS, NORM, NOW, PAIN, RULES, everything
@@ -112,11 +112,11 @@ class TestAPayload:
     )
     def test_that_is_wrong_is_refused_whole(self, value, field):
         before = everything().state
-        frozen = encode_state(before)
+        frozen = msgspec.json.encode(before)
         with pytest.raises(ExtensionError) as fault:
             applied(value | {"preset_id": "tired"}, before)
         assert (fault.value.wire_code, fault.value.field) == ("INVALID_ARGUMENT", field)
-        assert encode_state(before) == frozen
+        assert msgspec.json.encode(before) == frozen
 
 
 class TestAnAnswer:

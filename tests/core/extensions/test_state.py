@@ -1,27 +1,9 @@
-import pytest
 from msgspec.structs import replace
 
-from comity.core.errors import StoreCorruptError
 from comity.core.extensions import state as states
 from comity.core.extensions.operations import OPERATIONS
 from comity.core.extensions.state import ExtensionState
-from tests.core.extensions.consensus.parties import ratified
-from tests.core.extensions.test_operations import FACTS, HOUR, NOW, everything
-
-
-class TestTheEncodedForm:
-    def test_gives_the_same_state_back(self):
-        state = everything().state
-        assert states.decode_session(states.encode_state(state.session)) == state.session
-        assert states.decode_owner(states.encode_state(state.owner)) == state.owner
-        head = ratified().head
-        assert states.decode_head(states.encode_state(head)) == head
-
-    @pytest.mark.parametrize("read", [states.decode_session, states.decode_owner, states.decode_head])
-    @pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"personal": 5, "relational": 5, "tip": 5}'])
-    def test_that_is_not_ours_is_never_taken_for_an_empty_one(self, read, data):
-        with pytest.raises(StoreCorruptError):
-            read(data)
+from tests.core.extensions.test_operations import FACTS, HOUR, NOW
 
 
 class TestAnExchange:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -11,6 +11,7 @@ from comity.core.extensions.operations import OPERATIONS, input_schema
 from comity.pipeline.extensions.mcp import SUMMARIES, extension_tools
 from comity.testing import bearer
 from tests.doors.mcp.conversing import initialize, modern, request
+from tests.doors.mcp.extension_clients import ToolError, hello, over_http
 from tests.doors.mcp.http_talk import Http, repeated
 from tests.doors.mcp.processes import comity_mcp
 from tests.doors.vcp.extension_scene import (
@@ -32,69 +33,6 @@ MODERN_HELLO = "space.creed/vcp-hello"
 WORDS = {word for categories in CATEGORIES.values() for word in categories} - {"critical"}
 
 
-def hello(*extensions, identity=None):
-    return {"type": "vcp-hello", "version": "3.1", "extensions": list(extensions), "identity": identity}
-
-
-class ToolError(Exception):
-    def __init__(self, result):
-        super().__init__(result["content"][0]["text"])
-        self.code = result.get("structuredContent", {}).get("error", {}).get("code")
-
-
-class LegacyClient:
-    """A session over HTTP."""
-
-    def __init__(self, http):
-        self._http = http
-        self._ids = iter(range(1, 1 << 30))
-
-    async def begin(self, hello=None):
-        answer = await self._http.post(initialize(**({} if hello is None else {"vcp": hello})))
-        self._headers = {
-            "mcp_session_id": answer.headers["Mcp-Session-Id"],
-            "mcp_protocol_version": "2025-11-25",
-        }
-        self.ack = answer.json()["result"].get("vcp")
-        return self.ack
-
-    async def ask(self, method, **params):
-        answer = await self._http.post(request(next(self._ids), method, params), **self._headers)
-        return answer.json()
-
-    async def tools(self):
-        return {tool["name"]: tool for tool in (await self.ask("tools/list"))["result"]["tools"]}
-
-    async def call(self, name, **arguments):
-        answer = await self.ask("tools/call", name=name, arguments=arguments)
-        result = answer["result"]
-        if result["isError"]:
-            raise ToolError(result)
-        return result["structuredContent"]
-
-    async def read(self, uri):
-        answer = await self.ask("resources/read", uri=uri)
-        if "error" in answer:
-            return answer["error"]["message"]
-        [content] = answer["result"]["contents"]
-        return json.loads(content["text"])
-
-    async def listed(self):
-        return [one["uri"] for one in (await self.ask("resources/list"))["result"]["resources"]]
-
-    async def templates(self):
-        found = (await self.ask("resources/templates/list"))["result"]["resourceTemplates"]
-        return [one["uriTemplate"] for one in found]
-
-
-@asynccontextmanager
-async def over_http(scene, greeting=None):
-    async with Http(f"{scene.node.url}/mcp", **bearer(scene.node)) as http:
-        client = LegacyClient(http)
-        await client.begin(greeting)
-        yield client
-
-
 async def stateless(scene, name, arguments, greeting, **meta):
     """One modern request; its result."""
     message = modern(
@@ -110,6 +48,15 @@ async def sent(scene, message):
 
 def test_every_operation_has_its_tool_with_the_words_of_the_table():
     assert {row.tool: (row.name, row.summary) for row in OPERATIONS.values()} == SUMMARIES
+
+
+def test_a_tool_says_whether_it_changes_anything():
+    hints = {tool.name: tool.annotations["readOnlyHint"] for tool in extension_tools(None, "vcp")}
+    writing = {row.tool for row in OPERATIONS.values() if row.writes} | {
+        "vcp_send_context",
+        "vcp_consensus_join",
+    }
+    assert {name for name, reads in hints.items() if not reads} == writing
 
 
 def test_all_tools_of_the_room_fit_a_list():
@@ -237,6 +184,38 @@ class TestResources:
             answer = await read()
             assert (answer["cacheScope"], answer["ttlMs"] // 1000) == ("private", 6)
 
+    async def test_that_are_watched_tell_when_they_have_changed(self, tmp_path):
+        async with (
+            extension_scene(tmp_path / "data") as scene,
+            comity_mcp(tmp_path / "data", "--vcp", "personal,relational") as client,
+            over_http(scene, hello(RELATIONAL)) as other,
+        ):
+            await client.ask(initialize())
+            status = await client.ask(request(1, "tools/call", {"name": "vcp_status", "arguments": {}}))
+            assert status["result"]["structuredContent"]["negotiated"] is True
+            listed = (await client.ask(request(2, "resources/list")))["result"]["resources"]
+            watched = [
+                one["uri"] for one in listed if "personal-state" in one["uri"] or "relational" in one["uri"]
+            ]
+            watched = [uri for uri in watched if other.ack["session_id"] not in uri]
+            assert len(watched) == 2
+            for number, uri in enumerate(watched):
+                assert "result" in await client.ask(
+                    request(f"w{number}", "resources/subscribe", {"uri": uri})
+                )
+            await other.call("vcp_relational_norm", norm=NORM)
+            assert (await heard(client, "notifications/resources/updated"))["uri"] in watched
+            call = {"name": "vcp_set_personal_state", "arguments": {"signals": PAIN}}
+            client.say(request("set", "tools/call", call))
+            assert "personal-state" in (await heard(client, "notifications/resources/updated"))["uri"]
+
+
+async def heard(client, method):
+    """The parameters of the next notification of that method."""
+    while (message := await client.hear()).get("method") != method:
+        pass
+    return message["params"]
+
 
 HOSTS = ("personal-state", "relational", "torch", "intent")
 
@@ -360,6 +339,42 @@ ATTEMPTS = [
 ]
 
 
+class TestTheHelloOfAConnection:
+    """`comity mcp --vcp`, for a client that cannot say one."""
+
+    @pytest.mark.parametrize("attached", [True, False])
+    async def test_holds_for_all_its_requests_of_either_era(self, tmp_path, attached):
+        data = tmp_path / "data"
+        async with AsyncExitStack() as stack:
+            if attached:
+                await stack.enter_async_context(extension_scene(data))
+            client = await stack.enter_async_context(comity_mcp(data, "--vcp", "personal,intent"))
+            call = {"name": "vcp_set_personal_state", "arguments": {"signals": PAIN}}
+            told = await client.ask(modern("a", "tools/call", call))
+            assert told["result"]["structuredContent"]["protection_level"] == "high"
+            await client.ask(initialize())
+            names = {tool["name"] for tool in (await client.ask(request(1, "tools/list")))["result"]["tools"]}
+            assert "vcp_infer_intent" in names
+            assert "vcp_generate_torch" not in names
+            call = {"name": "vcp_get_personal_state", "arguments": {}}
+            told = await client.ask(request(2, "tools/call", call))
+            assert told["result"]["structuredContent"]["protection_level"] == "high"
+
+    async def test_gives_way_to_a_hello_of_the_clients_own(self, tmp_path):
+        async with comity_mcp(tmp_path / "data", "--vcp", "personal") as client:
+            told = await client.ask(initialize(vcp=hello(TORCH)))
+            assert told["result"]["vcp"]["supported"] == [TORCH]
+            names = {tool["name"] for tool in (await client.ask(request(1, "tools/list")))["result"]["tools"]}
+            assert "vcp_generate_torch" in names
+            assert "vcp_set_personal_state" not in names
+
+    async def test_names_extensions_and_nothing_else(self, tmp_path):
+        async with comity_mcp(tmp_path / "data", "--vcp", "personal,telepathy") as client:
+            code, _, err = await client.over()
+            assert code != 0
+            assert "personal, relational, consensus, torch, intent" in err
+
+
 class TestTwoIdentities:
     @pytest.mark.parametrize("open_still", [True, False])
     async def test_neither_read_nor_write_nor_list_what_is_the_others(self, open_still):
@@ -373,6 +388,16 @@ class TestTwoIdentities:
                     await self.attempt(scene, id_, torch)
             if not open_still:
                 await self.attempt(scene, id_, torch)
+
+    async def test_do_not_read_a_session_of_which_nothing_is_known_yet(self):
+        async with (
+            extension_scene() as scene,
+            scene.session() as alice,
+            over_http(scene, hello(*FOUR, identity=scene.token("bob"))) as bob,
+        ):
+            for host in (*HOSTS, "bundle"):
+                assert "another owner" in await bob.read(f"vcp://{host}/{alice.session_id}")
+                assert isinstance(await bob.read(f"vcp://{host}/ses_0"), str)
 
     async def attempt(self, scene, id_, torch):
         before = await scene.stored()

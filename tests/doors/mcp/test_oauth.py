@@ -1,5 +1,6 @@
 import json
 import time
+from contextlib import AsyncExitStack
 
 import httpx
 import pytest
@@ -9,6 +10,9 @@ from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.errors import ConfigError
 from comity.testing.nodes import bearer, running_node
 from tests.core.identity.authorization_server import ISSUER, RESOURCE, Signer
+from tests.doors.mcp.extension_clients import LegacyClient, ToolError
+from tests.doors.mcp.http_talk import Http
+from tests.doors.vcp.extension_scene import NORM, PAIN
 from tests.pipeline.envelopes.peers import Caller
 
 
@@ -169,3 +173,28 @@ async def test_calls_of_an_agent_over_mcp_are_charged_to_who_made_them_and_never
         assert await elsewhere.call(bob) == 429, "the visitor has used up its budget, wherever it is"
         owner = await Visitor(http, "192.0.2.1", bearer(node)).enter()
         assert [await owner.call(own) for _ in range(9)] == ["answered"] * 9
+
+
+async def test_a_visitor_owns_what_its_vcp_sessions_are_told_and_nobody_else_sees_it(signer, settings):
+    hello = {"type": "vcp-hello", "version": "3.1", "extensions": ["VCP-X-Relational", "VCP-X-Personal"]}
+    async with running_node(mcp=settings) as node, AsyncExitStack() as stack:
+
+        async def session(headers):
+            http = await stack.enter_async_context(Http(f"{node.url}/mcp", **headers))
+            client = LegacyClient(http)
+            await client.begin(hello)
+            return client
+
+        alice, again = [await session(token(signer, sub="alice")) for _ in range(2)]
+        carol, owner = await session(token(signer, sub="carol")), await session(bearer(node))
+        await alice.call("vcp_relational_norm", norm=NORM)
+        await alice.call("vcp_set_personal_state", signals=PAIN)
+        id_ = alice.ack["session_id"]
+        assert (await again.call("vcp_get_relational_context"))["established_norms"]
+        assert (await again.call("vcp_get_personal_state", session_id=id_))["protection_level"] == "high"
+        for other in (carol, owner):
+            assert (await other.call("vcp_get_relational_context"))["established_norms"] == []
+            assert "another owner" in await other.read(f"vcp://personal-state/{id_}")
+            with pytest.raises(ToolError, match="another owner"):
+                await other.call("vcp_get_personal_state", session_id=id_)
+            assert id_ not in str(await other.listed())

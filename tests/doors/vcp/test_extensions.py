@@ -7,6 +7,7 @@ import pytest
 from comity.core.context.signals import CATEGORIES
 from comity.parts.extensions import ExtensionSettings
 from comity.store.audit_log import tail
+from comity.store.operations import Delete, Put
 from tests.doors.vcp.extension_scene import (
     CONSENSUS,
     DOORS,
@@ -424,3 +425,33 @@ class TestADeliberation:
         async with extension_scene() as scene, scene.session(CONSENSUS) as alice:
             refusal = await refused(alice, op, **args)
             assert code is None or refusal.code == code, refusal
+
+
+class TestExchangesInARow:
+    async def test_see_what_calls_other_sessions_and_other_processes_stored_between_them(self):
+        calm = {"emotional_tone": {"category": "calm"}}
+        async with extension_scene() as scene, scene.session() as client, scene.session() as second:
+            await client.ask({"personal": PAIN})
+            await client.call("personal.set", signals=calm)
+            told = await client.ask({"generation_preferences": {"depth": 2}})
+            assert told["extensions"][PERSONAL]["signals"].keys() == {"body_signals", "emotional_tone"}
+            await second.call("relational.norm", norm=NORM)
+            told = await client.ask({"generation_preferences": {"formality": 4}})
+            assert told["extensions"][RELATIONAL]["established_norms"]
+            for key, held in await scene.node.store.scan("vcp:session"):
+                await scene.node.store.commit(
+                    Put(space="vcp:session", key=key, value=held.value, expires_at=held.expires_at)
+                )
+            told = await client.ask({"personal": {"body_signals": None}})
+            assert told["extensions"][PERSONAL]["signals"].keys() == {"emotional_tone"}
+            assert (await client.call("personal.get"))["signals"].keys() == {"emotional_tone"}
+
+    async def test_are_forgotten_at_once_although_they_were_remembered(self):
+        async with extension_scene() as scene, scene.session() as client:
+            await client.ask({"personal": PAIN, "categorical": WIRE})
+            for space in ("vcp:session", "vcp:owner"):
+                for key, _ in await scene.node.store.scan(space):
+                    await scene.node.store.commit(Delete(space=space, key=key))
+            told = await client.ask({"generation_preferences": {"depth": 1}})
+            assert told["extensions"][PERSONAL]["signals"] == {}
+            assert told["model_safe_context"]["domain"] is None

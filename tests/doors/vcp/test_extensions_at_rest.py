@@ -5,7 +5,7 @@ import json
 import pytest
 
 from comity.keys.vault_key import VAULT_KEY_FILE
-from tests.doors.mcp.test_extensions import hello, over_http
+from tests.doors.mcp.extension_clients import hello, over_http
 from tests.doors.vcp.extension_scene import FOUR, NORM, PAIN, RefusalError, extension_scene
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -50,6 +50,19 @@ async def test_nothing_is_in_clear_anywhere_in_the_folder(tmp_path):
         assert {word for _, word in found} <= {alice.session_id}
         assert not in_clear(data, "user:alice")
     assert not in_clear(data, "Ottilie", "body_signals", "emotional_processing", "user:alice")
+
+
+async def test_what_is_purged_or_taken_back_is_nowhere_any_more():
+    async with extension_scene() as scene, scene.session() as alice:
+        await alice.ask({"personal": PAIN | {"emotional_tone": {"category": "tense", "extended": SECRET}}})
+        await alice.ask({"personal": {"emotional_tone": None}})
+        vault = scene.node.house.vault
+        opened = [vault.open(value) for value in (await scene.stored()).values()]
+        assert not [value for value in opened if b"tense" in value or b"Ottilie" in value]
+        assert [value for value in opened if b"pain" in value]
+        await alice.call("personal.purge")
+        opened = [vault.open(value) for value in (await scene.stored()).values()]
+        assert not [value for value in opened if b"pain" in value]
 
 
 async def test_all_of_it_is_there_after_a_restart(tmp_path):

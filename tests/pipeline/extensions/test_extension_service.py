@@ -13,8 +13,8 @@ from comity.core.extensions.refusals import ExtensionError
 from comity.pipeline.extensions.states import MOST_STRANGER_BYTES, owner_key, session_key
 from comity.store.operations import Put
 from comity.store.vault import Vault
-from tests.doors.vcp.extension_scene import NORM, PAIN
-from tests.pipeline.extensions.scene import KEY, Processes, session_of
+from tests.doors.vcp.extension_scene import CONSENSUS, NORM, PAIN
+from tests.pipeline.extensions.scene import ALL, KEY, Processes, session_of
 from tests.pipeline.walking import simulated
 
 DAY = 86_400.0
@@ -41,6 +41,20 @@ class TestSeveralProcesses:
         await asyncio.gather(*map(call, range(64)))
         told = await world.call("personal.get")
         assert set(told.signals) == set(dimensions)
+
+    @simulated
+    async def test_lose_none_of_five_that_change_one_session_at_once(self):
+        world = Processes(5)
+        for number in range(13):
+            session = session_of(id_=f"ses_{number}")
+            told = {dimension: {"category": categories[1]} for dimension, categories in CATEGORIES.items()}
+            await asyncio.gather(
+                *(
+                    world.call("personal.set", session, service=service, signals={dimension: signal})
+                    for service, (dimension, signal) in zip(world.services, told.items(), strict=True)
+                )
+            )
+            assert set((await world.call("personal.get", session)).signals) == set(CATEGORIES)
 
     @simulated
     async def test_lose_none_of_many_norms(self):
@@ -127,6 +141,26 @@ class TestTheVault:
         await world.store.commit(Put(space="vcp:session", key=session_key("ses_1"), value=sealed))
         assert (await refused(world.call("personal.get"))).wire_code == "FORBIDDEN"
 
+    @simulated
+    async def test_gives_back_all_that_was_told(self):
+        world = Processes()
+        await world.call("personal.set", signals=PAIN)
+        await world.call("personal.pin", dimension="body_signals", pinned=True)
+        await world.call("relational.norm", norm=NORM)
+        await world.call("relational.selfmodel", model={"valence": {"value": 7, "uncertain": True}})
+        await world.call("intent.correct", category="learning")
+        await world.call("torch.receive", torch=await world.call("torch.generate"))
+        known = [
+            await world.call(op) for op in ("personal.get", "relational.get", "torch.lineage", "intent.infer")
+        ]
+        [other] = Processes().services  # one that has opened nothing yet
+        other.states._store, other.states._vault = world.store, lambda: world.vault
+        read = [
+            await world.call(op, service=other)
+            for op in ("personal.get", "relational.get", "torch.lineage", "intent.infer")
+        ]
+        assert read == known
+
 
 class TestAnOwner:
     @simulated
@@ -194,7 +228,7 @@ class TestAStranger:
         assert (await refused(fill())).wire_code == "LIMIT_EXCEEDED"
         kept = len((await world.call("relational.get", stranger)).established_norms)
         assert kept * 8000 < MOST_STRANGER_BYTES
-        world.service.forget_stranger("ses_1")
+        world.service.end("ses_1")
         assert not (await world.call("relational.get", stranger)).established_norms
         assert await world.stored() == {}
 
@@ -255,3 +289,16 @@ class TestARefusal:
 
         world.service.states.load = broken
         assert (await refused(world.call("personal.get"))).wire_code == "CONFLICT"
+
+
+class TestRegistrations:
+    @simulated
+    async def test_are_those_that_are_switched_on_and_work(self):
+        def names(world):
+            return [extension.id for extension in world.service.registrations()]
+
+        assert names(Processes()) == list(ALL)  # nobody keeps deliberations here
+        world = Processes(names=frozenset(("VCP-X-Torch", CONSENSUS)))
+        assert names(world) == ["VCP-X-Torch"]
+        world.service.run_deliberations(object())
+        assert names(world) == [CONSENSUS, "VCP-X-Torch"]

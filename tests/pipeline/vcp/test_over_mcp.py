@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from comity.core.caller import OWN_PROCESS, Caller, stranger
 from comity.core.identity.signed_token import log_prefix
 from comity.core.identity.verification import IdentityMode
 from comity.core.mcp.context import Asker
@@ -16,7 +17,7 @@ from comity.core.wire import strict_json
 from comity.pipeline.budget import HANDSHAKE_PERIOD, Figures
 from comity.pipeline.vcp import over_mcp
 from comity.pipeline.vcp.identity import IdentityDesk
-from comity.pipeline.vcp.over_mcp import VcpOverMcp
+from comity.pipeline.vcp.over_mcp import VcpOverMcp, owner_of_caller
 from comity.store.vault import Vault
 from comity.testing import SimulatedClock, run_simulated
 from tests.callers import visitor
@@ -333,3 +334,13 @@ def test_a_revoked_identity_ends_its_session_at_the_next_request():
         await over.vcp.aclose()
 
     run_simulated(main)
+
+
+def test_whom_a_session_belongs_to_without_a_token():
+    own = "f" * 64
+    visitor = Caller(
+        kind="oauth", id="https://login.example:alice", address="192.0.2.1", proof="access token"
+    )
+    assert owner_of_caller(OWN_PROCESS, own) == own
+    assert owner_of_caller(visitor, own) == "oauth/https://login.example:alice"
+    assert owner_of_caller(stranger("192.0.2.1"), own) is None

@@ -464,3 +464,27 @@ async def test_a_link_takes_longer_messages_only_once_there_is_a_session():
     assert client.theirs.allowed is None
     await client.ask(hello())
     assert client.theirs.allowed == 1_048_576
+
+
+@simulated
+async def test_sixteen_calls_are_in_flight_and_then_reading_pauses_and_nothing_is_closed():
+    house = House()
+    client = house.connect()
+    await client.ask(hello(PERSONAL))
+    begun, go_on = [], asyncio.Event()
+
+    async def perform(request, caller, door):
+        begun.append(request.op)
+        await go_on.wait()
+        return {}
+
+    house.service.perform = perform
+    for number in range(40):
+        await client.say({"type": "vcp-call", "id": str(number), "op": "personal.get", "args": {}})
+    await settle()
+    assert len(begun) == 16
+    go_on.set()
+    answers = [await client.hear() for _ in range(40)]
+    assert {answer["id"] for answer in answers} == {str(number) for number in range(40)}
+    assert len(begun) == 40
+    assert (await client.ask({"categorical": WIRE}))["accepted"] == ["categorical"]

@@ -39,7 +39,6 @@ from comity.core.extensions.state import ExtensionState, StateScope
 from comity.core.extensions.texts import refuse_injection
 from comity.core.extensions.torch import TorchLineage, TorchReceipt
 from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
-from comity.core.negotiation.registry import STANDARD_EXTENSIONS, Extension
 
 REMEDY: Final = "Extension {name} is not active. Re-initialize with the extension in your VCP-Hello"
 
@@ -383,11 +382,3 @@ def input_schema(row: ExtensionOperation) -> dict[str, Any]:
     properties = {**members, **schema["properties"], **row.described}
     schema = {**schema, "properties": properties, "additionalProperties": False}
     return {**schema, "$defs": parts} if parts else schema
-
-
-def registrations(*, relational: bool = True) -> tuple[Extension, ...]:
-    """The five, ready for a node's registry. An operator may switch Relational off (vcp 6.2)."""
-    return tuple(
-        replace(extension, supported=relational) if extension.id == RELATIONAL else extension
-        for extension in STANDARD_EXTENSIONS.values()
-    )

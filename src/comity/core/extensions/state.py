@@ -1,23 +1,20 @@
-"""The state of the extensions: what is kept, for whom, for how long, and in which bytes (ruling 48).
+"""The state of the extensions: what is kept, for whom, and for how long (ruling 48).
 
 - Personal and Intent belong to a session, Relational and Torch to an owner. Who has no verified identity is no
   owner: then both are held with the session and end with it.
 - A deliberation belongs to its parties and stays until its author removes it.
-- The encoded form is JSON. It holds what people said of themselves: whoever stores it encrypts it.
+- It is what people said of themselves: whoever stores it encrypts it.
 - States are frozen. An operation gives new ones; what it does not touch is the same object as before, so that
   whoever stores them can tell what has to be written.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.core.errors import StoreCorruptError
 from comity.core.extensions.consensus.deliberation import Deliberation
-from comity.core.extensions.consensus.log import LogHead
 from comity.core.extensions.intent import IntentState
 from comity.core.extensions.personal import PersonalState
 from comity.core.extensions.relational import RelationalState, count_session
@@ -25,10 +22,6 @@ from comity.core.extensions.torch import TorchState
 from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 
 StateScope = Literal["session", "owner", "deliberation"]
-
-PURGED_WITHIN_SECONDS: Final = 86_400.0
-
-_State = TypeVar("_State")
 
 
 class Lifetime(Struct, frozen=True, kw_only=True):
@@ -80,30 +73,3 @@ def count_exchange(state: ExtensionState, now: float) -> ExtensionState:
         session=replace(state.session, counted=True),
         owner=replace(state.owner, relational=after),
     )
-
-
-encode_state = msgspec.json.Encoder().encode
-
-
-def decode_session(data: bytes) -> SessionExtensions:
-    return _decoded(_session_decoder, data)
-
-
-def decode_owner(data: bytes) -> OwnerExtensions:
-    return _decoded(_owner_decoder, data)
-
-
-def decode_head(data: bytes) -> LogHead:
-    return _decoded(_head_decoder, data)
-
-
-_session_decoder: Final = msgspec.json.Decoder(SessionExtensions)
-_owner_decoder: Final = msgspec.json.Decoder(OwnerExtensions)
-_head_decoder: Final = msgspec.json.Decoder(LogHead)
-
-
-def _decoded(decoder: msgspec.json.Decoder[_State], data: bytes) -> _State:
-    try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise StoreCorruptError("the stored state of an extension cannot be read; it is not used") from None

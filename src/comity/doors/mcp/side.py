@@ -139,6 +139,7 @@ class McpSide:
         """From now on sessions are looked at before each of their requests."""
         self._over = over
         over.on_end = self._lists_changed
+        over.on_change(self.changes.resource_updated)
 
     def _current(self, asker: Asker) -> Asker:
         return asker if self._over is None else self._over.current(asker)

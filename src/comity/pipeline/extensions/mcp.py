@@ -213,5 +213,5 @@ async def _answered(running: Awaitable[Any]) -> ToolResult:
 
 
 def _refused(code: str, refusal: ComityError, field: str | None) -> ToolResult:
-    error = {"code": code, "message": refusal.message} | ({} if field is None else {"field": field})
-    return ToolResult([text(f"{code}: {refusal.message}")], {"error": error}, is_error=True)
+    told = {"error": refusal.message, "code": code, "field": field}
+    return ToolResult([text(f"{code}: {refusal.message}")], told, is_error=True)

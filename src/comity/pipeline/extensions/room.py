@@ -191,12 +191,9 @@ class ExtensionRoom(PlainRoom):
         operations: tuple[Operation, ...] = ()
         if not _is_of_consensus(request.op):
             operations = self._states.keeping(call.evidence.before, call.evidence.after)
-        return Sealed(
-            reply=result,
-            operations=operations,
-            audit={"session_id_hash": privacy_hash(request.session.id)},
-            about=request.op,
-        )
+        # what changes nothing is counted with others of its kind (ruling 23)
+        hashed = {"session_id_hash": privacy_hash(request.session.id)} if operations else {}
+        return Sealed(reply=result, operations=operations, audit=hashed, about=request.op)
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
         return await self.seal(call, await self.handle(call))

@@ -19,13 +19,12 @@ from comity.core.context.signals import Signal
 from comity.core.errors import ComityError, ForbiddenError, NotFoundError
 from comity.core.extensions import personal
 from comity.core.extensions.calls import Audience, CallFacts, ExtensionRules, OperationCall
-from comity.core.extensions.operations import registrations
 from comity.core.extensions.payloads import answers, apply_payload
 from comity.core.extensions.relational import StandingLevel
 from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS, PERSONAL
-from comity.core.negotiation.registry import Extension
+from comity.core.negotiation.registry import STANDARD_EXTENSIONS, Extension
 from comity.core.negotiation.session import Identity, Session
 from comity.core.negotiation.versions import V3_1
 from comity.pipeline.extensions.room import (
@@ -42,9 +41,9 @@ from comity.pipeline.extensions.room import (
 )
 from comity.pipeline.extensions.states import ExtensionStates, LoadedState
 from comity.pipeline.room import Arrival
-from comity.pipeline.vcp.contexts import Contexts, SessionMemory, owner_of
+from comity.pipeline.vcp.contexts import Contexts, owner_of
 from comity.pipeline.walk import Walk
-from comity.store.operations import Operation
+from comity.store.operations import Operation, Versioned
 from comity.store.vault import Vault
 
 
@@ -100,7 +99,7 @@ class ExtensionService:
         """The extensions that work here (ruling 16), for the registry of the handshake."""
         return tuple(
             extension
-            for extension in registrations()
+            for extension in STANDARD_EXTENSIONS.values()
             if (self._names is None or extension.id in self._names)
             and (extension.id != CONSENSUS or self._room.deliberations is not None)
         )
@@ -125,14 +124,19 @@ class ExtensionService:
         return self._turns.of(turn_of(session))
 
     async def exchange(
-        self, session: Session, request: ContextRequest, memory: SessionMemory, audience: Audience
+        self,
+        session: Session,
+        request: ContextRequest,
+        known: SessionContext,
+        held: Mapping[str, Versioned],
+        audience: Audience,
     ) -> AppliedExchange:
-        """Apply a context request; nothing is kept yet. Raises ExtensionError."""
+        """Apply a context request to what is stored; nothing is kept yet. Raises ExtensionError."""
         now = self._clock.now()
-        before = await self.states.load(session.id, owner_of(session), memory.held)
+        before = await self.states.load(session.id, owner_of(session), held)
         # what the extension holds is held there alone, so that taking it back leaves nothing behind
         holds_signals = session.active(PERSONAL)
-        context = context_after(memory.context, replace(request, signals={}) if holds_signals else request)
+        context = context_after(known, replace(request, signals={}) if holds_signals else request)
         call = OperationCall(
             state=self._facts.begin(before, session, now),
             facts=self._facts.of(session, audience, context.categorical),
@@ -151,7 +155,8 @@ class ExtensionService:
         )
 
     def keeping(self, applied: AppliedExchange) -> tuple[Operation, ...]:
-        return self.states.keeping(applied.before, applied.after)
+        """All that the answer was made from: it is written, so that the store tells if somebody else was first."""
+        return self.states.keeping(applied.before, applied.after, whole=True)
 
     async def view(self, session: Session) -> OperationCall:
         """What a model may look at in a session. Nothing is counted and nothing is written."""
@@ -188,8 +193,10 @@ class ExtensionService:
                 raise ForbiddenError("this session belongs to another owner; start your own session")
         return replace(asking, id=session_id)
 
-    def forget_stranger(self, session_id: str) -> None:
+    def end(self, session_id: str) -> None:
+        """A session is over: what is held of it here goes, what is stored of it stays for its time."""
         self.states.forget_stranger(session_id)
+        self.states.recent.forget(session_id)
 
     def own_session(self) -> Session:
         """A session of the node's own user, for a command: all that works here is active in it."""

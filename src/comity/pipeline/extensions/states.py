@@ -13,8 +13,9 @@
 - Reading counts as use: what has less than half of its time left is written again.
 """
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -29,7 +30,7 @@ from comity.core.extensions.state import LIFETIMES, ExtensionState, OwnerExtensi
 from comity.core.extensions.torch import owner_hash
 from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
 from comity.pipeline.vcp.contexts import SPACE as SESSION_SPACE
-from comity.pipeline.vcp.contexts import context_key, history_key, unreadable
+from comity.pipeline.vcp.contexts import SealedValues, context_key, history_key, unreadable
 from comity.store.operations import Delete, Operation, Put, StoreConflict, Versioned
 from comity.store.protocol import Store
 from comity.store.vault import Vault
@@ -40,9 +41,10 @@ OWNER_TTL: Final = LIFETIMES[RELATIONAL].seconds or 0.0
 MOST_STRANGER_BYTES: Final = 256 * 1024
 MOST_STRANGERS_BYTES: Final = 64 * 1024 * 1024
 
+_MOST_RECENT: Final = 512
+_LARGEST_RECENT: Final = 65_536
 _SUFFIX: Final = ":extensions"
 _PAGE: Final = 200
-_MOST_OPENED: Final = 1024
 
 _State = TypeVar("_State", SessionExtensions, OwnerExtensions)
 
@@ -83,6 +85,39 @@ class LoadedState(Struct, frozen=True, kw_only=True):
         return not self.session.version
 
 
+class RecentValues:
+    """What the last context exchange of a session has stored, sealed as it is: the next one need not ask the store.
+
+    That one writes all of it again, each value with the version that is known here. So if anybody has written since,
+    the store refuses, and it is read anew.
+    """
+
+    def __init__(self) -> None:
+        self._of_session: OrderedDict[str, dict[str, Versioned]] = OrderedDict()
+
+    def take(self, session_id: str, now: float) -> Mapping[str, Versioned] | None:
+        """What is known of a session, once; None where it has to be read."""
+        held = self._of_session.pop(session_id, None)
+        if held is None or any(one.expires_at is not None and one.expires_at <= now for one in held.values()):
+            return None
+        return held
+
+    def wrote(self, session_id: str, operations: Sequence[Operation], versions: Sequence[int]) -> None:
+        puts = [
+            (put, version) for put, version in zip(operations, versions, strict=True) if isinstance(put, Put)
+        ]
+        if sum(len(put.value) for put, _ in puts) > _LARGEST_RECENT:
+            return
+        self._of_session[session_id] = {
+            put.key: Versioned(put.value, version, put.expires_at) for put, version in puts
+        }
+        if len(self._of_session) > _MOST_RECENT:
+            self._of_session.popitem(last=False)
+
+    def forget(self, session_id: str) -> None:
+        self._of_session.pop(session_id, None)
+
+
 class ExtensionStates:
     def __init__(
         self,
@@ -94,6 +129,7 @@ class ExtensionStates:
         owner_ttl: float = OWNER_TTL,
     ) -> None:
         """`vault` is asked each time, for its key may go."""
+        self.recent = RecentValues()
         self._store = store
         self._clock = clock
         self._vault = vault
@@ -102,13 +138,23 @@ class ExtensionStates:
         self._of_strangers: dict[str, ExtensionState] = {}
         self._stranger_bytes: dict[str, int] = {}
         self._strangers_bytes = 0
-        self._opened: OrderedDict[str, tuple[Vault, int, Any]] = OrderedDict()
+        self._values = SealedValues()
+
+    async def held(self, session_id: str, owner: str | None) -> Mapping[str, Versioned]:
+        """All that is stored of a session and of its owner, by key."""
+        if owner is None:
+            return {}
+        of_session, of_owner = await asyncio.gather(
+            self._store.scan(SESSION_SPACE, prefix=f"vcp:session:{session_id}:"),
+            self._store.get(OWNER_SPACE, owner_key(owner)),
+        )
+        return dict(of_session) | ({} if of_owner is None else {owner_key(owner): of_owner})
 
     async def load(
         self, session_id: str, owner: str | None, held: Mapping[str, Versioned] | None = None
     ) -> LoadedState:
         """Raises ForbiddenError for a session of another owner, also as UnreadableContextError. `held` is what is
-        stored of the session, where that was read already.
+        stored of the session and its owner, where that was read already.
         """
         if owner is None:
             of_stranger = self._of_strangers.get(session_id)
@@ -126,43 +172,49 @@ class ExtensionStates:
         key = session_key(session_id)
         held_session = await self._store.get(SESSION_SPACE, key) if held is None else held.get(key)
         if held_session is not None:
-            owned = self._open(key, held_session, vault, _read_session)
+            owned = self._values.open(key, held_session.value, vault, _read_session)
             if owned.owner != owner:
                 raise ForbiddenError("this session belongs to another owner; start your own session")
             session = _kept(owned.state, held_session)
         key = owner_key(owner)
-        held_relation = await self._store.get(OWNER_SPACE, key)
+        held_relation = await self._store.get(OWNER_SPACE, key) if held is None else held.get(key)
         if held_relation is not None:
-            found = self._open(key, held_relation, vault, _read_relation)
+            found = self._values.open(key, held_relation.value, vault, _read_relation)
             if found.owner != owner:
                 raise unreadable()
             relation = _kept(found.state, held_relation)
         return LoadedState(session_id=session_id, owner=owner, session=session, relation=relation)
 
-    def keeping(self, before: LoadedState, after: ExtensionState) -> tuple[Operation, ...]:
-        """What has to be stored so that `after` is known from now on. A stranger's is held at once."""
+    def keeping(
+        self, before: LoadedState, after: ExtensionState, *, whole: bool = False
+    ) -> tuple[Operation, ...]:
+        """What has to be stored so that `after` is known from now on; the `whole` of it, or what has changed. A
+        stranger's is held at once.
+        """
         if before.owner is None:
             self._hold(before.session_id, after)
             return ()
         vault, now, owner = self._vault(), self._clock.now(), before.owner
         operations: list[Operation] = []
         session, relation = before.session, before.relation
-        if after.session is not session.state or _is_due(session, now, self._session_ttl):
+        if whole or after.session is not session.state or _is_due(session, now, self._session_ttl):
+            key = session_key(before.session_id)
             operations.append(
                 Put(
                     space=SESSION_SPACE,
-                    key=session_key(before.session_id),
-                    value=vault.seal(_encode(OwnedSession(owner=owner, state=after.session))),
+                    key=key,
+                    value=self._values.seal(key, OwnedSession(owner=owner, state=after.session), vault),
                     expect=session.version,
                     expires_at=now + self._session_ttl,
                 )
             )
-        if after.owner is not relation.state or _is_due(relation, now, self._owner_ttl):
+        if whole or after.owner is not relation.state or _is_due(relation, now, self._owner_ttl):
+            key = owner_key(owner)
             operations.append(
                 Put(
                     space=OWNER_SPACE,
-                    key=owner_key(owner),
-                    value=vault.seal(_encode(OwnedRelation(owner=owner, state=after.owner))),
+                    key=key,
+                    value=self._values.seal(key, OwnedRelation(owner=owner, state=after.owner), vault),
                     expect=relation.version,
                     expires_at=now + self._owner_ttl,
                 )
@@ -248,21 +300,6 @@ class ExtensionStates:
         self._of_strangers[session_id] = state
         self._stranger_bytes[session_id] = size
         self._strangers_bytes = in_all
-
-    def _open(self, key: str, held: Versioned, vault: Vault, read: Callable[[bytes], Any]) -> Any:
-        """What is sealed in a value. One that was opened before need not be opened again."""
-        known = self._opened.get(key)
-        if known is not None and known[0] is vault and known[1] == held.version:
-            self._opened.move_to_end(key)
-            return known[2]
-        data = vault.open(held.value)
-        if data is None:
-            raise unreadable()
-        state = read(data)
-        self._opened[key] = vault, held.version, state
-        if len(self._opened) > _MOST_OPENED:
-            self._opened.popitem(last=False)
-        return state
 
 
 def session_key(session_id: str) -> str:

@@ -10,8 +10,9 @@
   and has to be applied to what the first one left.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +31,10 @@ from comity.store.vault import Vault
 SPACE: Final = "vcp:session"
 TTL_SECONDS: Final = 900.0
 MOST_REMEMBERED: Final = 32
+
+_MOST_KNOWN: Final = 1024
+_LARGEST_KNOWN: Final = 65_536
+_Value = TypeVar("_Value")
 
 
 class UnreadableContextError(ForbiddenError):
@@ -59,15 +64,51 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 class SessionMemory(Struct, frozen=True, kw_only=True):
-    """What was read of a session: the context, the last exchanges, and the versions that both were stored as. `held` is
-    all that is stored of it, by key.
-    """
+    """What was read of a session: the context, the last exchanges, and the versions that both were stored as."""
 
     context: SessionContext = SessionContext()
     exchanges: tuple[ContextExchange, ...] = ()
     context_version: int = 0
     history_version: int = 0
-    held: Mapping[str, Versioned] = {}
+
+
+class SealedValues:
+    """Seals and opens stored values. What was sealed or opened a moment ago is known by its sealed bytes, which are
+    never twice the same; so a session that goes on opens nothing twice.
+
+    A value is known under its vault only: without the key nobody is served from here.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[Vault, bytes, Any]] = OrderedDict()
+
+    def seal(self, key: str, value: Any, vault: Vault) -> bytes:
+        sealed = vault.seal(_encode(value))
+        self._remember(key, sealed, vault, value)
+        return sealed
+
+    def open(self, key: str, sealed: bytes, vault: Vault, decode: Callable[[bytes], _Value]) -> _Value:
+        """Raises UnreadableContextError."""
+        known = self._known.get(key)
+        if known is not None and known[0] is vault and known[1] == sealed:
+            self._known.move_to_end(key)
+            remembered: _Value = known[2]
+            return remembered
+        data = vault.open(sealed)
+        if data is None:
+            raise unreadable()
+        value = decode(data)
+        self._remember(key, sealed, vault, value)
+        return value
+
+    def _remember(self, key: str, sealed: bytes, vault: Vault, value: Any) -> None:
+        if len(sealed) > _LARGEST_KNOWN:
+            self._known.pop(key, None)
+            return
+        self._known[key] = vault, sealed, value
+        self._known.move_to_end(key)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
 
 
 class Contexts:
@@ -75,29 +116,32 @@ class Contexts:
         self._store = store
         self._clock = clock
         self._ttl = ttl
+        self._values = SealedValues()
         self._of_strangers: dict[str, SessionContext] = {}
 
     async def known(self, session: Session, vault: Vault) -> SessionContext:
         """What the session knows so far."""
         if owner_of(session) is None:
             return self._of_strangers.get(session.id, SessionContext())
-        stored, _ = await self._stored(context_key(session.id), vault)
-        return SessionContext() if stored is None else _read_kept(stored).context
+        kept = await self._kept(session.id, vault)
+        return SessionContext() if kept is None else kept.context
 
-    async def read(self, session: Session, vault: Vault) -> SessionMemory:
-        """What the session knows so far, to be changed."""
+    async def read(
+        self, session: Session, vault: Vault, held: Mapping[str, Versioned] | None = None
+    ) -> SessionMemory:
+        """What the session knows so far, to be changed. `held` is what is stored of it, where that was read already."""
         if owner_of(session) is None:
             return SessionMemory(context=await self.known(session, vault))
-        # one question to the store instead of one for each
-        held = dict(await self._store.scan(SPACE, prefix=f"vcp:session:{session.id}:"))
-        stored, context_version = _opened(held.get(context_key(session.id)), vault)
-        history, history_version = _opened(held.get(history_key(session.id)), vault)
+        if held is None:
+            held = dict(await self._store.scan(SPACE, prefix=f"vcp:session:{session.id}:"))
+        context, history = held.get(context_key(session.id)), held.get(history_key(session.id))
         return SessionMemory(
-            context=SessionContext() if stored is None else _read_kept(stored).context,
-            exchanges=() if history is None else _read_history(history).exchanges,
-            context_version=context_version,
-            history_version=history_version,
-            held=held,
+            context=SessionContext()
+            if context is None
+            else self._open_context(session.id, context, vault).context,
+            exchanges=() if history is None else self._open_history(session.id, history, vault).exchanges,
+            context_version=0 if context is None else context.version,
+            history_version=0 if history is None else history.version,
         )
 
     def keeping(
@@ -129,7 +173,7 @@ class Contexts:
             Put(
                 space=SPACE,
                 key=key,
-                value=vault.seal(_encode(value)),
+                value=self._values.seal(key, value, vault),
                 expect=version,
                 expires_at=now + self._ttl,
             )
@@ -141,10 +185,9 @@ class Contexts:
 
     async def resume(self, session_id: str, identity: Identity | None, vault: Vault) -> SessionContext:
         """The context of an earlier session, for its owner and nobody else."""
-        stored, _ = await self._stored(context_key(session_id), vault)
-        if stored is None:
+        kept = await self._kept(session_id, vault)
+        if kept is None:
             raise NotFoundError("there is no such session, or its context has expired; begin a new one")
-        kept = _read_kept(stored)
         if identity is None or identity.owner is None or identity.owner != kept.owner:
             raise ForbiddenError("this session belongs to another owner; start your own session")
         return kept.context
@@ -153,24 +196,21 @@ class Contexts:
         self, session_id: str, identity: Identity | None, vault: Vault
     ) -> tuple[ContextExchange, ...]:
         await self.resume(session_id, identity, vault)
-        stored, _ = await self._stored(history_key(session_id), vault)
-        return () if stored is None else _read_history(stored).exchanges
+        held = await self._store.get(SPACE, history_key(session_id))
+        return () if held is None else self._open_history(session_id, held, vault).exchanges
 
     def forget_stranger(self, session_id: str) -> None:
         self._of_strangers.pop(session_id, None)
 
-    async def _stored(self, key: str, vault: Vault) -> tuple[bytes | None, int]:
-        """The value and its version; None and 0 where there is none."""
-        return _opened(await self._store.get(SPACE, key), vault)
+    async def _kept(self, session_id: str, vault: Vault) -> KeptContext | None:
+        held = await self._store.get(SPACE, context_key(session_id))
+        return None if held is None else self._open_context(session_id, held, vault)
 
+    def _open_context(self, session_id: str, held: Versioned, vault: Vault) -> KeptContext:
+        return self._values.open(context_key(session_id), held.value, vault, _read_kept)
 
-def _opened(held: Versioned | None, vault: Vault) -> tuple[bytes | None, int]:
-    if held is None:
-        return None, 0
-    opened = vault.open(held.value)
-    if opened is None:
-        raise unreadable()
-    return opened, held.version
+    def _open_history(self, session_id: str, held: Versioned, vault: Vault) -> History:
+        return self._values.open(history_key(session_id), held.value, vault, _read_history)
 
 
 def context_key(session_id: str) -> str:

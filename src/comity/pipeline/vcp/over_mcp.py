@@ -153,6 +153,10 @@ class VcpOverMcp:
         self.on_end()
         return ended.message
 
+    def on_change(self, tell: Callable[[str], None]) -> None:
+        """Call it with the address of each resource that has changed."""
+        self._service.on_change = tell
+
     def _owned(self, session: Session, caller: Caller) -> Session:
         owner = owner_of_caller(caller, self._own_id)
         if owner_of(session) is not None or owner is None:

@@ -15,7 +15,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -29,11 +29,14 @@ from comity.core.context.response import CallerContext, ContextResponse, Session
 from comity.core.errors import ComityError, ConflictError, ForbiddenError, OverloadedError
 from comity.core.extensions.calls import Audience
 from comity.core.extensions.messages import MOST_CALLS_IN_FLIGHT
+from comity.core.extensions.operations import OPERATIONS
 from comity.core.extensions.refusals import ExtensionError
+from comity.core.extensions.state import StateScope
 from comity.core.guard.injection import Severity
 from comity.core.identity.verification import TokenVerdict
 from comity.core.machine import Ask, Effect, Event, Received
 from comity.core.negotiation import features as core_features
+from comity.core.negotiation.capabilities import RELATIONAL
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.questions import (
     CheckIdentity,
@@ -103,6 +106,7 @@ class VcpServer:
         contract may be in the registry; `plugins` answer the payloads of those from outside, which it holds too.
         """
         self.sessions = LiveSessions()
+        self.on_change: Callable[[str], None] = lambda _uri: None
         self.last_client = ""
         self._record = record
         self._clock = clock
@@ -198,7 +202,7 @@ class VcpServer:
     def forget(self, session: Session) -> None:
         self._contexts.forget_stranger(session.id)
         if self._extensions is not None:
-            self._extensions.forget_stranger(session.id)
+            self._extensions.end(session.id)
 
     def spoke(self, number: int) -> None:
         self._connections.spoke(number)
@@ -242,7 +246,26 @@ class VcpServer:
             raise ExtensionError("EXTENSION_INACTIVE", "this server has no extensions")
         self._features.look()
         await self._desk.check_open(request.session)
-        return await self._extensions.perform(request, caller, door)
+        result = await self._extensions.perform(request, caller, door)
+        scopes = OPERATIONS[request.op].writes
+        self._tell_changes(request.session, scopes)
+        if "deliberation" in scopes:
+            self.on_change(f"vcp://consensus/{request.args.get('delib_id', getattr(result, 'id', ''))}")
+        return result
+
+    def _tell_changes(self, session: Session, scopes: Collection[StateScope]) -> None:
+        """Tell who watches a resource that it is another one now. All sessions of an owner share a relation."""
+        owner = owner_of(session)
+        if "session" in scopes:
+            for host in ("personal-state", "intent", "bundle"):
+                self.on_change(f"vcp://{host}/{session.id}")
+        if "owner" in scopes:
+            ids = {session.id}
+            if owner is not None:
+                ids |= {one.id for one in self.sessions if owner_of(one) == owner}
+            for id_ in ids:
+                for host in ("relational", "torch"):
+                    self.on_change(f"vcp://{host}/{id_}")
 
     async def exchange(
         self, question: ExchangeContext, peer: str, audience: Audience = "owner"
@@ -280,40 +303,60 @@ class VcpServer:
         vault = self._vault()
         told = await answers_of(self._plugins, request, session)
         for _ in range(MOST_APPLIED):
-            before = await self._contexts.read(session, vault)
             if self._extensions is None:
+                before = await self._contexts.read(session, vault)
                 context = after(before.context, request)
                 response = respond(request, context, session, told)
                 operations = self._contexts.keeping(session, request, before, context, vault)
             else:
-                applied = await self._extensions.exchange(session, request, before, audience)
-                context = applied.context
-                response = respond(
-                    applied.request, context, session, {**applied.answers, **told}, applied.signals
-                )
-                operations = self._contexts.keeping(session, applied.kept, before, context, vault)
-                operations += self._extensions.keeping(applied)
+                response, operations = await self._extended(question, told, audience, vault)
             act = record.exchanged(session, response, peer, self._clock.now() - began)
             if not operations:
                 self._watch(self._record.note(act))
-            elif not await self._committed(operations, act):
+            elif not await self._committed(session, operations, act):
                 continue
             self._record.measure(record.ROOM, act.result.lower(), act.seconds)
+            told_of: tuple[StateScope, ...] = (
+                ("session", "owner") if RELATIONAL in request.extensions else ("session",)
+            )
+            self._tell_changes(session, told_of)
             return response
         raise ConflictError(
             f"other requests of this session were stored first, {MOST_APPLIED} times in a row; send it again"
         )
 
-    async def _committed(self, operations: Sequence[Operation], act: Act) -> bool:
+    async def _extended(
+        self, question: ExchangeContext, told: Mapping[str, Any], audience: Audience, vault: Vault
+    ) -> tuple[ContextResponse, tuple[Operation, ...]]:
+        """An exchange in which extensions take part: the answer, and what has to be stored."""
+        extensions, session = self._extensions, question.session
+        assert extensions is not None
+        recent = extensions.states.recent.take(session.id, self._clock.now())
+        held = recent or await extensions.states.held(session.id, owner_of(session))
+        try:
+            before = await self._contexts.read(session, vault, held)
+            applied = await extensions.exchange(session, question.request, before.context, held, audience)
+        except ComityError:
+            if recent is None:
+                raise
+            return await self._extended(question, told, audience, vault)  # by what is stored now
+        context, said = applied.context, {**applied.answers, **told}
+        response = respond(applied.request, context, session, said, applied.signals)
+        operations = self._contexts.keeping(session, applied.kept, before, context, vault)
+        return response, operations + extensions.keeping(applied)
+
+    async def _committed(self, session: Session, operations: Sequence[Operation], act: Act) -> bool:
         """False where something else was stored since it was read."""
         try:
-            await self._record.commit(operations, act)
+            versions = await self._record.commit(operations, act)
         except StoreConflict:
             return False
         except ComityError:
             self._features.audit_written(False)
             raise
         self._features.audit_written(True)
+        if self._extensions is not None:
+            self._extensions.states.recent.wrote(session.id, operations, versions)
         return True
 
     def _decided(self, verdict: TokenVerdict, status: RevocationStatus) -> None:
