@@ -344,7 +344,7 @@ def wait(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Wait until a message arrives, print it and end. Messages that nobody has read yet count."""
+    """Wait until a message arrives, print it and end. Each message is printed once, also one that came before."""
     limit = None if seconds is None else whole_number("--seconds", seconds, 0, 10_000_000)
 
     async def run(rooms: RoomAccess) -> None:
@@ -361,7 +361,71 @@ def wait(
         else:
             print_json(event["data"])
 
+    _run(settings_of(data, config).settings, run, "cli wait")
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity room export > messages.ndjson  save all signed messages, yours and those of others
+    comity room verify messages.ndjson  check them anywhere, without a node
+    """,
+)
+def export(data: Data = None, config: Config = None) -> None:
+    """Print the signed messages that this node has sent and received, one JSON object per line.
+
+    Anybody can check the file offline with `comity room verify`: who said what to whom, and in which order. The last
+    10,000 messages are kept.
+    """
+
+    async def run(rooms: RoomAccess) -> None:
+        from comity.core.peering.exported_messages import export_lines
+
+        after = 0
+        while True:
+            page = await rooms.ask("export", {"after": after})
+            sys.stdout.write(export_lines(page["messages"]).decode())
+            after = page["after"]
+            if not after:
+                return
+
     _run(settings_of(data, config).settings, run)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity room verify messages.ndjson  check signatures and order
+    """,
+)
+def verify(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `comity room export` wrote.")],
+    as_json: Json = False,
+) -> None:
+    """Check exported messages: each signature, and that no message is missing between two of one sender."""
+    from comity.core.peering.exported_messages import verify_export
+
+    try:
+        found = verify_export(Path(file).read_bytes())
+    except OSError as why:
+        raise ConfigError(f"{file} cannot be read: {(why.strerror or str(why)).lower()}") from None
+    rows = [
+        (
+            one.envelope.from_vacant_id.short(),
+            one.envelope.to_vacant_id.short(),
+            one.envelope.sequence_no,
+            one.envelope.timestamp.isoformat(),
+            one.text,
+        )
+        for one in found
+    ]
+    if as_json:
+        names = ("from", "to", "number", "time", "data")
+        print_json({"verified": len(rows), "messages": [dict(zip(names, row, strict=True)) for row in rows]})
+        return
+    for sender, receiver, number, moment, text in rows:
+        print_line(one_line(f"{moment} {sender} -> {receiver} #{number} {text}"))
+    print_line(f"{len(rows)} messages verified")
 
 
 @state_app.command(
@@ -481,9 +545,9 @@ def _json_or_text(text: str) -> Any:
         return text
 
 
-def _run(settings: Settings, work: Any) -> None:
+def _run(settings: Settings, work: Any, client: str | None = None) -> None:
     async def run() -> None:
-        async with open_rooms(settings) as rooms:
+        async with open_rooms(settings, client=client) as rooms:
             await work(rooms)
 
     asyncio.run(run())

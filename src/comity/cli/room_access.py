@@ -65,8 +65,9 @@ class GuestRooms:
         from comity.pipeline.rooms.tools import ToolCaller
 
         desk = await self._part.open_tools()
-        if tool == "links":
-            return await desk.links(arguments)
+        if tool in ("links", "export"):
+            answer: dict[str, Any] = await getattr(desk, tool)(arguments)
+            return answer
         who = ToolCaller(
             client=self._client,
             caller=OWN_PROCESS,
@@ -79,9 +80,13 @@ class GuestRooms:
 
 
 @contextlib.asynccontextmanager
-async def open_rooms(settings: Settings, *, alone: bool = False) -> AsyncIterator[RoomAccess]:
-    """`alone`: where no node runs, this process is one for as long as the block lasts."""
-    client = f"cli {os.getpid()}"
+async def open_rooms(
+    settings: Settings, *, alone: bool = False, client: str | None = None
+) -> AsyncIterator[RoomAccess]:
+    """`alone`: where no node runs, this process is one for as long as the block lasts. `client` is the reader of events:
+    one of this process, unless several that follow each other are one.
+    """
+    client = client or f"cli {os.getpid()}"
     own = await asyncio.to_thread(own_node, settings)
     if own is not None:
         try:

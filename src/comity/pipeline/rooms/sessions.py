@@ -113,7 +113,11 @@ class Rooms:
                 continue
             self._open(here, meeting, await self._keeping.restore(kept.session_id))
 
+    async def signed(self, after: int, most: int) -> tuple[list[dict[str, Any]], int]:
+        return await self._keeping.signed(after, most)
+
     async def keep_leases(self) -> None:
+        await self._keeping.forget_old_signed()
         for session_id in list(self._live):
             await self._keeping.claim(session_id)
 
