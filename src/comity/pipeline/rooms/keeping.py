@@ -59,7 +59,6 @@ _STATE: Final = "rooms:state"
 _MORE: Final = "rooms:more"
 _PAGE: Final = 200
 _T = TypeVar("_T")
-SEALED_SPACES: Final = (SESSIONS, INVITES, _OUTBOX, _INBOX, _TRANSFERS, _STATE, _MORE)
 
 
 class KeptSession(Struct, frozen=True, kw_only=True):

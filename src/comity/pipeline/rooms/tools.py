@@ -118,8 +118,8 @@ class RoomTools:
         )
         options, invite = arguments.read_connect(given, defaults, self._clock.now() * 1000)
         if options.file_spool_dir is not None:
-            spool = self._locate(options.file_spool_dir, who)
-            options = replace(options, file_spool_dir=str(spool.path))
+            folder = self._locate(options.file_spool_dir, who)
+            options = replace(options, file_spool_dir=str(await asyncio.to_thread(folder.make_folder)))
         room = await self.rooms.connect(options, invite, client=who.client, caller=who.caller)
         await self._wait(room, CONNECT_SECONDS, lambda: room.session.connection_state != "connecting")
         if room.expects_peers:
