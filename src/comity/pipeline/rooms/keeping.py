@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import contextvars
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
@@ -51,6 +52,7 @@ ROOM_BOOK: Final = "room"
 SIGNED_LOG: Final = "rooms:signed"
 MOST_SIGNED: Final = 10_000
 LEASE_SECONDS: Final = 60.0
+LATER_SECONDS: Final = 0.05
 _OUTBOX: Final = "rooms:outbox"
 _INBOX: Final = "rooms:inbox"
 _READ: Final = "rooms:read"
@@ -104,6 +106,7 @@ class RoomStore:
         self._vault = vault
         self._holder = holder
         self._tokens: dict[str, int] = {}
+        self._later: list[Operation] = []
         self.chain_turn = asyncio.Lock()
         """Signed messages get their places one after the other."""
 
@@ -134,6 +137,7 @@ class RoomStore:
 
     async def forget_session(self, session_id: str, caller: Caller) -> None:
         """With all that it kept."""
+        self.flush()
         operations: list[Operation] = [
             Delete(space=SESSIONS, key=session_id),
             Delete(space=_MORE, key=session_id),
@@ -194,13 +198,15 @@ class RoomStore:
         return await self._store.tip(chain_of(pair, ROOM_BOOK))
 
     def forget_out(self, session_id: str, node: str, message_id: str) -> None:
-        self._submit(Delete(space=_OUTBOX, key=_key(session_id, node, message_id)))
+        self._submit_later(Delete(space=_OUTBOX, key=_key(session_id, node, message_id)))
 
     def mark_read(self, session_id: str, node: str, message_id: str) -> None:
         key = _key(session_id, node, message_id)
         until = self._clock.now() + 2 * LONGEST_WAIT
         had = _encode({"node": node, "id": message_id})
-        self._submit(Delete(space=_INBOX, key=key), Put(space=_READ, key=key, value=had, expires_at=until))
+        self._submit_later(
+            Delete(space=_INBOX, key=key), Put(space=_READ, key=key, value=had, expires_at=until)
+        )
 
     async def signed(self, after: int, most: int) -> tuple[list[dict[str, Any]], int]:
         """Signed messages that were sent and received, in their order, and the place to go on from; 0 at the end."""
@@ -299,6 +305,16 @@ class RoomStore:
 
     def _sealed(self, value: bytes) -> bytes:
         return self._vault().seal(value)
+
+    def flush(self) -> None:
+        later, self._later = self._later, []
+        self._submit(*later)
+
+    def _submit_later(self, *operations: Operation) -> None:
+        """What may be lost with the process, for it would only be done again: it does not hold up what is waited for."""
+        if not self._later:
+            asyncio.get_running_loop().call_later(LATER_SECONDS, self.flush, context=contextvars.Context())
+        self._later += operations
 
     def _submit(self, *operations: Operation) -> None:
         if operations:

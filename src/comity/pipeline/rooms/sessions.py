@@ -176,6 +176,7 @@ class Rooms:
         rooms = list(self._live.values())
         self._live.clear()
         await asyncio.gather(*(room.close(ended=False) for room in rooms), return_exceptions=True)
+        self._keeping.flush()
         for room in rooms:
             await self._keeping.release(room.id)
 
