@@ -120,6 +120,22 @@ def test_state_is_shared(comity, joined):
     assert comity("room", "state", "set", "plan").code == 2
 
 
+def test_signed_messages_are_exported_and_verified_by_anybody(comity, joined, tmp_path):
+    for text in ("one", "two"):
+        assert comity("room", "send", text, "--signed", "--to", "bert").code == 0
+        assert comity("room", "wait", "--data", joined, "--seconds", "20").out == f"{text}\n"
+    file = tmp_path / "messages.ndjson"
+    for folder in ((), ("--data", joined)):
+        file.write_text(comity("room", "export", *folder).out)
+        verified = json_of(comity("room", "verify", file, "--json"))
+        assert [(one["number"], one["data"]) for one in verified["messages"]] == [(1, '"one"'), (2, '"two"')]
+    assert "2 messages verified" in comity("room", "verify", file).out
+    file.write_text(file.read_text().replace("two", "too"))
+    refused = comity("room", "verify", file)
+    assert (refused.code, "line 2" in refused.err) == (1, True)
+    assert comity("room", "verify", tmp_path / "none").code == 2
+
+
 def test_leaving_ends_the_session(comity, joined):
     assert comity("room", "leave", "lab").out == "left the room lab\n"
     assert "in no room" in comity("room", "peers").out

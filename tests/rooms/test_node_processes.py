@@ -13,14 +13,17 @@ from comity.links.webrtc import available_libraries
 from tests.rooms.processes import meet, two_nodes, wait_for
 
 MIB = 1024 * 1024
-PATHS = {"webrtc": {"peers_same_host": "false"}, "websocket": {"peers_same_host": "true"}}
-LINKS = {"webrtc": "direct", "websocket": "websocket"}
+PATHS = {
+    "wrtc": {"peers_same_host": "false", "peers_webrtc": "wrtc"},
+    "aiortc": {"peers_same_host": "false", "peers_webrtc": "aiortc"},
+    "websocket": {"peers_same_host": "true"},
+}
 
 
 @pytest.fixture(params=PATHS)
 def way(request):
-    if request.param == "webrtc" and not available_libraries():
-        pytest.skip("no WebRTC library is installed")
+    if request.param not in ("websocket", *available_libraries()):
+        pytest.skip(f"{request.param} is not installed")
     return request.param
 
 
@@ -36,7 +39,7 @@ def sha256(path):
 def test_messages_files_and_state_go_both_ways(tmp_path, way):
     with two_nodes(tmp_path, **PATHS[way]) as (anna, bert):
         meet(anna, bert)
-        assert anna.link()["path"] == LINKS[way]
+        assert anna.link()["path"] == ("websocket" if way == "websocket" else "direct")
         for here, there, name in ((anna, bert, "bert"), (bert, anna, "anna")):
             here.ask("vdo_send", data={"to": name}, target=name)
             assert there.events("data_received")[0]["data"] == {"to": name}
@@ -55,7 +58,7 @@ def test_messages_files_and_state_go_both_ways(tmp_path, way):
 def test_a_transfer_goes_on_after_a_kill_without_what_was_acknowledged(tmp_path, victim):
     """The receiver's journal and the sender's record survive; only what is missing is sent again."""
     total = 48 * MIB
-    with two_nodes(tmp_path, **PATHS["webrtc"]) as (anna, bert):
+    with two_nodes(tmp_path, peers_same_host="false") as (anna, bert):
         meet(anna, bert)
         source = made(tmp_path / "big.bin", total)
         sent = anna.ask(
@@ -82,23 +85,31 @@ def test_a_transfer_goes_on_after_a_kill_without_what_was_acknowledged(tmp_path,
         assert sent_again < total - acked["acked_chunks"] * acked["chunk_bytes"] + 2 * MIB
 
 
-def test_a_message_outlives_the_death_of_both(tmp_path):
+def test_messages_and_state_outlive_the_death_of_both(tmp_path):
     with two_nodes(tmp_path, **PATHS["websocket"]) as (anna, bert):
         meet(anna, bert)
         anna.ask("vdo_send", data="read me", target="bert")
         assert anna.events("message_status")[0]["status"] == "stored"
+        bert.ask("vdo_state_set", key="both", value="bert's")
+        wait_for(lambda: anna.ask("vdo_state_get", key="both")["value"] == "bert's")
         bert.kill()
         waiting = anna.ask("vdo_send", data="while you were away", target="bert")
         assert waiting["ok"]
+        anna.ask("vdo_state_set", key="both", value="anna's")
+        anna.ask("vdo_state_set", key="one", value=1)
         anna.kill()
-        anna.start()
         bert.start()
+        bert.ask("vdo_state_set", key="two", value=2)
+        anna.start()
         data = [event["data"] for event in bert.events("data_received", 2)]
         assert data == ["read me", "while you were away"]
         status = wait_for(
             lambda: anna.ask("vdo_message_status", message_id=waiting["message_ids"][0])["status"] == "stored"
         )
         assert status
+        state = {"both": "anna's", "one": 1, "two": 2}
+        for node in (anna, bert):
+            wait_for(lambda node=node: node.ask("vdo_state_get")["value"] == state)
 
 
 def test_a_link_lives_on_without_its_relay_and_the_room_is_joined_again(tmp_path, way):

@@ -10,30 +10,16 @@ import typer
 
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, settings_of, whole_number
-from comity.cli.room_access import POLL_MS, RoomAccess, find_session, folder_of, open_rooms
+from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, folder_of, run_in_rooms
+from comity.cli.room_state import STATE_EXAMPLES, read_value
+from comity.cli.room_state import app as state_app
 from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
-from comity.config import Settings
 from comity.core.errors import ConfigError, DeadlineError, InvalidError
 from comity.core.peering.invite import is_invite
 
 app = new_app("Meet other agents in a room: talk, pass files and share state, peer to peer.")
-state_app = new_app("Read and write the state that the peers of a room share.")
-app.add_typer(
-    state_app,
-    name="state",
-    epilog="""
-    comity room state get  print the whole shared state
-    comity room state set plan '{"step": 2}'  set a key
-    comity room state watch  print every change
-    """,
-)
+app.add_typer(state_app, name="state", epilog=STATE_EXAMPLES)
 
-Room = Annotated[
-    str | None,
-    typer.Option(
-        "--room", metavar="ROOM", help="The room or session id. Default: the only one that is open."
-    ),
-]
 To = Annotated[
     str | None, typer.Option("--to", metavar="PEER", help="The stream id of one peer. Default: everybody.")
 ]
@@ -82,7 +68,7 @@ def invite(
         if told["notice"]:
             note(told["notice"])
 
-    _run(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(data, config).settings, run)
 
 
 @app.command(
@@ -153,7 +139,7 @@ def leave(
         else:
             print_line(f"left the room {session['room']}")
 
-    _run(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(data, config).settings, run)
 
 
 @app.command(
@@ -163,7 +149,7 @@ def leave(
     comity room peers --json  the same for programs
     """,
 )
-def peers(room: Room = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
+def peers(room: RoomOption = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Show the peers of your rooms: who they are, and how they are reached."""
 
     async def run(rooms: RoomAccess) -> None:
@@ -188,7 +174,7 @@ def peers(room: Room = None, data: Data = None, config: Config = None, as_json: 
             print_line()
             print_table(("room", "peer", "state", "path", "node"), [_peer_row(peer) for peer in here])
 
-    _run(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(data, config).settings, run)
 
 
 @app.command(
@@ -207,7 +193,7 @@ def send(
     ] = None,
     to: To = None,
     signed: Annotated[bool, typer.Option("--signed", help="Sign the message and number it.")] = False,
-    room: Room = None,
+    room: RoomOption = None,
     data: Data = None,
     config: Config = None,
     as_json: Json = False,
@@ -233,7 +219,7 @@ def send(
         if not as_json:
             print_line("sent" if told.get("message_ids") else "sent, without a receipt")
 
-    _run(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(data, config).settings, run)
 
 
 @app.command(
@@ -247,7 +233,7 @@ def send(
 def send_file(
     path: Annotated[str, typer.Argument(metavar="FILE", help="The file to send.")],
     to: To = None,
-    room: Room = None,
+    room: RoomOption = None,
     data: Data = None,
     config: Config = None,
     as_json: Json = False,
@@ -274,7 +260,7 @@ def send_file(
         if not as_json:
             print_line(f"sent {transfer['name']}, {transfer['total_bytes']:,} bytes, {transfer['file_hash']}")
 
-    _run(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(data, config).settings, run)
 
 
 @app.command(
@@ -293,7 +279,7 @@ def files(
         typer.Option("--as", metavar="FILE", help="Where to save it. Default: its name, in this folder."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
-    room: Room = None,
+    room: RoomOption = None,
     data: Data = None,
     config: Config = None,
     as_json: Json = False,
@@ -322,7 +308,7 @@ def files(
         else:
             print_line(f"saved {told['output_path']}, {told['bytes_written']:,} bytes")
 
-    _run(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(data, config).settings, run)
 
 
 @app.command(
@@ -339,12 +325,12 @@ def wait(
             "--seconds", metavar="N", help="How long to wait at most. Default: until a message arrives."
         ),
     ] = None,
-    room: Room = None,
+    room: RoomOption = None,
     data: Data = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Wait until a message arrives, print it and end. Messages that nobody has read yet count."""
+    """Wait until a message arrives, print it and end. Each message is printed once, also one that came before."""
     limit = None if seconds is None else whole_number("--seconds", seconds, 0, 10_000_000)
 
     async def run(rooms: RoomAccess) -> None:
@@ -361,99 +347,71 @@ def wait(
         else:
             print_json(event["data"])
 
-    _run(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(data, config).settings, run, "cli wait")
 
 
-@state_app.command(
-    name="get",
+@app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity room state get  print the whole shared state
-    comity room state get plan  print one key
+    comity room export > messages.ndjson  save all signed messages, yours and those of others
+    comity room verify messages.ndjson  check them anywhere, without a node
     """,
 )
-def state_get(
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="One key. Default: all.")] = None,
-    room: Room = None,
-    data: Data = None,
-    config: Config = None,
-) -> None:
-    """Print the shared state as JSON."""
+def export(data: Data = None, config: Config = None) -> None:
+    """Print the signed messages that this node has sent and received, one JSON object per line.
+
+    Anybody can check the file offline with `comity room verify`: who said what to whom, and in which order. The last
+    10,000 messages are kept.
+    """
 
     async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        asked = {"session_id": session["session_id"], **({} if key is None else {"key": key})}
-        print_json((await rooms.ask("vdo_state_get", asked))["value"])
+        from comity.core.peering.exported_messages import export_lines
 
-    _run(settings_of(data, config).settings, run)
+        after = 0
+        while True:
+            page = await rooms.ask("export", {"after": after})
+            sys.stdout.write(export_lines(page["messages"]).decode())
+            after = page["after"]
+            if not after:
+                return
+
+    run_in_rooms(settings_of(data, config).settings, run)
 
 
-@state_app.command(
-    name="set",
+@app.command(
     cls=HelpfulCommand,
     epilog="""
-    comity room state set plan '{"step": 2}'  set a key to any JSON
-    comity room state set plan --delete  delete it
+    comity room verify messages.ndjson  check signatures and order
     """,
 )
-def state_set(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The key.")],
-    value: Annotated[
-        str | None, typer.Argument(metavar="[JSON]", help="Any JSON; what is not JSON is taken as a text.")
-    ] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete the key.")] = False,
-    room: Room = None,
-    data: Data = None,
-    config: Config = None,
+def verify(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `comity room export` wrote.")],
     as_json: Json = False,
 ) -> None:
-    """Set or delete a key of the shared state. All peers of the room get it."""
-    if delete == (value is not None):
-        raise ConfigError("give a value, or --delete")
+    """Check exported messages: each signature, and that no message is missing between two of one sender."""
+    from comity.core.peering.exported_messages import verify_export
 
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        asked: dict[str, Any] = {"session_id": session["session_id"], "key": key}
-        if delete:
-            told = await rooms.ask("vdo_state_delete", asked)
-        else:
-            told = await rooms.ask("vdo_state_set", {**asked, "value": _json_or_text(value or "")})
-        if as_json:
-            print_json(told["entry"])
-        else:
-            print_line(f"{key} {'deleted' if delete else 'set'}, clock {told['entry']['clock']}")
-
-    _run(settings_of(data, config).settings, run)
-
-
-@state_app.command(
-    name="watch",
-    cls=HelpfulCommand,
-    epilog="""
-    comity room state watch  print every change, one JSON object per line
-    comity room state watch plan  only keys that begin with plan
-    """,
-)
-def state_watch(
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this.")] = "",
-    room: Room = None,
-    data: Data = None,
-    config: Config = None,
-) -> None:
-    """Print the shared state and then every change, until Ctrl-C."""
-
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        asked = {
-            "session_id": session["session_id"],
-            "wait_ms": POLL_MS,
-            **({"prefix": prefix} if prefix else {}),
-        }
-        while True:
-            for change in (await rooms.ask("vdo_state_watch", asked))["changes"]:
-                print_json(change)
-
-    _run(settings_of(data, config).settings, run)
+    try:
+        found = verify_export(Path(file).read_bytes())
+    except OSError as why:
+        raise ConfigError(f"{file} cannot be read: {(why.strerror or str(why)).lower()}") from None
+    rows = [
+        (
+            one.envelope.from_vacant_id.short(),
+            one.envelope.to_vacant_id.short(),
+            one.envelope.sequence_no,
+            one.envelope.timestamp.isoformat(),
+            one.text,
+        )
+        for one in found
+    ]
+    if as_json:
+        names = ("from", "to", "number", "time", "data")
+        print_json({"verified": len(rows), "messages": [dict(zip(names, row, strict=True)) for row in rows]})
+        return
+    for sender, receiver, number, moment, text in rows:
+        print_line(one_line(f"{moment} {sender} -> {receiver} #{number} {text}"))
+    print_line(f"{len(rows)} messages verified")
 
 
 async def next_message(rooms: RoomAccess, session_id: str) -> dict[str, Any]:
@@ -462,31 +420,6 @@ async def next_message(rooms: RoomAccess, session_id: str) -> dict[str, Any]:
         for event in (await rooms.ask("vdo_receive", asked))["events"]:
             if event["type"] == "data_received":
                 return dict(event)
-
-
-def read_value(text: str, name: str) -> Any:
-    from comity.core.errors import MalformedError
-    from comity.core.wire import strict_json
-
-    try:
-        return strict_json.loads(text.encode("utf-8", "surrogateescape"))
-    except MalformedError as why:
-        raise ConfigError(f"{name} is no JSON: {why.message}") from None
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return read_value(text, "")
-    except ConfigError:
-        return text
-
-
-def _run(settings: Settings, work: Any) -> None:
-    async def run() -> None:
-        async with open_rooms(settings) as rooms:
-            await work(rooms)
-
-    asyncio.run(run())
 
 
 def _target(to: str | None) -> dict[str, Any]:

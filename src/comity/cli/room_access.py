@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+
+import typer
 
 from comity.cli.own_node import OwnNode, own_node
 from comity.config import Settings
@@ -18,6 +20,13 @@ POLL_MS: Final = 10_000
 """How long one question waits for events: less than an HTTP client waits for an answer."""
 
 ROOMS_PATH: Final = "/v1/rooms"
+
+RoomOption = Annotated[
+    str | None,
+    typer.Option(
+        "--room", metavar="ROOM", help="The room or session id. Default: the only one that is open."
+    ),
+]
 
 
 class RoomAccess(Protocol):
@@ -65,8 +74,9 @@ class GuestRooms:
         from comity.pipeline.rooms.tools import ToolCaller
 
         desk = await self._part.open_tools()
-        if tool == "links":
-            return await desk.links(arguments)
+        if tool in ("links", "export"):
+            answer: dict[str, Any] = await getattr(desk, tool)(arguments)
+            return answer
         who = ToolCaller(
             client=self._client,
             caller=OWN_PROCESS,
@@ -79,9 +89,13 @@ class GuestRooms:
 
 
 @contextlib.asynccontextmanager
-async def open_rooms(settings: Settings, *, alone: bool = False) -> AsyncIterator[RoomAccess]:
-    """`alone`: where no node runs, this process is one for as long as the block lasts."""
-    client = f"cli {os.getpid()}"
+async def open_rooms(
+    settings: Settings, *, alone: bool = False, client: str | None = None
+) -> AsyncIterator[RoomAccess]:
+    """`alone`: where no node runs, this process is one for as long as the block lasts. `client` is the reader of events:
+    one of this process, unless several that follow each other are one.
+    """
+    client = client or f"cli {os.getpid()}"
     own = await asyncio.to_thread(own_node, settings)
     if own is not None:
         try:
@@ -123,3 +137,13 @@ def folder_of(path: str) -> tuple[str, str]:
     whole = Path(path).expanduser()
     whole = whole if whole.is_absolute() else Path.cwd() / whole
     return str(whole), str(whole.parent)
+
+
+def run_in_rooms(
+    settings: Settings, work: "Callable[[RoomAccess], Awaitable[None]]", client: str | None = None
+) -> None:
+    async def run() -> None:
+        async with open_rooms(settings, client=client) as rooms:
+            await work(rooms)
+
+    asyncio.run(run())

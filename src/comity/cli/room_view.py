@@ -56,7 +56,7 @@ async def show_room(
                 await runner.close()
             if rooms.alone and opened:
                 await rooms.ask("vdo_disconnect", {"session_id": session["session_id"]})
-    if not rooms.alone and not as_json:
+    if not rooms.alone and not as_json and not view.ended:
         note(
             f"you are still in the room {session['room']}; `comity room leave {session['room']}` ends the session"
         )
@@ -120,6 +120,7 @@ class _View:
         self.session_id = session["session_id"]
         self.room = session["room"]
         self.me = session["stream_id"]
+        self.ended = False
         self._here: set[str] = set()
 
     async def run(self, runner: MessageRunner | None) -> None:
@@ -147,6 +148,7 @@ class _View:
                 if runner is not None and event["type"] == "data_received":
                     runner.put(event)
                 if event["type"] == "stopped":
+                    self.ended = True
                     return
 
     def _is_news(self, event: dict[str, Any]) -> bool:

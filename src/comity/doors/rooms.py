@@ -50,6 +50,8 @@ def rooms_endpoint(tools: "Callable[[], Awaitable[RoomTools]]", invite: Invite, 
         desk = await tools()
         if asked.tool == "links":
             return await desk.links(asked.arguments)
+        if asked.tool == "export":
+            return await desk.export(asked.arguments)
         who = ToolCaller(
             client=f"http {asked.client[:100]}",
             caller=caller_of(scope),

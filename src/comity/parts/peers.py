@@ -5,7 +5,7 @@ Everything heavy is imported when it is first used: a node that never opens a ro
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from msgspec import Struct
 
@@ -38,7 +38,7 @@ _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - h
 class PeersSettings(Struct, frozen=True, kw_only=True):
     """`relay` empty: the node's own, at /signal. `ice_servers` help peers behind routers to find each other; the user
     name and the file with the credential are for the TURN servers among them. `same_host`: peers of this user on this machine are
-    joined without WebRTC. The demands hold for every session of this node. `shared` are folders whose files may be sent
+    joined without WebRTC. `webrtc` is the library; any: the fastest that is there. The demands hold for every session of this node. `shared` are folders whose files may be sent
     and saved, beside the folder `shared` of the data folder.
     """
 
@@ -50,6 +50,7 @@ class PeersSettings(Struct, frozen=True, kw_only=True):
     turn_username: Annotated[str, text("a name of at most 512 characters", r"[^\x00-\x1f]{0,512}")] = ""
     turn_credential: Path | None = None
     same_host: bool = True
+    webrtc: Literal["any", "wrtc", "aiortc"] = "any"
     enforce_join_token: bool = False
     require_session_mac: bool = False
     allow_peer_stream_ids: Annotated[
@@ -326,7 +327,8 @@ class Peers(Part):
         from comity.links.websocket import ticket_folder
 
         tickets = ticket_folder() if self._peers.same_host and not kept.options.force_turn else None
-        wanted = LinkSettings(ice=self._ice_for(kept), tickets=tickets)
+        library = None if self._peers.webrtc == "any" else self._peers.webrtc
+        wanted = LinkSettings(ice=self._ice_for(kept), library=library, tickets=tickets)
         if wanted not in self._makers:
             self._makers[wanted] = LinkMaker(wanted)
         return self._makers[wanted]

@@ -84,6 +84,16 @@ def test_a_symbolic_link_is_not_followed(data, tmp_path):
     assert not (tmp_path / "outside" / "new").exists()
 
 
+def test_a_folder_is_made_below_an_allowed_one_and_never_behind_a_link(data, tmp_path):
+    paths = FilePaths(data)
+    assert paths.locate("a/b", None).make_folder().is_dir()
+    (tmp_path / "outside").mkdir()
+    (data / "shared" / "link").symlink_to(tmp_path / "outside")
+    for path in ("link", "link/inner", "a.txt"):
+        assert "symbolic link" in refusal(paths.locate(path, None).make_folder)
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
 def test_what_is_no_regular_file_is_refused(data):
     os.mkfifo(data / "shared" / "pipe")
     for path in ("pipe", "deep"):

@@ -271,6 +271,23 @@ async def test_without_a_relay_the_remedy_is_told(tmp_path):
         await guest.stop()
 
 
+async def test_a_spool_folder_must_be_an_allowed_one(tmp_path):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there, folder=str(tmp_path))
+        assert "not allowed" in await refusal(anna.join("lab", file_spool_dir="/var/spool"))
+        line = (await anna.part.invite({"room": "lab"}))["invite"]
+        await anna.join("lab", stream_id="anna")
+        await bert.join(line, stream_id="bert", file_spool_dir="mine", keep_spool_files=True)
+        await anna.wait_peer("bert")
+        data = os.urandom(4_500_000)
+        await anna.call("vdo_file_send", data_base64=base64.b64encode(data).decode())
+        [received] = await bert.events("file_received")
+        await bert.call("vdo_disconnect")
+        [kept] = (tmp_path / "mine").iterdir()
+        assert str(kept) == received["spool_path"]
+        assert kept.read_bytes() == data
+
+
 async def test_a_relay_on_another_machine_needs_tls():
     async with rooms_node() as here:
         why = await refusal(Client(here).join("lab", host="ws://relay.example/signal"))

@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import contextvars
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
@@ -30,12 +31,14 @@ from comity.pipeline.record import Act, Recorder
 from comity.store.operations import (
     Acquire,
     Advance,
+    Append,
     Delete,
     Operation,
     Put,
     Release,
     StoreConflict,
     Tip,
+    Trim,
 )
 from comity.store.protocol import Store
 from comity.store.replay import chain_of, state_of, tip_of
@@ -46,7 +49,10 @@ log = logging.getLogger("comity.rooms")
 SESSIONS: Final = "rooms:session"
 INVITES: Final = "rooms:invite"
 ROOM_BOOK: Final = "room"
+SIGNED_LOG: Final = "rooms:signed"
+MOST_SIGNED: Final = 10_000
 LEASE_SECONDS: Final = 60.0
+LATER_SECONDS: Final = 0.05
 _OUTBOX: Final = "rooms:outbox"
 _INBOX: Final = "rooms:inbox"
 _READ: Final = "rooms:read"
@@ -55,7 +61,6 @@ _STATE: Final = "rooms:state"
 _MORE: Final = "rooms:more"
 _PAGE: Final = 200
 _T = TypeVar("_T")
-SEALED_SPACES: Final = (SESSIONS, INVITES, _OUTBOX, _INBOX, _TRANSFERS, _STATE, _MORE)
 
 
 class KeptSession(Struct, frozen=True, kw_only=True):
@@ -101,6 +106,7 @@ class RoomStore:
         self._vault = vault
         self._holder = holder
         self._tokens: dict[str, int] = {}
+        self._later: list[Operation] = []
         self.chain_turn = asyncio.Lock()
         """Signed messages get their places one after the other."""
 
@@ -131,6 +137,7 @@ class RoomStore:
 
     async def forget_session(self, session_id: str, caller: Caller) -> None:
         """With all that it kept."""
+        self.flush()
         operations: list[Operation] = [
             Delete(space=SESSIONS, key=session_id),
             Delete(space=_MORE, key=session_id),
@@ -174,26 +181,45 @@ class RoomStore:
             tip = await self.tip(pair)
             after = check_chain(state_of(tip), read)
             operations.append(Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after)))
+            operations.append(self._signed(envelope))
         await self._record.commit(operations, room_act("ROOM_MESSAGE_STORED", sender, session_id))
 
     async def keep_out(
         self, session_id: str, message: KeepMessage, caller: Caller, more: Sequence[Operation] = ()
     ) -> None:
-        put = self._put(_OUTBOX, _place(session_id, message), message.record)
-        result = "ROOM_MESSAGE_SIGNED" if more else "ROOM_MESSAGE_SENT"
-        await self._record.commit([put, *more], room_act(result, caller, session_id))
+        operations: list[Operation] = [self._put(_OUTBOX, _place(session_id, message), message.record), *more]
+        envelope = message.record["payload"].get("envelope")
+        if envelope is not None:
+            operations.append(self._signed(envelope))
+        result = "ROOM_MESSAGE_SENT" if envelope is None else "ROOM_MESSAGE_SIGNED"
+        await self._record.commit(operations, room_act(result, caller, session_id))
 
     async def tip(self, pair: PairKey) -> Tip:
         return await self._store.tip(chain_of(pair, ROOM_BOOK))
 
     def forget_out(self, session_id: str, node: str, message_id: str) -> None:
-        self._submit(Delete(space=_OUTBOX, key=_key(session_id, node, message_id)))
+        self._submit_later(Delete(space=_OUTBOX, key=_key(session_id, node, message_id)))
 
     def mark_read(self, session_id: str, node: str, message_id: str) -> None:
         key = _key(session_id, node, message_id)
         until = self._clock.now() + 2 * LONGEST_WAIT
         had = _encode({"node": node, "id": message_id})
-        self._submit(Delete(space=_INBOX, key=key), Put(space=_READ, key=key, value=had, expires_at=until))
+        self._submit_later(
+            Delete(space=_INBOX, key=key), Put(space=_READ, key=key, value=had, expires_at=until)
+        )
+
+    async def signed(self, after: int, most: int) -> tuple[list[dict[str, Any]], int]:
+        """Signed messages that were sent and received, in their order, and the place to go on from; 0 at the end."""
+        page = await self._store.read(SIGNED_LOG, after, most)
+        vault = self._vault()
+        opened = [vault.open(record.data) for record in page]
+        found = [strict_json.loads(one, lone_surrogates=True) for one in opened if one is not None]
+        return found, page[-1].position if len(page) == most else 0
+
+    async def forget_old_signed(self) -> None:
+        end = await self._store.end(SIGNED_LOG)
+        if end > MOST_SIGNED:
+            await self._store.commit(Trim(log=SIGNED_LOG, through=end - MOST_SIGNED))
 
     def keep_transfer(
         self, session_id: str, direction: str, transfer_id: str, record: dict[str, Any]
@@ -274,8 +300,21 @@ class RoomStore:
     def _put(self, space: str, key: str, record: Any) -> Put:
         return Put(space=space, key=key, value=self._sealed(strict_json.dumps(record)))
 
+    def _signed(self, envelope: dict[str, Any]) -> Append:
+        return Append(log=SIGNED_LOG, data=self._sealed(strict_json.dumps(envelope)))
+
     def _sealed(self, value: bytes) -> bytes:
         return self._vault().seal(value)
+
+    def flush(self) -> None:
+        later, self._later = self._later, []
+        self._submit(*later)
+
+    def _submit_later(self, *operations: Operation) -> None:
+        """What may be lost with the process, for it would only be done again: it does not hold up what is waited for."""
+        if not self._later:
+            asyncio.get_running_loop().call_later(LATER_SECONDS, self.flush, context=contextvars.Context())
+        self._later += operations
 
     def _submit(self, *operations: Operation) -> None:
         if operations:

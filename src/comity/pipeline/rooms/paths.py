@@ -95,6 +95,17 @@ class AllowedPath:
             raise VdoToolError(f"file path is not a regular file: {self.path}")
         return os.fdopen(opened, "rb", buffering=0)
 
+    def make_folder(self) -> Path:
+        """A folder at this path, made where it is missing. Raises VdoToolError."""
+        try:
+            with self._parent(make=True) as (folder, name):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=folder)
+                os.close(os.open(name, _FOLDER, dir_fd=folder))
+        except OSError as why:
+            raise VdoToolError(self._sentence(why, "open")) from None
+        return self.path
+
     def write_file(self, source: BinaryIO, *, overwrite: bool) -> int:
         """All of `source`, as a file that is there whole or not at all. Raises VdoToolError."""
         try:

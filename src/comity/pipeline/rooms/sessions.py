@@ -113,7 +113,11 @@ class Rooms:
                 continue
             self._open(here, meeting, await self._keeping.restore(kept.session_id))
 
+    async def signed(self, after: int, most: int) -> tuple[list[dict[str, Any]], int]:
+        return await self._keeping.signed(after, most)
+
     async def keep_leases(self) -> None:
+        await self._keeping.forget_old_signed()
         for session_id in list(self._live):
             await self._keeping.claim(session_id)
 
@@ -172,6 +176,7 @@ class Rooms:
         rooms = list(self._live.values())
         self._live.clear()
         await asyncio.gather(*(room.close(ended=False) for room in rooms), return_exceptions=True)
+        self._keeping.flush()
         for room in rooms:
             await self._keeping.release(room.id)
 

@@ -234,7 +234,6 @@ class Spool:
                 self._drop(transfer_id)
             else:
                 self._incoming[transfer_id].close()
-        self._fell.set()
 
     def _written(self, answer: Event) -> None:
         if isinstance(answer, ChunkStored | ChunkDiffers):

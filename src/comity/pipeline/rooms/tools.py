@@ -47,6 +47,7 @@ FIRST_PEER_SECONDS: Final = 2.0
 PROGRESS_SECONDS: Final = 0.5
 LARGEST_RESULT: Final = 16 * 1024 * 1024
 MOST_WATCHERS: Final = 1024
+SIGNED_PAGE: Final = 200
 
 Json = dict[str, Any]
 Progress = Callable[[float, float | None, str | None], None]
@@ -117,8 +118,8 @@ class RoomTools:
         )
         options, invite = arguments.read_connect(given, defaults, self._clock.now() * 1000)
         if options.file_spool_dir is not None:
-            spool = self._locate(options.file_spool_dir, who)
-            options = replace(options, file_spool_dir=str(spool.path))
+            folder = self._locate(options.file_spool_dir, who)
+            options = replace(options, file_spool_dir=str(await asyncio.to_thread(folder.make_folder)))
         room = await self.rooms.connect(options, invite, client=who.client, caller=who.caller)
         await self._wait(room, CONNECT_SECONDS, lambda: room.session.connection_state != "connecting")
         if room.expects_peers:
@@ -342,6 +343,14 @@ class RoomTools:
         """How each peer of a session is reached; for the command line."""
         room = self.rooms.find(arguments.session_id_of(given), Demands())
         return {"ok": True, "session_id": room.id, "links": await room.link_stats()}
+
+    async def export(self, given: Json) -> Json:
+        """Signed messages, a page of them; for the command line."""
+        after = given.get("after", 0)
+        if type(after) is not int or after < 0:
+            raise VdoToolError("invalid after: it must be a whole number")
+        found, following = await self.rooms.signed(after, SIGNED_PAGE)
+        return {"ok": True, "messages": found, "after": following}
 
     # What they share.
 

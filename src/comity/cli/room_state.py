@@ -1,0 +1,126 @@
+"""`comity room state`: the state that the peers of a room share."""
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, settings_of
+from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, run_in_rooms
+from comity.cli.screen import print_json, print_line
+from comity.core.errors import ConfigError, MalformedError
+from comity.core.wire import strict_json
+
+app = new_app("Read and write the state that the peers of a room share.")
+
+STATE_EXAMPLES: Final = """
+    comity room state get  print the whole shared state
+    comity room state set plan '{"step": 2}'  set a key
+    comity room state watch  print every change
+    """
+
+
+@app.command(
+    name="get",
+    cls=HelpfulCommand,
+    epilog="""
+    comity room state get  print the whole shared state
+    comity room state get plan  print one key
+    """,
+)
+def state_get(
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="One key. Default: all.")] = None,
+    room: RoomOption = None,
+    data: Data = None,
+    config: Config = None,
+) -> None:
+    """Print the shared state as JSON."""
+
+    async def run(rooms: RoomAccess) -> None:
+        session = await find_session(rooms, room)
+        asked = {"session_id": session["session_id"], **({} if key is None else {"key": key})}
+        print_json((await rooms.ask("vdo_state_get", asked))["value"])
+
+    run_in_rooms(settings_of(data, config).settings, run)
+
+
+@app.command(
+    name="set",
+    cls=HelpfulCommand,
+    epilog="""
+    comity room state set plan '{"step": 2}'  set a key to any JSON
+    comity room state set plan --delete  delete it
+    """,
+)
+def state_set(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key.")],
+    value: Annotated[
+        str | None, typer.Argument(metavar="[JSON]", help="Any JSON; what is not JSON is taken as a text.")
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the key.")] = False,
+    room: RoomOption = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Set or delete a key of the shared state. All peers of the room get it."""
+    if delete == (value is not None):
+        raise ConfigError("give a value, or --delete")
+
+    async def run(rooms: RoomAccess) -> None:
+        session = await find_session(rooms, room)
+        asked: dict[str, Any] = {"session_id": session["session_id"], "key": key}
+        if delete:
+            told = await rooms.ask("vdo_state_delete", asked)
+        else:
+            told = await rooms.ask("vdo_state_set", {**asked, "value": _json_or_text(value or "")})
+        if as_json:
+            print_json(told["entry"])
+        else:
+            print_line(f"{key} {'deleted' if delete else 'set'}, clock {told['entry']['clock']}")
+
+    run_in_rooms(settings_of(data, config).settings, run)
+
+
+@app.command(
+    name="watch",
+    cls=HelpfulCommand,
+    epilog="""
+    comity room state watch  print every change, one JSON object per line
+    comity room state watch plan  only keys that begin with plan
+    """,
+)
+def state_watch(
+    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this.")] = "",
+    room: RoomOption = None,
+    data: Data = None,
+    config: Config = None,
+) -> None:
+    """Print the shared state and then every change, until Ctrl-C."""
+
+    async def run(rooms: RoomAccess) -> None:
+        session = await find_session(rooms, room)
+        asked = {
+            "session_id": session["session_id"],
+            "wait_ms": POLL_MS,
+            **({"prefix": prefix} if prefix else {}),
+        }
+        while True:
+            for change in (await rooms.ask("vdo_state_watch", asked))["changes"]:
+                print_json(change)
+
+    run_in_rooms(settings_of(data, config).settings, run)
+
+
+def read_value(text: str, name: str) -> Any:
+    try:
+        return strict_json.loads(text.encode("utf-8", "surrogateescape"))
+    except MalformedError as why:
+        raise ConfigError(f"{name} is no JSON: {why.message}") from None
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return read_value(text, "")
+    except ConfigError:
+        return text
