@@ -150,7 +150,7 @@ async def test_a_command_that_cannot_be_read_or_found_is_refused():
 
 async def test_without_the_mcp_package_the_remedy_is_told(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'comity\[mcp\]'"):
+    with pytest.raises(ConfigError, match=r"needs the package mcp; run: uv pip install --python .+ mcp"):
         load_mcp_tool("mcp:cat#tool")
 
 

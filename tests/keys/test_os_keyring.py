@@ -112,7 +112,9 @@ def test_a_library_that_cannot_choose_is_told(monkeypatch):
 
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
-    with pytest.raises(KeyRefusedError, match=r"comity\[keyring\] is not installed"):
+    with pytest.raises(
+        KeyRefusedError, match=r"the package keyring is not installed; run: .* keyring; or keep"
+    ):
         os_keyring.refuse_unusable()
 
 

@@ -196,4 +196,4 @@ def test_without_the_package_the_user_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     said = []
     assert open_tracing({"OTEL_TRACES_EXPORTER": "otlp"}, said.append) is None
-    assert "install comity[otel]" in said[0]
+    assert "install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http" in said[0]

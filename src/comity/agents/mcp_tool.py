@@ -23,6 +23,7 @@ from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage
 from comity.core.errors import ConfigError
 from comity.core.wire import strict_json
+from comity.extras import install_command
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -168,7 +169,7 @@ def load_mcp_tool(spec: str, *, timeout: float = TIMEOUT) -> McpTool:
             f"{spec!r} names no tool; write it as mcp:https://host/mcp#tool or mcp:command#tool"
         )
     if importlib.util.find_spec("mcp") is None:
-        raise ConfigError("an MCP tool as agent needs the mcp package; pip install 'comity[mcp]'")
+        raise ConfigError(f"an MCP tool as agent needs the package mcp; run: {install_command('mcp')}")
     if not server.startswith(_URLS):
         try:
             command = shlex.split(server)[0]

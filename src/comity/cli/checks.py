@@ -20,6 +20,7 @@ from pathlib import Path
 
 from comity.config import DEFAULT, Settings
 from comity.core.errors import ComityError, KeyRefusedError
+from comity.extras import install_command
 from comity.node import PARTS
 from comity.parts.part import CheckResult, Part
 
@@ -218,7 +219,8 @@ def check_extras() -> Iterator[CheckResult]:
         if found:
             yield CheckResult(f"extra {extra}", "ok", f"installed ({', '.join(found)})")
         else:
-            yield CheckResult(f"extra {extra}", "ok", f"not installed; needed only for {purpose}")
+            how = install_command(modules[0] if modules[0] != "webrtc" else "wrtc")
+            yield CheckResult(f"extra {extra}", "ok", f"not installed; needed only for {purpose}: {how}")
 
 
 def _folder_to_be(data: Path) -> CheckResult:

@@ -12,6 +12,7 @@ from typing import Any
 
 from comity.core.errors import ComityError, KeyRefusedError
 from comity.core.identity.keys import SigningKey, VacantId
+from comity.extras import install_command
 
 SERVICE = "comity"
 
@@ -62,7 +63,7 @@ def _usable() -> Any:
         keyring = importlib.import_module("keyring")
     except ImportError:
         raise KeyRefusedError(
-            f"the extra comity[keyring] is not installed; install it, or {_ELSEWHERE}"
+            f"the package keyring is not installed; run: {install_command('keyring')}; or {_ELSEWHERE}"
         ) from None
     try:
         backend = keyring.get_keyring()

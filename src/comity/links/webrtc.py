@@ -16,13 +16,13 @@ import importlib
 import importlib.util
 import logging
 import re
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 
+from comity import extras
 from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.peering.signalling import IceCandidate
 from comity.links.lanes import MOST_LANES, LaneCore, LinkCore, check_label
@@ -141,11 +141,7 @@ def available_libraries() -> tuple[Library, ...]:
 
 def install_command() -> str:
     """A command that adds the library to this very installation."""
-    package = "aiortc" if sys.platform == "win32" else "wrtc"
-    python = shlex.quote(sys.executable)
-    if importlib.util.find_spec("pip") is not None:
-        return f"{python} -m pip install {package}"
-    return f"uv pip install --python {python} {package}"
+    return extras.install_command("aiortc" if sys.platform == "win32" else "wrtc")
 
 
 async def new_connection(ice: IceSettings, library: Library | None = None) -> Connection:

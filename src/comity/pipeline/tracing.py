@@ -18,6 +18,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from comity.core.request import RequestMark, current_request
+from comity.extras import install_command
 from comity.pipeline.record import Act, Recorder
 from comity.pipeline.room import Admission, Arrival, Call, Room, Sealed
 from comity.pipeline.walk import Walk, code_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 EXPORTER_VARIABLE: Final = "OTEL_TRACES_EXPORTER"
+_PACKAGES = ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http")
 
 _DISABLED: Final = "OTEL_SDK_DISABLED"
 _SERVICE: Final = "OTEL_SERVICE_NAME"
@@ -49,7 +51,7 @@ def open_tracing(environ: Mapping[str, str], complain: Callable[[str], None]) ->
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         complain(
-            f"{EXPORTER_VARIABLE} is set, but OpenTelemetry is not installed; install comity[otel] for traces"
+            f"{EXPORTER_VARIABLE} is set, but OpenTelemetry is not installed; run: {install_command(*_PACKAGES)}"
         )
         return None
     found = entry_points(group="opentelemetry_traces_exporter", name=_NAMES.get(wanted, wanted))
