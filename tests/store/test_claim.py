@@ -12,7 +12,7 @@ import time
 import pytest
 
 from comity.core.errors import StoreUnavailableError
-from comity.store.claim import CLAIM_FILE, FolderClaim, RunningNode, running_node
+from comity.store.claim import CLAIM_FILE, FolderClaim, RunningNode, is_claimed, running_node
 
 NODE = RunningNode(pid=4711, url="http://127.0.0.1:8420", vacant_id="ab" * 32)
 
@@ -104,6 +104,32 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
         FolderClaim(tmp_path / "nowhere")
 
 
+def test_removing_the_file_lets_no_second_node_in_and_the_node_puts_it_back(tmp_path):
+    claim = FolderClaim(tmp_path)
+    claim.announce(NODE)
+    (tmp_path / CLAIM_FILE).unlink()
+    with pytest.raises(StoreUnavailableError, match=f"already running on {tmp_path}; use it"):
+        FolderClaim(tmp_path)
+    assert is_claimed(tmp_path)
+    claim.announce_again()
+    assert running_node(tmp_path) == NODE
+    claim.release()
+    assert not is_claimed(tmp_path)
+
+
+def test_a_folder_that_was_moved_away_or_replaced_is_noticed(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    claim = FolderClaim(folder)
+    assert claim.is_in_place()
+    folder.rename(tmp_path / "elsewhere")
+    assert not claim.is_in_place()
+    folder.mkdir()
+    assert not claim.is_in_place()  # another folder by the same name
+    claim.release()
+    assert list(folder.iterdir()) == []  # nothing is written into what is not ours
+
+
 def test_a_file_system_without_locks_is_told_and_not_taken_for_a_running_node(tmp_path, monkeypatch):
     def refuse(_file, _how):
         raise OSError(37, "No locks available")
@@ -115,7 +141,7 @@ def test_a_file_system_without_locks_is_told_and_not_taken_for_a_running_node(tm
 
 def test_whoever_only_looks_keeps_no_node_from_starting(tmp_path):
     FolderClaim(tmp_path).release()
-    looker = os.open(tmp_path / CLAIM_FILE, os.O_RDONLY)
+    looker = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(looker, fcntl.LOCK_SH)
     looking_away = threading.Timer(0.05, os.close, [looker])
     looking_away.start()

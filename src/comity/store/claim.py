@@ -1,7 +1,8 @@
-"""One node per data folder: a locked file that says where the node is.
+"""One node per data folder: the folder itself is locked, and a file in it says where the node is.
 
-The operating system releases the lock when the process ends, for any reason. If the file is not locked, its content is
-out of date.
+The operating system releases the lock when the process ends, for any reason. While the folder is not locked, the
+content of the file is out of date. Whoever removes the file does not remove the lock; whoever moves the folder away
+takes the lock along, which the node notices (`is_in_place`).
 """
 
 import contextlib
@@ -16,10 +17,11 @@ from comity.core.errors import StoreUnavailableError
 
 try:
     import fcntl
-except ImportError:  # Windows: an open file cannot be locked this way; the port is then the only witness
+except ImportError:  # Windows: a folder cannot be locked this way; the port is then the only witness
     fcntl = None  # type: ignore[assignment]
 
 CLAIM_FILE = "node.json"
+_HAS_LOCKS = fcntl is not None
 _LOOKERS_SECONDS = 1.0
 
 
@@ -35,58 +37,97 @@ class RunningNode(Struct, frozen=True, kw_only=True):
 class FolderClaim:
     def __init__(self, folder: Path) -> None:
         """Take the folder, or say who has it."""
+        self._folder = folder
         self._path = folder / CLAIM_FILE
+        self._announced = b""
+        self._lock = -1
         try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if fcntl is not None:
+                self._lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+                _lock(self._lock)
+            self._write(b"")
+        except BlockingIOError:
+            self._unlock()
+            other = _read(self._path)
+            where = f" at {other.url} (process {other.pid})" if other else ""
+            raise StoreUnavailableError(
+                f"a node is already running on {folder}{where}; use it, stop it with `comity stop`, "
+                "or choose another --data"
+            ) from None
         except OSError as reason:
+            self._unlock()
+            if reason.filename is None:
+                raise StoreUnavailableError(
+                    f"{folder} cannot be locked ({reason.strerror}); choose a --data folder on a local disk"
+                ) from None
             raise StoreUnavailableError(
                 f"{self._path} cannot be written ({reason.strerror}); check the folder's permissions"
             ) from None
-        try:
-            _lock(self._file)
-        except BlockingIOError:
-            other = _read(self._file)
-            os.close(self._file)
-            where = f" at {other.url} (process {other.pid})" if other else ""
-            raise StoreUnavailableError(
-                f"a node is already running on {folder}{where}; use it, stop it, or choose another --data"
-            ) from None
-        except OSError as reason:
-            os.close(self._file)
-            raise StoreUnavailableError(
-                f"{self._path} cannot be locked ({reason.strerror}); choose a --data folder on a local disk"
-            ) from None
 
     def announce(self, node: RunningNode) -> None:
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, msgspec.json.encode(node), 0)
+        self._announced = msgspec.json.encode(node)
+        self._write(self._announced)
+
+    def announce_again(self) -> None:
+        """Put back what the file says, where somebody removed or changed it."""
+        if self._announced and _content(self._path) != self._announced:
+            self._write(self._announced)
+
+    def is_in_place(self) -> bool:
+        """Whether the folder that is locked is still the one at its path."""
+        if self._lock < 0:
+            return self._folder.is_dir()
+        try:
+            return os.path.samestat(os.fstat(self._lock), self._folder.stat())
+        except OSError:
+            return False
 
     def withdraw(self) -> None:
         """Still ours, and nobody is to come any more."""
-        os.ftruncate(self._file, 0)
+        self._announced = b""
+        if self.is_in_place():
+            with contextlib.suppress(OSError):
+                self._write(b"")
 
     def release(self) -> None:
-        file, self._file = self._file, -1  # a number that was closed may already be somebody else's file
-        if file >= 0:
-            with contextlib.suppress(OSError):
-                os.ftruncate(file, 0)
+        if self._lock >= 0:
+            self.withdraw()
+        self._unlock()
+
+    def _write(self, content: bytes) -> None:
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, content)
+        finally:
             os.close(file)
+
+    def _unlock(self) -> None:
+        lock, self._lock = self._lock, -1  # a number that was closed may already be somebody else's file
+        if lock >= 0:
+            os.close(lock)
 
 
 def running_node(folder: Path) -> RunningNode | None:
     """The node that holds the folder now, once it has said where it is."""
+    return _read(folder / CLAIM_FILE) if is_claimed(folder) else None
+
+
+def is_claimed(folder: Path) -> bool:
+    """Whether a node, or a command that keeps nodes away, holds the folder now."""
     try:
-        file = os.open(folder / CLAIM_FILE, os.O_RDONLY | os.O_CLOEXEC)
+        opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None
+        return not _HAS_LOCKS and _read(folder / CLAIM_FILE) is not None
     try:
         if fcntl is not None:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return None  # nobody holds it: what it says is history
-        return _read(file)
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
     finally:
-        os.close(file)
+        os.close(opened)
+    return False
 
 
 def _lock(file: int) -> None:
@@ -105,7 +146,13 @@ def _lock(file: int) -> None:
             return
 
 
-def _read(file: int) -> RunningNode | None:
+def _content(path: Path) -> bytes:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(4096)
+    return b""
+
+
+def _read(path: Path) -> RunningNode | None:
     with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-        return msgspec.json.decode(os.pread(file, 4096, 0), type=RunningNode)
+        return msgspec.json.decode(_content(path), type=RunningNode)
     return None

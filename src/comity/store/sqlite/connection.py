@@ -7,6 +7,7 @@ write that skips the checksum would look like damage later.
 
 import contextlib
 import errno
+import logging
 import os
 import secrets
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ import apsw.sqlite_extra
 
 from comity.core.errors import StoreCorruptError, StoreError, StoreFullError, StoreUnavailableError
 from comity.store.sqlite.schema import steps_taken
+
+log = logging.getLogger("comity.store")
 
 PAGE_BYTES = 4096
 CHECKSUM_BYTES = 8
@@ -29,6 +32,10 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _RESERVED_OFFSET = 20  # of the database header: bytes kept free at the end of each page
 _CHECKSUM_MISMATCH = apsw.SQLITE_IOERR_DATA
+
+_BAD_CHECKSUM = "a page does not match its checksum"
+_BAD_STRUCTURE = "its pages do not fit together"
+_NO_DATABASE = "it does not begin as a database does"
 
 
 def load_checksums() -> bool:
@@ -119,7 +126,9 @@ def check_integrity(connection: apsw.Connection, path: Path) -> None:
     """Read every page once. A damaged file is refused before it gives its first answer."""
     found = connection.execute("PRAGMA quick_check(1)").get
     if found != "ok":
-        raise StoreCorruptError(_damaged(path, str(found).splitlines()[-1]))
+        log.debug("SQLite on %s: %s", path, found)
+        bad_page = f"error code={_CHECKSUM_MISMATCH}" in str(found)
+        raise StoreCorruptError(_damaged(path, _BAD_CHECKSUM if bad_page else _BAD_STRUCTURE))
 
 
 def _damaged(path: Path, finding: str) -> str:
@@ -131,7 +140,7 @@ def _check_header(path: Path, *, checksums: bool) -> None:
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
-        raise StoreCorruptError(_damaged(path, "it does not begin as a database does"))
+        raise StoreCorruptError(_damaged(path, _NO_DATABASE))
     page_bytes = int.from_bytes(header[16:18], "big")
     recovering = path.with_name(path.name + "-wal").exists()
     if not recovering and path.stat().st_size % (page_bytes if page_bytes > 1 else 65536):
@@ -158,15 +167,26 @@ def our_words(path: Path) -> Iterator[None]:
 
 
 def translate(reason: apsw.Error, path: Path) -> StoreError:
+    """The words of SQLite stay with the cause, which COMITY_DEBUG=1 shows."""
     extended = getattr(reason, "extendedresult", 0)
-    if isinstance(reason, apsw.CorruptError | apsw.NotADBError) or extended == _CHECKSUM_MISMATCH:
-        return StoreCorruptError(_damaged(path, str(reason)))
-    if isinstance(reason, apsw.FullError):
-        return StoreFullError(f"no space is left for {path}; free some and retry, nothing was lost")
-    if isinstance(reason, apsw.BusyError | apsw.LockedError):
-        return StoreUnavailableError(f"{path} is locked by another process; stop it or retry")
-    if isinstance(reason, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError | apsw.AuthError):
-        return StoreUnavailableError(f"{path} cannot be opened or written ({reason}); check its permissions")
-    if isinstance(reason, apsw.IOError):
-        return StoreUnavailableError(f"the disk under {path} failed ({reason}); check it and restart")
-    return StoreError(f"{path} refused an operation ({reason})")
+    if extended == _CHECKSUM_MISMATCH:
+        return StoreCorruptError(_damaged(path, _BAD_CHECKSUM))
+    match reason:
+        case apsw.NotADBError():
+            return StoreCorruptError(_damaged(path, _NO_DATABASE))
+        case apsw.CorruptError():
+            return StoreCorruptError(_damaged(path, _BAD_STRUCTURE))
+        case apsw.FullError():
+            return StoreFullError(f"no space is left for {path}; free some and retry, nothing was lost")
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreUnavailableError(f"{path} is locked by another process; stop it or retry")
+        case apsw.CantOpenError():
+            return StoreUnavailableError(f"{path} cannot be opened; check the folder and its permissions")
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
+            return StoreUnavailableError(f"{path} cannot be written; check its permissions")
+        case apsw.IOError():
+            return StoreUnavailableError(f"the disk under {path} failed; check it and restart")
+        case apsw.TooBigError():
+            return StoreError(f"a value is too large for {path}; store less at once")
+        case _:
+            return StoreError(f"{path} refused an operation; run it again with COMITY_DEBUG=1 to see why")
