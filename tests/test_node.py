@@ -257,7 +257,7 @@ async def test_a_node_whose_store_does_not_answer_is_not_ready_and_says_why(data
         await node.store.close()
         answer = await client.get("/readyz", headers={"authorization": ""})
         assert answer.status_code == 503
-        assert answer.json() == {"ready": False, "reason": "the store does not answer; run comity doctor"}
+        assert answer.json() == {"ready": False, "reason": "the store does not answer; run `comity doctor`"}
         status = (await client.get("/v1/status")).json()
         assert status["ready"] is False
         assert status["audit_entries"] == "unknown"

@@ -24,6 +24,7 @@ from comity.parts.directory import Directory
 from comity.parts.extensions import Extensions
 from comity.parts.limits import Limits
 from comity.parts.mcp import Mcp
+from comity.parts.operating import Operating
 from comity.parts.part import Part
 from comity.parts.peers import Peers
 from comity.parts.publishing import Publishing
@@ -52,6 +53,7 @@ PARTS: list[type[Part]] = [
     Publishing,
     Mcp,
     Watching,
+    Operating,
 ]
 """In the order in which they open, and in which MCP lists their tools."""
 
@@ -161,7 +163,9 @@ class Node:
             await part.serve(house)
         await http.start()
         self.url, self.entry_link = house.url, http.new_entry_link()
-        house.claim.announce(
+        claim = house.claim
+        assert claim is not None, "who serves has claimed the folder"
+        claim.announce(
             RunningNode(
                 pid=os.getpid(),
                 url=house.url,
@@ -169,4 +173,4 @@ class Node:
                 mcp_socket=house.find(Mcp).socket,
             )
         )
-        self._stack.callback(house.claim.withdraw)
+        self._stack.callback(claim.withdraw)

@@ -1,5 +1,7 @@
 """One call, from the first attempt to its reply or to a clear word on what became of it."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from comity.clients.conversation import Retries
@@ -13,18 +15,22 @@ from comity.clients.refusals import (
     UnusableAnswerError,
 )
 from comity.core.envelope.carrier import to_a2a_result
+from comity.core.envelope.envelope import signed_envelope
 from comity.core.envelope.errors import (
     ChainForkError,
     EnvelopeFormatError,
     EnvelopeSignatureError,
     ReplayDetectedError,
+    StaleEnvelopeError,
     TargetUnavailableError,
 )
 from comity.core.envelope.message import A2AMessage, A2APart, SelfEval
 from comity.core.errors import OverloadedError, RateLimitedError
+from comity.store.memory import MemoryStore
+from comity.store.restored import RestoreMark, keep_restored
 from comity.testing.loop import run_simulated
 from tests.clients.model_target import answer, message, text_of
-from tests.clients.scene import ALICE, EVE, LOST, NOBODY, REQUEST_LOST, Scene, simulated
+from tests.clients.scene import ALICE, BOB, EVE, LOST, NOBODY, REQUEST_LOST, Scene, simulated
 
 
 @simulated
@@ -367,3 +373,39 @@ def test_of_several_nobody_else_is_asked_once_one_may_have_done_it(weather):
         assert len(scene.wire.bodies) == 1
 
     run_simulated(ask)
+
+
+@simulated
+async def test_after_a_restore_an_old_reply_that_is_bound_to_nothing_is_refused():
+    """Alice's chain of Bob's replies went back to the start; somebody on the way answers with one of before."""
+    scene = Scene(strict=True)
+    await MemoryStore(scene.clock, scene.disk).commit(keep_restored(RestoreMark(at=scene.clock.now())))
+    old = scene.bob.reply_to(scene_request(scene), "an old reply")
+    scene.wire.weather = [answer(200, to_a2a_result(old, None))]
+    with pytest.raises(StaleEnvelopeError, match="restored from a backup"):
+        await scene.say("new")
+    later = datetime.fromtimestamp(scene.clock.now() + 1, UTC)
+    new = scene.bob.reply_to(scene_request(scene), "a new reply", timestamp=later)
+    scene.wire.weather = [answer(200, to_a2a_result(new, None))]
+    assert await scene.say("new", scene.caller()) == "a new reply"
+
+
+@simulated
+async def test_after_a_restore_a_reply_that_is_bound_counts_whatever_its_clock_says():
+    scene = Scene()
+    await MemoryStore(scene.clock, scene.disk).commit(keep_restored(RestoreMark(at=scene.clock.now() + 1e6)))
+    assert await scene.say("new") == "echo new"
+
+
+def scene_request(scene):
+    return signed_envelope(
+        from_vid=ALICE.vacant_id,
+        to_vid=BOB.vacant_id,
+        payload=message("an old request"),
+        sequence_no=1,
+        prev_envelope_hash=bytes(32),
+        idempotency_key="old",
+        timestamp=datetime.fromtimestamp(scene.clock.now(), UTC),
+        signing_key=ALICE,
+        dialect="seed",
+    )

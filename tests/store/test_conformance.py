@@ -76,6 +76,15 @@ class TestValues:
         assert [key for key, _ in await store.scan("s", limit=2)] == ["a/1", "a/2"]
         assert [key for key, _ in await store.scan("s", after="a/2")] == ["a/3", "a0", "b", "é"]
 
+    async def test_the_spaces_are_those_that_hold_something(self, store, clock):
+        assert {"s", "t", "u"}.isdisjoint(await store.spaces())
+        await store.commit(Put(space="t", key="k", value=b""), Put(space="s", key="k", value=b""))
+        await store.commit(Put(space="u", key="k", value=b"", expires_at=clock.now() + 5))
+        assert [space for space in await store.spaces() if space in "stu"] == ["s", "t", "u"]
+        await store.commit(Delete(space="s", key="k"))
+        clock.time += 6
+        assert [space for space in await store.spaces() if space in "stu"] == ["t"]
+
     async def test_one_counter_under_many_writers_loses_nothing(self, store):
         async def increment() -> None:
             while True:

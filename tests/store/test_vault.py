@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from comity.core.errors import ConfigError, KeyRefusedError
 from comity.store.memory import MemoryStore
 from comity.store.operations import Put
-from comity.store.vault import Vault, reseal_all
+from comity.store.vault import Resealed, Vault, reseal_all, rotate_keys
 from tests.store.samples import HandClock
 
 OLD, NEW = Fernet.generate_key(), Fernet.generate_key()
@@ -70,20 +70,60 @@ def test_a_bad_key_is_refused_without_being_shown():
     assert "not-a-key" not in str(refusal.value)
 
 
-async def test_a_whole_space_is_resealed_and_keeps_its_expiry():
+async def test_everything_sealed_is_resealed_and_keeps_its_expiry():
     clock = HandClock()
     store = MemoryStore(clock)
     for number in range(450):
         await store.commit(
             Put(
-                space="s",
+                space="st"[number % 2],
                 key=f"{number:03}",
                 value=Vault([OLD]).seal(b"%d" % number),
                 expires_at=clock.time + 60,
             )
         )
-    await store.commit(Put(space="s", key="odd", value=b"plain"))
-    assert await reseal_all(store, "s", Vault([NEW, OLD])) == (450, 1)
-    held = await store.get("s", "449")
+    await store.commit(Put(space="s", key="not sealed", value=b"plain"))
+    await store.commit(Put(space="s", key="damaged", value=b"enc:damaged"))
+    assert await reseal_all(store, Vault([NEW, OLD])) == Resealed(450, 1)
+    assert await reseal_all(store, Vault([NEW, OLD])) == Resealed(0, 1)
+    assert (await store.get("s", "not sealed")).value == b"plain"
+    held = await store.get("t", "449")
     assert Vault([NEW]).open(held.value) == b"449"
     assert held.expires_at == clock.time + 60
+
+
+async def test_a_rotation_drops_the_old_key_when_nothing_needs_it_any_more():
+    store = MemoryStore(HandClock())
+    await store.commit(Put(space="s", key="k", value=Vault([OLD]).seal(b"context")))
+    kept = []
+    assert await rotate_keys(store, [OLD], NEW, kept.append) == Resealed(1, 0)
+    assert kept == [[NEW, OLD], [NEW]]  # at first both, for others may be sealing with the old one
+    assert Vault([NEW]).open((await store.get("s", "k")).value) == b"context"
+
+
+async def test_a_rotation_keeps_the_old_key_while_something_does_not_open():
+    store = MemoryStore(HandClock())
+    await store.commit(Put(space="s", key="k", value=b"enc:damaged"))
+    kept = []
+    assert await rotate_keys(store, [OLD], NEW, kept.append) == Resealed(0, 1)
+    assert kept == [[NEW, OLD]]
+
+
+async def test_what_is_sealed_with_the_old_key_during_a_rotation_is_found_by_the_next_look():
+    store = MemoryStore(HandClock())
+    await store.commit(Put(space="s", key="a", value=Vault([OLD]).seal(b"a")))
+    kept = []
+
+    class Slow(MemoryStore):
+        """Somebody writes under the old key after the first page was read."""
+
+        async def scan(self, space, prefix="", after="", limit=100):
+            page = await store.scan(space, prefix, after, limit)
+            if page and await store.get("s", "0") is None:
+                await store.commit(Put(space="s", key="0", value=Vault([OLD]).seal(b"b")))
+            return page
+
+        spaces, submit, commit = store.spaces, store.submit, store.commit
+
+    assert await rotate_keys(Slow(HandClock()), [OLD], NEW, kept.append) == Resealed(2, 0)
+    assert Vault([NEW]).open((await store.get("s", "0")).value) == b"b"

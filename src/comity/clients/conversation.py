@@ -42,10 +42,11 @@ from comity.clients.targets import dialect_of
 from comity.core.card.card import CapabilityCard
 from comity.core.clock import Clock
 from comity.core.envelope.carrier import to_a2a_jsonrpc
-from comity.core.envelope.chain import ReplayState
+from comity.core.envelope.chain import ReplayState, check_stamped_after
 from comity.core.envelope.envelope import Dialect, VacantEnvelope, signed_envelope
 from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError, TargetUnavailableError
 from comity.core.envelope.message import A2AMessage
+from comity.core.envelope.replies import reply_is_bound
 from comity.core.envelope.statement import TipStatement, resynchronised
 from comity.core.errors import ComityError, OverloadedError
 from comity.core.identity.keys import SigningKey
@@ -267,6 +268,9 @@ class Conversation:
     async def _answered(self, answer: HttpResponse, envelope: VacantEnvelope, body: bytes) -> DispatchResult:
         reply = verified_reply(read_result(answer), request=envelope, card=self._card)
         pair = self._pair
+        if pair.restored is not None and not reply_is_bound(reply, envelope):
+            # our chain of its replies went back in time: an old one would fit, and nothing else says which call it answers
+            check_stamped_after(reply, datetime.fromtimestamp(pair.restored.at, UTC))
         # built on a request whose reply never came: then that reply is missing from the chain of replies
         lost = pair.record.replies_lost or state_before(envelope) != pair.accepted
         replied = advanced_by_reply(pair.replied, reply, replies_lost=lost)

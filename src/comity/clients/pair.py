@@ -28,6 +28,7 @@ from comity.core.wire import strict_json
 from comity.store.operations import Acquire, Advance, ChainKey, Operation, Put, Release, Tip
 from comity.store.protocol import Store
 from comity.store.replay import chain_of, state_of, tip_of
+from comity.store.restored import RestoreMark, read_restored
 
 CALL_BOOK: Final = "call"
 CALL_SPACE: Final = "calls"
@@ -91,6 +92,7 @@ class Pair:
         self.record = PairRecord()
         self.accepted = ReplayState()
         self.replied = ReplayState()
+        self.restored: RestoreMark | None = None
 
     async def read(self) -> None:
         # The record first: whoever moves a chain also sets the record, so a stale picture is noticed.
@@ -102,6 +104,7 @@ class Pair:
             raise self._corrupt() from None
         self.accepted = state_of(await self._store.tip(self._requests))
         self.replied = state_of(await self._store.tip(self._replies))
+        self.restored = await read_restored(self._store)
         self._changed = False
         self.known = True
 
@@ -215,7 +218,7 @@ class Pair:
 
     def _corrupt(self) -> StoreCorruptError:
         return StoreCorruptError(
-            f"what is stored about calls to {self.key.to_vid.short()} cannot be read; run comity doctor"
+            f"what is stored about calls to {self.key.to_vid.short()} cannot be read; run `comity doctor`"
         )
 
     async def _commit(self, event: str, record: PairRecord, *operations: Operation) -> tuple[Any, ...]:

@@ -92,13 +92,27 @@ def create_private(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         _publish(draft, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except FileExistsError:
         raise KeyRefusedError(f"{path} exists and is never overwritten; move it away first") from None
     except (OSError, ValueError) as reason:
         raise KeyRefusedError(f"{path} cannot be written: {_cause(reason)}") from None
     finally:
         with contextlib.suppress(OSError, ValueError):
+            draft.unlink()
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """Write a secret file with mode 0600 in the place of the one that is there: whole, or not at all."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    try:
+        create_private(draft, data)
+        draft.replace(path)
+        sync_folder(path.parent)
+    except OSError as reason:
+        raise KeyRefusedError(f"{path} cannot be written: {_cause(reason)}") from None
+    finally:
+        with contextlib.suppress(OSError):
             draft.unlink()
 
 
@@ -124,7 +138,8 @@ def _publish(draft: Path, path: Path) -> None:
         draft.replace(path)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in the folder durable."""
     if not _HAS_MODES:
         return
     opened = os.open(folder, os.O_RDONLY)

@@ -50,7 +50,7 @@ def seal(secret: bytes, passphrase: str, cost: SealingCost) -> SealedBox:
 
     salt = secrets.token_bytes(_SALT_BYTES)
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    box = crypto_secretbox(secret, nonce, _stretch(passphrase, salt, cost))
+    box = crypto_secretbox(secret, nonce, stretch(passphrase, salt, cost))
     return SealedBox(cost=cost, salt=salt.hex(), box=(nonce + box).hex())
 
 
@@ -66,14 +66,15 @@ def unseal(sealed: SealedBox, passphrase: str) -> bytes:
         raise KeyRefusedError(refusal) from None
     if len(salt) != _SALT_BYTES or len(box) < _NONCE_BYTES:
         raise KeyRefusedError(refusal)
-    key = _stretch(passphrase, salt, sealed.cost)
+    key = stretch(passphrase, salt, sealed.cost)
     try:
         return crypto_secretbox_open(box[_NONCE_BYTES:], box[:_NONCE_BYTES], key)
     except CryptoError:
         raise KeyRefusedError(refusal) from None
 
 
-def _stretch(passphrase: str, salt: bytes, cost: SealingCost) -> bytes:
+def stretch(passphrase: str, salt: bytes, cost: SealingCost) -> bytes:
+    """The key of 32 bytes that a passphrase makes."""
     from nacl.exceptions import CryptoError
     from nacl.pwhash import argon2id
 

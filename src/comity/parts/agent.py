@@ -91,6 +91,7 @@ class Agent(Part):
             clock=house.clock,
             deadline=agent.deadline_seconds,
             freshness=agent.freshness_seconds or None,
+            restored_at=house.restored_at,
             budget=house.budget,
             quota=house.find(Limits).replies,
             pair_bytes=house.settings.storage.pair_bytes,

@@ -69,6 +69,7 @@ class Deliberations(Part):
             store=house.store,
             clock=house.clock,
             freshness=settings.agent.freshness_seconds or None,
+            restored_at=house.restored_at,
             budget=house.budget,
             quota=house.find(Limits).replies,
             pair_bytes=settings.storage.pair_bytes,

@@ -6,7 +6,7 @@ What is opened is pushed onto `stack`, and closed in the opposite order.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -14,12 +14,19 @@ from comity.bus.in_process import InProcessBus
 from comity.config import Settings
 from comity.core.caller import OWN_PROCESS
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, NotFoundError
+from comity.core.errors import ComityError, KeyRefusedError, NotFoundError
+from comity.core.guard.audit import timestamp
 from comity.core.identity.keys import VacantId
 from comity.keys.identity import load_or_create_identity
 from comity.keys.private import ensure_private_folder
 from comity.keys.tokens import TOKEN_FILE, load_or_create_token
-from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
+from comity.keys.vault_key import (
+    VAULT_KEY_FILE,
+    VAULT_KEY_VARIABLE,
+    VaultKeyFile,
+    load_or_create_vault_keys,
+    read_vault_keys,
+)
 from comity.parts.part import Chore, Part
 from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.events import Events
@@ -30,6 +37,7 @@ from comity.pipeline.walk import Walk
 from comity.release import __version__
 from comity.store.claim import FolderClaim
 from comity.store.opening import open_store, open_trail
+from comity.store.restored import RESTORED, RestoreMark, keep_restored, read_restored
 from comity.store.vault import Vault
 
 log = logging.getLogger("comity.node")
@@ -45,12 +53,19 @@ class House:
     def __init__(
         self, settings: Settings, clock: Clock, stack: AsyncExitStack, stopping: asyncio.Event
     ) -> None:
-        """`stopping` is set as soon as the node was asked to stop."""
+        """`stopping` is set as soon as the node was asked to stop. Later `failure` says why it stops by itself, `claim`
+        is None for a guest, and `restored_at` is when the store was restored from a backup.
+        """
         self.settings = settings
         self.clock = clock
         self.stack = stack
         self.stopping = stopping
         self.notices: list[str] = []
+        self.failure: ComityError | None = None
+        self.claim: FolderClaim | None = None
+        self.restored_at: float | None = None
+        self.vault_file: VaultKeyFile | None = None
+        self.new_entry_link: Callable[[], str] = str
         self.url = ""
         self.parts: list[Part] = []
         self.guest = False
@@ -61,10 +76,20 @@ class House:
         return self.key.vacant_id
 
     def current_vault(self) -> Vault:
-        """The vault; without its key, when that was taken away while the node runs."""
-        if self._vault_key_file is None or self._vault_key_file.exists():
-            return self.vault
-        return Vault([], environment=self.settings.environment)
+        """The vault with the keys that the file holds now: they may be rotated, or taken away while the node runs."""
+        file = self.vault_file
+        if file is not None and file.has_changed():
+            self.vault = self._read_vault(file)
+        return self.vault
+
+    def _read_vault(self, file: VaultKeyFile) -> Vault:
+        """Where the file was taken away there is no vault; no other key is made in its place."""
+        try:
+            keys = read_vault_keys(file.path)
+        except KeyRefusedError as reason:
+            log.error("the vault cannot be used: %s", reason)  # noqa: TRY400 - a sentence, no fault of ours
+            keys = []
+        return Vault(keys, environment=self.settings.environment)
 
     def uptime(self) -> float:
         return self.clock.monotonic() - self._started_at
@@ -83,13 +108,13 @@ class House:
         self.guest = guest
         await asyncio.to_thread(ensure_private_folder, data)
         if not guest:
-            self.claim = FolderClaim(data)
-            self.stack.callback(self.claim.release)
+            claim = self.claim = FolderClaim(data)
+            self.stack.callback(claim.release)
         self.key, _made = await asyncio.to_thread(load_or_create_identity, data, passphrase=passphrase)
         self.token = load_or_create_token(data / TOKEN_FILE)
         keys = load_or_create_vault_keys(data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
         self.vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
-        self._vault_key_file = None if VAULT_KEY_VARIABLE in os.environ else data / VAULT_KEY_FILE
+        self.vault_file = None if VAULT_KEY_VARIABLE in os.environ else VaultKeyFile(data / VAULT_KEY_FILE)
         trail = open_trail(settings, self.key, MAIN_CHAIN)
         self.chain = trail.chain
         self.store = await open_store(settings, self.clock, trail)
@@ -111,6 +136,7 @@ class House:
             level=settings.audit.level,
         )
         self.walk = (Walk if tracing is None else tracing.walk)(self.record, self.clock, budget=self.budget)
+        await self._begin_after_restore(guest=guest)
         await self.note("NODE_STARTED")
         self.stack.push_async_callback(self.note, "NODE_STOPPED")
         self.stack.callback(self.record.flush)
@@ -126,6 +152,20 @@ class House:
             if part.chores:
                 await self.stack.enter_async_context(running(run_chores(self.clock, part.chores)))
 
+    async def _begin_after_restore(self, *, guest: bool) -> None:
+        restored = await read_restored(self.store)
+        if restored is not None and not restored.started and not guest:
+            restored = RestoreMark(at=self.clock.now(), started=True)
+            moment = f"signed-after:{timestamp(restored.at)}"
+            await self.record.commit((keep_restored(restored),), own_act(RESTORED, moment))
+        self.restored_at = None if restored is None else restored.at
+
+    def fail(self, reason: ComityError) -> None:
+        """Stop the node, and say why."""
+        log.error("the node stops: %s", reason)
+        self.failure = self.failure or reason
+        self.stopping.set()
+
     async def note(self, result: str) -> None:
         """Write down something that the node does by itself."""
         await self.record.commit((), own_act(result))
@@ -135,8 +175,10 @@ class House:
             yield from part.metrics()
 
 
-def own_act(result: str) -> Act:
-    return Act(room="node", result=result, caller=OWN_PROCESS)
+def own_act(result: str, content: str = "") -> Act:
+    """`content` is what the entry says of it."""
+    hashes = {"content_hash": content} if content else {}
+    return Act(room="node", result=result, caller=OWN_PROCESS, about=content, hashes=hashes)
 
 
 async def run_chores(clock: Clock, chores: Iterable[Chore]) -> None:

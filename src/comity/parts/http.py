@@ -1,9 +1,14 @@
 """The HTTP server of a node: everything that the parts serve behind one guard, and the node's own pages."""
 
 import logging
+import os
+import shlex
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from comity.config import default_data_folder
 from comity.core.errors import ComityError, StoreFullError
 from comity.doors.http.app import HttpDoor, Readiness
 from comity.doors.http.entry import HttpAccess
@@ -38,6 +43,7 @@ class Http:
             house.notices.append(f"port {settings.port} was taken; listening on {self._server.port} instead")
         house.stack.push_async_callback(self._server.stop)
         house.url = self._server.url
+        house.new_entry_link = self.new_entry_link
         self._entry = HttpAccess(
             lambda token: same_token(token, house.token),
             house.clock,
@@ -96,6 +102,7 @@ class Http:
             "did_key": house.vacant_id.did_key(),
             "url": house.url,
             "data": str(settings.data),
+            "flags": _flags_of(settings.data),
             "environment": settings.environment,
             "version": __version__,
             "uptime": round(house.uptime(), 3),
@@ -120,13 +127,21 @@ class Http:
         house = self._house
         if house.stopping.is_set():
             return Readiness(False, "stopping")
+        if house.claim is not None and not house.claim.is_in_place():
+            return Readiness(False, "the data folder was moved or removed")
         try:
             await house.store.end(log_of(house.chain))
         except ComityError:
-            return Readiness(False, "the store does not answer; run comity doctor")
+            return Readiness(False, "the store does not answer; run `comity doctor`")
         failure = house.store.failure
         if failure is None:
             return Readiness(True)
         full = isinstance(failure, StoreFullError)
         what = "the disk is full; free some space" if full else "the store cannot be written to"
         return Readiness(False, f"{what}; the log of this node says more")
+
+
+def _flags_of(data: Path) -> str:
+    """What a command needs to find this node, besides its name."""
+    usual = default_data_folder(os.environ, Path.home, sys.platform)
+    return "" if data == usual else f" --data {shlex.quote(str(data))}"

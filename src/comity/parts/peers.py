@@ -215,7 +215,9 @@ class Peers(Part):
         house = self._house
         # a node has the data folder alone: what an earlier one held is its own
         holder = uuid4().hex if house.guest else "node"
-        keeping = RoomStore(house.store, house.record, house.clock, house.current_vault, holder)
+        keeping = RoomStore(
+            house.store, house.record, house.clock, house.current_vault, holder, house.restored_at
+        )
         return Rooms(
             keeping=keeping,
             record=house.record,

@@ -221,6 +221,11 @@ class MemoryStore:
         found = ((key, _value(self._disk, space, key, now)) for key in keys)
         return [(key, value) for key, value in found if value is not None][:limit]
 
+    async def spaces(self) -> list[str]:
+        now = self._clock.now()
+        values = self._disk.values
+        return sorted({space for space, key in values if _value(self._disk, space, key, now) is not None})
+
     async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]:
         first = max(after, self._disk.starts.get(log, 0)) + 1
         last = min(self._disk.ends.get(log, 0), first + limit - 1)

@@ -64,6 +64,10 @@ class Store(Protocol):
         """Keys in order, those that begin with `prefix` and come after `after`."""
         ...
 
+    async def spaces(self) -> list[str]:
+        """The spaces that hold a key, in order."""
+        ...
+
     async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]: ...
 
     async def end(self, log: str) -> int:

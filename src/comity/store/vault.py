@@ -7,12 +7,15 @@
 - What cannot be opened is None; ciphertext is never handed out.
 """
 
-from collections.abc import Sequence
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from msgspec import Struct
 
 from comity.core.errors import ConfigError, KeyRefusedError
-from comity.store.operations import Put, StoreConflict
+from comity.store.operations import Put, StoreConflict, Versioned
 from comity.store.protocol import Store
 
 PREFIX = b"enc:"
@@ -30,6 +33,7 @@ class Vault:
             )
         try:
             self._fernet = MultiFernet([Fernet(key) for key in keys]) if keys else None
+            self._newest = Fernet(keys[0]) if keys else None
         except ValueError:
             raise ConfigError(
                 "an encryption key is not 32 bytes in URL-safe base64; let the node generate one instead"
@@ -60,6 +64,15 @@ class Vault:
         except InvalidToken:
             return None
 
+    def is_newest(self, stored: bytes) -> bool:
+        """Whether a value is sealed under the newest key."""
+        try:
+            return self._newest is not None and bool(
+                self._newest.extract_timestamp(stored.removeprefix(PREFIX))
+            )
+        except InvalidToken:
+            return False
+
     def reseal(self, stored: bytes) -> bytes | None:
         """The same value under the newest key."""
         if self._fernet is None or not stored.startswith(PREFIX):
@@ -70,25 +83,62 @@ class Vault:
             return None
 
 
-async def reseal_all(store: Store, space: str, vault: Vault) -> tuple[int, int]:
-    """Bring a space to the newest key. Returns how many were resealed, and how many would not open.
+class Resealed(Struct, frozen=True):
+    """How many values were sealed anew, and how many did not open under any key."""
 
-    A value that changes meanwhile was written with the newest key already.
+    values: int = 0
+    unreadable: int = 0
+
+
+async def reseal_all(store: Store, vault: Vault) -> Resealed:
+    """Bring every sealed value of the store to the newest key, and look again until none is left under another."""
+    done = 0
+    while True:
+        found = [await _reseal_space(store, space, vault) for space in await store.spaces()]
+        unreadable = sum(each.unreadable for each in found)
+        resealed = sum(each.values for each in found)
+        done += resealed
+        if not resealed:
+            return Resealed(done, unreadable)
+
+
+async def rotate_keys(
+    store: Store, keys: Sequence[bytes], new: bytes, keep: Callable[[Sequence[bytes]], None]
+) -> Resealed:
+    """Seal everything under a `new` key. `keep` stores the keys: first with the new one in front, so that all who use
+    the store seal with it; and without the old ones as soon as nothing needs them.
     """
+    keep([new, *keys])
+    resealed = await reseal_all(store, Vault([new, *keys]))
+    if not resealed.unreadable:
+        keep([new])
+    return resealed
+
+
+async def _reseal_space(store: Store, space: str, vault: Vault) -> Resealed:
+    """A value that changes meanwhile was written with the newest key already, or is found by the next look."""
     resealed = unreadable = 0
     after = ""
     while page := await store.scan(space, after=after, limit=_PAGE):
-        for key, held in page:
-            value = vault.reseal(held.value)
-            if value is None:
-                unreadable += 1
-                continue
-            try:
-                await store.commit(
-                    Put(space=space, key=key, value=value, expect=held.version, expires_at=held.expires_at)
-                )
-            except StoreConflict:
-                continue
-            resealed += 1
         after = page[-1][0]
-    return resealed, unreadable
+        old = [
+            (key, held)
+            for key, held in page
+            if held.value.startswith(PREFIX) and not vault.is_newest(held.value)
+        ]
+        outcomes = await asyncio.gather(*(_reseal(store, space, key, held, vault) for key, held in old))
+        resealed += outcomes.count(True)
+        unreadable += outcomes.count(False)
+    return Resealed(resealed, unreadable)
+
+
+async def _reseal(store: Store, space: str, key: str, held: Versioned, vault: Vault) -> bool:
+    """Whether the value opened."""
+    value = vault.reseal(held.value)
+    if value is None:
+        return False
+    with contextlib.suppress(StoreConflict):
+        await store.commit(
+            Put(space=space, key=key, value=value, expect=held.version, expires_at=held.expires_at)
+        )
+    return True

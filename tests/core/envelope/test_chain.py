@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from comity.core.envelope.chain import PairKey, ReplayState, check_chain, check_freshness
+from comity.core.envelope.chain import PairKey, ReplayState, check_chain, check_freshness, check_stamped_after
 from comity.core.envelope.envelope import EMPTY_PREV_HASH
 from comity.core.envelope.errors import ChainForkError, ReplayDetectedError, StaleEnvelopeError
 from tests.core.envelope.samples import ALICE, BOB, NOON, after, hashes, said, sent
@@ -176,3 +176,10 @@ class TestAFreshnessWindow:
     def test_refuses_what_is_outside_and_names_the_skew(self, seconds, told):
         with pytest.raises(StaleEnvelopeError, match=f"{told} this node's clock, beyond the window of 300 s"):
             check_freshness(sent(), now=NOON + timedelta(seconds=seconds), window=300)
+
+
+def test_after_a_restore_only_what_was_signed_later_counts():
+    check_stamped_after(sent(), NOON - timedelta(microseconds=1))
+    for moment in (NOON, NOON + timedelta(seconds=1)):
+        with pytest.raises(StaleEnvelopeError, match="when this node was restored from a backup"):
+            check_stamped_after(sent(), moment)

@@ -23,6 +23,7 @@ STATUS = {
     "did_key": "did:key:z6Mk",
     "url": "http://127.0.0.1:8420",
     "data": "/data",
+    "flags": " --data /data",
     "environment": "test",
     "version": "1",
     "uptime": 3661.5,

@@ -102,7 +102,7 @@ async def test_a_link_lets_a_browser_in_once_and_leads_to_the_page():
     assert (await house.ask("GET", "/", cookie)).status == 200
     again = await house.ask("GET", link)
     assert again.status == 403
-    assert "restart the node for a new one" in again.json()["detail"]
+    assert "`comity open` makes a new one" in again.json()["detail"]
     assert "set-cookie" not in again.headers
 
 

@@ -97,6 +97,12 @@ def test_the_command_it_shows_survives_any_folder_name():
     assert "$(cat /data/token)" in page(STATUS)
 
 
+def test_the_commands_it_shows_lead_to_this_node():
+    shown = page(STATUS)
+    assert "<code>comity doctor --data /data</code>" in shown
+    assert "<code>comity audit verify --data /data</code>" in shown
+
+
 def test_the_script_knows_every_place_that_it_fills():
     names = re.search(r"FIGURES = \[(.*)\]", (ASSETS / "status.js").read_text("utf-8"))[1]
     document = Document(page(STATUS))

@@ -68,3 +68,15 @@ def check_freshness(envelope: VacantEnvelope, *, now: datetime, window: float) -
             f"timestamp {envelope.timestamp.isoformat()} is {abs(age):,.0f} s {where} this node's clock, "
             f"beyond the window of {window:,g} s; set the clock right and sign again"
         )
+
+
+def check_stamped_after(envelope: VacantEnvelope, moment: datetime) -> None:
+    """Refuse what was signed up to `moment`, when a node was restored from a backup.
+
+    Its chains went back to an earlier place, so it may have accepted the envelope before and not know it any more.
+    """
+    if envelope.timestamp <= moment:
+        raise StaleEnvelopeError(
+            f"timestamp {envelope.timestamp.isoformat()} is not after {moment.isoformat()}, when this node was restored "
+            "from a backup; what was signed before may have been accepted already. Sign the message again"
+        )

@@ -55,7 +55,7 @@ class UnsupportedHaloVersionError(ProtocolError, InvalidError):
 
 
 class StaleEnvelopeError(ProtocolError, InvalidError):
-    """Signed too far from now; raised only where a freshness window is set."""
+    """Signed too far from now, where a freshness window is set; or before the node was restored from a backup."""
 
     code = "stale_envelope"
 

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from comity.core.clock import duration_words
 from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
@@ -151,7 +152,7 @@ class HttpDoor:
             raise HTTPException(405, headers={"Allow": "GET"})
         cookie = self._entry.redeem(request.path_params["ticket"])
         if cookie is None:
-            raise HTTPException(403, "this link was used or has expired; restart the node for a new one")
+            raise HTTPException(403, "this link was used or has expired; `comity open` makes a new one")
         return RedirectResponse("/", 303, {"set-cookie": cookie, "referrer-policy": "no-referrer"})
 
 
@@ -207,24 +208,12 @@ def page(status: dict[str, Any]) -> str:
     template = Template((_FOLDER / "status.html").read_text("utf-8"))
     shown = {
         **status,
-        "uptime": _duration(status["uptime"]),
+        "uptime": duration_words(status["uptime"]),
         "token_file": shlex.quote(f"{status['data']}/token"),
     }
     escaped = {key: escape(str(value)) for key, value in shown.items()}
     panels = "\n".join(_panel(part, panel) for part, panel in status["panels"].items())
     return template.substitute({**escaped, "panels": panels})
-
-
-def _duration(seconds: float) -> str:
-    """As the script of the page writes it."""
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
 def _panel(part: str, panel: dict[str, Any]) -> str:

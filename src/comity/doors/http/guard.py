@@ -157,7 +157,7 @@ class Guard:
                 self._budget.spend_fault(address)
             raise UnauthenticatedError(
                 "this needs the node's token (Authorization: Bearer …, see the file `token` in the data "
-                "folder) or the one-time link that `comity up` prints"
+                "folder) or the one-time link that `comity up` and `comity open` print"
             )
         self._budget.spend_identity(visitor.owner, address, announced_length(scope) or 0)
         return visitor

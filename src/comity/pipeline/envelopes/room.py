@@ -21,7 +21,13 @@ from comity.core.card.lifecycle import RuntimeState, can_be_called, is_gone
 from comity.core.clock import Clock
 from comity.core.context.response import CallerContext
 from comity.core.envelope.carrier import METHOD, from_a2a_jsonrpc, to_a2a_message
-from comity.core.envelope.chain import PairKey, ReplayState, check_chain, check_freshness
+from comity.core.envelope.chain import (
+    PairKey,
+    ReplayState,
+    check_chain,
+    check_freshness,
+    check_stamped_after,
+)
 from comity.core.envelope.dialects import recognise, spoken_in
 from comity.core.envelope.envelope import VacantEnvelope, signed_envelope
 from comity.core.envelope.errors import (
@@ -96,6 +102,7 @@ class SignedRoomOptions(TypedDict, total=False):
     clock: Required[Clock]
     deadline: float
     freshness: float | None
+    restored_at: float | None
     budget: Budget | None
     quota: Quota | None
     pair_bytes: int
@@ -113,13 +120,15 @@ class SignedRoom(PlainRoom):
         clock: Clock,
         deadline: float = DEADLINE_SECONDS,
         freshness: float | None = None,
+        restored_at: float | None = None,
         budget: Budget | None = None,
         quota: Quota | None = None,
         pair_bytes: int = PAIR_BYTES,
         sole_writer: bool = False,
         book: str = SERVE_BOOK,
     ) -> None:
-        """`freshness` is how many seconds a timestamp may be off, None for any number.
+        """`freshness` is how many seconds a timestamp may be off, None for any number. `restored_at` is when the store
+        was restored from a backup: nothing that was signed up to then moves a chain.
         `budget` limits the new pairs of an address. `sole_writer` says that no other
         process serves from this store. With a `quota`, what is stored is limited: `pair_bytes` for each pair, and
         what the quota says in all. `book` holds the chains.
@@ -131,6 +140,7 @@ class SignedRoom(PlainRoom):
         self._store = store
         self._clock = clock
         self._freshness = freshness
+        self._restored_at = None if restored_at is None else datetime.fromtimestamp(restored_at, UTC)
         self._budget = budget
         self._quota = quota
         self._pair_bytes = pair_bytes
@@ -182,6 +192,8 @@ class SignedRoom(PlainRoom):
             visit.accepted = check_chain(accepted, visit.envelope)
         except (ReplayDetectedError, ChainForkError) as refusal:
             return Admission(answered=await self._answer_again(visit, refusal))
+        if self._restored_at is not None:
+            check_stamped_after(visit.envelope, self._restored_at)
         arrival = call.arrival
         if accepted.last_sequence_no == 0 and self._budget is not None and not arrival.caller.is_local:
             self._budget.spend_new_pair(arrival.caller.address)

@@ -11,6 +11,7 @@ import contextvars
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ from msgspec import Struct
 from comity.core.caller import Caller
 from comity.core.clock import Clock
 from comity.core.envelope.carrier import from_a2a_message
-from comity.core.envelope.chain import PairKey, check_chain
+from comity.core.envelope.chain import PairKey, check_chain, check_stamped_after
 from comity.core.errors import ComityError
 from comity.core.guard.audit import privacy_hash
 from comity.core.peering.invite import Invite
@@ -98,8 +99,16 @@ class Restored(Struct, frozen=True, kw_only=True):
 
 class RoomStore:
     def __init__(
-        self, store: Store, record: Recorder, clock: Clock, vault: Callable[[], Vault], holder: str
+        self,
+        store: Store,
+        record: Recorder,
+        clock: Clock,
+        vault: Callable[[], Vault],
+        holder: str,
+        restored_at: float | None = None,
     ) -> None:
+        """`restored_at` is when the store was restored from a backup: nothing signed up to then is taken."""
+        self._restored_at = None if restored_at is None else datetime.fromtimestamp(restored_at, UTC)
         self._store = store
         self._record = record
         self._clock = clock
@@ -180,6 +189,8 @@ class RoomStore:
             pair = PairKey.from_envelope(read)
             tip = await self.tip(pair)
             after = check_chain(state_of(tip), read)
+            if self._restored_at is not None:
+                check_stamped_after(read, self._restored_at)
             operations.append(Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after)))
             operations.append(self._signed(envelope))
         await self._record.commit(operations, room_act("ROOM_MESSAGE_STORED", sender, session_id))

@@ -53,7 +53,7 @@ class SqliteReader:
     async def open_for_reading(cls, path: Path, clock: Clock) -> "SqliteReader":
         """Look at a file that a node may be writing to. It is checked, and never written."""
         if not await asyncio.to_thread(path.is_file):
-            raise StoreUnavailableError(f"there is no database at {path}; start a node first: comity up")
+            raise StoreUnavailableError(f"there is no database at {path}; start a node first: `comity up`")
         reader = SqliteReader(path, clock)
         try:
             await reader._ask(_check, path)
@@ -65,6 +65,10 @@ class SqliteReader:
     async def is_current(self) -> bool:
         """Whether the file has the tables of this release, and not of an earlier one."""
         return await self._ask(_is_current, self.path)
+
+    async def schema(self) -> int:
+        """How many steps the tables of the file have taken."""
+        return await self._ask(steps_taken, self.path)
 
     def submit(
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
@@ -129,6 +133,9 @@ class SqliteReader:
         self, space: str, prefix: str = "", after: str = "", limit: int = 100
     ) -> list[tuple[str, Versioned]]:
         return await self._ask(reads.scan, space, prefix, after, limit, self._clock.now())
+
+    async def spaces(self) -> list[str]:
+        return await self._ask(reads.spaces, self._clock.now())
 
     async def read(self, log: str, after: int = 0, limit: int = 1000) -> list[LogRecord]:
         return await self._ask(reads.read, log, after, limit)

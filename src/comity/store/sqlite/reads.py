@@ -79,6 +79,13 @@ def scan(
     return [(key, Versioned(*held)) for key, *held in rows]
 
 
+def spaces(connection: apsw.Connection, now: float) -> list[str]:
+    rows = connection.execute(
+        "SELECT DISTINCT space FROM value WHERE expires_at IS NULL OR expires_at > ? ORDER BY space", (now,)
+    )
+    return [space for (space,) in rows]
+
+
 def read(connection: apsw.Connection, log: str, after: int, limit: int) -> list[LogRecord]:
     rows = connection.execute(
         "SELECT position, data FROM record WHERE log = (SELECT id FROM log WHERE name = ?) "

@@ -22,7 +22,7 @@ function lamp(ready) {
 async function refresh() {
   try {
     const answer = await fetch("/v1/status", { cache: "no-store" });
-    if (answer.status === 401) throw new Error("this page has expired; restart the node for a new link");
+    if (answer.status === 401) throw new Error("this page has expired; `comity open` makes a new link");
     if (!answer.ok) throw new Error(`the node answers with status ${answer.status}`);
     const status = await answer.json();
     for (const name of FIGURES) show(name, status[name]);

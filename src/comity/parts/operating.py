@@ -1,0 +1,101 @@
+"""What the owner's commands ask of the running node, and the node's care for its folder.
+
+`comity stop`, `comity open` and `comity vault rotate` each have a room here. A data folder that is moved away or
+removed while the node runs stops it: what it would store from then on is not where its owner looks for it.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from comity.core.errors import StoreUnavailableError
+from comity.parts.part import Chore, Part
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from comity.parts.house import House
+    from comity.store.protocol import Store
+
+STOP_PATH: Final = "/v1/stop"
+LINK_PATH: Final = "/v1/link"
+ROTATION_PATH: Final = "/v1/vault/rotate"
+ROTATION_SECONDS: Final = 3600.0
+
+_LOOK_EVERY = 5.0
+
+
+class Operating(Part):
+    name = "operating"
+
+    async def open(self, house: "House") -> None:
+        self._house = house
+        if house.claim is not None:
+            self.chores = [Chore(_LOOK_EVERY, self._look_after_folder)]
+
+    async def serve(self, house: "House") -> None:
+        from starlette.routing import Route
+
+        from comity.doors.http.app import RoomRoute
+        from comity.pipeline.owners_room import OwnersRoom
+
+        rooms = {
+            STOP_PATH: OwnersRoom("stop", self._stop),
+            LINK_PATH: OwnersRoom("link", self._new_link),
+            ROTATION_PATH: OwnersRoom("vault", self._rotate, ROTATION_SECONDS),
+        }
+        limit = house.settings.http.body_limit
+        self.routes = [Route(path, RoomRoute(room, house.walk, limit)) for path, room in rooms.items()]
+
+    async def _stop(self) -> dict[str, Any]:
+        """Whoever stops the node lets open requests finish, this one too."""
+        self._house.stopping.set()
+        return {"stopping": True}
+
+    async def _new_link(self) -> dict[str, Any]:
+        return {"link": self._house.new_entry_link()}
+
+    async def _rotate(self) -> dict[str, Any]:
+        file = self._house.vault_file
+        return await rotate_vault(self._house.store, None if file is None else file.path)
+
+    async def _look_after_folder(self) -> None:
+        house = self._house
+        if house.claim is None or house.stopping.is_set():
+            return
+        if house.claim.is_in_place():
+            house.claim.announce_again()
+            return
+        house.fail(
+            StoreUnavailableError(
+                f"the data folder {house.settings.data} was moved or removed while the node ran; put it back, "
+                "or start a node where it is now"
+            )
+        )
+
+
+async def rotate_vault(store: "Store", file: "Path | None") -> dict[str, Any]:
+    """Seal what is stored under a new key of the file. Where the keys come from the environment instead, under the
+    first of those.
+    """
+    import os
+
+    from comity.keys.vault_key import (
+        VAULT_KEY_VARIABLE,
+        keep_vault_keys,
+        new_vault_key,
+        parse_vault_keys,
+        read_vault_keys,
+    )
+    from comity.store.vault import Vault, reseal_all, rotate_keys
+
+    if file is None:
+        keys = parse_vault_keys(os.environ[VAULT_KEY_VARIABLE])
+        resealed = await reseal_all(store, Vault(keys))
+    else:
+        path = file
+        keys = read_vault_keys(path)
+        resealed = await rotate_keys(store, keys, new_vault_key(), lambda kept: keep_vault_keys(path, kept))
+    return {
+        "resealed": resealed.values,
+        "unreadable": resealed.unreadable,
+        "keys": VAULT_KEY_VARIABLE if file is None else str(file),
+    }
