@@ -300,3 +300,70 @@ def test_a_full_disk_under_stdout_is_a_failure_and_one_sentence(environ):
     assert finished.returncode == 1
     assert finished.stderr.startswith("error: ")
     assert finished.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("start", "`comity up`"),
+        ("serve", "`comity up --agent mypkg:handle`"),
+        ("run", "`comity up`"),
+        ("restart", "`comity stop`"),
+        ("logs", "`comity watch`"),
+    ],
+)
+def test_what_people_type_who_know_other_programs_is_answered(comity, typed, told):
+    said = comity(typed)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"error: there is no command {typed!r}: ")
+    assert told in said.err
+    assert comity(typed, "--flag", "x").code == 2
+
+
+def test_help_is_a_command_too(comity):
+    assert comity("help").out == comity("--help").out
+    assert comity("help", "config", "set").out == comity("config", "set", "--help").out
+    assert comity("help", "nonsense").code == 2
+
+
+def _completed(program, words):
+    line = " ".join(["comity", *words])
+    environ = {"_COMITY_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
+    return program(env=environ).out.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["state", "set", "hi"], ["hibernating"]),
+        (["install", "claude"], ["claude-code", "claude-desktop"]),
+        (["uninstall", "cod"], ["codex"]),
+        (["actions", "run", "supp"], ["supportive_reply"]),
+        (["config", "set", "http.bo"], ["http.body_limit"]),
+        (["back"], ["backup"]),
+    ],
+)
+def test_the_shell_completes_clients_states_actions_and_settings(program, words, offered):
+    assert _completed(program, words) == offered
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["audit", "verify"], "`comity up --data {data}`"),
+        (["id", "show"], "`comity id new --data {data}`"),
+        (["chain", "show"], "`comity call --data {data}`"),
+        (["watch"], "`comity up --data {data}`"),
+        (["card", "show"], "`comity up --agent echo --data {data}`"),
+    ],
+)
+def test_a_command_that_a_message_names_leads_to_the_same_folder(comity, tmp_path, arguments, told):
+    data = tmp_path / "my folder"
+    said = comity(*arguments, "--data", data)
+    assert said.code != 0
+    assert told.format(data=f"'{data}'") in said.err
+    config = tmp_path / "my.toml"
+    config.write_text("port = 0\n")
+    said = comity(*arguments, "--config", config)
+    assert f" --config {config}`" in said.err
+    assert "--data" not in comity(*arguments).err.replace("with --data", "")

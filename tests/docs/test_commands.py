@@ -13,6 +13,7 @@ REASONS = {
     "the landing script runs it",
     "installs packages",
     "needs systemd",
+    "needs a container engine",
     "needs a keyring",
     "the tests run inside the virtual environment",
     "needs another machine",

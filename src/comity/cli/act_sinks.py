@@ -20,6 +20,7 @@ from typing import Final, TextIO
 
 from comity.cli.acts import LOGGER, json_log_line, log_line, readable
 from comity.cli.colour import colour_wanted, paint
+from comity.cli.options import with_flags
 from comity.config import Settings
 from comity.pipeline.events import Events, NodeEvent
 
@@ -183,7 +184,7 @@ class TerminalLines:
         more, self._more = self._more, 0
         if not more:
             return ""
-        said = f"… and {more:,} more; `comity watch` shows every act"
+        said = with_flags(f"… and {more:,} more; `comity watch` shows every act")
         return paint(said, "dim", wanted=self._coloured) + "\n"
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 import comity
+from comity.cli import completion
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, settings_of
@@ -142,7 +143,11 @@ def list_actions(plugin: Plugins = None, as_json: Json = False) -> None:
 def run_action(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="The name of the action; `comity actions list` shows all names."),
+        typer.Argument(
+            metavar="NAME",
+            help="The name of the action; `comity actions list` shows all names.",
+            autocompletion=completion.actions,
+        ),
     ],
     given: Annotated[
         str,

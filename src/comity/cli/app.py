@@ -15,6 +15,7 @@ from typer.core import TyperCommand
 import comity
 from comity.cli.failures import finish, report
 from comity.cli.help import HelpfulGroup, examples, paragraphs, records, section, usage
+from comity.core.errors import ConfigError
 
 PROGRAM = "comity"
 
@@ -28,6 +29,9 @@ class Announced(NamedTuple):
 
 COMMANDS = (
     Announced("up", "comity.cli.up", "Start a node; the first start sets everything up", "Run a node"),
+    Announced("status", "comity.cli.running:status_app", "Show how the running node is doing", "Run a node"),
+    Announced("open", "comity.cli.running:open_app", "Open the page of the running node", "Run a node"),
+    Announced("stop", "comity.cli.running:stop_app", "Stop the running node", "Run a node"),
     Announced(
         "state", "comity.cli.state", "Show or set whether the agent of a node takes calls", "Run a node"
     ),
@@ -73,6 +77,17 @@ COMMANDS = (
         "Remove the registration and restore the changed files",
         "Use it from a client",
     ),
+    Announced(
+        "backup",
+        "comity.cli.backup:backup_app",
+        "Write the whole node to one encrypted file",
+        "Look after it",
+    ),
+    Announced(
+        "restore", "comity.cli.backup:restore_app", "Restore a backup into a new folder", "Look after it"
+    ),
+    Announced("vault", "comity.cli.vault", "Change the key that encrypts stored context", "Look after it"),
+    Announced("prune", "comity.cli.prune", "Delete old audit entries and replies", "Look after it"),
     Announced("id", "comity.cli.identity", "Show, make, export or import an identity", "Look inside"),
     Announced(
         "context", "comity.cli.context", "Write, read or forget what VCP sessions were told", "Look inside"
@@ -82,11 +97,21 @@ COMMANDS = (
     Announced(
         "audit", "comity.cli.audit", "Verify, follow or adopt the record of what happened", "Look inside"
     ),
-    Announced("config", "comity.cli.settings", "Show each setting and where it came from", "Look inside"),
+    Announced("config", "comity.cli.settings", "Show, check or change the settings", "Look inside"),
     Announced(
         "version", "comity.cli.version", "Show the version of Comity and what it runs on", "Look inside"
     ),
 )
+
+_OTHER_WORDS = {
+    "start": "a node is started with `comity up`",
+    "serve": "a node is started with `comity up`; `comity up --agent mypkg:handle` serves an agent",
+    "run": "a node is started with `comity up`",
+    "restart": "stop the node with `comity stop`, and start it again with `comity up`",
+    "logs": "a node writes its log to standard error of `comity up`; `comity watch` shows what happens on it, and "
+    "`comity audit tail` what happened before",
+}
+"""What people type who know other programs, and what it is called here."""
 
 _ABOUT = (
     "One node through which AI agents of different owners find each other, agree on what they can do "
@@ -115,6 +140,8 @@ class LazyGroup(HelpfulGroup):
             self.commands[entry.name] = TyperCommand(entry.name, short_help=entry.help, rich_markup_mode=None)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in _OTHER_WORDS:
+            raise ConfigError(f"there is no command {args[0]!r}: {_OTHER_WORDS[args[0]]}")
         name, announced, rest = super().resolve_command(ctx, args)
         return name, announced and load_command(str(name)), rest
 
@@ -131,18 +158,25 @@ class LazyGroup(HelpfulGroup):
 
 
 def load_command(name: str) -> Any:
-    module = next(entry.module for entry in COMMANDS if entry.name == name)
-    return typer.main.get_command(importlib.import_module(module).app)
+    module, _, app = next(entry.module for entry in COMMANDS if entry.name == name).partition(":")
+    return typer.main.get_command(getattr(importlib.import_module(module), app or "app"))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; what went wrong is said on stderr, never as a traceback."""
     as_json = "--json" in arguments
     try:
-        code = _root().main(args=list(arguments or ["--help"]), prog_name=PROGRAM, standalone_mode=False)
+        code = _root().main(args=_asked(arguments), prog_name=PROGRAM, standalone_mode=False)
         return finish(code if isinstance(code, int) else 0)
     except Exception as failure:  # noqa: BLE001 - this is the place that catches everything
         return report(failure, as_json=as_json)
+
+
+def _asked(arguments: Sequence[str]) -> list[str]:
+    """`comity help up` is `comity up --help`."""
+    if not arguments or arguments[0] == "help":
+        return [*arguments[1:], "--help"]
+    return list(arguments)
 
 
 def _root() -> Any:

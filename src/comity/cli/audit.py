@@ -5,6 +5,7 @@ stopped: it is for an operator who put back an older database on purpose, and sa
 """
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -38,6 +39,7 @@ from comity.store.audit_log import AuditReport, chains, tail, verify_chain
 from comity.store.audit_trail import AuditTrail, HeadFile, log_of
 from comity.store.opening import open_store, reading
 from comity.store.protocol import Store
+from comity.store.restored import RestoreMark, keep_restored
 from comity.system_clock import SystemClock
 
 app = new_app(
@@ -105,12 +107,13 @@ def tail_command(
     settings = _recording(settings_of(data, config).settings)
     wanted = whole_number("-n", count, 0, 999_999_999)
     coloured = colour_wanted()
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
     def show(name: str, entry: AuditEntry) -> None:
         if as_json:
             print_json({"chain": name, **msgspec.to_builtins(entry)})
         else:
-            print_line(_entry_line(name, entry, coloured=coloured))
+            print_line(_entry_line(name, entry, room, coloured=coloured))
 
     asyncio.run(_tail(settings, chain, wanted, show, follow=follow))
 
@@ -132,7 +135,8 @@ def adopt(
     """Accept the audit record as it is now, after you restored an older database on purpose.
 
     Stop the node first. The command sets the signed heads outside the database to the last entry in the database, and
-    adds an entry AUDIT_ADOPTED. It does not restore missing entries or repair changed ones.
+    adds an entry AUDIT_ADOPTED. It does not restore missing entries or repair changed ones. Messages that were signed
+    before are refused from then on, as after `comity restore`.
     """
     settings = _recording(settings_of(data, config).settings)
     if not settings.database.is_file():
@@ -213,11 +217,13 @@ async def _adopt(settings: Settings, key: SigningKey) -> dict[str, int]:
 
 
 async def _adopt_chain(settings: Settings, trail: AuditTrail) -> int:
-    """Hand the trail, and its lock, to a store that takes the database as it is."""
+    """Hand the trail, and its lock, to a store that takes the database as it is. Its chains went back in time."""
     clock = SystemClock()
     store = await open_store(settings, clock, trail, adopt=True)
     try:
-        await store.commit(audit=[AuditDraft(verification_result=ADOPTED, created_at=timestamp(clock.now()))])
+        now = clock.now()
+        adopted = AuditDraft(verification_result=ADOPTED, created_at=timestamp(now))
+        await store.commit(keep_restored(RestoreMark(at=now)), audit=[adopted])
         return await store.end(trail.log)
     finally:
         await store.close()
@@ -270,24 +276,31 @@ def _what_to_do(bad: list[AuditReport]) -> str:
     )
 
 
-def _entry_line(chain: str, entry: AuditEntry, *, coloured: bool) -> str:
-    """One entry in 80 columns: when, where, what, how long, who, and how many or why not."""
+def _entry_line(chain: str, entry: AuditEntry, room: int | None, *, coloured: bool) -> str:
+    """One entry: when, where, what, how long, who, and how many or why not. What is more than a terminal has `room`
+    for stands in a second line.
+    """
     named = dict(check.partition(":")[::2] for check in entry.checks_passed)
     caller = named.get("caller", "").removesuffix(":-")
     failed = entry.failed_step is not None
     count = int(named.get("count", "1"))
     notes = [f"{count:,} times"] if count > 1 else []
     notes += [f"failed at {entry.failed_step}"] if failed else []
-    return "  ".join(
+    when, where = entry.created_at[5:19].replace("T", " "), f"{chain:<4} {entry.chain_position:>6}"
+    what, took, more = entry.verification_result.ljust(18), f"{entry.duration_ms:>5.0f} ms", ", ".join(notes)
+    plain = "  ".join((when, where, what, took, caller.ljust(15), more)).rstrip()
+    apart = room is not None and len(plain) > room and bool(more)
+    shown = "  ".join(
         (
-            paint(entry.created_at[5:19].replace("T", " "), "dim", wanted=coloured),
-            f"{chain} {entry.chain_position:>6}",
-            paint(entry.verification_result.ljust(18), "red" if failed else "green", wanted=coloured),
-            f"{entry.duration_ms:>5.0f} ms",
+            paint(when, "dim", wanted=coloured),
+            where,
+            paint(what, "red" if failed else "green", wanted=coloured),
+            took,
             caller.ljust(15),
-            ", ".join(notes),
+            "" if apart else more,
         )
     ).rstrip()
+    return f"{shown}\n{' ' * (len(when) + 2)}{more}" if apart else shown
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import typer
 from comity.cli.checks import findings
 from comity.cli.failures import FAILED
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, settings_of
+from comity.cli.options import Config, Data, Json, settings_of, with_flags
 from comity.cli.screen import Cell, print_json, print_line, print_table
 from comity.config import DEFAULT, Loaded
 from comity.core.errors import ConfigError
@@ -74,7 +74,7 @@ def _without_settings(data: str | None) -> Loaded | None:
 
 def _row(finding: CheckResult) -> tuple[Cell, ...]:
     text = f"{finding.finding}. To do: {finding.remedy}" if finding.remedy else finding.finding
-    return (finding.mark, _STYLES[finding.mark]), finding.check, text
+    return (finding.mark, _STYLES[finding.mark]), finding.check, with_flags(text)
 
 
 def _verdict(failed: int, warned: int) -> str:

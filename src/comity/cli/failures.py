@@ -39,6 +39,10 @@ def finish(exit_code: int) -> int:
 
 
 def say(code: str, message: str, *, as_json: bool) -> None:
+    """A command that the message names gets the flags that lead to the same node."""
+    from comity.cli.options import with_flags  # help is shown without it
+
+    message = with_flags(message)
     if as_json:
         line = json.dumps({"error": {"code": code, "message": message}}, separators=(",", ":"))
     else:
@@ -62,7 +66,11 @@ def _described(failure: Exception) -> tuple[str, str, int]:
         case OSError():
             return "system", f"{failure.filename}: {failure.strerror or failure}", FAILED
         case _:
-            what = f"{type(failure).__name__}: {failure}".strip(": ")
+            kind = type(failure)
+            told = (
+                "" if kind.__module__.startswith("apsw") else str(failure)
+            )  # a database speaks of its insides
+            what = f"{kind.__name__}: {told}".strip(": ")
             remedy = f"run it again with {DEBUG_VARIABLE}=1 to see where, and report it"
             return "internal", f"something unforeseen happened ({' '.join(what.split())}); {remedy}", FAILED
 

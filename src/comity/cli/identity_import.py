@@ -102,8 +102,9 @@ def read_replay_tips(file: Path, own: VacantId) -> dict[PairKey, ReplayState]:
             connection.close()
     except apsw.Error as fault:
         raise MalformedError(
-            f"{file} holds no replay database of the reference release ({fault}); it has a table replay_protect"
-        ) from None
+            f"{file} is not a replay database of the reference release, which has a table replay_protect; "
+            "name the right file"
+        ) from fault
     try:
         return {
             PairKey(VacantId.from_hex(sender), VacantId.from_hex(receiver)): _sound(seq, tip)

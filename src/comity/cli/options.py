@@ -1,6 +1,9 @@
 """The options that several commands share, and how they become settings and secrets."""
 
 import getpass
+import os
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,14 +62,42 @@ _TYPED = {
 }
 
 
+class _Given:
+    """The flags of this command line that lead to its node."""
+
+    data = ""
+    config = ""
+
+
 def settings_of(data: str | None, config: str | None, **flags: Any) -> "Loaded":
     from comity.node import load_settings
 
+    _Given.data, _Given.config = (
+        "" if value is None else f" {flag} {shlex.quote(os.path.abspath(Path(value).expanduser()))}"  # noqa: PTH100 - keeps links
+        for flag, value in (("--data", data), ("--config", config))
+    )
     try:
         return load_settings({"data": data, "config": config, **flags})
     except ConfigError as refusal:
         flag, space, rest = refusal.message.partition(" ")
         raise ConfigError(f"{_TYPED.get(flag, flag)}{space}{rest}") from None
+
+
+def follow_up(command: str) -> str:
+    """A command to type next, with the flags of this one that lead to the same node."""
+    if _WITHOUT_FOLDER.match(command) or " --data" in command:
+        return command
+    return command + _Given.data + ("" if _WITHOUT_CONFIG.match(command) else _Given.config)
+
+
+_WITHOUT_FOLDER = re.compile(r"comity (--|COMMAND\b|version\b|actions\b|relay\b|restore\b)")
+_WITHOUT_CONFIG = re.compile(r"comity (un)?install\b")
+_COMMAND = re.compile(r"`(comity [^`]*)`")
+
+
+def with_flags(message: str) -> str:
+    """The same for each command that a message names in backquotes."""
+    return _COMMAND.sub(lambda found: f"`{follow_up(found[1])}`", message)
 
 
 def read_rooms(text: str) -> tuple[str, ...]:
@@ -111,6 +142,11 @@ def ask_new_passphrase() -> str:
     if getpass.getpass("Once more: ") != passphrase:
         raise ConfigError("the two passphrases differ; start again")
     return passphrase
+
+
+def ask_passphrase(of: str, option: str = "--passphrase-file") -> str:
+    _refuse_without_terminal(f"the passphrase of {of} is asked for", f"{option} FILE")
+    return getpass.getpass(f"Passphrase of {of}: ")
 
 
 def passphrase_for(data: Path, file: str | None) -> str | None:

@@ -74,7 +74,7 @@ class Outside:
         if self.own is None:
             raise ConfigError(
                 "no directory is known: name one with --directory URL or directory.url, "
-                "or start a node here, which has one: comity up"
+                "or start a node here, which has one: `comity up`"
             )
         return self.own.url
 

@@ -32,7 +32,9 @@ def _card_to_be(settings: Settings, passphrase_file: str | None) -> CapabilityCa
     if not agent.behaviour:
         raise NotFoundError(f"no agent is served here; {_HOW_TO_SERVE}")
     if not settings.port:
-        raise NotFoundError("with port 0 the address is known only while the node runs; start it: comity up")
+        raise NotFoundError(
+            "with port 0 the address is known only while the node runs; start it: `comity up`"
+        )
     scheme = "https" if settings.tls.cert else "http"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     endpoint = agent.endpoint or f"{scheme}://{host}:{settings.port}{MESSAGE_SEND_PATH}"

@@ -23,7 +23,8 @@ _REFUSALS: Final[dict[int, type[ComityError]]] = {400: InvalidError, 404: NotFou
 
 
 class OwnNode:
-    def __init__(self, settings: Settings, running: RunningNode) -> None:
+    def __init__(self, settings: Settings, running: RunningNode, timeout: float = _TIMEOUT) -> None:
+        self.pid = running.pid
         where = read_url(running.url)
         host = _EVERYWHERE.get(where.host, where.host)
         self.url = running.url.replace(f"//{_bracketed(where.host)}:", f"//{_bracketed(host)}:")
@@ -31,7 +32,7 @@ class OwnNode:
         self.http = GuardedHttp(
             allow=[host.strip("[]")],
             allow_loopback=True,
-            timeout=_TIMEOUT,
+            timeout=timeout,
             tls=_only(settings.tls.cert) if settings.tls.cert else None,
         )
         self._token = read_token(settings.data / TOKEN_FILE)
@@ -61,9 +62,10 @@ class OwnNode:
         return kind(f"the node at {self.url} refused: {said}")
 
 
-def own_node(settings: Settings) -> OwnNode | None:
+def own_node(settings: Settings, timeout: float = _TIMEOUT) -> OwnNode | None:
+    """The node that runs on the data folder; it has `timeout` seconds for each answer."""
     running = running_node(settings.data)
-    return None if running is None else OwnNode(settings, running)
+    return None if running is None else OwnNode(settings, running, timeout)
 
 
 def _object(answer: bytes) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def new_key(settings: Settings, passphrase_file: str | None) -> tuple[SigningKey
 def _refuse_missing(settings: Settings) -> None:
     if not has_identity(settings.data):
         raise NotFoundError(
-            f"there is no identity in {settings.data}; make one with `comity id new`, or start a node: comity up"
+            f"there is no identity in {settings.data}; make one with `comity id new`, or start a node: `comity up`"
         )
 
 

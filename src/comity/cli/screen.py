@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from comity.cli.colour import colour_wanted, paint
+from comity.cli.options import with_flags
 
 Cell = str | tuple[str, str]
 """A text, or a text and its style on a terminal."""
@@ -51,9 +52,15 @@ def one_line(foreign: str) -> str:
     return _encodable(" ".join(_harmless(foreign).split()))
 
 
+def counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def note(text: str) -> None:
     """Something to know besides the answer, which is on stdout."""
-    sys.stderr.write(f"{paint('note:', 'bold yellow', wanted=colour_wanted(sys.stderr))} {text}\n")
+    sys.stderr.write(
+        f"{paint('note:', 'bold yellow', wanted=colour_wanted(sys.stderr))} {with_flags(text)}\n"
+    )
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from comity.cli import completion
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
 from comity.cli.own_node import own_node
@@ -64,7 +65,11 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
 def set_command(
     wanted: Annotated[
         str,
-        typer.Argument(metavar="STATE", help="LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED."),
+        typer.Argument(
+            metavar="STATE",
+            help="LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED.",
+            autocompletion=completion.states,
+        ),
     ],
     data: Data = None,
     config: Config = None,

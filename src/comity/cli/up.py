@@ -29,6 +29,7 @@ from comity.cli.options import (
     Data,
     Json,
     PassphraseFile,
+    follow_up,
     passphrase_for,
     read_passphrase,
     settings_of,
@@ -174,13 +175,15 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
         if as_json:
             print_json(_ready_line(node, report))
         else:
-            _greet(node, loaded, report)
+            _greet(node, report)
         sinks = ActSinks(node.house.events, loaded.settings, shown=not (quiet or as_json))
         await stopped
     finally:
         await node.stop()
         if sinks is not None:
             await sinks.finish()
+    if node.house.failure is not None:
+        raise node.house.failure
     if not as_json:
         print_line("\nStopped." if sys.stdout.isatty() else "Stopped.")  # a terminal has just shown ^C
 
@@ -211,7 +214,7 @@ def _ready_line(node: Node, report: PublicationReport | None) -> dict[str, objec
     }
 
 
-def _greet(node: Node, loaded: Loaded, report: PublicationReport | None) -> None:
+def _greet(node: Node, report: PublicationReport | None) -> None:
     coloured = colour_wanted()
     print_line(paint(f"Comity {comity.__version__} is running.", "bold green", wanted=coloured))
     for notice in node.notices:
@@ -236,7 +239,7 @@ def _greet(node: Node, loaded: Loaded, report: PublicationReport | None) -> None
         indent="  ",
     )
     print_line()
-    print_line(section("Next", _next(node, loaded, report)) + "\n")
+    print_line(section("Next", _next(node, report)) + "\n")
     sys.stdout.flush()
 
 
@@ -281,32 +284,27 @@ def _is_only_here(directory: str, node: Node) -> bool:
     return is_loopback(read_url(endpoint).host) and not is_loopback(read_url(directory).host)
 
 
-def _next(node: Node, loaded: Loaded, report: PublicationReport | None) -> list[tuple[str, str]]:
+def _next(node: Node, report: PublicationReport | None) -> list[tuple[str, str]]:
     """What one may type now, in another terminal, with the flags that lead to this node."""
-    folder = f" --data {shlex.quote(str(node.settings.data))}" if loaded.sources["data"] == "--data" else ""
-    comity = _typed()
-    steps = [(f"{comity} id show{folder}", "show the identity of this node, to give to others")]
+    steps = [("comity id show", "show the identity of this node, to give to others")]
     if node.settings.agent.behaviour:
-        publish = [(f"{comity} card publish{folder}", "let others find it")]
+        publish = [("comity card publish", "let others find it")]
         if report is not None:
             where = f" --directory {shlex.quote(report.directory)}"
             hidden = report.visibility is Visibility.NONE
-            publish = [(f"{comity} card publish{where}{folder}", "show it there again")] if hidden else []
+            publish = [(f"comity card publish{where}", "show it there again")] if hidden else []
         steps = [
-            (f"{comity} card show{folder}", "show what others see of the agent"),
-            (
-                f"{comity} call {node.url} hello --data {_OTHER_FOLDER}",
-                "call the agent with another identity",
-            ),
+            ("comity card show", "show what others see of the agent"),
+            (f"comity call {node.url} hello --data {_OTHER_FOLDER}", "call the agent with another identity"),
             *publish,
         ]
-    return [
-        *steps,
-        (f"{comity} install{folder}", "let Claude Code, Codex, Cursor and others use it"),
-        (f"{comity} watch{folder}", "show events as they happen"),
-        (f"{comity} doctor{folder}", "find problems"),
-        ("Ctrl-C", "stop"),
+    steps += [
+        ("comity install", "let Claude Code, Codex, Cursor and others use it"),
+        ("comity watch", "show events as they happen"),
+        ("comity doctor", "find problems"),
     ]
+    typed = [(follow_up(command).replace("comity", _typed(), 1), purpose) for command, purpose in steps]
+    return [*typed, ("Ctrl-C", "stop")]
 
 
 def _typed() -> str:

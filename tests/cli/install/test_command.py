@@ -281,3 +281,16 @@ def test_a_file_that_cannot_be_read_is_told_of_once(comity, home):
         outcome = comity(*call)
         assert outcome.code == 1
         assert (outcome.out + outcome.err).count("line 1, column") == 1
+
+
+def test_a_file_that_cannot_be_read_is_told_once(comity, home):
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").write_text('{ "mcpServers": { bad }')
+    for call in (
+        ["install", "cursor", "--yes"],
+        ["install", "--all", "--yes"],
+        ["uninstall", "cursor", "--yes"],
+    ):
+        refused = comity(*call)
+        assert refused.code == 1
+        assert (refused.out + refused.err).count("line 1, column 19") == 1

@@ -106,3 +106,41 @@ def test_every_character_survives_the_quoting():
     assert tomllib.loads(toml_text.put("", ("t",), {"k": value, "key with blank": True})) == {
         "t": {"k": value, "key with blank": True}
     }
+
+
+@settings(max_examples=300)
+@given(toml_texts())
+def test_one_value_is_put_into_any_text_and_nothing_else_changes(text):
+    before = tomllib.loads(text)
+    for path, value in ((("port",), 9000), (("http", "public"), True), (("http", "hosts"), ["a", "b"])):
+        try:
+            text = toml_text.put_value(text, path, value)
+        except MalformedError:
+            assert tomllib.loads(text) == before or same(tomllib.loads(text), before)
+            return
+        before = {**before, **({"port": value} if len(path) == 1 else {})}
+        if len(path) == 2:
+            before = {**before, "http": {**before.get("http", {}), path[1]: value}}
+        assert same(tomllib.loads(text), before)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value", "new"),
+    [
+        ("", ("port",), 1, "port = 1\n"),
+        ("# a\nport = 2 # why\n", ("port",), 1, "# a\nport = 1  # why\n"),
+        ("  port = 2\r\nx = 1\r\n", ("port",), 1, "  port = 1\r\nx = 1\r\n"),
+        ("a = 1", ("port",), 1, "a = 1\nport = 1\n"),
+        ("[http]\n# b\nx = 1\n\n[z]\n", ("http", "y"), "q", '[http]\n# b\nx = 1\ny = "q"\n\n[z]\n'),
+        ("[http]\n[z]\n", ("http", "y"), 2.5, "[http]\ny = 2.5\n[z]\n"),
+        ("hosts = [\n  1, # one\n] # end\n", ("hosts",), [], "hosts = []  # end\n"),
+        ("[z]\nx = 1\n", ("port",), 1, "port = 1\n[z]\nx = 1\n"),
+    ],
+)
+def test_a_value_is_put_where_a_person_would_look_for_it(text, path, value, new):
+    assert toml_text.put_value(text, path, value) == new
+
+
+def test_a_section_that_is_written_key_by_key_is_left_to_a_person():
+    with pytest.raises(MalformedError, match="add it by hand"):
+        toml_text.put_value("http.x = 1\n", ("http", "y"), 2)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from comity.cli import completion
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.install.act import InstallOutcome, install
@@ -50,6 +51,7 @@ Clients = Annotated[
     typer.Argument(
         metavar="CLIENT",
         help="The clients, such as claude-code, codex or vscode. Default: all clients found on this machine.",
+        autocompletion=completion.clients,
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="All clients found on this machine.")]

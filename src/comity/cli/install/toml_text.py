@@ -14,6 +14,7 @@ from comity.cli.install.surgery import (
     KeyPath,
     apply_edits,
     former_line,
+    indentation,
     line_end_of,
     line_start,
     next_line,
@@ -63,14 +64,7 @@ def put(text: str, path: KeyPath, value: Any) -> str:
         if not isinstance(node, dict):
             refuse_kind(key)
     statements = list(_statements(text))
-    for statement in statements:
-        if not statement.header and statement.path == path[: len(statement.path)] != path:
-            refuse_at(
-                text,
-                statement.start,
-                f"{_shown(statement.path)} is written as an inline table; "
-                f"write it as [{_shown(path)}] tables, then run this again",
-            )
+    _refuse_inline(text, statements, path)
     own = _own(statements, path)
     line_end = line_end_of(text)
     block = _table(path, value, line_end)
@@ -80,6 +74,34 @@ def put(text: str, path: KeyPath, value: Any) -> str:
         new = apply_edits(text, edits)
     else:
         new = _appended(drop(text, path) if own else text, block, line_end)
+    if not _same(_parse(new), _with(before, path, value)):
+        refuse_unsafe()
+    return new
+
+
+def put_value(text: str, path: KeyPath, value: Any) -> str:
+    """One key, where it stands; else as the last of its section, which is made if it is missing."""
+    before = _parse(text)
+    statements = list(_statements(text))
+    _refuse_inline(text, statements, path)
+    line_end = line_end_of(text)
+    line = f"{_name(path[-1])} = {_inline(value)}"
+    same = next((each for each in statements if each.path == path and not each.header), None)
+    if same is not None:
+        comment = _comment_of(text, same)
+        start = same.start + len(indentation(text, _end(_BLANK, text, same.start)))
+        new = apply_edits(text, [Edit(start, same.end, line + comment + line_end)])
+    else:
+        section = [each for each in statements if each.path[:-1] == path[:-1] and not each.header]
+        section += [each for each in statements if each.path == path[:-1] and each.header]
+        last = max(section, key=lambda each: each.end, default=None)
+        if last is not None:
+            gap = "" if text[: last.end].endswith(("\n", "\r")) else line_end
+            new = apply_edits(text, [Edit(last.end, last.end, gap + line + line_end)])
+        elif len(path) == 1:
+            new = line + line_end + text
+        else:
+            new = _appended(text, f"[{_shown(path[:-1])}]{line_end}{line}{line_end}", line_end)
     if not _same(_parse(new), _with(before, path, value)):
         refuse_unsafe()
     return new
@@ -165,6 +187,27 @@ def _value_end(text: str, at: int) -> int:
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     found = pattern.match(text, at)
     return found.end() if found else at
+
+
+def _refuse_inline(text: str, statements: list[Statement], path: KeyPath) -> None:
+    for statement in statements:
+        if not statement.header and statement.path == path[: len(statement.path)] != path:
+            refuse_at(
+                text,
+                statement.start,
+                f"{_shown(statement.path)} is written as an inline table; "
+                f"write it as [{_shown(path)}] tables, then run this again",
+            )
+
+
+def _comment_of(text: str, statement: Statement) -> str:
+    """What stands after the value of a statement on its last line, with the blanks before it."""
+    at = text.index("=", _key(text, _end(_BLANK, text, statement.start))[1]) + 1
+    comment = ""
+    while at < statement.end and (found := _PIECE.match(text, at)) is not None:
+        comment = found[0] if found[0].startswith("#") else "" if found[0].strip() else comment
+        at = found.end()
+    return f"  {comment}" if comment else ""
 
 
 def _own(statements: list[Statement], path: KeyPath) -> list[Statement]:

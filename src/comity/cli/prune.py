@@ -1,0 +1,147 @@
+"""`comity prune`: old audit entries and stored replies are deleted on request.
+
+The chains of the audit record stay verifiable: a signed checkpoint says what each starts from now. The node does the
+same by itself once an hour for its own chain, where audit.retention_days is set.
+"""
+
+import asyncio
+from typing import Annotated, Final
+
+import typer
+from msgspec import Struct
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import (
+    Config,
+    Data,
+    Json,
+    PassphraseFile,
+    Yes,
+    confirm,
+    settings_of,
+    whole_number,
+)
+from comity.cli.own_store import entry, own_key, refuse_memory, writing
+from comity.cli.screen import print_fields, print_json, print_line, waiting
+from comity.config import Settings
+from comity.core.errors import ConfigError, NotFoundError, StoreUnavailableError
+from comity.core.guard.audit import timestamp
+from comity.core.identity.keys import SigningKey
+from comity.store.audit_log import chains
+from comity.store.audit_log import prune as prune_chain
+from comity.store.claim import FolderClaim
+from comity.store.operations import REPLIES, ForgetReplies
+from comity.store.sqlite.upkeep import compact_database
+from comity.system_clock import SystemClock
+
+app = new_app()
+
+AUDIT_PRUNED: Final = "AUDIT_PRUNED"
+REPLY_SECONDS: Final = 24 * 3600.0
+"""How long the contract keeps a reply for whoever sends the same envelope again (ruling 10)."""
+_DAY: Final = 86_400.0
+
+
+class Pruned(Struct, frozen=True, kw_only=True):
+    """`file_bytes` is the size of the database now; `compacted`: unused space was given back."""
+
+    audit_entries: int
+    reply_bytes: int
+    compacted: bool
+    file_bytes: int
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity prune --days 90  delete audit entries that are older than 90 days
+    comity prune  those older than the setting audit.retention_days
+    comity prune --days 90 --yes  without confirmation
+    """,
+)
+def prune(
+    days: Annotated[
+        str | None,
+        typer.Option(
+            "--days",
+            metavar="DAYS",
+            help="Delete audit entries that are older. Default: the setting audit.retention_days.",
+        ),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    passphrase_file: PassphraseFile = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Delete old audit entries, and replies that were stored for more than a day. The node may be running.
+
+    The audit record can still be verified: a signed checkpoint takes the place of the deleted entries. The database file
+    becomes smaller only if no node runs; else the free space in it is used again.
+    """
+    settings = settings_of(data, config).settings
+    refuse_memory(settings, "there is nothing old")
+    if not settings.database.is_file():
+        raise NotFoundError(f"there is no database at {settings.database}; there is nothing to delete")
+    keep = settings.audit.retention_days if days is None else whole_number("--days", days, 1, 36_500)
+    if not keep:
+        raise ConfigError(
+            "audit.retention_days is 0, which keeps every entry; name a number with --days DAYS"
+        )
+    confirm(f"Audit entries older than {keep:,} days will be gone for good. Delete them?", yes=yes)
+    key = own_key(settings, passphrase_file)
+    with waiting("deleting what is old"):
+        pruned = _prune(settings, key, keep)
+    if as_json:
+        print_json({name: getattr(pruned, name) for name in pruned.__struct_fields__})
+        return
+    print_fields(
+        (
+            ("audit entries", f"{pruned.audit_entries:,} deleted"),
+            ("replies", f"{pruned.reply_bytes / 1024**2:,.1f} MiB deleted"),
+            ("database", f"{pruned.file_bytes / 1024**2:,.1f} MiB"),
+        )
+    )
+    if not pruned.compacted:
+        print_line("The file keeps its size while a node runs; the free space in it is used again.")
+
+
+def _prune(settings: Settings, key: SigningKey, days: int) -> Pruned:
+    entries, replies = asyncio.run(_delete(settings, key, days))
+    compacted = _compact(settings)
+    size = settings.database.stat().st_size
+    return Pruned(audit_entries=entries, reply_bytes=replies, compacted=compacted, file_bytes=size)
+
+
+async def _delete(settings: Settings, key: SigningKey, days: int) -> tuple[int, int]:
+    now = SystemClock().now()
+    async with writing(settings, key) as (store, _chain):
+        deleted = 0
+        for chain in await chains(store):
+            deleted += await prune_chain(
+                store,
+                chain,
+                key,
+                before=timestamp(now - days * _DAY),
+                pruned=entry(settings, AUDIT_PRUNED, f"chain:{chain}"),
+            )
+        held = await store.held(REPLIES)
+        after: int | None = 0
+        while after is not None:
+            (after,) = await store.commit(ForgetReplies(before=now - REPLY_SECONDS, after=after))
+        return deleted, held - await store.held(REPLIES)
+
+
+def _compact(settings: Settings) -> bool:
+    """Whether it was done: not while a node, or another process, has the database open."""
+    try:
+        claim = FolderClaim(settings.data)
+    except StoreUnavailableError:
+        return False
+    try:
+        compact_database(settings.database)
+    except StoreUnavailableError:
+        return False
+    finally:
+        claim.release()
+    return True

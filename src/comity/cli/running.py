@@ -1,0 +1,175 @@
+"""`comity status`, `comity stop` and `comity open`: the node that runs on the data folder, asked by its owner."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+import webbrowser
+from typing import Annotated, Any, Final
+
+import typer
+
+from comity.cli.colour import colour_wanted, paint
+from comity.cli.failures import FAILED
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, follow_up, settings_of
+from comity.cli.own_node import OwnNode, own_node
+from comity.cli.screen import counted, one_line, print_fields, print_json, print_line, waiting
+from comity.clients.refusals import NoAnswerError
+from comity.config import Settings
+from comity.core.clock import duration_words
+from comity.core.errors import NotFoundError, StoreUnavailableError
+from comity.core.identity.keys import VacantId
+from comity.parts.operating import LINK_PATH, STOP_PATH
+from comity.store.claim import is_claimed, running_node
+
+status_app = new_app()
+stop_app = new_app()
+open_app = new_app()
+
+STATUS_PATH: Final = "/v1/status"
+_CLOSING_SECONDS: Final = 20.0
+_LOOK_EVERY: Final = 0.05
+
+
+@status_app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity status  show how the node of your data folder is doing
+    comity status --json  print JSON; exit code 1 if no node runs
+    """,
+)
+def status(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Show whether a node runs on the data folder, where it answers, and how it is doing.
+
+    The exit code is 0 if a node runs and is ready, else 1.
+    """
+    settings = settings_of(data, config).settings
+    own = own_node(settings)
+    if own is None:
+        if as_json:
+            print_json({"running": False, "data": str(settings.data)})
+        elif is_claimed(settings.data):
+            print_line(f"A node is starting or stopping on {settings.data}.")
+        else:
+            print_line(f"No node runs on {settings.data}. Start one: {follow_up('comity up')}")
+        raise typer.Exit(FAILED)
+    told = asyncio.run(own.ask("GET", STATUS_PATH))
+    if as_json:
+        print_json({"running": True, "pid": own.pid, **told})
+    else:
+        _print_status(told, own)
+    if not told.get("ready"):
+        raise typer.Exit(FAILED)
+
+
+@stop_app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity stop  stop the node of your data folder
+    comity stop --data /srv/node  stop the node of another one
+    """,
+)
+def stop(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Stop the node that runs on the data folder, and wait until it has stopped.
+
+    The node finishes the calls that it is working on. Ctrl-C in the terminal of the node does the same.
+    """
+    settings = settings_of(data, config).settings
+    own = own_node(settings)
+    if own is None:
+        if as_json:
+            print_json({"stopped": False, "data": str(settings.data)})
+        else:
+            print_line(f"No node runs on {settings.data}.")
+        return
+    began = time.monotonic()
+    with waiting(f"stopping the node at {own.url}"):
+        with contextlib.suppress(NoAnswerError):  # it may be gone before its answer is
+            asyncio.run(own.ask("POST", STOP_PATH, {}))
+        _wait_until_stopped(settings, own)
+    if as_json:
+        print_json({"stopped": True, "pid": own.pid, "seconds": round(time.monotonic() - began, 3)})
+    else:
+        print_line(f"The node at {own.url} has stopped.")
+
+
+@open_app.command(
+    name="open",
+    cls=HelpfulCommand,
+    epilog="""
+    comity open  open the page of the node in your browser
+    comity open --no-browser  only print the link
+    """,
+)
+def open_page(
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the link and do not start a browser.")
+    ] = False,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Make a new link to the page of the running node, and open it in a browser.
+
+    The link works once and expires after a day. Whoever has it can do everything that you can do.
+    """
+    settings = settings_of(data, config).settings
+    own = own_node(settings)
+    if own is None:
+        raise NotFoundError(f"no node runs on {settings.data}; start one: `comity up`")
+    told = asyncio.run(own.ask("POST", LINK_PATH, {}))
+    path = str(told["link"]).partition("://")[2].partition("/")[2]
+    link = f"{own.url}/{path}"
+    if as_json:
+        print_json({"link": link})
+        return
+    print_line(paint(link, "cyan", wanted=colour_wanted()))
+    if not no_browser and sys.stdout.isatty() and _has_browser():
+        sys.stdout.flush()
+        webbrowser.open(link)
+
+
+def _print_status(told: dict[str, Any], own: OwnNode) -> None:
+    ready = bool(told.get("ready"))
+    words = "is ready" if ready else f"is not ready: {one_line(str(told.get('state')))}"
+    state = paint(words, "bold green" if ready else "bold red", wanted=colour_wanted())
+    print_line(f"The node at {own.url} {state}.")
+    print_line()
+    entries = told["audit_entries"]
+    print_fields(
+        (
+            ("identity", str(VacantId.from_hex(told["vacant_id"]))),
+            ("release", f"comity {told['version']}, {told['environment']}"),
+            ("running", f"{duration_words(told['uptime'])}, process {own.pid}"),
+            ("data", told["data"]),
+            ("calls", f"{told['calls']:,} answered"),
+            ("audit", counted(entries, "entry", "entries") if isinstance(entries, int) else str(entries)),
+            ("store", f"{told['store']}, context {told['encryption']}"),
+        ),
+        indent="  ",
+    )
+    for panel in told["panels"].values():
+        print_line()
+        print_line(paint(one_line(panel["title"]), "bold", wanted=colour_wanted()))
+        print_fields([(one_line(value), one_line(label)) for label, value in panel["rows"]], indent="  ")
+
+
+def _wait_until_stopped(settings: Settings, own: OwnNode) -> None:
+    patience = settings.http.shutdown_seconds + _CLOSING_SECONDS
+    until = time.monotonic() + patience
+    while is_claimed(settings.data):
+        now = running_node(settings.data)
+        if now is not None and now.pid != own.pid:  # started again by whoever looks after it
+            return
+        if time.monotonic() > until:
+            raise StoreUnavailableError(
+                f"the node at {own.url} (process {own.pid}) did not stop within {patience:g} seconds; "
+                f"see its log, or end it: kill {own.pid}"
+            )
+        time.sleep(_LOOK_EVERY)
+
+
+def _has_browser() -> bool:
+    return sys.platform in {"darwin", "win32"} or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))

@@ -1,0 +1,78 @@
+"""`comity vault`: the encryption of stored context.
+
+While a node runs it does the work itself; else the folder is held, so that none starts meanwhile.
+"""
+
+import asyncio
+import os
+from typing import Any
+
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
+from comity.cli.own_node import own_node
+from comity.cli.own_store import entry, own_key, refuse_memory, writing
+from comity.cli.screen import counted, note, print_json, print_line, waiting
+from comity.config import Settings
+from comity.core.errors import NotFoundError
+from comity.core.identity.keys import SigningKey
+from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE
+from comity.parts.operating import ROTATION_PATH, ROTATION_SECONDS, rotate_vault
+from comity.store.claim import FolderClaim
+
+app = new_app("Look after the vault: stored context is encrypted with the keys in vault.key.")
+
+VAULT_ROTATED = "VAULT_ROTATED"
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity vault rotate  make a new key and encrypt everything with it
+    comity vault rotate --json  print JSON
+    """,
+)
+def rotate(
+    data: Data = None, config: Config = None, passphrase_file: PassphraseFile = None, as_json: Json = False
+) -> None:
+    """Make a new key, encrypt all stored context with it, and remove the old key. The node may be running.
+
+    If a value cannot be decrypted, the old keys are kept. If the keys come from VCP_CONTEXT_ENCRYPTION_KEY, put a new one
+    in front of them, restart the node, and then run this command: everything is encrypted with the first one.
+    """
+    settings = settings_of(data, config).settings
+    refuse_memory(settings, "nothing stored needs another key")
+    own = own_node(settings, ROTATION_SECONDS)
+    with waiting("encrypting what is stored with the new key"):
+        if own is not None:
+            told = asyncio.run(own.ask("POST", ROTATION_PATH, {}))
+        else:
+            told = asyncio.run(_rotate(settings, own_key(settings, passphrase_file)))
+    if as_json:
+        print_json(told)
+        return
+    sealed = counted(told["resealed"], "stored value is", "stored values are")
+    print_line(f"{sealed} now encrypted with the new key.")
+    if told["unreadable"]:
+        note(
+            f"{told['unreadable']:,} could not be decrypted with any key; so the old keys stay in {told['keys']}"
+        )
+    elif told["keys"] == VAULT_KEY_VARIABLE:
+        print_line(f"The other keys in {VAULT_KEY_VARIABLE} are no longer needed.")
+    else:
+        print_line(
+            f"{told['keys']} holds only the new key. Backups made before need the old one, which they hold."
+        )
+
+
+async def _rotate(settings: Settings, key: SigningKey) -> dict[str, Any]:
+    file = None if os.environ.get(VAULT_KEY_VARIABLE) else settings.data / VAULT_KEY_FILE
+    if file is not None and not file.exists():
+        raise NotFoundError(f"there is no {file} yet; the first start of a node makes it")
+    claim = FolderClaim(settings.data)
+    try:
+        async with writing(settings, key) as (store, _chain):
+            told = await rotate_vault(store, file)
+            await store.commit(audit=[entry(settings, VAULT_ROTATED, f"values:{told['resealed']}")])
+            return told
+    finally:
+        claim.release()

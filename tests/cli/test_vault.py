@@ -1,0 +1,93 @@
+"""`comity vault rotate`: a new key for all that is stored, while a node runs and without one."""
+
+import asyncio
+import json
+import stat
+
+import pytest
+
+from comity.keys.vault_key import read_vault_keys
+from comity.store.operations import Put
+from comity.store.sqlite import SqliteStore
+from comity.store.vault import Vault
+from comity.system_clock import SystemClock
+
+
+def keep(data, values):
+    async def write():
+        store = await SqliteStore.open(data / "comity.db", SystemClock())
+        for key, value in values.items():
+            await store.commit(Put(space="vcp:session", key=key, value=value))
+        await store.close()
+
+    asyncio.run(write())
+
+
+def kept(data, key):
+    async def read():
+        store = await SqliteStore.open_for_reading(data / "comity.db", SystemClock())
+        held = await store.get("vcp:session", key)
+        await store.close()
+        return held.value
+
+    return asyncio.run(read())
+
+
+@pytest.fixture
+def node(data, neighbourhood):
+    return neighbourhood.node(data)
+
+
+def test_a_running_node_reseals_what_is_stored_and_goes_on_with_the_new_key(comity, node, data):
+    (old,) = read_vault_keys(data / "vault.key")
+    keep(data, {"a": Vault([old]).seal(b"context")})
+    said = comity("vault", "rotate")
+    assert said.code == 0, said.err
+    assert said.out.startswith("1 stored value is now encrypted with the new key.\n")
+    (new,) = read_vault_keys(data / "vault.key")
+    assert new != old
+    assert stat.S_IMODE((data / "vault.key").stat().st_mode) == 0o600
+    assert Vault([new]).open(kept(data, "a")) == b"context"
+    assert Vault([new]).open(node.house.current_vault().seal(b"later")) == b"later"
+
+
+def test_the_old_keys_stay_while_a_value_does_not_open(comity, node, data):
+    old = read_vault_keys(data / "vault.key")
+    keep(data, {"a": b"enc:damaged"})
+    said = comity("vault", "rotate")
+    assert said.code == 0
+    assert "1 could not be decrypted with any key" in said.err
+    assert read_vault_keys(data / "vault.key")[1:] == old
+
+
+def test_without_a_node_the_command_does_it_and_writes_it_down(comity, program, data):
+    assert program("state", "set", "active").code == 1  # there is no identity yet
+    assert program("id", "new").code == 0
+    said = comity("vault", "rotate")
+    assert said.code == 1
+    assert "vault.key yet; the first start of a node makes it" in said.err
+    key = b"A" * 43 + b"="
+    (data / "vault.key").write_bytes(key + b"\n")
+    (data / "vault.key").chmod(0o600)
+    assert program("state", "set", "active").code == 0
+    keep(data, {"a": Vault([key]).seal(b"context")})
+    assert json.loads(comity("vault", "rotate", "--json").out) == {
+        "resealed": 1,
+        "unreadable": 0,
+        "keys": str(data / "vault.key"),
+    }
+    assert Vault(read_vault_keys(data / "vault.key")).open(kept(data, "a")) == b"context"
+    assert "VAULT_ROTATED" in comity("audit", "tail").out
+
+
+def test_keys_of_the_environment_are_not_changed_and_the_first_is_used(comity, program, data, monkeypatch):
+    old, new = b"A" * 43 + b"=", b"B" * 42 + b"A="
+    monkeypatch.setenv("VCP_CONTEXT_ENCRYPTION_KEY", f"{new.decode()},{old.decode()}")
+    assert program("id", "new").code == 0
+    assert program("state", "set", "active").code == 0
+    keep(data, {"a": Vault([old]).seal(b"context")})
+    said = comity("vault", "rotate")
+    assert said.code == 0, said.err
+    assert "The other keys in VCP_CONTEXT_ENCRYPTION_KEY are no longer needed." in said.out
+    assert Vault([new]).open(kept(data, "a")) == b"context"
+    assert not (data / "vault.key").exists()
