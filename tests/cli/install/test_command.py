@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from comity.cli.app import run
+from comity.store.claim import FolderClaim
 
 
 def entry(file, *path):
@@ -294,3 +295,13 @@ def test_a_file_that_cannot_be_read_is_told_once(comity, home):
         refused = comity(*call)
         assert refused.code == 1
         assert (refused.out + refused.err).count("line 1, column 19") == 1
+
+
+def test_a_running_node_keeps_nobody_from_installing(comity, home, data):
+    data.mkdir(mode=0o700)
+    claim = FolderClaim(data)
+    try:
+        assert comity("install", "cursor", "--yes", "--data", data).code == 0
+        assert comity("uninstall", "cursor", "--yes", "--data", data).code == 0
+    finally:
+        claim.release()

@@ -46,7 +46,8 @@ def uninstall(target: Target, machine: Computer, records: Records) -> InstallOut
 
 def _alone(target: Target, records: Records, act: Callable[[], InstallOutcome]) -> InstallOutcome:
     try:
-        with locked(records.data, real_path(target.file).parent):
+        # the folder above: a running node has the data folder itself locked
+        with locked(records.data.parent, real_path(target.file).parent):
             return act()
     except ComityError as refusal:
         fault = refusal.message
