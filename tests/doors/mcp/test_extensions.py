@@ -9,6 +9,7 @@ import pytest
 from comity.core.context.signals import CATEGORIES
 from comity.core.extensions.operations import OPERATIONS, input_schema
 from comity.pipeline.extensions.mcp import SUMMARIES, extension_tools
+from comity.system_clock import SystemClock
 from comity.testing import bearer
 from tests.doors.mcp.conversing import initialize, modern, request
 from tests.doors.mcp.extension_clients import ToolError, hello, over_http
@@ -325,6 +326,34 @@ class TestADeliberation:
                     with pytest.raises(ToolError) as refused:
                         await stranger.call("vcp_get_election_result", delib_id=made["id"])
                     assert refused.value.code == "FORBIDDEN"
+
+    async def test_that_another_node_keeps_is_joined_and_acted_in_and_waits_while_its_keeper_is_away(self):
+        clock = SystemClock()  # whoever calls another node waits between its attempts
+        async with extension_scene(clock=clock) as here, over_http(here, hello(CONSENSUS)) as bob:
+            async with extension_scene(clock=clock) as there, over_http(there, hello(CONSENSUS)) as ann:
+                made = await ann.call(
+                    "vcp_consensus_open",
+                    title="Rules",
+                    clauses=["A."],
+                    stakeholders=[{"id": here.node.vacant_id.hex()}],
+                )
+                one = {"delib_id": made["id"]}
+                with pytest.raises(ToolError) as refused:
+                    await bob.call("vcp_get_election_result", **one)
+                assert refused.value.code == "NOT_FOUND"
+                joined = await bob.call("vcp_consensus_join", url=there.node.url, **one)
+                assert joined["keeper"] == there.node.vacant_id.hex()
+                await ann.call("vcp_consensus_advance", **one, to="deliberation")
+                told = await bob.call("vcp_consensus_act", **one, action="amend", text="B.")
+                assert len(told["candidates"]) == 2
+                assert "waiting" not in told
+                seen = await ann.call("vcp_get_election_result", **one)
+                assert [variant["text"] for variant in seen["clause"]["variants"]] == ["A.", "B."]
+            told = await bob.call("vcp_consensus_act", **one, action="endorse")
+            assert told["waiting"]
+            assert (await bob.call("vcp_get_election_result", **one))["phase"] == "deliberation"
+            with pytest.raises(ToolError):
+                await bob.call("vcp_consensus_join", url=there.node.url, delib_id="another")
 
 
 ATTEMPTS = [

@@ -427,6 +427,20 @@ class TestADeliberation:
             assert code is None or refusal.code == code, refusal
 
 
+class TestASessionThatIsUsed:
+    async def test_keeps_its_situation_as_long_as_its_signals(self):
+        async with extension_scene(vcp={"session_ttl_seconds": 900}) as scene, scene.session() as client:
+            await client.ask({"categorical": WIRE, "personal": PAIN})
+            for _ in range(8):
+                scene.clock.jump(600)
+                told = await client.call("personal.get")
+            assert told["signals"].keys() == {"body_signals"}
+            assert told["model_safe_context"]["domain"] == "medical"
+            scene.clock.jump(901)
+            told = await client.call("personal.get")
+            assert (told["signals"], told["model_safe_context"]["domain"]) == ({}, None)
+
+
 class TestExchangesInARow:
     async def test_see_what_calls_other_sessions_and_other_processes_stored_between_them(self):
         calm = {"emotional_tone": {"category": "calm"}}

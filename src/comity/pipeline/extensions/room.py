@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from comity.core.caller import Caller
 from comity.core.context.categorical import Categorical
+from comity.core.context.response import SessionContext
 from comity.core.errors import (
     ComityError,
     ConflictError,
@@ -127,10 +128,11 @@ class CallerFacts:
 
 
 class _Visit:
-    __slots__ = ("after", "before")
+    __slots__ = ("after", "before", "renewals")
 
     before: LoadedState
     after: ExtensionState
+    renewals: tuple[Operation, ...]
 
 
 class ExtensionRoom(PlainRoom):
@@ -143,15 +145,15 @@ class ExtensionRoom(PlainRoom):
         facts: CallerFacts,
         rules: ExtensionRules,
         *,
-        categorical: Callable[[Session], Awaitable[Categorical | None]],
+        context: Callable[[Session], Awaitable[tuple[SessionContext, tuple[Operation, ...]]]],
         turns: Turns,
     ) -> None:
-        """`categorical` is awaited for what a session told of its situation."""
+        """`context` is awaited for what a session was told, and for what keeps that from expiring."""
         self.deliberations: DeliberationRunner | None = None
         self._states = states
         self._facts = facts
         self._rules = rules
-        self._categorical = categorical
+        self._context = context
         self._turns = turns
 
     def identify(self, arrival: Arrival) -> Identified:
@@ -181,7 +183,8 @@ class ExtensionRoom(PlainRoom):
             facts = self._facts.of(session, request.audience, None)
             return await self.deliberations.perform(request.op, request.args, facts, call.caller)
         visit.before = await self._states.load(session.id, owner_of(session))
-        facts = self._facts.of(session, request.audience, await self._categorical(session))
+        context, visit.renewals = await self._context(session)
+        facts = self._facts.of(session, request.audience, context.categorical)
         state = self._facts.begin(visit.before, session, call.at)
         visit.after, result = perform(request.op, state, request.args, facts, self._rules, call.at)
         return result
@@ -190,7 +193,8 @@ class ExtensionRoom(PlainRoom):
         request: OperationRequest = call.arrival.body
         operations: tuple[Operation, ...] = ()
         if not _is_of_consensus(request.op):
-            operations = self._states.keeping(call.evidence.before, call.evidence.after)
+            visit = call.evidence
+            operations = self._states.keeping(visit.before, visit.after) + visit.renewals
         # what changes nothing is counted with others of its kind (ruling 23)
         hashed = {"session_id_hash": privacy_hash(request.session.id)} if operations else {}
         return Sealed(reply=result, operations=operations, audit=hashed, about=request.op)

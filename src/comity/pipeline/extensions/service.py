@@ -88,7 +88,11 @@ class ExtensionService:
         self._turns = Turns()
         self._forgetting = ForgetRoom(states, self._turns)
         self._room = ExtensionRoom(
-            states, self._facts, self.rules, categorical=self._categorical, turns=self._turns
+            states,
+            self._facts,
+            self.rules,
+            context=lambda session: contexts.used(session, vault()),
+            turns=self._turns,
         )
 
     def run_deliberations(self, runner: DeliberationRunner) -> None:

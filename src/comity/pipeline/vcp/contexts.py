@@ -126,6 +126,20 @@ class Contexts:
         kept = await self._kept(session.id, vault)
         return SessionContext() if kept is None else kept.context
 
+    async def used(self, session: Session, vault: Vault) -> tuple[SessionContext, tuple[Operation, ...]]:
+        """What the session knows so far, and what has to be stored so that it is kept as long as it is used."""
+        if owner_of(session) is None:
+            return self._of_strangers.get(session.id, SessionContext()), ()
+        key, now = context_key(session.id), self._clock.now()
+        held = await self._store.get(SPACE, key)
+        if held is None:
+            return SessionContext(), ()
+        context = self._open_context(session.id, held, vault).context
+        if held.expires_at is None or held.expires_at - now >= self._ttl / 2:
+            return context, ()
+        again = Put(space=SPACE, key=key, value=held.value, expect=held.version, expires_at=now + self._ttl)
+        return context, (again,)
+
     async def read(
         self, session: Session, vault: Vault, held: Mapping[str, Versioned] | None = None
     ) -> SessionMemory:
