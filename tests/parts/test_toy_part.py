@@ -115,9 +115,9 @@ async def test_its_tool_metric_panel_and_chore_work(node):
         await node.house.clock.advance(30)
         status = (await owner.get("/v1/status")).json()
         assert status["panels"]["toy"] == {"title": "Toys", "rows": [["greetings", "1"], ["wound up", "1"]]}
-        page = (await owner.get("/")).text
-        assert '<h2 id="panel-toy">Toys</h2>' in page
-        assert '<strong id="panel-toy-1">1</strong><span>wound up</span>' in page
+        assert {"name": "toy", "title": "Toys", "kind": ""} in (await owner.get("/v1/views")).json()["views"]
+        shown = (await owner.get("/v1/views/toy")).json()
+        assert shown == {"facts": [{"label": "greetings", "value": "1"}]}
 
 
 async def test_a_panel_that_fails_leaves_the_page_as_it_is(node, monkeypatch, caplog):

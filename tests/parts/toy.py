@@ -10,6 +10,7 @@ from comity.core.mcp.catalog import Tool
 from comity.core.mcp.results import said
 from comity.parts.part import CheckResult, Chore, Panel, Part
 from comity.pipeline.room import Arrival, Identified, PlainRoom
+from comity.pipeline.views import Fact, View, ViewPage
 
 
 class ToySettings(Struct, frozen=True, kw_only=True):
@@ -66,6 +67,7 @@ class Toy(Part):
         self.closed = False
         self.toys = ToyRoom(self)
         self.chores = [Chore(30, self._wind_up)]
+        self.views = [View("toy", "Toys", self._view)]
         house.stack.callback(setattr, self, "closed", True)
 
     async def serve(self, house):
@@ -85,6 +87,9 @@ class Toy(Part):
         from comity.pipeline.metrics import Metric
 
         return [Metric("comity_toy_greetings", "Greetings so far.", self.greeted, kind="counter")]
+
+    async def _view(self, _query):
+        return ViewPage(facts=[Fact("greetings", str(self.greeted))])
 
     async def panel(self):
         return Panel("Toys", [("greetings", str(self.greeted)), ("wound up", str(self.wound_up))])

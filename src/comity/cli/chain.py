@@ -10,7 +10,6 @@ from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
 from comity.cli.own_store import own_key, refuse_memory, writing
-from comity.cli.pairs import Called, Link, Peer, ServedPair, read_pairs
 from comity.cli.screen import Cell, one_line, print_fields, print_json, print_line, print_table
 from comity.clients.finding import id_of
 from comity.clients.pair import Pair
@@ -19,6 +18,7 @@ from comity.core.envelope.chain import PairKey
 from comity.core.errors import ConfigError, ConflictError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.identity import has_identity, stored_vacant_id
+from comity.parts.pairs import Called, Link, Peer, ServedPair, read_pairs
 from comity.store.operations import StoreConflict
 from comity.system_clock import SystemClock
 

@@ -11,7 +11,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 Kind = Literal["local", "oauth", "vacant", "vcp", "peer", "unknown"]
-Proof = Literal["none", "token", "cookie", "own process", "access token", "signature", "vcp token"]
+Proof = Literal[
+    "none", "token", "cookie", "read token", "own process", "access token", "signature", "vcp token"
+]
 
 _SHORT: Final = 8
 

@@ -12,6 +12,7 @@ from comity.core.errors import KeyRefusedError
 from comity.keys.private import read_or_create_private, read_private
 
 TOKEN_FILE = "token"  # noqa: S105 - the name of a file
+READ_TOKEN_FILE = "read-token"  # noqa: S105 - same
 TOKEN_BYTES = 32
 
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{16,512}")

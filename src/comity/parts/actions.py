@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from comity.pipeline.actions.plugins import Plugin
     from comity.pipeline.actions.runner import ActionLimits
     from comity.pipeline.actions.tools import ActionsDesk
+    from comity.pipeline.views import ViewPage, ViewQuery
 
 log = logging.getLogger("comity.actions")
 
@@ -42,6 +43,7 @@ class Actions(Part):
         from comity.pipeline.actions.library import Library, own_lines_of
         from comity.pipeline.actions.plugins import announced_plugins
         from comity.pipeline.actions.runner import Runner
+        from comity.pipeline.views import View
 
         settings = house.settings
         plugins = await to_thread(announced_plugins, house.notices.append)
@@ -49,6 +51,17 @@ class Actions(Part):
         library = Library("enhanced", plugins, lines=await to_thread(own_lines_of, settings.data))
         self.runner = Runner(library, pages, limits=action_limits(settings.actions))
         house.stack.push_async_callback(self.runner.aclose)
+        self.views = [View("actions", "Actions", self._view, "try")]
+
+    async def _view(self, query: "ViewQuery") -> "ViewPage":
+        from comity.pipeline.views import Table, ViewPage, paged
+
+        rows = [
+            (entry.name, entry.contract.description, entry.contract.boundary)
+            for entry in self.runner.library.registry.entries()
+        ]
+        shown, more = paged(rows, query)
+        return ViewPage(tables=[Table(("action", "what it does", "boundary"), shown, more=more)])
 
     async def serve(self, house: "House") -> None:
         from comity.doors.actions.http import action_routes

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from comity.pipeline.envelopes.room import EnvelopeRoom
     from comity.pipeline.envelopes.tools import Resident
     from comity.pipeline.residence import StateRoom
+    from comity.pipeline.views import ViewPage, ViewQuery
+
+_AT_REST = frozenset({"HIBERNATING", "SUNK", "ARCHIVED"})
 
 
 class Agent(Part):
@@ -36,7 +39,10 @@ class Agent(Part):
 
         from comity.pipeline.envelopes.tools import Resident
         from comity.pipeline.residence import vacant_form
+        from comity.pipeline.views import View
 
+        self._house = house
+        self.views = [View("agent", "Agent", self._view), View("pairs", "Pairs", self._pairs)]
         self.resident = Resident(vacant_form(house.vacant_id), house.walk, None)
         self.state_room: StateRoom
         self.state_changed = Event()
@@ -44,6 +50,50 @@ class Agent(Part):
         house.stack.push_async_callback(
             self._close
         )  # after the doors: their calls may still need the behaviour
+
+    async def _view(self, _query: "ViewQuery") -> "ViewPage":
+        from comity.pipeline.views import Fact, ViewPage
+
+        house, form = self._house, self.resident.form
+        card = form.capability_card
+        facts = [Fact("Identity", form.identity.hex(), copy=True)]
+        if self.resident.room is None or card is None:
+            return ViewPage(facts=[*facts, Fact("Agent", "none; start the node with --agent")])
+        state = form.runtime_state.value
+        agent = house.settings.agent
+        return ViewPage(
+            facts=[
+                *facts,
+                Fact("State", state, mark="bad" if state in _AT_REST else "good"),
+                Fact("Name", agent.name or form.identity.short()),
+                Fact("Answers with", agent.behaviour),
+                Fact("Offers", card.capability_text),
+                Fact("Endpoint", card.endpoint or "none", copy=True),
+                Fact("Version of the card", str(card.halo_version)),
+                Fact("Card", house.url + "/.well-known/agent-card.json", copy=True),
+                Fact("Call it", f"comity call {card.endpoint} hello", copy=True),
+            ]
+        )
+
+    async def _pairs(self, query: "ViewQuery") -> "ViewPage":
+        from asyncio import to_thread
+
+        from comity.pipeline.views import Table, ViewPage, paged
+
+        house = self._house
+        columns = ("agent", "book", "requests", "replies", "tip of the requests", "tip of the replies")
+        rows: list[tuple[str, ...]] = []
+        if house.settings.store.engine == "sqlite":
+            from comity.parts.pairs import read_pairs
+
+            for peer in await to_thread(read_pairs, house.settings.database, house.vacant_id.hex()):
+                for book, held in (("calls to us", peer.serve), ("calls by us", peer.call)):
+                    if held is not None:
+                        counts = f"{held.requests.seq:,}", f"{held.replies.seq:,}"
+                        tips = held.requests.tip[:16], held.replies.tip[:16]
+                        rows.append((peer.vacant_id[:16], book, *counts, *tips))
+        shown, more = paged(rows, query)
+        return ViewPage(tables=[Table(columns, shown, more=more, empty="no signed call yet")])
 
     async def serve(self, house: "House") -> None:
         from starlette.routing import Route

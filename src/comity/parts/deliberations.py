@@ -12,6 +12,7 @@ from comity.parts.part import Chore, Panel, Part
 if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
+    from comity.pipeline.views import ViewPage, ViewQuery
 
 
 class Deliberations(Part):
@@ -22,6 +23,7 @@ class Deliberations(Part):
         from comity.clients.guarded_http import GuardedHttp
         from comity.pipeline.deliberations.desk import DeliberationDesk
         from comity.pipeline.deliberations.ledger import Ledger
+        from comity.pipeline.views import View
 
         settings = house.settings
         own = settings.deliberations
@@ -54,6 +56,7 @@ class Deliberations(Part):
             holder=house.chain,
         )
         self._self = house.vacant_id.hex()
+        self.views = [View("deliberations", "Deliberations", self._view)]
         self._kept = self._joined = self._waiting = self._frauds = 0
         self.chores = [Chore(own.retry_seconds, self._send)]
 
@@ -94,6 +97,42 @@ class Deliberations(Part):
             "Deliberations whose keeper is proven to have signed two entries with one number.",
             self._frauds,
         )
+
+    async def _view(self, query: "ViewQuery") -> "ViewPage":
+        from comity.core.extensions.calls import clause_report
+        from comity.pipeline.views import Matrix, Table, ViewPage, paged
+
+        known = await self.ledger.all()
+        rows = [
+            (
+                kept.id,
+                kept.deliberation.title,
+                kept.deliberation.phase,
+                str(len(kept.deliberation.stakeholders)),
+                f"{kept.head.tip.number:,}",
+                "this node" if kept.deliberation.keeper == self._self else kept.deliberation.keeper[:12],
+                "FRAUD of the keeper" if kept.fraud is not None else "",
+            )
+            for kept in known
+        ]
+        shown, more = paged(rows, query)
+        columns = ("id", "title", "phase", "parties", "entries", "kept by", "trouble")
+        ids = {row[0] for row in shown}
+        matrices = [
+            Matrix(
+                f"{kept.id}, clause {report.clause.id}: {report.winner} wins",
+                report.candidates,
+                report.pairwise_matrix,
+            )
+            for kept in known
+            if kept.id in ids
+            for report in (
+                clause_report(kept.deliberation, one) for one in kept.deliberation.clauses.values()
+            )
+            if len(report.candidates) > 1 and report.winner is not None
+        ]
+        table = Table(columns, shown, more=more, empty="none; comity vote open begins one")
+        return ViewPage(tables=[table], matrices=matrices)
 
     async def panel(self) -> Panel:
         rows = [

@@ -8,6 +8,7 @@ from comity.parts.part import Part
 
 if TYPE_CHECKING:
     from comity.parts.house import House
+    from comity.pipeline.views import ViewPage, ViewQuery
 
 
 class Directory(Part):
@@ -17,7 +18,34 @@ class Directory(Part):
     def is_wanted(cls, settings: Settings) -> bool:
         return settings.directory.serve
 
+    async def _view(self, query: "ViewQuery") -> "ViewPage":
+        from comity.pipeline.directory.reviews import StoredReputation
+        from comity.pipeline.directory.search import RANKED_BY, search_capability
+        from comity.pipeline.views import Table, ViewPage
+
+        store = self._store
+        found = await search_capability(
+            store=store, query=query.text, limit=min(query.limit, 50), include_local=True
+        )
+        oracle = StoredReputation(store)
+        rows = [
+            (
+                match.vacant_id[:12],
+                match.capability_card.capability_text,
+                match.capability_card.endpoint or "",
+                str(match.visibility).lower(),
+                f"{await oracle.score(match.vacant_id, RANKED_BY):.2f}",
+            )
+            for match in found
+        ]
+        columns = ("agent", "offers", "endpoint", "seen by", "reputation")
+        return ViewPage(tables=[Table(columns, rows, empty="no agent was found")])
+
     async def serve(self, house: "House") -> None:
+        from comity.pipeline.views import View
+
+        self._store = house.store
+        self.views = [View("directory", "Directory", self._view, "search")]
         from comity.doors.directory import (
             DIRECTORY_PUBLIC_PATHS,
             DIRECTORY_PUBLIC_PREFIXES,

@@ -19,7 +19,7 @@ from comity.core.guard.audit import timestamp
 from comity.core.identity.keys import VacantId
 from comity.keys.identity import load_or_create_identity
 from comity.keys.private import ensure_private_folder
-from comity.keys.tokens import TOKEN_FILE, load_or_create_token
+from comity.keys.tokens import READ_TOKEN_FILE, TOKEN_FILE, load_or_create_token
 from comity.keys.vault_key import (
     VAULT_KEY_FILE,
     VAULT_KEY_VARIABLE,
@@ -112,6 +112,7 @@ class House:
             self.stack.callback(claim.release)
         self.key, _made = await asyncio.to_thread(load_or_create_identity, data, passphrase=passphrase)
         self.token = load_or_create_token(data / TOKEN_FILE)
+        self.read_token = load_or_create_token(data / READ_TOKEN_FILE)
         keys = load_or_create_vault_keys(data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
         self.vault = Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
         self.vault_file = None if VAULT_KEY_VARIABLE in os.environ else VaultKeyFile(data / VAULT_KEY_FILE)

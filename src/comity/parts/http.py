@@ -49,6 +49,7 @@ class Http:
             house.clock,
             port=self._server.port,
             secure=cert is not None,
+            knows_read_token=lambda token: same_token(token, house.read_token),
         )
 
     async def start(self) -> None:
@@ -110,6 +111,7 @@ class Http:
             "audit_entries": await house.store.end(log_of(house.chain)) if readiness.ready else "unknown",
             "store": settings.store.engine,
             "encryption": "encrypted" if house.vault.encrypts else "plaintext",
+            "last_event": house.events.last,
             "panels": {name: panel._asdict() async for name, panel in self._panels()},
         }
 

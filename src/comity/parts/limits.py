@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
     from comity.pipeline.storage import Quota
+    from comity.pipeline.views import ViewPage, ViewQuery
 
 _LOOK_EVERY = 60.0
 _FORGET_EVERY = 3600.0
@@ -22,8 +23,10 @@ class Limits(Part):
 
     async def open(self, house: "House") -> None:
         from comity.pipeline.storage import Quota
+        from comity.pipeline.views import View
 
         self._house = house
+        self.views = [View("limits", "Limits", self._view)]
         self.replies, self.cards = (
             Quota(house.store, house.clock, name=name, total=total, has_share=house.budget.limits)
             for name, total in _totals(house.settings).items()
@@ -50,6 +53,25 @@ class Limits(Part):
         most = {quota.name: quota.total for quota in self.quotas}
         yield Metric("comity_stored_bytes", "Bytes stored for others.", held, "quota")
         yield Metric("comity_stored_limit_bytes", "Bytes that may be stored for others.", most, "quota")
+
+    async def _view(self, _query: "ViewQuery") -> "ViewPage":
+        from comity.pipeline.budget import KINDS
+        from comity.pipeline.views import Fact, Table, ViewPage
+
+        stored = [
+            (quota.name, _mebibytes(quota.held), _mebibytes(quota.total), f"{quota.held / quota.total:.0%}")
+            for quota in self.quotas
+        ]
+        refused = [(kind, f"{self._house.budget.refused[kind]:,}") for kind in KINDS]
+        rate = self._house.settings.rate
+        allowed = f"{rate.requests:,} requests and {_mebibytes(rate.bytes)} in {rate.per_seconds:g} s"
+        return ViewPage(
+            facts=[Fact("Each address may send", allowed)],
+            tables=[
+                Table(("stored for others", "held", "at most", "used"), stored),
+                Table(("refused or held back by the budget of", "messages"), refused),
+            ],
+        )
 
     async def panel(self) -> Panel:
         return Panel(

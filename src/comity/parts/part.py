@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
     from comity.pipeline.vcp.plugins import VcpExtension
+    from comity.pipeline.views import View
 
 
 class CheckResult(NamedTuple):
@@ -68,6 +69,8 @@ class Part:
     """Which of its paths need no token, and `public_prefixes` how those begin that hold a name."""
     public_prefixes: tuple[str, ...] = ()
     chores: Sequence[Chore] = ()
+    views: "Sequence[View]" = ()
+    """What the page at `/` shows of it, each as a page of its own."""
 
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:

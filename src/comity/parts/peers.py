@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from comity.pipeline.rooms.live import Meeting
     from comity.pipeline.rooms.sessions import Rooms
     from comity.pipeline.rooms.tools import RoomTools
+    from comity.pipeline.views import ViewPage, ViewQuery
 
 SIGNAL_PATH: Final = "/signal"
 JOIN_SECRET_FILE: Final = "join-secret"  # noqa: S105 - the name of a file
@@ -84,12 +85,15 @@ class Peers(Part):
     async def open(self, house: "House") -> None:
         from asyncio import Lock
 
+        from comity.pipeline.views import View
+
         self._house = house
         self._peers = house.settings.of(PeersSettings)
         self._tools: RoomTools | None = None
         self._opening = Lock()
         self._makers: dict[LinkSettings, LinkMaker] = {}
         self.chores = [Chore(_LEASES_EVERY, self._keep_leases)]
+        self.views = [View("rooms", "Rooms", self._view)]
         house.stack.push_async_callback(self._close)
         if house.guest and await self._has_something():
             await self.open_tools()
@@ -171,6 +175,36 @@ class Peers(Part):
         yield Metric("comity_room_sessions", "Sessions in rooms.", len(rooms))
         yield Metric("comity_room_peers", "Peers connected to sessions of this node.", peers)
         yield Metric("comity_room_messages", "Messages of the open sessions.", messages, "kind")
+
+    async def _view(self, query: "ViewQuery") -> "ViewPage":
+        from comity.pipeline.views import Table, ViewPage, paged
+
+        peers, transfers, sessions = [], [], []
+        for room in [] if self._tools is None else self._tools.rooms:
+            status = room.session.status()
+            name = status["room"]
+            sessions.append((name, status["state"], str(status["peer_count"]), str(status["state_keys"])))
+            links = await room.link_stats()
+            for peer in room.session.sync_peers(room.now):
+                path = links.get(peer["uuid"], {}).get("path", "")
+                peers.append((name, peer["stream_id"] or peer["uuid"], peer["handshake_state"], str(path)))
+            files = room.session.files
+            for way, moving in (("in", files.incoming), ("out", files.outgoing)):
+                for each in moving.values():
+                    told = each.summary()
+                    transfers.append((name, way, told["transfer_id"], told["status"], f"{told['size']:,}"))
+        shown, more = paged(transfers, query)
+        return ViewPage(
+            tables=[
+                Table(
+                    ("room", "state", "peers", "keys of shared state"),
+                    sessions,
+                    empty="this node is in no room",
+                ),
+                Table(("room", "peer", "state", "path"), peers, "Peers", empty="nobody is here"),
+                Table(("room", "way", "transfer", "state", "bytes"), shown, "Transfers", more, "none"),
+            ]
+        )
 
     async def panel(self) -> Panel:
         rooms = [] if self._tools is None else list(self._tools.rooms)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.vcp.mcp import VcpRooms
     from comity.pipeline.vcp.plugins import VcpExtension
+    from comity.pipeline.views import ViewPage, ViewQuery
 
 
 REVOCATIONS_PREFIX: Final = "/v1/revocations/"
@@ -76,6 +77,7 @@ class Vcp(Part):
         from comity.pipeline.vcp.over_mcp import VcpOverMcp
         from comity.pipeline.vcp.resources import VcpResources
         from comity.pipeline.vcp.service import VcpServer
+        from comity.pipeline.views import View
         from comity.release import __version__
 
         settings, vcp, clock = house.settings, house.settings.vcp, house.clock
@@ -98,6 +100,7 @@ class Vcp(Part):
             await asyncio.to_thread(own.renew, house.key, int(clock.now()))
 
         self._own_lists = own
+        self.views = [View("vcp", "VCP sessions", self._view)]
         self.chores = [Chore(_RENEW_EVERY, renew)]
         desk = IdentityDesk(
             clock,
@@ -174,6 +177,24 @@ class Vcp(Part):
             tcp = TcpDoor(self.service, listening, tls_context(settings.tls.cert, settings.tls.key))
             house.stack.push_async_callback(tcp.stop)
             await tcp.start()
+
+    async def _view(self, query: "ViewQuery") -> "ViewPage":
+        from comity.pipeline.views import Table, ViewPage, paged
+
+        rows = [
+            (
+                session.id[:12],
+                session.version,
+                session.mode,
+                "proven" if session.identity is not None else "not said",
+                ", ".join(name.removeprefix("VCP-X-") for name in session.extensions) or "none",
+                ", ".join(name for name, runs in session.core_features.items() if runs) or "none",
+            )
+            for session in self.service.sessions
+        ]
+        shown, more = paged(rows, query)
+        columns = ("session", "version", "how", "identity", "extensions", "core features")
+        return ViewPage(tables=[Table(columns, shown, more=more, empty="no session is open")])
 
     async def panel(self) -> Panel:
         return Panel(

@@ -151,6 +151,14 @@ async def tail(store: Store, chain: str, count: int) -> AsyncIterator[AuditEntry
         position = page[-1].position
 
 
+async def newest(store: Store, chain: str, before: int | None, limit: int) -> list[AuditEntry]:
+    """The last entries, or the last before a position; the newest first."""
+    end = await store.end(log_of(chain))
+    last = end if before is None else min(end, before - 1)
+    page = await store.read(log_of(chain), after=max(0, last - limit), limit=min(limit, max(last, 0)))
+    return [audit.decode(record.data) for record in reversed(page) if record.position <= last]
+
+
 async def prune(store: Store, chain: str, key: SigningKey, *, before: str, pruned: AuditDraft) -> int:
     """Forget entries written before a moment; a signed checkpoint says what the chain now starts from.
 

@@ -31,6 +31,7 @@ STATUS = {
     "audit_entries": 5,
     "store": "memory",
     "encryption": "encrypted",
+    "last_event": 0,
     "panels": {"toy": {"title": "Toys", "rows": [("left", "7")]}},
 }
 

@@ -7,7 +7,7 @@ from comity.doors.http.app import Readiness
 from comity.testing import EPOCH
 from tests.doors.http.house import JSON, TOKEN, House
 
-PUBLIC = ["/healthz", "/readyz", "/assets/status.css", "/assets/status.js"]
+PUBLIC = ["/healthz", "/readyz", "/assets/page.css", "/assets/page.js"]
 PRIVATE = ["/", "/metrics", "/v1/status"]
 
 
@@ -65,7 +65,7 @@ async def test_a_path_that_is_nowhere_is_told_to_the_owner():
         "/assets/../v1/status",
         "/assets//etc/passwd",
         "/assets/../../app.py",
-        "/assets/status.html",
+        "/assets/page.html",
         "/assets/",
         "/enter/",
         "/healthz/../v1/status",

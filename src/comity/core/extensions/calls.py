@@ -293,8 +293,8 @@ def consensus_result(
     """One clause by itself when it is named or the only one; else all of them."""
     found = _read_deliberation(call, args.delib_id)
     if args.clause_id is not None or len(found.clauses) == 1:
-        return call.state, _clause_report(found, clause_of(found, args.clause_id))
-    clauses = tuple(_clause_report(found, clause) for clause in found.clauses.values())
+        return call.state, clause_report(found, clause_of(found, args.clause_id))
+    clauses = tuple(clause_report(found, clause) for clause in found.clauses.values())
     return call.state, ResultReport(delib_id=found.id, phase=found.phase, clauses=clauses)
 
 
@@ -440,10 +440,10 @@ def _acted(call: OperationCall, op: str, args: Any) -> tuple[ExtensionState, Del
 
 def _acted_on_clause(call: OperationCall, op: str, args: ActArguments | BallotArguments) -> OperationOutcome:
     state, after = _acted(call, op, args)
-    return state, _clause_report(after, clause_of(after, args.clause_id))
+    return state, clause_report(after, clause_of(after, args.clause_id))
 
 
-def _clause_report(deliberation: Deliberation, clause: Clause) -> ClauseReport:
+def clause_report(deliberation: Deliberation, clause: Clause) -> ClauseReport:
     result = result_of(deliberation, clause)
     told = ClauseReport(
         delib_id=deliberation.id,

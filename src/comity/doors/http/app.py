@@ -1,14 +1,10 @@
 """The HTTP application: routes, the first page, and the guard in front of them.
 
 Public without a token are only the paths listed here and those that a part names as public.
-The page is whole when it arrives; its script only keeps the figures fresh.
+A second token opens the page, its views and the events for reading, and nothing else.
 """
 
-import shlex
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from html import escape
-from importlib.resources import files
-from string import Template
 from typing import Any, NamedTuple, Protocol
 
 from starlette.applications import Starlette
@@ -17,28 +13,28 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from comity.core.clock import duration_words
 from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
+from comity.doors.events import EVENTS_PATH
 from comity.doors.http.asgi import App, Receive, Scope, Send
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard, Visitors, caller_of
+from comity.doors.http.page import PAGE_HEADERS, assets, page, refusal_page, wants_page
+from comity.doors.views import VIEWS_PATH, view_routes
 from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import CONTENT_TYPE, Metrics
 from comity.pipeline.room import Arrival, Room
+from comity.pipeline.views import View
 from comity.pipeline.walk import Walk
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
 _PUBLIC_PREFIXES: tuple[str, ...] = ("/enter/", "/assets/")
-_PAGE_POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _NO_SNIFFING = {"x-content-type-options": "nosniff"}
 
-_FOLDER = files("comity.doors.http") / "assets"
-_ASSET_TYPES = {"status.css": "text/css; charset=utf-8", "status.js": "text/javascript; charset=utf-8"}
-
-Asset = Callable[[Request], Awaitable[Response]]
+READABLE = frozenset({"/", "/v1/status", EVENTS_PATH, VIEWS_PATH})
+"""Besides the views themselves, what the token that only reads is for."""
 
 
 class Readiness(NamedTuple):
@@ -65,6 +61,9 @@ class Served(Protocol):
 
     @property
     def public_prefixes(self) -> tuple[str, ...]: ...
+
+    @property
+    def views(self) -> Sequence[View]: ...
 
 
 class HttpDoor:
@@ -99,6 +98,7 @@ class HttpDoor:
                 Route("/metrics", self._show_metrics),
                 Route("/v1/status", self._show_status),
                 *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
+                *view_routes(view for part in parts for view in part.views),
                 *(route for part in parts for route in part.routes),
             ],
             exception_handlers={HTTPException: _no_such_page, ComityError: _refusal},
@@ -115,6 +115,7 @@ class HttpDoor:
             _HotPaths(hot, sockets, application),
             entry,
             is_public=lambda path: path in public or path.startswith(prefixes),
+            is_readable=lambda path: path in READABLE or path.startswith(VIEWS_PATH + "/"),
             body_limit=body_limit,
             hosts=hosts,
             origins=origins,
@@ -136,23 +137,17 @@ class HttpDoor:
         return _json(await self._status())
 
     async def _page(self, _request: Request) -> Response:
-        return Response(
-            page(await self._status()),
-            headers={
-                "content-type": "text/html; charset=utf-8",
-                "content-security-policy": _PAGE_POLICY,
-                "referrer-policy": "no-referrer",
-                "cache-control": "no-store",
-                **_NO_SNIFFING,
-            },
-        )
+        return Response(page(await self._status()), headers=PAGE_HEADERS)
 
     async def _enter(self, request: Request) -> Response:
         if request.method != "GET":  # a look at the head does not use the link up
             raise HTTPException(405, headers={"Allow": "GET"})
         cookie = self._entry.redeem(request.path_params["ticket"])
         if cookie is None:
-            raise HTTPException(403, "this link was used or has expired; `comity open` makes a new one")
+            sentence = "this link was used or has expired; `comity open` makes a new one"
+            if wants_page(request.headers.get("accept", "")):
+                return Response(refusal_page(403, sentence), 403, headers=PAGE_HEADERS)
+            raise HTTPException(403, sentence)
         return RedirectResponse("/", 303, {"set-cookie": cookie, "referrer-policy": "no-referrer"})
 
 
@@ -202,44 +197,3 @@ async def _no_such_page(_request: Request, refusal: Exception) -> Response:
 
 def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
     return Response(strict_json.dumps(value), status, {**(headers or {}), **_NO_SNIFFING}, "application/json")
-
-
-def page(status: dict[str, Any]) -> str:
-    template = Template((_FOLDER / "status.html").read_text("utf-8"))
-    shown = {
-        **status,
-        "uptime": duration_words(status["uptime"]),
-        "token_file": shlex.quote(f"{status['data']}/token"),
-    }
-    escaped = {key: escape(str(value)) for key, value in shown.items()}
-    panels = "\n".join(_panel(part, panel) for part, panel in status["panels"].items())
-    return template.substitute({**escaped, "panels": panels})
-
-
-def _panel(part: str, panel: dict[str, Any]) -> str:
-    rows = "\n".join(
-        f'      <li><strong id="panel-{part}-{row}">{escape(value)}</strong><span>{escape(label)}</span></li>'
-        for row, (label, value) in enumerate(panel["rows"])
-    )
-    return (
-        f'  <section aria-labelledby="panel-{part}">\n    <h2 id="panel-{part}">{escape(panel["title"])}</h2>\n'
-        f'    <ul class="figures">\n{rows}\n    </ul>\n  </section>'
-    )
-
-
-def assets() -> dict[str, Asset]:
-    return {name: _asset((_FOLDER / name).read_bytes(), kind) for name, kind in _ASSET_TYPES.items()}
-
-
-def _asset(content: bytes, kind: str) -> Asset:
-    async def serve(_request: Request) -> Response:
-        return Response(
-            content,
-            headers={
-                "content-type": kind,
-                "cache-control": "max-age=300",
-                **_NO_SNIFFING,
-            },
-        )
-
-    return serve

@@ -1,4 +1,4 @@
-"""Access over HTTP: programs use a bearer token, browsers a one-time link and a cookie.
+"""Access over HTTP: programs use a bearer token, browsers a one-time link and a cookie. A second token only reads.
 
 A link works once. It sets a cookie that scripts cannot read and other sites cannot send. The cookie gives the same
 access as the token until it expires or the node stops.
@@ -18,9 +18,18 @@ SESSION_LIMIT = 100
 
 
 class HttpAccess:
-    def __init__(self, knows_token: Callable[[str], bool], clock: Clock, *, port: int, secure: bool) -> None:
+    def __init__(
+        self,
+        knows_token: Callable[[str], bool],
+        clock: Clock,
+        *,
+        port: int,
+        secure: bool,
+        knows_read_token: Callable[[str], bool] = lambda _token: False,
+    ) -> None:
         """`port` is part of the cookie's name: a browser keeps one set of cookies for all ports of a host."""
         self._knows_token = knows_token
+        self._knows_read_token = knows_read_token
         self._cookie = f"{COOKIE}-{port}"
         self._clock = clock
         self._secure = secure
@@ -57,7 +66,9 @@ class HttpAccess:
         """How a request proves that the node's own user sent it; None where it does not."""
         token = self.token_of(scope)
         if token is not None:
-            return "token" if self._knows_token(token) else None
+            if self._knows_token(token):
+                return "token"
+            return "read token" if self._knows_read_token(token) else None
         alive = self._sessions.get(self._session_of(scope), 0.0) > self._clock.monotonic()
         return "cookie" if alive else None
 

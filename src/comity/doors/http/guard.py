@@ -22,6 +22,7 @@ from comity.core.errors import (
     MalformedError,
     UnauthenticatedError,
 )
+from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.http.asgi import (
     SPEND_BYTES,
     App,
@@ -29,17 +30,21 @@ from comity.doors.http.asgi import (
     Scope,
     Send,
     announced_length,
+    answer,
     answer_error,
     header,
     headers_by_name,
     refuse_announced,
+    when_to_retry,
 )
 from comity.doors.http.entry import HttpAccess
+from comity.doors.http.page import PAGE_HEADERS, refusal_page, wants_page
 from comity.doors.http.peer import Proxies, peer_of
 from comity.pipeline.budget import Budget
 
 _CHALLENGE = b'Bearer realm="comity"'
 _SCOPE = "insufficient_scope"
+_READS = frozenset({"GET", "HEAD"})
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -72,6 +77,7 @@ class Guard:
         entry: HttpAccess,
         *,
         is_public: Callable[[str], bool],
+        is_readable: Callable[[str], bool] = lambda _path: False,
         body_limit: int,
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
@@ -81,8 +87,9 @@ class Guard:
         visitors: Visitors | None = None,
     ) -> None:
         """`proxies` may say for whom they speak; `refused` is told the code of each refusal, so that it can be
-        counted.
+        counted. `is_readable` are the paths that the token that only reads is for.
         """
+        self._is_readable = is_readable
         self._app = app
         self._entry = entry
         self._is_public = is_public
@@ -106,6 +113,13 @@ class Guard:
         self._refused(refusal.code)
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
+        elif scope["path"] == "/" and _accepts_page(scope):
+            status = http_status(refusal)
+            body = refusal_page(status, sentence_for_strangers(refusal)).encode()
+            headers = [(name.encode(), value.encode()) for name, value in PAGE_HEADERS.items()]
+            kind = dict(headers).pop(b"content-type")
+            others = [pair for pair in headers if pair[0] not in (b"content-type", b"x-content-type-options")]
+            await answer(send, status, body, kind, [*others, *when_to_retry(refusal)])
         else:
             await answer_error(send, refusal, self._challenge(scope, refusal))
 
@@ -120,12 +134,20 @@ class Guard:
             raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
         self._check_origin(scope, host)
         refuse_announced(scope, self._body_limit)
+        if proof == "read token":
+            self._check_reading(scope)
         if proof is not None:
             scope[CALLER] = local_user(address, proof)
         elif self._is_public(scope["path"]):
             scope[CALLER] = stranger(address)
         else:
             scope[CALLER] = self._visitor(scope, address)
+
+    def _check_reading(self, scope: Scope) -> None:
+        if scope["type"] != "http" or scope["method"] not in _READS or not self._is_readable(scope["path"]):
+            raise ForbiddenError(
+                "this token only reads the page, its views and the events; use the one in the file `token`"
+            )
 
     def _own_proof(self, scope: Scope) -> Proof | None:
         """How the node's own user proved to be that; None for anybody else."""
@@ -182,6 +204,13 @@ class Guard:
         scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
         if origin.lower() != f"{scheme}://{host.lower()}" and origin.lower() not in self._origins:
             raise ForbiddenError("pages of this Origin may not use the node; add it to http.allowed_origins")
+
+
+def _accepts_page(scope: Scope) -> bool:
+    try:
+        return wants_page(header(scope, b"accept") or "")
+    except MalformedError:
+        return False
 
 
 def _as_in_url(host: str) -> str:

@@ -68,7 +68,7 @@ async def test_one_that_says_nothing_is_closed_without_a_word():
 
 async def test_one_that_asks_and_never_reads_is_given_up():
     """It shows in that it cannot send any more: the system tells it so."""
-    request = b"GET /assets/status.css HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    request = b"GET /assets/page.css HTTP/1.1\r\nhost: localhost\r\n\r\n"
     async with open_door(patience=PATIENCE) as door:
         asking = socket.socket()
         asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

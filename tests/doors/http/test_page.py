@@ -1,35 +1,20 @@
-"""The first page: sound, self-contained, readable by day and by night, and alive in a browser."""
+"""The page: sound, self-contained, readable by day and by night, and alive in a browser."""
 
-import asyncio
 import re
-import shutil
 from html.parser import HTMLParser
 from importlib.resources import files
 
 import httpx
 import pytest
 
-from comity.doors.http.app import page
-from comity.parts.http import Http
+from comity.doors.http.page import page, refusal_page
 from comity.testing import bearer, running_node
 from tests.doors.http.house import STATUS, TOKEN, House
 
 ASSETS = files("comity.doors.http") / "assets"
-FIGURES = ("state", "uptime", "calls", "audit_entries", "store", "encryption")
+FIGURES = ("state", "uptime", "calls", "audit_entries")
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 NASTY = "</code><script>alert('1')</script>\"&$data"
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 class Document(HTMLParser):
@@ -78,9 +63,10 @@ def test_the_page_is_well_formed_and_shows_every_figure():
 
 def test_the_page_refers_to_nothing_but_this_node():
     references = Document(page(STATUS)).references
-    assert set(references) == {"/assets/status.css", "/assets/status.js", "data:,"}
-    for name in ("status.css", "status.js"):
-        assert not re.search(r"https?:|//[a-z]|@import|url\(", (ASSETS / name).read_text("utf-8"))
+    assert set(references) == {"/assets/page.css", "/assets/page.js", "data:,", "#overview"}
+    for name in ("page.css", "page.js", "draw.js"):
+        text = (ASSETS / name).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?:|//[a-z]|@import|url\(|innerHTML|insertAdjacentHTML", text)
 
 
 def test_what_it_shows_is_text_and_never_markup():
@@ -104,18 +90,30 @@ def test_the_commands_it_shows_lead_to_this_node():
 
 
 def test_the_script_knows_every_place_that_it_fills():
-    names = re.search(r"FIGURES = \[(.*)\]", (ASSETS / "status.js").read_text("utf-8"))[1]
+    names = re.search(r"FIGURES = \[(.*)\]", (ASSETS / "page.js").read_text("utf-8"))[1]
     document = Document(page(STATUS))
     for name in names.replace('"', "").split(", "):
         assert name in document.ids
         assert name in STATUS
 
 
-def test_a_panel_of_a_part_has_its_title_and_a_place_for_each_row():
-    document = Document(page(STATUS))
-    assert document.text["panel-toy"] == "Toys"
-    assert document.text["panel-toy-0"] == "7"
-    assert "`panel-${part}-${row}`" in (ASSETS / "status.js").read_text("utf-8")
+async def test_a_browser_that_is_refused_gets_a_page_and_a_program_gets_json():
+    house = House()
+    shown = await house.ask("GET", "/", ("accept", "text/html,application/xhtml+xml"))
+    assert (shown.status, shown.headers["content-type"]) == (401, "text/html; charset=utf-8")
+    assert "comity open" in shown.body.decode()
+    assert shown.headers["content-security-policy"].startswith("default-src 'none'")
+    assert (await house.ask("GET", "/")).headers["content-type"] == "application/json"
+    asked = await house.ask("GET", "/v1/status", ("accept", "text/html"))
+    assert asked.headers["content-type"] == "application/json"
+    used = await house.ask("GET", "/enter/used", ("accept", "text/html"))
+    assert (used.status, used.headers["content-type"]) == (403, "text/html; charset=utf-8")
+
+
+def test_the_page_of_a_refusal_is_sound_and_shows_text_as_text():
+    document = Document(refusal_page(403, NASTY))
+    assert "script" not in document.tags
+    assert set(document.references) == {"/assets/page.css", "data:,"}
 
 
 async def test_the_page_comes_with_a_policy_that_forbids_all_but_its_own_files():
@@ -144,7 +142,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_can_be_read_by_day_and_by_night(scheme):
-    css = (ASSETS / "status.css").read_text("utf-8")
+    css = (ASSETS / "page.css").read_text("utf-8")
     day, night = css.split("@media (prefers-color-scheme: dark)")
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", day if scheme == "light" else night))
     assert set(colours) == {"ground", "paper", "ink", "faint", "line", "accent", "bad"}
@@ -152,42 +150,6 @@ def test_it_can_be_read_by_day_and_by_night(scheme):
         for ground in ("ground", "paper"):
             assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
     assert (luminance(colours["ground"]) > luminance(colours["ink"])) == (scheme == "light")
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed")
-async def test_a_browser_enters_by_the_link_and_the_script_keeps_the_figures_fresh(tmp_path, monkeypatch):
-    looks = 0
-    real = Http._status
-
-    async def counted(self):
-        nonlocal looks
-        looks += 1
-        return {**await real(self), "calls": looks}
-
-    monkeypatch.setattr(Http, "_status", counted)
-    async with running_node() as node:
-        browser = await asyncio.create_subprocess_exec(
-            CHROMIUM,
-            *FLAGS,
-            f"--user-data-dir={tmp_path}",
-            "--virtual-time-budget=5000",
-            "--dump-dom",
-            node.entry_link,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        try:
-            dom, _ = await asyncio.wait_for(browser.communicate(), 30)
-        except TimeoutError:
-            browser.kill()
-            await browser.wait()
-            raise
-        vacant_id = node.vacant_id.hex()
-    document = Document(dom.decode())
-    assert document.text["state"] == "ready"
-    assert vacant_id in dom.decode()
-    assert int(document.text["calls"]) >= 2  # the page itself was the first look
-    assert looks >= 2
 
 
 async def test_the_link_is_used_up_by_the_browser_and_the_token_still_works():

@@ -1,0 +1,90 @@
+// Everything that others wrote becomes text, never markup.
+
+export function element(name, text, attributes = {}) {
+  const made = document.createElement(name);
+  if (text !== undefined) made.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+export function show(id, value) {
+  const place = document.getElementById(id);
+  // an unchanged text is left alone: a screen reader would read it out again
+  if (place.textContent !== String(value)) place.textContent = value;
+}
+
+export function copyButton(value, label) {
+  const button = element("button", "copy", { type: "button", class: "copy", "aria-label": `Copy ${label}` });
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(value);
+    button.textContent = "copied";
+    setTimeout(() => { button.textContent = "copy"; }, 1500);
+  });
+  return button;
+}
+
+export function facts(rows) {
+  const list = element("dl");
+  for (const { label, value, copy, mark } of rows) {
+    const row = element("div");
+    const told = element("dd");
+    told.append(element("code", value, mark ? { class: mark } : {}));
+    if (copy) told.append(copyButton(value, label));
+    row.append(element("dt", label), told);
+    list.append(row);
+  }
+  return list;
+}
+
+export function table({ columns, rows, title = "", empty = "nothing yet" }) {
+  const box = element("div", undefined, { class: "table" });
+  if (title) box.append(element("h3", title));
+  if (!rows.length) {
+    box.append(element("p", empty, { class: "faint" }));
+    return box;
+  }
+  const scroll = element("div", undefined, { class: "scroll", tabindex: "0", role: "region", "aria-label": title || columns[0] });
+  const made = element("table");
+  const head = element("tr");
+  for (const column of columns) head.append(element("th", column, { scope: "col" }));
+  const body = element("tbody");
+  for (const row of rows) {
+    const line = element("tr");
+    for (const cell of row) line.append(element("td", cell));
+    body.append(line);
+  }
+  const top = element("thead");
+  top.append(head);
+  made.append(top, body);
+  scroll.append(made);
+  box.append(scroll);
+  return box;
+}
+
+export function matrix({ title, names, cells }) {
+  const most = Math.max(1, ...cells.flat());
+  const drawn = table({ columns: ["", ...names], rows: cells.map((row, at) => [names[at], ...row.map(String)]), title });
+  drawn.classList.add("matrix");
+  drawn.querySelectorAll("tbody tr").forEach((line, row) => {
+    line.querySelectorAll("td").forEach((cell, column) => {
+      if (column === 0) return;
+      const mine = cells[row][column - 1];
+      const theirs = cells[column - 1][row];
+      cell.dataset.weight = Math.round((4 * mine) / most);
+      if (mine > theirs) cell.classList.add("wins");
+    });
+  });
+  return drawn;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function line(svg, values, width = 300, height = 60) {
+  const most = Math.max(1, ...values);
+  const step = width / Math.max(1, values.length - 1);
+  const points = values.map((value, at) => `${(at * step).toFixed(1)},${(height - 2 - (value / most) * (height - 4)).toFixed(1)}`);
+  const drawn = document.createElementNS(SVG, "polyline");
+  drawn.setAttribute("points", points.join(" "));
+  svg.replaceChildren(drawn);
+  return most;
+}

@@ -1,0 +1,228 @@
+import { copyButton, element, facts, line, matrix, show, table } from "./draw.js";
+
+const FRESH_MS = 2000;
+const SAMPLES = 150;
+const ACTS = 100;
+const LAST = ["audit", "limits"];
+const FIGURES = ["uptime", "calls", "audit_entries", "state"];
+const VERSION = document.documentElement.dataset.version;
+
+const views = new Map();
+const load = [];
+let lastCalls = null;
+let current = "overview";
+let after = "";
+let before = [];
+
+function duration(uptime) {
+  const seconds = Math.floor(uptime);
+  const [minutes, hours, days] = [60, 3600, 86400].map((unit) => Math.floor(seconds / unit));
+  if (days) return `${days} d ${hours % 24} h`;
+  if (hours) return `${hours} h ${minutes % 60} min`;
+  return minutes ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
+}
+
+function place(id) {
+  return document.getElementById(id);
+}
+
+function notice(text) {
+  const shown = place("notice");
+  shown.textContent = text;
+  shown.hidden = !text;
+}
+
+function lamp(ready) {
+  place("lamp").dataset.ready = ready ? "True" : "False";
+}
+
+async function ask(path, asked = {}) {
+  const answer = await fetch(path, { cache: "no-store", ...asked });
+  if (answer.status === 401) throw new Error("this page has expired, for the node was started anew; run `comity open` for a new link");
+  const told = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(told.detail || `the node answers with status ${answer.status}`);
+  return told;
+}
+
+function unreachable(reason) {
+  show("state", reason instanceof TypeError ? "the node does not answer; trying again" : reason.message);
+  lamp(false);
+}
+
+async function refresh() {
+  try {
+    const status = await ask("/v1/status");
+    for (const name of FIGURES) show(name, name === "uptime" ? duration(status.uptime) : status[name]);
+    lamp(status.ready);
+    drawPanels(status.panels);
+    drawLoad(status.calls);
+    notice(status.version === VERSION ? "" : `The node runs release ${status.version}, this page is of ${VERSION}. Reload the page.`);
+    if (current !== "overview" && !before.length && document.activeElement?.tagName !== "INPUT") await drawView();
+  } catch (reason) {
+    unreachable(reason);
+  }
+}
+
+function drawLoad(calls) {
+  const added = lastCalls === null ? 0 : Math.max(0, calls - lastCalls);
+  lastCalls = calls;
+  load.push(added / (FRESH_MS / 1000));
+  if (load.length > SAMPLES) load.shift();
+  const most = line(place("load"), load);
+  const now = load[load.length - 1];
+  show("load-said", `${now.toFixed(1)} calls a second now, at most ${most.toFixed(0)} in what is shown`);
+}
+
+function drawPanels(panels) {
+  const box = place("panels");
+  const shown = JSON.stringify(panels);
+  if (box.dataset.shown === shown) return;
+  box.dataset.shown = shown;
+  box.replaceChildren(...Object.entries(panels).map(([name, panel]) => {
+    const section = element("section", undefined, { "aria-labelledby": `panel-${name}` });
+    section.append(element("h2", panel.title, { id: `panel-${name}` }));
+    section.append(facts(panel.rows.map(([label, value]) => ({ label, value }))));
+    return section;
+  }));
+}
+
+function addActs(acts) {
+  const rows = place("act-rows");
+  for (const act of acts) {
+    const row = element("tr", undefined, act.failed ? { class: "failed" } : {});
+    const kind = act.kind.toLowerCase().replaceAll("_", " ");
+    const what = act.failed ? `${kind}: ${act.failed}` : kind;
+    for (const cell of [act.time.slice(11, 19), what, act.who || "", act.what || "", String(act.count || 1)])
+      row.append(element("td", cell));
+    rows.prepend(row);
+  }
+  while (rows.childElementCount > ACTS) rows.lastElementChild.remove();
+  place("acts").hidden = !rows.childElementCount;
+  place("quiet").hidden = Boolean(rows.childElementCount);
+}
+
+function listen() {
+  const first = Math.max(0, Number(document.documentElement.dataset.last) - 30);
+  const stream = new EventSource(`/v1/events?since=${first}`);
+  stream.onmessage = ({ data }) => addActs(data.split("\n").filter(Boolean).map((one) => JSON.parse(one)));
+  stream.onerror = () => unreachable(new TypeError());
+}
+
+async function drawView() {
+  const view = views.get(current);
+  const text = place("tools").querySelector("input")?.value || "";
+  const query = new URLSearchParams({ after, text });
+  const page = await ask(`/v1/views/${current}?${query}`);
+  const body = place("view-body");
+  const shown = JSON.stringify(page);
+  if (body.dataset.shown === shown) return;
+  body.dataset.shown = shown;
+  const tables = page.tables || [];
+  body.replaceChildren();
+  if (page.facts?.length) body.append(facts(page.facts));
+  body.append(...tables.map(table), ...(page.matrices || []).map(matrix));
+  const more = tables.find((one) => one.more)?.more;
+  if (more || before.length) body.append(pager(more));
+  if (view.kind === "try") fillActions(tables[0].rows);
+}
+
+function pager(more) {
+  const box = element("p", undefined, { class: "pager" });
+  const back = element("button", "Back", { type: "button" });
+  const on = element("button", "More", { type: "button" });
+  back.disabled = !before.length;
+  on.disabled = !more;
+  back.addEventListener("click", () => { after = before.pop() ?? ""; refreshView(); });
+  on.addEventListener("click", () => { before.push(after); after = more; refreshView(); });
+  box.append(back, on);
+  return box;
+}
+
+function refreshView() {
+  drawView().catch(unreachable);
+}
+
+const TOOLS = {
+  search() {
+    const field = element("input", undefined, { type: "search", id: "search", maxlength: "200" });
+    field.addEventListener("input", () => { after = ""; before = []; refreshView(); });
+    return [element("label", "What should it do?", { for: "search" }), field];
+  },
+  verify() {
+    const button = element("button", "Verify now", { type: "button" });
+    button.addEventListener("click", () => ask("/v1/audit/verify", { method: "POST" }).then(refreshView, unreachable));
+    return [button, element("span", "recomputes every hash, every link and the signed head", { class: "faint" })];
+  },
+  try() {
+    const chosen = element("select", undefined, { id: "action" });
+    const text = element("textarea", undefined, { id: "text", rows: "4" });
+    const run = element("button", "Try it", { type: "button" });
+    const said = element("pre", undefined, { id: "said", tabindex: "0", hidden: "" });
+    run.addEventListener("click", async () => {
+      run.disabled = true;
+      try {
+        const asked = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ text: text.value }) };
+        said.textContent = JSON.stringify((await ask(`/v1/actions/${chosen.value}`, asked)).output, null, 2);
+      } catch (reason) {
+        said.textContent = reason.message;
+      }
+      said.hidden = false;
+      run.disabled = false;
+    });
+    return [element("label", "Action", { for: "action" }), chosen, element("label", "Text", { for: "text" }), text, run, said];
+  },
+};
+
+function fillActions(rows) {
+  const chosen = place("action");
+  if (chosen.childElementCount) return;
+  chosen.append(...rows.map(([name]) => element("option", name)));
+}
+
+function go() {
+  const wanted = location.hash.slice(1);
+  current = views.has(wanted) ? wanted : "overview";
+  after = "";
+  before = [];
+  for (const link of place("tabs").querySelectorAll("a")) {
+    if (link.hash === `#${current}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  place("overview").hidden = current !== "overview";
+  place("view").hidden = current === "overview";
+  if (current === "overview") return;
+  const view = views.get(current);
+  show("view-title", view.title);
+  place("tools").replaceChildren(...(TOOLS[view.kind]?.() || []));
+  place("view-body").replaceChildren(element("p", "loading", { class: "faint" }));
+  place("view-body").dataset.shown = "";
+  refreshView();
+}
+
+function addCopyButtons() {
+  for (const code of document.querySelectorAll("#overview dd code, #overview pre code"))
+    code.after(copyButton(code.textContent, code.textContent.slice(0, 40)));
+}
+
+async function begin() {
+  addCopyButtons();
+  listen();
+  await refresh();
+  try {
+    const listed = (await ask("/v1/views")).views;
+    listed.sort((one, other) => LAST.indexOf(one.name) - LAST.indexOf(other.name));
+    for (const view of listed) {
+      views.set(view.name, view);
+      const item = element("li");
+      item.append(element("a", view.title, { href: `#${view.name}` }));
+      place("tabs").append(item);
+    }
+  } catch (reason) {
+    unreachable(reason);
+  }
+  addEventListener("hashchange", go);
+  go();
+  setInterval(() => document.hidden || refresh(), FRESH_MS);
+}
+
+begin();

@@ -1,0 +1,133 @@
+"""The page in a real browser: every panel, live acts, what others wrote, and a node that stops."""
+
+import shutil
+import subprocess
+import tarfile
+from hashlib import sha256
+
+import pytest
+
+from comity.config import AgentSettings
+from comity.parts.http import Http
+from comity.pipeline.record import Act
+from comity.testing import running_node
+from tests.browser import CHROMIUM, browsing
+from tests.callers import OWNER
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed"
+)
+
+AGENT = AgentSettings(behaviour="echo")
+NASTY = "<img src=x onerror=alert(1)>\u202egnp"
+PANELS = ("agent", "pairs", "directory", "vcp", "rooms", "deliberations", "actions", "audit", "limits")
+AXE = "axe-core@4.14.0"
+AXE_HASH = "2277b0a3ef47af9b52497faa3e71598e86e0a0e5e6eb295207a5657ede4709af"
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory):
+    """The script of axe-core, fetched by npm and known by its hash."""
+    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("axe")
+    if npm is None:
+        pytest.skip("npm is not installed")
+    fetched = subprocess.run(
+        [npm, "pack", "--silent", AXE], check=False, cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    if fetched.returncode:
+        pytest.skip(f"npm cannot fetch {AXE}: {fetched.stderr.strip()}")
+    (packed,) = folder.iterdir()
+    assert sha256(packed.read_bytes()).hexdigest() == AXE_HASH
+    with tarfile.open(packed) as archive:
+        return archive.extractfile("package/axe.min.js").read().decode()
+
+
+def words(place):
+    return f"document.getElementById('{place}').textContent"
+
+
+async def test_every_panel_opens_without_a_complaint_and_asks_nobody_else(tmp_path):
+    async with running_node(agent=AGENT) as node, browsing(tmp_path) as browser:
+        await browser.open(node.entry_link)
+        await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        assert await browser.until(words("state")) == "ready"
+        shown = await browser.run("[...document.querySelectorAll('#tabs a')].map(a => a.hash.slice(1))")
+        assert {*PANELS, "overview"} <= {*shown}
+        for name in PANELS:
+            await browser.run(f"document.querySelector('#tabs a[href=\"#{name}\"]').click()")
+            await browser.until(f"location.hash === '#{name}' && !document.getElementById('view').hidden")
+            await browser.until(
+                "!!document.querySelector('#view-body dl, #view-body table, #view-body .table')"
+            )
+        assert node.vacant_id.hex() in await browser.run("document.documentElement.textContent")
+        assert browser.complaints == []
+        assert {url for url in browser.asked if not url.startswith((node.url, "about:", "data:"))} == set()
+
+
+async def test_acts_appear_as_they_happen_and_what_others_wrote_is_text(tmp_path):
+    async with running_node() as node, browsing(tmp_path) as browser:
+        await browser.open(node.entry_link)
+        await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        node.house.record.note(Act(room="shop", result="SHOP_OK", caller=OWNER, about=NASTY))
+        await browser.until(f"{words('act-rows')}.includes('shop ok')")
+        assert NASTY in await browser.run(words("act-rows"))
+        assert not await browser.run("!!document.querySelector('#act-rows img')")
+        assert browser.complaints == []
+
+
+async def test_the_audit_is_verified_and_an_action_tried_from_the_page(tmp_path):
+    async with running_node() as node, browsing(tmp_path) as browser:
+        await browser.open(node.entry_link)
+        await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        await browser.run("location.hash = 'audit'")
+        await browser.until("!!document.querySelector('#tools button')")
+        await browser.run("document.querySelector('#tools button').click()")
+        await browser.until(f"{words('view-body')}.includes('sound, ')")
+        await browser.run("location.hash = 'actions'")
+        await browser.until("document.querySelectorAll('#action option').length > 5")
+        await browser.run("document.getElementById('action').value = 'supportive_reply'")
+        await browser.run("document.getElementById('text').value = 'I lost my job today.'")
+        await browser.run("document.querySelector('#tools button').click()")
+        assert "reply" in (await browser.until(words("said"))).lower()
+
+
+async def test_a_node_that_stops_is_told(tmp_path):
+    async with browsing(tmp_path) as browser:
+        async with running_node() as node:
+            await browser.open(node.entry_link)
+            await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        await browser.until(f"{words('state')}.includes('does not answer')")
+
+
+async def test_a_page_of_another_release_asks_to_be_loaded_again(tmp_path, monkeypatch):
+    real, upgraded = Http._status, False
+
+    async def status(self):
+        return {**await real(self), **({"version": "9.9.9"} if upgraded else {})}
+
+    monkeypatch.setattr(Http, "_status", status)
+
+    async with running_node() as node, browsing(tmp_path) as browser:
+        await browser.open(node.entry_link)
+        await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        assert await browser.run("document.getElementById('notice').hidden")
+        upgraded = True
+        assert "9.9.9" in await browser.until(words("notice"))
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("dark", [False, True])
+async def test_axe_finds_nothing_serious(axe, tmp_path, width, dark):
+    async with running_node(agent=AGENT) as node, browsing(tmp_path) as browser:
+        await browser.open(node.entry_link, width=width, dark=dark)
+        await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        for name in ("overview", "audit", "actions", "rooms"):
+            await browser.run(f"location.hash = '{name}'")
+            await browser.until(f"!!document.querySelector('#tabs a[href=\"#{name}\"][aria-current]')")
+            await browser.run(axe)
+            found = await browser.run(
+                "axe.run().then(r => r.violations.map(v => [v.id, v.impact, v.nodes[0].html]))"
+            )
+            assert [one for one in found if one[1] in ("serious", "critical")] == [], name
+            wide = await browser.run("document.documentElement.scrollWidth > innerWidth")
+            assert not wide, f"{name} is wider than the window"
