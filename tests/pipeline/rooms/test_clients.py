@@ -9,6 +9,7 @@ import pytest
 from comity.core.caller import Caller
 from comity.core.mcp.catalog import Selection
 from comity.core.mcp.context import Asker
+from comity.core.mcp.revisions import META_CAPABILITIES, META_CLIENT, META_VERSION, MODERN, TASKS
 from comity.parts.mcp import Mcp
 from comity.parts.peers import Peers
 from comity.store.operations import Put
@@ -28,6 +29,31 @@ async def test_a_client_that_says_exit_ends_its_sessions_and_one_that_goes_away_
         await first.stream.close()
         left = (await Client(node).call("vdo_list_sessions"))["sessions"]
         assert [session["room"] for session in left] == ["two"]
+
+
+async def test_a_client_is_told_how_far_a_file_is_or_gets_a_task_for_it(tmp_path):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        client = McpClient(here, tmp_path)
+        (tmp_path / "a.bin").write_bytes(bytes(3_000_000))
+        sending = {"session_id": anna.session_id, "file_path": "a.bin"}
+        answer = await client.call("vdo_file_send_path", sending, _meta={"progressToken": "p"})
+        assert answer["result"]["structuredContent"]["transfer"]["status"] == "completed"
+        told = [one["params"] for one in client.notified if one["method"] == "notifications/progress"]
+        assert (told[-1]["progress"], told[-1]["total"]) == (3_000_000, 3_000_000)
+        modern = {
+            META_VERSION: MODERN[0],
+            META_CLIENT: {"name": "test", "version": "1"},
+            META_CAPABILITIES: {"extensions": {TASKS: {}}},
+        }
+        task = (await client.call("vdo_file_send_path", sending, _meta=modern))["result"]
+        assert task["resultType"] == "task"
+        async with asyncio.timeout(PATIENCE):
+            while task["status"] == "working":
+                task = (await client.ask("tasks/get", taskId=task["taskId"], _meta=modern))["result"]
+        assert task["result"]["structuredContent"]["transfer"]["status"] == "completed"
+        await client.stream.close()
 
 
 async def test_a_visitor_has_no_tools_of_rooms(tmp_path):
