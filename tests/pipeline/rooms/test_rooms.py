@@ -288,6 +288,13 @@ async def test_a_spool_folder_must_be_an_allowed_one(tmp_path):
         assert kept.read_bytes() == data
 
 
+async def test_a_missing_library_is_told_with_the_command_that_adds_it(monkeypatch):
+    async with rooms_node() as here:
+        assert "notice" not in await Client(here).join("lab")
+        monkeypatch.setattr("comity.pipeline.rooms.tools.available_libraries", tuple)
+        assert "run: " in (await Client(here).join("hall"))["notice"]
+
+
 async def test_a_relay_on_another_machine_needs_tls():
     async with rooms_node() as here:
         why = await refusal(Client(here).join("lab", host="ws://relay.example/signal"))
