@@ -57,6 +57,16 @@ _WORDS: Final = {
     "DELIBERATION_MOVED": "keeper has moved",
     "DELIBERATION_REMOVED": "deliberation removed",
     "DELIBERATION_FRAUD": "a keeper signed twice",
+    "ROOM_INVITED": "invite made",
+    "ROOM_JOINED": "room joined",
+    "ROOM_LEFT": "room left",
+    "ROOM_PEER_ADMITTED": "peer let in",
+    "ROOM_MESSAGE_SENT": "message sent to a peer",
+    "ROOM_MESSAGE_SIGNED": "signed message sent",
+    "ROOM_MESSAGE_STORED": "message of a peer stored",
+    "ROOM_FILE_SENT": "file sent to a peer",
+    "ROOM_FILE_RECEIVED": "file of a peer received",
+    "ROOM_STATE_SET": "shared state written",
     "REFUSED": "refused",
 }
 _ENDINGS: Final = {"_OK": "answered", "_FAILED": "failed", "_ADMITTED": "accepted"}

@@ -134,7 +134,7 @@ async def find_session(rooms: RoomAccess, room: str | None) -> dict[str, Any]:
 
 def folder_of(path: str) -> tuple[str, str]:
     """The path that a person typed, whole, and the folder that it opens: the person means this very file."""
-    whole = Path(path).expanduser()
+    whole = Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for a user that is not there
     whole = whole if whole.is_absolute() else Path.cwd() / whole
     return str(whole), str(whole.parent)
 

@@ -258,7 +258,7 @@ class Peers(Part):
             clock=house.clock,
             key=house.key,
             data=house.settings.data,
-            paths=await to_thread(FilePaths, house.settings.data, self._peers.shared, Path.home()),
+            paths=await to_thread(FilePaths, house.settings.data, self._peers.shared),
             demands=self.demands(house),
             open_meeting=self._open_meeting,
             is_own_relay=lambda host: host in self._own_addresses(),

@@ -305,3 +305,11 @@ def test_a_running_node_keeps_nobody_from_installing(comity, home, data):
         assert comity("uninstall", "cursor", "--yes", "--data", data).code == 0
     finally:
         claim.release()
+
+
+def test_a_missing_library_for_peers_is_told_with_the_command_that_adds_it(comity, home, monkeypatch):
+    assert "WebRTC" not in comity("install", "cursor").err
+    monkeypatch.setattr("comity.links.webrtc.available_libraries", tuple)
+    told = comity("install", "cursor", "--preset", "extended")
+    assert "can only join peers on this machine; run: " in told.err
+    assert "WebRTC" not in comity("install", "cursor", "--rooms", "vcp").err

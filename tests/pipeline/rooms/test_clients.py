@@ -9,6 +9,7 @@ import pytest
 from comity.core.caller import Caller
 from comity.core.mcp.catalog import Selection
 from comity.core.mcp.context import Asker
+from comity.core.mcp.revisions import META_CAPABILITIES, META_CLIENT, META_VERSION, MODERN, TASKS
 from comity.parts.mcp import Mcp
 from comity.parts.peers import Peers
 from comity.store.operations import Put
@@ -30,6 +31,31 @@ async def test_a_client_that_says_exit_ends_its_sessions_and_one_that_goes_away_
         assert [session["room"] for session in left] == ["two"]
 
 
+async def test_a_client_is_told_how_far_a_file_is_or_gets_a_task_for_it(tmp_path):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        client = McpClient(here, tmp_path)
+        (tmp_path / "a.bin").write_bytes(bytes(3_000_000))
+        sending = {"session_id": anna.session_id, "file_path": "a.bin"}
+        answer = await client.call("vdo_file_send_path", sending, _meta={"progressToken": "p"})
+        assert answer["result"]["structuredContent"]["transfer"]["status"] == "completed"
+        told = [one["params"] for one in client.notified if one["method"] == "notifications/progress"]
+        assert (told[-1]["progress"], told[-1]["total"]) == (3_000_000, 3_000_000)
+        modern = {
+            META_VERSION: MODERN[0],
+            META_CLIENT: {"name": "test", "version": "1"},
+            META_CAPABILITIES: {"extensions": {TASKS: {}}},
+        }
+        task = (await client.call("vdo_file_send_path", sending, _meta=modern))["result"]
+        assert task["resultType"] == "task"
+        async with asyncio.timeout(PATIENCE):
+            while task["status"] == "working":
+                task = (await client.ask("tasks/get", taskId=task["taskId"], _meta=modern))["result"]
+        assert task["result"]["structuredContent"]["transfer"]["status"] == "completed"
+        await client.stream.close()
+
+
 async def test_a_visitor_has_no_tools_of_rooms(tmp_path):
     async with rooms_node() as node:
         side = node.house.find(Mcp).side
@@ -45,7 +71,8 @@ async def test_a_visitor_has_no_tools_of_rooms(tmp_path):
 async def test_a_node_that_stops_answers_whoever_waits():
     async with rooms_node() as node:
         anna = Client(node)
-        await anna.join("lab")
+        # nothing happens in this session: its relay is not there, and not tried again for long
+        await anna.join("lab", host="ws://127.0.0.1:1", reconnect_ms=30_000)
         async with httpx.AsyncClient(headers=bearer(node), timeout=60) as owner:
             body = {"tool": "vdo_receive", "arguments": {"session_id": anna.session_id, "wait_ms": 30_000}}
             await owner.post(f"{node.url}/v1/rooms", json=body)  # what has happened so far

@@ -56,7 +56,9 @@ def test_a_folder_of_the_settings_is_allowed(data, tmp_path):
     assert read(FilePaths(data, [str(tmp_path / "more")]), str(tmp_path / "more" / "c")) == b"c"
 
 
-@pytest.mark.parametrize("path", ["../token", "/etc/passwd", "x/../../token", "~/.ssh/id_ed25519"])
+@pytest.mark.parametrize(
+    "path", ["../token", "/etc/passwd", "x/../../token", "~/.ssh/id_ed25519", "/~nobody-here/x"]
+)
 def test_a_path_that_leads_outside_is_refused_with_the_remedy(data, path):
     assert "not allowed" in refusal(FilePaths(data).locate, path, None)
 
@@ -64,6 +66,10 @@ def test_a_path_that_leads_outside_is_refused_with_the_remedy(data, path):
 def test_the_files_of_the_node_are_refused_even_to_a_client_started_above_them(data, tmp_path):
     why = refusal(FilePaths(data).locate, str(data / "token"), str(tmp_path))
     assert "belongs to the node itself" in why
+
+
+def test_the_home_of_somebody_who_is_not_there_is_a_name_like_any_other(data):
+    assert FilePaths(data).locate("~nobody-here/x", None).path == data / "shared" / "~nobody-here" / "x"
 
 
 def test_a_nul_in_a_path_is_refused(data):

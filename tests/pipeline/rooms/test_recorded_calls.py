@@ -23,6 +23,7 @@ class McpClient:
 
     def __init__(self, node, folder):
         self.waiting = {}
+        self.notified = []
         selection = Selection(None, "full", Demands(), str(folder))
         self.stream = node.house.find(Mcp).side.open_stream(selection, 1 << 20, self._heard)
         self._count = 0
@@ -30,17 +31,18 @@ class McpClient:
     def _heard(self, data):
         for line in data.splitlines():
             message = json.loads(line)
-            self.waiting.pop(message["id"]).set_result(message)
+            if "id" in message:
+                self.waiting.pop(message["id"]).set_result(message)
+            else:
+                self.notified.append(message)
 
-    async def call(self, name, arguments):
+    async def call(self, name, arguments, **more):
+        return await self.ask("tools/call", name=name, arguments=arguments, **more)
+
+    async def ask(self, method, **params):
         self._count += 1
         answer = self.waiting[self._count] = asyncio.get_running_loop().create_future()
-        request = {
-            "jsonrpc": "2.0",
-            "id": self._count,
-            "method": "tools/call",
-            "params": {"name": name, "arguments": arguments},
-        }
+        request = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
         self.stream.receive(json.dumps(request).encode() + b"\n")
         async with asyncio.timeout(60):
             return await answer

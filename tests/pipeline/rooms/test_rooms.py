@@ -227,6 +227,27 @@ async def test_three_nodes_in_a_room_all_hear_each_other():
             assert (await client.events("data_received"))[0]["data"] == "to all"
 
 
+async def test_two_sessions_of_one_node_each_get_what_is_meant_for_them():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, first, second = Client(here), Client(there, "one"), Client(there, "two")
+        line = await meet(anna, first)
+        await second.join(line, stream_id="bea")
+        await anna.wait_peer("bea")
+        await second.wait_peer("anna")
+        await anna.call("vdo_send", data="for bea", target="bea")
+        await anna.call("vdo_send", data="for bert", target="bert")
+        await anna.call("vdo_send", data="for both")
+        for client, name in ((first, "bert"), (second, "bea")):
+            events = await client.events("data_received", 2)
+            assert [event["data"] for event in events] == [f"for {name}", "for both"]
+            await client.call("vdo_reply", request_id=events[0]["message_id"], data=f"from {name}")
+        answers = await anna.events("data_received", 2)
+        assert {(one["streamID"], one["data"]) for one in answers} == {
+            ("bert", "from bert"),
+            ("bea", "from bea"),
+        }
+
+
 async def test_an_invite_is_the_same_line_until_it_expires_and_shows_nowhere():
     async with rooms_node() as here:
         anna = Client(here)
@@ -286,6 +307,13 @@ async def test_a_spool_folder_must_be_an_allowed_one(tmp_path):
         [kept] = (tmp_path / "mine").iterdir()
         assert str(kept) == received["spool_path"]
         assert kept.read_bytes() == data
+
+
+async def test_a_missing_library_is_told_with_the_command_that_adds_it(monkeypatch):
+    async with rooms_node() as here:
+        assert "notice" not in await Client(here).join("lab")
+        monkeypatch.setattr("comity.pipeline.rooms.tools.available_libraries", tuple)
+        assert "run: " in (await Client(here).join("hall"))["notice"]
 
 
 async def test_a_relay_on_another_machine_needs_tls():

@@ -28,7 +28,7 @@ class MessageExchange:
         self._outbox = MessageOutbox(wall)
         self._inbox = MessageInbox(own_id)
         self._nodes: OrderedDict[str, str] = OrderedDict()
-        self._senders: OrderedDict[str, str] = OrderedDict()
+        self._senders: OrderedDict[str, tuple[str, str | None]] = OrderedDict()
 
     @property
     def nodes(self) -> dict[str, str]:
@@ -44,16 +44,21 @@ class MessageExchange:
 
     def absent_node(self, target: Any) -> str | None:
         """The node that had this stream id when it was last here."""
-        name = target.get("streamID") if isinstance(target, dict) else target
-        return self._nodes.get(name) if isinstance(name, str) else None
+        name = self.absent_stream(target)
+        return None if name is None else self._nodes.get(name)
 
-    def sender_of(self, message_id: str) -> str:
-        node = self._senders.get(message_id)
-        if node is None:
+    def absent_stream(self, target: Any) -> str | None:
+        name = target.get("streamID") if isinstance(target, dict) else target
+        return name if isinstance(name, str) else None
+
+    def sender_of(self, message_id: str) -> tuple[str, str | None]:
+        """The node that a message came from, and its stream id."""
+        sender = self._senders.get(message_id)
+        if sender is None:
             raise InvalidError(
                 f"unknown request_id: {message_id[:128]}; it must be the id of a message that was received"
             )
-        return node
+        return sender
 
     def check(self, nodes: list[str], body: dict[str, Any]) -> None:
         """Raises InvalidError for what no message can carry, OverloadedError when too much waits already."""
@@ -68,12 +73,18 @@ class MessageExchange:
         self._outbox.check_room(len(nodes), size)
 
     def post(
-        self, node: str, message_id: str, body: dict[str, Any], re: str | None, now: float
+        self,
+        node: str,
+        message_id: str,
+        body: dict[str, Any],
+        re: str | None,
+        now: float,
+        stream: str | None = None,
     ) -> list[Effect]:
-        """Raises as `check` does, before anything has changed."""
+        """Raises as `check` does, before anything has changed. `stream`: where a node has several stream ids."""
         self.check([node], body)
-        effects = self._outbox.queue(node, message_id, body, re)
-        peer = self._peers.of_node(node)
+        effects = self._outbox.queue(node, message_id, body, re, stream)
+        peer = self._peers.of_node(node, stream)
         if peer is None:
             return [*effects, *self._outbox.watch(now)]
         return [*effects, *self._outbox.send_one(message_id, peer.uuid, now)]
@@ -87,7 +98,7 @@ class MessageExchange:
         if kind == "msg.receipt":
             return self._outbox.receipt(node, payload)
         try:
-            return self._inbox.receive(node, peer.uuid, payload, size)
+            return self._inbox.receive(node, peer.uuid, payload, size, peer.stream_id)
         except InvalidError as why:
             return self._peers.fault(peer, now, "message_rejected", message_id=None, reason=why.message)
 
@@ -100,7 +111,7 @@ class MessageExchange:
         self._nodes.move_to_end(peer.stream_id)
         if len(self._nodes) > MOST_KNOWN:
             self._nodes.popitem(last=False)
-        return self._outbox.flush(node, peer.uuid, now)
+        return self._outbox.flush(node, peer.uuid, now, peer.stream_id)
 
     def kept(self, event: MessageKept) -> list[Effect]:
         found = self._inbox.kept(event)
@@ -141,19 +152,19 @@ class MessageExchange:
         told = [self._delivered(mail) for mail in self._inbox.restore(inbox, had)]
         return [*told, *self._outbox.watch(now)]
 
-    def _uuid_of(self, node: str) -> str | None:
-        peer = self._peers.of_node(node)
+    def _uuid_of(self, node: str, stream: str | None = None) -> str | None:
+        peer = self._peers.of_node(node, stream)
         return None if peer is None else peer.uuid
 
     def _delivered(self, mail: Mail) -> Effect:
-        self._senders[mail.message_id] = mail.node
+        self._senders[mail.message_id] = (mail.node, mail.stream)
         if len(self._senders) > MOST_SENDERS:
             self._senders.popitem(last=False)
-        peer = self._peers.of_node(mail.node)
-        stream_id = next((name for name, node in self._nodes.items() if node == mail.node), None)
+        peer = self._peers.of_node(mail.node, mail.stream)
+        last = next((name for name, node in self._nodes.items() if node == mail.node), None)
         members = {
             "uuid": None if peer is None else peer.uuid,
-            "streamID": stream_id if peer is None else peer.stream_id,
+            "streamID": mail.stream or last,
             "fallback": False,
             "data": mail.data,
             "binaryBase64": None,

@@ -81,7 +81,9 @@ class MessageNotKept(Event, frozen=True):
 
 
 class Waiting(Struct):
-    """A message of the outbox. `queued_at` is wall time, `due` monotonic."""
+    """A message of the outbox. `queued_at` is wall time, `due` monotonic. `stream` is the stream id that it is meant for,
+    where a node has several.
+    """
 
     node: str
     message_id: str
@@ -90,6 +92,7 @@ class Waiting(Struct):
     queued_at: float
     due: float = 0.0
     tries: int = 0
+    stream: str | None = None
 
 
 class MessageOutbox:
@@ -117,11 +120,13 @@ class MessageOutbox:
                 f"more than {MOST_WAITING} messages or {MOST_WAITING_BYTES:,} bytes wait for their receipts"
             )
 
-    def queue(self, node: str, message_id: str, body: dict[str, Any], re: str | None) -> list[Effect]:
+    def queue(
+        self, node: str, message_id: str, body: dict[str, Any], re: str | None, stream: str | None = None
+    ) -> list[Effect]:
         """`body` is `{"data": ...}` or `{"envelope": ...}`; ask `check_room` before."""
         payload = {"id": message_id, **body, **({} if re is None else {"re": re})}
         size = len(js_stringify(payload))
-        waiting = Waiting(node, message_id, payload, size, self._wall())
+        waiting = Waiting(node, message_id, payload, size, self._wall(), stream=stream)
         self._waiting[message_id] = waiting
         self._bytes += size
         return [KeepMessage("out", node, message_id, _out_record(waiting))]
@@ -134,13 +139,20 @@ class MessageOutbox:
                 record["payload"],
                 len(js_stringify(record["payload"])),
                 record["queued_at"],
+                stream=record.get("stream"),
             )
             self._waiting[waiting.message_id] = waiting
             self._bytes += waiting.size
 
-    def flush(self, node: str, uuid: str, now: float) -> list[Effect]:
-        """The node is there: everything that waits for it goes out, in order."""
-        mine = [waiting for waiting in self._waiting.values() if waiting.node == node]
+    def flush(self, node: str, uuid: str, now: float, stream: str | None = None) -> list[Effect]:
+        """The node is there, under this stream id: what waits for it goes out, in order. What is meant for another stream
+        id of the node goes there, or here when its time is up.
+        """
+        mine = [
+            waiting
+            for waiting in self._waiting.values()
+            if waiting.node == node and (stream is None or waiting.stream in (None, stream))
+        ]
         return [*(self._send(waiting, uuid, now) for waiting in mine), *self.watch(now)]
 
     def send_one(self, message_id: str, uuid: str, now: float) -> list[Effect]:
@@ -155,15 +167,18 @@ class MessageOutbox:
         reason = payload.get("reason")
         return self._end(waiting, status, reason[:200] if isinstance(reason, str) else None)
 
-    def time_is_up(self, uuid_of: Callable[[str], str | None], now: float) -> list[Effect]:
-        """Send again what got no receipt, and end what waited too long."""
+    def time_is_up(self, uuid_of: Callable[..., str | None], now: float) -> list[Effect]:
+        """Send again what got no receipt, and end what waited too long. `uuid_of` finds a node, and is given the stream
+        id where the message is meant for one.
+        """
         self._ticking = False
         effects: list[Effect] = []
         for waiting in list(self._waiting.values()):
             if self._wall() - waiting.queued_at > LONGEST_WAIT:
                 effects += self._end(waiting, "expired", "nobody took it in time")
                 continue
-            uuid = uuid_of(waiting.node)
+            meant = (waiting.node,) if waiting.stream is None else (waiting.node, waiting.stream)
+            uuid = uuid_of(*meant)
             if uuid is not None and waiting.due <= now:
                 effects.append(self._send(waiting, uuid, now))
         return [*effects, *self.watch(now)]
@@ -191,7 +206,7 @@ class MessageOutbox:
 
 
 class Mail(Struct, frozen=True, kw_only=True):
-    """A message that was taken in; `signed` is its envelope as it came."""
+    """A message that was taken in; `signed` is its envelope as it came, `stream` the stream id that it came from."""
 
     node: str
     message_id: str
@@ -199,9 +214,12 @@ class Mail(Struct, frozen=True, kw_only=True):
     re: str | None
     signed: dict[str, Any] | None
     size: int
+    stream: str | None = None
 
     def record(self) -> dict[str, Any]:
-        body = {"data": self.data} if self.signed is None else {"envelope": self.signed}
+        body: dict[str, Any] = {"data": self.data} if self.signed is None else {"envelope": self.signed}
+        if self.stream is not None:
+            body["stream"] = self.stream
         return {"node": self.node, "id": self.message_id, "re": self.re, "size": self.size, **body}
 
 
@@ -217,7 +235,9 @@ class MessageInbox:
     def unread(self) -> int:
         return len(self._unread)
 
-    def receive(self, node: str, uuid: str, payload: dict[str, Any], size: int) -> list[Effect]:
+    def receive(
+        self, node: str, uuid: str, payload: dict[str, Any], size: int, stream: str | None = None
+    ) -> list[Effect]:
         """A `msg.data` of a proven node."""
         message_id = payload.get("id")
         if not isinstance(message_id, str) or not 0 < len(message_id) <= LONGEST_ID:
@@ -228,7 +248,7 @@ class MessageInbox:
         if key in self._keeping:
             return []
         try:
-            mail = self._read(node, message_id, payload, size)
+            mail = self._read(node, message_id, payload, size, stream)
         except (InvalidError, MalformedError, EnvelopeFormatError) as why:
             return [_receipt(uuid, message_id, "refused", why.message)]
         held = self._unread_bytes + sum(one.size for one, _ in self._keeping.values())
@@ -268,12 +288,14 @@ class MessageInbox:
             payload = {"re": record["re"]} | {
                 name: record[name] for name in ("data", "envelope") if name in record
             }
-            mail = self._read(record["node"], record["id"], payload, record["size"])
+            mail = self._read(record["node"], record["id"], payload, record["size"], record.get("stream"))
             self._hold(mail)
             restored.append(mail)
         return restored
 
-    def _read(self, node: str, message_id: str, payload: dict[str, Any], size: int) -> Mail:
+    def _read(
+        self, node: str, message_id: str, payload: dict[str, Any], size: int, stream: str | None
+    ) -> Mail:
         re = payload.get("re")
         if re is not None and (not isinstance(re, str) or len(re) > LONGEST_ID):
             raise InvalidError("re must be the id of a message")
@@ -283,7 +305,9 @@ class MessageInbox:
             _, data = read_signed(envelope, sender=node, receiver=self._own_id)
         if data is UNSET:
             raise InvalidError("a message carries data or an envelope")
-        return Mail(node=node, message_id=message_id, data=data, re=re, signed=envelope, size=size)
+        return Mail(
+            node=node, message_id=message_id, data=data, re=re, signed=envelope, size=size, stream=stream
+        )
 
     def _hold(self, mail: Mail) -> None:
         self._unread[mail.node, mail.message_id] = mail
@@ -326,4 +350,5 @@ def _receipt(uuid: str, message_id: str, status: str, reason: str | None = None)
 
 
 def _out_record(waiting: Waiting) -> dict[str, Any]:
-    return {"node": waiting.node, "payload": waiting.payload, "queued_at": waiting.queued_at}
+    record = {"node": waiting.node, "payload": waiting.payload, "queued_at": waiting.queued_at}
+    return record if waiting.stream is None else {**record, "stream": waiting.stream}

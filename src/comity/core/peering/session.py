@@ -141,18 +141,18 @@ class RoomSession:
         peers = self._targets(target)
         text = write_data(data)
         plain = [peer for peer in peers if self._node_of(peer) is None]
-        nodes = [node for node in map(self._node_of, peers) if node is not None]
+        nodes = [(node, peer.stream_id) for peer in peers if (node := self._node_of(peer)) is not None]
         absent = None if peers else self.messages.absent_node(target)
         if absent is not None:
-            nodes = [absent]
+            nodes = [(absent, self.messages.absent_stream(target))]
         for peer in plain:
             self._check_fits(peer, len(text))
-        self.messages.check(nodes, body)
+        self.messages.check([node for node, _ in nodes], body)
         effects: list[Effect] = [SendText(peer.uuid, text) for peer in plain]
         ids: list[str] = []
-        for node in nodes:
+        for node, stream in nodes:
             ids.append(f"msg_{self._draw(8).hex()}")
-            effects += self.messages.post(node, ids[-1], body, re, now)
+            effects += self.messages.post(node, ids[-1], body, re, now, stream)
         reached = bool(peers) or absent is not None
         if not reached:
             effects.append(self._rejected(target))
@@ -177,13 +177,13 @@ class RoomSession:
                 raise InvalidError(f"invalid target: {name} has no VacantId, so nothing can be signed for it")
             nodes.append(node)
         absent = None if nodes else self.messages.absent_node(target)
-        return nodes if absent is None else [absent]
+        return list(dict.fromkeys(nodes)) if absent is None else [absent]
 
     def reply(self, message_id: str, data: Any, now: float) -> tuple[dict[str, Any], Sequence[Effect]]:
-        node = self.messages.sender_of(message_id)
+        node, stream = self.messages.sender_of(message_id)
         own = f"msg_{self._draw(8).hex()}"
         return {"ok": True, "message_id": own}, self._carry(
-            self.messages.post(node, own, {"data": data}, message_id, now)
+            self.messages.post(node, own, {"data": data}, message_id, now, stream)
         )
 
     def announce(self, target: Any) -> tuple[dict[str, Any], Sequence[Effect]]:

@@ -92,12 +92,12 @@ class RoomPeers:
         named = [peer for peer in self._peers.values() if peer.stream_id == name]
         return max(named, key=lambda peer: (peer.is_admitted, peer.is_open), default=None)
 
-    def of_node(self, node: str) -> RoomPeer | None:
-        """Where one of our own nodes is reached now."""
-        for peer in self.reachable():
-            if peer.layer is not None and peer.layer.vacant_id.hex() == node:
-                return peer
-        return None
+    def of_node(self, node: str, stream_id: str | None = None) -> RoomPeer | None:
+        """Where one of our own nodes is reached now. It may be in the room under several stream ids."""
+        here = [
+            peer for peer in self.reachable() if peer.layer is not None and peer.layer.vacant_id.hex() == node
+        ]
+        return max(here, key=lambda peer: peer.stream_id == stream_id, default=None)
 
     def appeared(self, event: PeerAppeared, now: float) -> list[Effect]:
         effects = self._make_room(now)

@@ -27,9 +27,11 @@ _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 class FilePaths:
     def __init__(self, data: Path, folders: Iterable[str] = (), home: Path | None = None) -> None:
+        """`home`: None for the home folder of this user."""
+        home = home or Path(os.path.expanduser("~"))  # noqa: PTH111 - there may be none
         self._data = Path(os.path.realpath(data))
         self._folders = [self._data / SHARED, *(Path(os.path.realpath(folder)) for folder in folders)]
-        self._home = None if home is None else Path(os.path.realpath(home))
+        self._home = Path(os.path.realpath(home))
 
     @property
     def shared(self) -> Path:
@@ -46,7 +48,9 @@ class FilePaths:
                 "paths cannot be opened safely on this system; use vdo_file_send and vdo_file_receive"
             )
         folder = self._of_client(start, typed=typed)
-        wanted = Path(os.path.abspath((folder or self.shared) / Path(path).expanduser()))  # noqa: PTH100 - no links are resolved
+        # `~` is the home folder, as at a shell, and stays as it is where nobody has that name
+        typed_path = os.path.expanduser(path)  # noqa: PTH111 - Path.expanduser raises there
+        wanted = Path(os.path.abspath((folder or self.shared) / typed_path))  # noqa: PTH100 - no links are resolved
         allowed = [*self._folders, *([] if folder is None else [folder])]
         for base in allowed:
             # the folder may be named by another way to it, such as /tmp for /private/tmp

@@ -43,6 +43,9 @@ _BATCH: Final = 16
 _BLOCK: Final = 1 << 20
 _MARK: Final = struct.Struct(">Q32s")
 _JOURNAL: Final = ".chunks"
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+_SOURCE: Final = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY
 
 FILE_WORK: Final = (
     ReadChunk,
@@ -146,7 +149,7 @@ class Spool:
         """Whether the file is still there as it was."""
         try:
             file = os.fdopen(
-                os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)),
+                os.open(path, _SOURCE),
                 "rb",
                 buffering=0,
             )
@@ -285,10 +288,10 @@ class Spool:
         path = self._folder / wanted.spool_name
         try:
             ensure_private_folder(self._folder)
-            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b", buffering=0)
+            file = os.fdopen(os.open(path, _NEW, 0o600), "r+b", buffering=0)
             file.truncate(wanted.total_bytes)
             journal_path = f"{path}{_JOURNAL}"
-            journal = os.fdopen(os.open(journal_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b", 0)
+            journal = os.fdopen(os.open(journal_path, _NEW, 0o600), "r+b", 0)
         except Exception as why:  # noqa: BLE001 - a folder that is refused is told like a full disk
             return StoreFailed(wanted.transfer_id, f"the file cannot be stored: {_cause(why)}")
         self._incoming[wanted.transfer_id] = _Incoming(path, file, journal, wanted.total_bytes)
@@ -307,7 +310,7 @@ class Spool:
             else:
                 assert incoming.file is not None
                 assert incoming.journal is not None
-                _write_all(incoming.file.fileno(), chunk.data, chunk.offset)
+                _write_all(incoming.file, chunk.data, chunk.offset)
                 incoming.journal.write(_MARK.pack(chunk.sequence, digest))
         except OSError as why:
             return StoreFailed(chunk.transfer_id, f"the file cannot be stored: {_cause(why)}")
@@ -349,17 +352,18 @@ def _do_all(jobs: list[Job]) -> list[Event | None]:
 
 
 def _range(source: "BinaryIO | bytes | bytearray", offset: int, length: int) -> bytes:
+    """A file is only touched by the one thread that reads it, or the one that writes it."""
     if isinstance(source, bytes | bytearray):
         return bytes(source[offset : offset + length])
-    return os.pread(source.fileno(), length, offset)
+    source.seek(offset)
+    return source.read(length)
 
 
-def _write_all(file: int, data: bytes, offset: int) -> None:
+def _write_all(file: BinaryIO, data: bytes, offset: int) -> None:
+    file.seek(offset)
     view = memoryview(data)
     while view:
-        written = os.pwrite(file, view, offset)
-        view = view[written:]
-        offset += written
+        view = view[file.write(view) :]
 
 
 def _mark_of(status: os.stat_result) -> SourceMark:
