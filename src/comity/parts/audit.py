@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from comity.core.errors import ComityError, StoreError
 from comity.parts.part import Chore, Part
-from comity.store.audit_trail import log_of
 
 if TYPE_CHECKING:
     from comity.parts.house import House
@@ -77,6 +76,7 @@ class Audit(Part):
     async def _view(self, query: "ViewQuery") -> "ViewPage":
         from comity.pipeline.views import Fact, Table, ViewPage
         from comity.store.audit_log import newest
+        from comity.store.audit_trail import log_of
 
         house = self._house
         before = int(query.after) if query.after.isdecimal() else None
