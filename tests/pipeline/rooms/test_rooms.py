@@ -353,10 +353,9 @@ async def test_the_record_names_what_happened():
             "ROOM_MESSAGE_SENT",
             "ROOM_LEFT",
         } <= names
-        stored = [
-            event for event in there.house.events.since(0).events if event.kind == "ROOM_MESSAGE_STORED"
-        ]
-        assert stored[0].who.startswith("peer:")
+        by_whom = {event.kind: event.who for event in there.house.events.since(0).events}
+        assert by_whom["ROOM_MESSAGE_STORED"].startswith("peer:")
+        assert by_whom["ROOM_PEER_ADMITTED"] == by_whom["ROOM_MESSAGE_STORED"]
 
 
 def _relay_of(node):

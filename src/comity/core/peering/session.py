@@ -424,6 +424,11 @@ class RoomSession:
     def _targets(self, target: Any) -> list[RoomPeer]:
         return [peer for peer in self._wanted(target) if peer.is_open and peer.is_admitted]
 
+    def proven_node(self, stream_id: str) -> str | None:
+        """The node behind a stream id that is linked now, where it has proven which one it is."""
+        peer = self._peers.resolve(stream_id)
+        return None if peer is None or peer.layer is None else peer.layer.vacant_id.hex()
+
     def _node_of(self, peer: RoomPeer) -> str | None:
         """Of a peer that has not said hello on this link yet: the node that had its stream id before."""
         if peer.layer is not None:

@@ -372,19 +372,27 @@ class LiveRoom:
             self._record.refuse("peers", kind)
         elif kind in _NOTED:
             name = str(event.get("from_stream_id") or "")
-            caller = Caller(kind="peer", id=name) if name else OWN_PROCESS
+            caller = self._caller(name) if name else OWN_PROCESS
             self._record.note(room_act(_NOTED[kind], caller, self.id))
         self.wake()
 
     def _note_peer(self, event: dict[str, Any]) -> None:
         if event["uuid"] not in self._admitted:
             self._admitted.add(event["uuid"])
-            caller = Caller(kind="peer", id=str(event["stream_id"]), proof="signature")
-            self._record.note(room_act("ROOM_PEER_ADMITTED", caller, self.id))
+            self._record.note(room_act("ROOM_PEER_ADMITTED", self._caller(str(event["stream_id"])), self.id))
         nodes = self.session.messages.nodes
         if nodes != self._nodes_kept:
             self._nodes_kept = nodes
             self.keeping.keep_more(self.id, self._clock_kept, nodes)
+
+    def _caller(self, stream_id: str) -> Caller:
+        """A peer by the node that it has proven to be, or else by the name it has in the room."""
+        node = self.session.proven_node(stream_id)
+        return (
+            Caller(kind="peer", id=stream_id)
+            if node is None
+            else Caller(kind="peer", id=node, proof="signature")
+        )
 
     def wake(self) -> None:
         """Let whoever waits for an event look again."""
