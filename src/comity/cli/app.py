@@ -33,6 +33,9 @@ COMMANDS = (
     Announced("open", "comity.cli.running:open_app", "Open the page of the running node", "Run a node"),
     Announced("stop", "comity.cli.running:stop_app", "Stop the running node", "Run a node"),
     Announced(
+        "demo", "comity.cli.demo", "See in a minute what nodes of several owners do together", "Run a node"
+    ),
+    Announced(
         "state", "comity.cli.state", "Show or set whether the agent of a node takes calls", "Run a node"
     ),
     Announced(
@@ -118,6 +121,7 @@ _ABOUT = (
     "together, prove who said what, and share directly."
 )
 _EXAMPLES = """
+comity demo  see in a minute what it does
 comity up  start a node and print its address
 comity up --agent echo  start one that answers calls
 comity call http://127.0.0.1:8420 hello  call an agent

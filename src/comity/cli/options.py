@@ -90,7 +90,7 @@ def follow_up(command: str) -> str:
     return command + _Given.data + ("" if _WITHOUT_CONFIG.match(command) else _Given.config)
 
 
-_WITHOUT_FOLDER = re.compile(r"comity (--|COMMAND\b|version\b|actions\b|relay\b|restore\b)")
+_WITHOUT_FOLDER = re.compile(r"comity (--|COMMAND\b|version\b|demo\b|actions\b|relay\b|restore\b)")
 _WITHOUT_CONFIG = re.compile(r"comity (un)?install\b")
 _COMMAND = re.compile(r"`(comity [^`]*)`")
 

@@ -302,6 +302,7 @@ def _next(node: Node, report: PublicationReport | None) -> list[tuple[str, str]]
         ("comity install", "let Claude Code, Codex, Cursor and others use it"),
         ("comity watch", "show events as they happen"),
         ("comity doctor", "find problems"),
+        ("comity demo", "see in a minute what nodes of several owners do together"),
     ]
     typed = [(follow_up(command).replace("comity", _typed(), 1), purpose) for command, purpose in steps]
     return [*typed, ("Ctrl-C", "stop")]

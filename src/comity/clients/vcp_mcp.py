@@ -34,7 +34,7 @@ ANSWER_SECONDS: Final = 30.0
 MCP_REFUSED: Final = "MCP_REFUSED"
 NO_VCP: Final = "NO_VCP"
 
-_REVISION: Final = "2025-06-18"
+REVISION: Final = "2025-06-18"
 _HELLO: Final = "vcp-hello"
 _TOOL: Final = "vcp_send_context"
 _CLOSE_SECONDS: Final = 2.0
@@ -63,7 +63,7 @@ class _Carrier(Protocol):
 
 
 async def dial_mcp(target: McpTarget, tls: ssl.SSLContext | None = None) -> "McpLink":
-    carrier: _Carrier = _Http(target, tls) if target.address else _Stdio(target.command)
+    carrier: _Carrier = McpOverHttp(target, tls) if target.address else _Stdio(target.command)
     await carrier.begin()
     return McpLink(target.url, carrier)
 
@@ -126,7 +126,7 @@ class McpLink:
             await self._carrier.begin()
         self._greeted = True
         params = {
-            "protocolVersion": _REVISION,
+            "protocolVersion": REVISION,
             "clientInfo": {"name": "comity", "version": __version__},
             **vcp_places.hello_for_initialize(hello),
         }
@@ -262,7 +262,7 @@ class _Stdio:
                     return
 
 
-class _Http:
+class McpOverHttp:
     """Streamable HTTP; each answer is one JSON body or a short stream of events."""
 
     def __init__(self, target: McpTarget, tls: ssl.SSLContext | None) -> None:
@@ -310,7 +310,7 @@ class _Http:
         if self._bearer is not None:
             headers["authorization"] = f"Bearer {self._bearer}"
         if method != "initialize":
-            headers["mcp-protocol-version"] = _REVISION
+            headers["mcp-protocol-version"] = REVISION
         if self._session is not None:
             headers["mcp-session-id"] = self._session
         return headers

@@ -1,0 +1,232 @@
+"""`comity demo`: three owners' nodes on this machine meet, call, share and decide, told as a story.
+
+Each scene checks its own result. The first one that fails ends the demo with exit code 1 and the log of the node it was
+about. Nothing is left behind, whichever way it ends.
+"""
+
+import asyncio
+import contextlib
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from comity.cli.failures import FAILED
+from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.options import Json
+from comity.cli.screen import one_line, print_json
+from comity.core.errors import ComityError
+
+if TYPE_CHECKING:
+    from comity.cli.demo_nodes import DemoNode, Household
+    from comity.cli.demo_scenes import Facts, Scene
+
+app = new_app()
+
+READING_SECONDS: Final = 0.8
+"""How long a line stands before the next one comes, at a terminal."""
+
+SCENE_SECONDS: Final = 1.5
+LOG_LINES: Final = 40
+WIDEST: Final = 80
+_INDENT: Final = 3
+
+_PLAIN: Final = str.maketrans({"“": '"', "”": '"', "…": "...", "·": "-", "─": "-", "✓": "+", "✗": "x"})
+"""For a terminal that has ASCII only."""
+
+_ABOUT: Final = (
+    "Three owners, Anna, Bert and Carol, each run a node. Their AI agents find each other, agree, prove who said what, "
+    "share and decide. Everything here is real: three processes on this machine, spoken to as any program would."
+)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity demo  watch the story; it takes about a minute
+    comity demo --fast  the same without pauses
+    comity demo --json  one JSON object for each scene
+    comity demo --fast --keep  look around on the page of a node afterwards
+    """,
+)
+def demo(
+    fast: Annotated[bool, typer.Option("--fast", help="Do not pause for reading.")] = False,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep",
+            help="Keep the nodes running after the last scene, until Ctrl-C, and print a link to the page of one.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what nodes of several owners do together.
+
+    The demo starts three real nodes in a temporary folder, lets them meet, call each other, share and vote, and checks
+    the result of each scene. Then it stops them and removes the folder. Your own node and data are not touched. The
+    exit code is 1 if a scene fails.
+    """
+    from comity.cli.demo_nodes import no_settings_of_the_user
+
+    with no_settings_of_the_user():
+        try:
+            good = asyncio.run(_play(_JsonStage() if as_json else _Terminal(slow=not fast), keep=keep))
+        except asyncio.CancelledError:  # SIGTERM, or the terminal was closed
+            good = False
+    if not good:
+        raise typer.Exit(FAILED)
+
+
+async def _play(stage: "_JsonStage | _Terminal", *, keep: bool) -> bool:
+    from comity.cli.demo_nodes import SceneFailedError, household
+    from comity.cli.demo_scenes import SCENES
+
+    begun = time.monotonic()
+    async with household() as house:
+        stage.open()
+        for number, scene in enumerate(SCENES):
+            since = time.monotonic()
+            try:
+                facts = await stage.play(scene, number, house)
+            except ComityError as failure:
+                node = failure.node if isinstance(failure, SceneFailedError) else None
+                stage.failed(scene, failure.message, node)
+                return False
+            stage.ended(scene, facts, time.monotonic() - since)
+        stage.close(time.monotonic() - begun)
+        if keep:
+            stage.kept(house, await house.anna.page_link())
+            await asyncio.Event().wait()
+    return True
+
+
+class _Silence:
+    """Tells nothing."""
+
+    async def did(self, text: str) -> None:
+        pass
+
+    proved = refused = did
+
+    def bar(self, _name: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
+        return contextlib.nullcontext(lambda _done: None)
+
+
+class _JsonStage:
+    """One object for each scene."""
+
+    def open(self) -> None:
+        pass
+
+    async def play(self, scene: "Scene", _number: int, house: "Household") -> "Facts":
+        return await scene.play(house, _Silence())
+
+    def ended(self, scene: "Scene", facts: "Facts", seconds: float) -> None:
+        print_json({"scene": scene.name, "ok": True, "seconds": round(seconds, 3), **facts})
+
+    def failed(self, scene: "Scene", problem: str, node: "DemoNode | None") -> None:
+        told = {} if node is None else {"node": node.name, "log": node.last_lines(LOG_LINES)}
+        print_json({"scene": scene.name, "ok": False, "problem": problem, **told})
+
+    def close(self, _seconds: float) -> None:
+        pass
+
+    def kept(self, house: "Household", page: str) -> None:
+        print_json({"kept": True, "page": page, "folder": str(house.folder)})
+
+
+class _Terminal:
+    """The story. What happens is shown line by line, with time to read where somebody reads."""
+
+    def __init__(self, *, slow: bool) -> None:
+        from rich.console import Console
+
+        self._console = Console(highlight=False)
+        self._console.width = min(self._console.width, WIDEST)
+        self._slow = slow and sys.stdout.isatty()
+        self._spelling = _PLAIN if self._console.options.ascii_only else {}
+
+    def open(self) -> None:
+        self._paragraph(_ABOUT)
+        self._write("✓ was checked and is so. ✗ was tried, and refused as it must be.")
+
+    async def play(self, scene: "Scene", number: int, house: "Household") -> "Facts":
+        self._console.print()
+        self._console.rule(f"[bold]{number + 1}. {scene.title}", align="left", style="cyan")
+        facts = await scene.play(house, self)
+        self._paragraph(f"Why it matters: {scene.why}", "cyan")
+        await self._pause(SCENE_SECONDS)
+        return facts
+
+    def ended(self, scene: "Scene", facts: "Facts", seconds: float) -> None:
+        pass
+
+    def failed(self, scene: "Scene", problem: str, node: "DemoNode | None") -> None:
+        self._row("✗", "bold red", f"The scene “{scene.title}” failed: {one_line(problem)}")
+        if node is None:
+            return
+        self._console.print()
+        self._paragraph(f"The log of {node.name}'s node, its last lines:", "bold")
+        for line in node.last_lines(LOG_LINES) or ["(it is empty)"]:
+            self._write(one_line(line))
+
+    def close(self, seconds: float) -> None:
+        self._console.print()
+        self._console.rule(style="cyan", characters="─".translate(self._spelling))
+        self._paragraph(f"All scenes came out as they must, in {seconds:.0f} seconds.", "bold green")
+        self._paragraph("Start a node of your own with `comity up`; `comity --help` shows the rest.")
+
+    def kept(self, house: "Household", page: str) -> None:
+        self._console.print()
+        self._paragraph("The nodes keep running. The page of Anna's node; the link works once:")
+        self._write(page, style="cyan")
+        self._paragraph("Try commands on them from another terminal, for example:")
+        self._write(f"comity watch --data {house.anna.data}", style="cyan")
+        self._paragraph("Ctrl-C stops them and removes their folder.")
+
+    async def did(self, text: str) -> None:
+        await self._told("·", "dim", text)
+
+    async def proved(self, text: str) -> None:
+        await self._told("✓", "bold green", text)
+
+    async def refused(self, text: str) -> None:
+        await self._told("✗", "bold yellow", text)
+
+    @contextlib.contextmanager
+    def bar(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
+        if not self._console.is_terminal:
+            yield lambda _done: None
+            return
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+        columns = (TextColumn("    {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        with Progress(*columns, console=self._console) as shown:
+            task = shown.add_task(name, total=total)
+            yield lambda done: shown.update(task, completed=done)
+
+    async def _told(self, mark: str, style: str, text: str) -> None:
+        self._row(mark, style, text)
+        await self._pause(READING_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        if self._slow:
+            await asyncio.sleep(seconds)
+
+    def _row(self, mark: str, style: str, text: str) -> None:
+        """A mark, and the text beside it, in as many lines as it needs."""
+        first, *others = textwrap.wrap(text, self._console.width - _INDENT) or [""]
+        self._console.print(f" [{style}]{mark.translate(self._spelling)}[/] ", end="")
+        self._write(first, *(" " * _INDENT + line for line in others))
+
+    def _paragraph(self, text: str, style: str = "") -> None:
+        self._write(*textwrap.wrap(text, self._console.width), style=style)
+
+    def _write(self, *lines: str, style: str = "") -> None:
+        for line in lines:
+            spelled = line.translate(self._spelling)
+            self._console.print(spelled, style=style, markup=False, soft_wrap=True)

@@ -1,0 +1,301 @@
+"""The nodes of the demo: real `comity up` children on free ports in a temporary folder, and how each is spoken to.
+
+- Nothing of the user is read or changed: no data folder, no setting, no variable of Comity.
+- Whatever happens, the children are stopped by their pids and the folder is removed. A child has a session of its own, so
+  that Ctrl-C reaches the demo alone and the children are stopped in order.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from comity.clients.guarded_http import GuardedHttp, HttpResponse
+from comity.clients.vcp_mcp import REVISION, McpOverHttp
+from comity.clients.vcp_targets import McpTarget
+from comity.core.errors import ComityError
+from comity.core.mcp import vcp_places
+from comity.core.wire import strict_json
+from comity.keys.identity import create_identity
+from comity.keys.tokens import TOKEN_FILE, read_token
+from comity.parts.operating import LINK_PATH
+from comity.release import __version__
+
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 10.0
+COMMAND_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 0.02
+
+_COMITY: Final = (sys.executable, "-m", "comity")
+_OFFLINE: Final = {"WRTC_ALLOW_LOOPBACK": "1"}
+"""WebRTC between two nodes of this machine works without any network, too."""
+
+_FOREIGN: Final = ("ENVIRONMENT", "VCP_CONTEXT_ENCRYPTION_KEY")
+
+
+class SceneFailedError(ComityError):
+    """a scene of the demo did not come out as it must; the log of the node it was about is shown"""
+
+    code = "scene_failed"
+
+    def __init__(self, message: str, node: "DemoNode | None" = None) -> None:
+        super().__init__(message)
+        self.node = node
+
+
+class DemoNode:
+    """A child that runs `comity up` for one owner."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.data = folder / name.lower()
+        self.log = folder / f"{name.lower()}.log"
+        self.key = create_identity(self.data)
+        self.id = self.key.vacant_id.hex()
+        self.url = ""
+        self.process: subprocess.Popen[bytes] | None = None
+        self._ready = folder / f"{name.lower()}.ready"
+        self._http = GuardedHttp(allow_loopback=True, timeout=30.0)
+
+    async def start(self, *flags: str, **settings: str) -> None:
+        command = [*_COMITY, "up", "--port", "0", "--json", "--data", str(self.data), *flags]
+        variables = {f"COMITY_{name}": value for name, value in settings.items()}
+        with self._ready.open("wb") as out, self.log.open("wb") as errors:
+            self.process = subprocess.Popen(  # noqa: ASYNC220, S603 - it takes a moment only, and runs this very program
+                command,
+                env={**os.environ, **_OFFLINE, "XDG_RUNTIME_DIR": str(self.data.parent), **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=errors,
+                start_new_session=True,
+            )
+        self.url = (await self._ready_line(self.process))["url"]
+
+    async def _ready_line(self, process: "subprocess.Popen[bytes]") -> dict[str, Any]:
+        until = time.monotonic() + START_SECONDS
+        while not (line := self._ready.read_bytes()).endswith(b"\n"):
+            if process.poll() is not None:
+                raise SceneFailedError(f"the node of {self.name} ended with {process.returncode}", self)
+            if time.monotonic() > until:
+                raise SceneFailedError(
+                    f"the node of {self.name} was not ready within {START_SECONDS:g} seconds", self
+                )
+            await asyncio.sleep(POLL_SECONDS)
+        ready: dict[str, Any] = strict_json.loads(line)
+        return ready
+
+    async def page_link(self) -> str:
+        """A link to its page, which works once."""
+        return str((await self.ask(LINK_PATH, {}))["link"])
+
+    def last_lines(self, count: int) -> list[str]:
+        """The end of its log."""
+        if not self.log.exists():
+            return []
+        return self.log.read_text(errors="replace").splitlines()[-count:]
+
+    async def post(self, path: str, body: Any, *, as_owner: bool = True) -> HttpResponse:
+        """A POST to one of its doors: by its owner, or by anybody."""
+        with failing_at(self):
+            return await self._http.request(
+                "POST", self.url + path, body, self._proof() if as_owner else None
+            )
+
+    async def ask(self, path: str, body: Any) -> dict[str, Any]:
+        """What it answers to its owner. Raises SceneFailedError where it refuses."""
+        answer = await self.post(path, body)
+        told: dict[str, Any] = strict_json.loads(answer.body)
+        if answer.status != 200:
+            raise SceneFailedError(f"the node of {self.name} refused: {told.get('detail')}", self)
+        return told
+
+    async def room(self, tool: str, folder: Path | None = None, **arguments: Any) -> dict[str, Any]:
+        """A tool of its rooms. Files may be sent from and saved to `folder`."""
+        body: dict[str, Any] = {"tool": tool, "arguments": arguments, "client": "demo"}
+        if folder is not None:
+            body |= {"folder": str(folder), "typed": True}
+        return await self.ask("/v1/rooms", body)
+
+    @contextlib.asynccontextmanager
+    async def model(self, *extensions: str) -> AsyncIterator["ModelClient"]:
+        """An MCP client of its owner, with VCP extensions if it needs some."""
+        target = McpTarget(address=f"{self.url}/mcp", bearer=read_token(self.data / TOKEN_FILE))
+        client = ModelClient(self, McpOverHttp(target, None))
+        try:
+            await client.begin(extensions)
+            yield client
+        finally:
+            await client.close()
+
+    async def command(self, *arguments: str) -> dict[str, Any]:
+        """What a command prints as JSON when it is run on the data folder of the node."""
+        process = await asyncio.create_subprocess_exec(
+            *_COMITY,
+            *arguments,
+            "--json",
+            "--data",
+            str(self.data),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(COMMAND_SECONDS):
+                out, errors = await process.communicate()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            said = (errors or out).decode(errors="replace").strip()
+            raise SceneFailedError(f"`comity {' '.join(arguments[:2])}` failed: {said}", self)
+        told: dict[str, Any] = strict_json.loads(out)
+        return told
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    def _proof(self) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {read_token(self.data / TOKEN_FILE)}"}
+
+
+class ModelClient:
+    """What a model's host does: it opens an MCP session and calls tools."""
+
+    def __init__(self, node: DemoNode, carrier: McpOverHttp) -> None:
+        self._node = node
+        self._carrier = carrier
+        self._number = 0
+
+    async def begin(self, extensions: tuple[str, ...]) -> None:
+        params: dict[str, Any] = {
+            "protocolVersion": REVISION,
+            "capabilities": {},
+            "clientInfo": {"name": "comity-demo", "version": __version__},
+        }
+        if extensions:
+            hello = {"type": "vcp-hello", "version": "3.1", "min_version": "3.1", "extensions": extensions}
+            params |= vcp_places.hello_for_initialize(hello)
+        await self._request("initialize", params)
+        await self._carrier.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The structured result of a tool. Raises SceneFailedError where the tool refuses."""
+        result = await self._request("tools/call", {"name": tool, "arguments": arguments})
+        if result.get("isError"):
+            texts = " ".join(block.get("text", "") for block in result.get("content", ()))
+            raise SceneFailedError(f"the tool {tool} refused: {texts}", self._node)
+        told: dict[str, Any] = result["structuredContent"]
+        return told
+
+    async def close(self) -> None:
+        await self._carrier.close()
+
+    async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self._number += 1
+        asked = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        with failing_at(self._node):
+            answer = await self._carrier.ask(asked)
+        if "error" in answer:
+            raise SceneFailedError(f"{method} was refused: {answer['error'].get('message')}", self._node)
+        result: dict[str, Any] = answer["result"]
+        return result
+
+
+class Household:
+    """The folder of the demo and the three nodes in it."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="comity-demo-"))
+        self.anna, self.bert, self.carol = (DemoNode(name, self.folder) for name in ("Anna", "Bert", "Carol"))
+
+    @property
+    def nodes(self) -> tuple[DemoNode, DemoNode, DemoNode]:
+        return self.anna, self.bert, self.carol
+
+    def running(self) -> list["subprocess.Popen[bytes]"]:
+        started = [node.process for node in self.nodes if node.process is not None]
+        return [process for process in started if process.poll() is None]
+
+    def stop(self) -> None:
+        """Stop the children and remove the folder. A second Ctrl-C does not keep it from that."""
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in _interrupts()}
+        try:
+            for process in self.running():
+                process.terminate()
+            until = time.monotonic() + STOP_SECONDS
+            for process in self.running():
+                try:
+                    process.wait(max(0.0, until - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextlib.asynccontextmanager
+async def household() -> AsyncIterator[Household]:
+    """The nodes of a demo, gone when the block ends. SIGTERM and a closed terminal end it as Ctrl-C does."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    for number in _interrupts()[1:]:
+        with contextlib.suppress(NotImplementedError):  # not every system has them
+            loop.add_signal_handler(number, task.cancel)
+    house = Household()
+    try:
+        yield house
+    finally:
+        try:
+            for node in house.nodes:
+                await node.close()
+        finally:
+            house.stop()
+
+
+@contextlib.contextmanager
+def no_settings_of_the_user() -> Iterator[None]:
+    """Inside the block no variable of the user changes what the demo and its children do."""
+    kept = {
+        name: value for name, value in os.environ.items() if name.startswith("COMITY_") or name in _FOREIGN
+    }
+    for name in kept:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
+@contextlib.contextmanager
+def failing_at(node: DemoNode) -> Iterator[None]:
+    """What fails in the block is about this node, unless it says otherwise itself."""
+    try:
+        yield
+    except SceneFailedError:
+        raise
+    except ComityError as failure:
+        raise SceneFailedError(failure.message, node) from failure
+
+
+def expect(true: object, otherwise: str, node: DemoNode) -> None:
+    """Raise SceneFailedError unless it is so."""
+    if not true:
+        raise SceneFailedError(otherwise, node)
+
+
+def _interrupts() -> list[signal.Signals]:
+    """SIGINT first."""
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
