@@ -68,6 +68,25 @@ async def test_a_call_that_runs_when_the_input_ends_is_cancelled_and_the_end_is_
     assert (code, out) == (0, b"")
 
 
+async def test_a_call_that_takes_its_time_is_answered_after_the_input_has_ended():
+    async with started(*WORKSHOP) as shop:
+        shop.say(initialize(), call(1, "unhurried"))
+        shop.end()
+        code, out, _ = await shop.over()
+    assert code == 0
+    assert [one["id"] for _, one in decoded(out) if "id" in one] == [0, 1]
+
+
+async def test_a_signal_ends_the_wait_for_answers():
+    async with started(*WORKSHOP) as shop:
+        await shop.ask(initialize())
+        shop.say(call(1, "wait"))
+        shop.end()
+        shop.signal(signal.SIGTERM)
+        code, out, _ = await shop.over()
+    assert (code, out) == (0, b"")
+
+
 async def test_a_call_that_was_made_before_exit_is_answered():
     async with started(*WORKSHOP) as shop:
         shop.say(initialize(), call(1, "brief"), notify("exit"))

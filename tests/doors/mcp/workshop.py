@@ -242,6 +242,7 @@ class Workshop:
             tool(mirrored, input_schema={"type": "object", "properties": region, "required": ["region"]}),
             tool(echo, name="feel", extension=PERSONAL, input_schema=TEXT),
             tool(wait, name="brief", deadline=0.05),
+            tool(wait, name="unhurried", deadline=1.5),
         ]
 
     def _break(self, _arguments):

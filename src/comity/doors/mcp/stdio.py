@@ -16,6 +16,9 @@ from typing import Final
 
 from comity.doors.mcp.stream import LAST_MOMENT, McpStream
 
+PATIENCE: Final = 10.0
+"""Seconds for what was asked before the input ended, as in a pipe, unless somebody stops us."""
+
 CHUNK: Final = 1 << 18
 MOST_UNREAD: Final = 1 << 20
 """Bytes that wait for the client to read them, before we stop reading from it."""
@@ -142,10 +145,15 @@ async def _serve(claimed: ClaimedStdio, open_stream: Callable[[Callable[[bytes],
     reading = asyncio.ensure_future(_read(claimed.input, stream, outflow))
     ends = (reading, *map(asyncio.ensure_future, (stream.exit_asked.wait(), stopped.wait())))
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    if not stopped.is_set():
+        patience = LAST_MOMENT if stream.exit_asked.is_set() else PATIENCE
+        answering = asyncio.ensure_future(stream.wait_for_answers(patience))
+        await asyncio.wait((answering, ends[-1]), return_when=asyncio.FIRST_COMPLETED)
+        ends = (*ends, answering)
     for end in ends:
         end.cancel()
     await asyncio.wait(ends)
-    await stream.close(0.0 if stopped.is_set() else LAST_MOMENT)
+    await stream.close(0.0)
     await outflow.finish(LAST_MOMENT)
     if not reading.cancelled():
         reading.result()

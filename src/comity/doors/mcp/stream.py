@@ -99,13 +99,17 @@ class McpStream:
         while self._incoming and not self.clogged():
             self._take(self._incoming[0])
 
-    async def close(self, patience: float = LAST_MOMENT) -> None:
+    async def wait_for_answers(self, patience: float) -> None:
+        """Until what was asked is answered; nothing more is asked."""
         self._questions.abandon()  # nobody is there to answer any more
         ending = [
             task for task, work in self._tasks.items() if work is None or not isinstance(work.special, Listen)
         ]
         if ending and patience:
             await asyncio.wait(ending, timeout=patience)
+
+    async def close(self, patience: float = LAST_MOMENT) -> None:
+        await self.wait_for_answers(patience)
         for task in self._tasks:
             task.cancel()
         if self._tasks:
