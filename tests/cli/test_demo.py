@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from comity.cli.demo_scenes import Scene
 from comity.store.claim import running_node
 
 SCENES = ["start", "meet", "call", "model", "action", "room", "torch", "vote", "audit"]
@@ -147,6 +148,19 @@ def test_a_reader_is_told_which_scene_failed_and_sees_the_log(demo):
     assert "failed: 127.0.0.1:" in out
     assert "The log of Carol's node, its last lines:" in out
     assert "NODE_STARTED" in out
+
+
+def test_a_scene_that_breaks_for_another_reason_ends_it_the_same_way(comity, tmp_path, monkeypatch):
+    async def broken(_house, _tell):
+        raise KeyError("links")
+
+    scene = Scene("room", "A room by invite", "", broken)
+    monkeypatch.setattr("comity.cli.demo_scenes.SCENES", (scene,))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    shown = comity("demo", "--fast")
+    assert shown.code == 1
+    assert "The scene “A room by invite” failed: KeyError: 'links'" in shown.out
+    assert list(tmp_path.glob("comity-demo-*")) == []
 
 
 def test_a_terminal_that_has_ascii_only_is_told_the_whole_story(demo):

@@ -6,16 +6,18 @@ about. Nothing is left behind, whichever way it ends.
 
 import asyncio
 import contextlib
+import os
 import sys
 import textwrap
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from comity.cli.failures import FAILED
+from comity.cli.failures import DEBUG_VARIABLE, FAILED
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Json
 from comity.cli.screen import one_line, print_json
@@ -92,9 +94,9 @@ async def _play(stage: "_JsonStage | _Terminal", *, keep: bool) -> bool:
             since = time.monotonic()
             try:
                 facts = await stage.play(scene, number, house)
-            except ComityError as failure:
-                node = failure.node if isinstance(failure, SceneFailedError) else None
-                stage.failed(scene, failure.message, node)
+            except Exception as failure:  # noqa: BLE001 - whatever it was, the scene has not come out
+                node = failure.node if isinstance(failure, SceneFailedError) else house.anna
+                stage.failed(scene, _problem(failure), node)
                 return False
             stage.ended(scene, facts, time.monotonic() - since)
         stage.close(time.monotonic() - begun)
@@ -102,6 +104,14 @@ async def _play(stage: "_JsonStage | _Terminal", *, keep: bool) -> bool:
             stage.kept(house, await house.anna.page_link())
             await asyncio.Event().wait()
     return True
+
+
+def _problem(failure: Exception) -> str:
+    if isinstance(failure, ComityError):
+        return failure.message
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(failure)
+    return f"{type(failure).__name__}: {failure}"
 
 
 class _Silence:
@@ -128,8 +138,8 @@ class _JsonStage:
     def ended(self, scene: "Scene", facts: "Facts", seconds: float) -> None:
         print_json({"scene": scene.name, "ok": True, "seconds": round(seconds, 3), **facts})
 
-    def failed(self, scene: "Scene", problem: str, node: "DemoNode | None") -> None:
-        told = {} if node is None else {"node": node.name, "log": node.last_lines(LOG_LINES)}
+    def failed(self, scene: "Scene", problem: str, node: "DemoNode") -> None:
+        told = {"node": node.name, "log": node.last_lines(LOG_LINES)}
         print_json({"scene": scene.name, "ok": False, "problem": problem, **told})
 
     def close(self, _seconds: float) -> None:
@@ -165,10 +175,8 @@ class _Terminal:
     def ended(self, scene: "Scene", facts: "Facts", seconds: float) -> None:
         pass
 
-    def failed(self, scene: "Scene", problem: str, node: "DemoNode | None") -> None:
+    def failed(self, scene: "Scene", problem: str, node: "DemoNode") -> None:
         self._row("✗", "bold red", f"The scene “{scene.title}” failed: {one_line(problem)}")
-        if node is None:
-            return
         self._console.print()
         self._paragraph(f"The log of {node.name}'s node, its last lines:", "bold")
         for line in node.last_lines(LOG_LINES) or ["(it is empty)"]:

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from comity.cli.failures import DEBUG_VARIABLE
 from comity.clients.guarded_http import GuardedHttp, HttpResponse
 from comity.clients.vcp_mcp import REVISION, McpOverHttp
 from comity.clients.vcp_targets import McpTarget
@@ -46,7 +47,7 @@ class SceneFailedError(ComityError):
 
     code = "scene_failed"
 
-    def __init__(self, message: str, node: "DemoNode | None" = None) -> None:
+    def __init__(self, message: str, node: "DemoNode") -> None:
         super().__init__(message)
         self.node = node
 
@@ -217,7 +218,13 @@ class Household:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="comity-demo-"))
-        self.anna, self.bert, self.carol = (DemoNode(name, self.folder) for name in ("Anna", "Bert", "Carol"))
+        try:
+            self.anna, self.bert, self.carol = (
+                DemoNode(name, self.folder) for name in ("Anna", "Bert", "Carol")
+            )
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     @property
     def nodes(self) -> tuple[DemoNode, DemoNode, DemoNode]:
@@ -243,7 +250,7 @@ class Household:
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @contextlib.asynccontextmanager
@@ -252,6 +259,8 @@ async def household() -> AsyncIterator[Household]:
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
     for number in _interrupts()[1:]:
+        if signal.getsignal(number) is signal.SIG_IGN:  # `nohup comity demo`
+            continue
         with contextlib.suppress(NotImplementedError):  # not every system has them
             loop.add_signal_handler(number, task.cancel)
     house = Household()
@@ -269,7 +278,9 @@ async def household() -> AsyncIterator[Household]:
 def no_settings_of_the_user() -> Iterator[None]:
     """Inside the block no variable of the user changes what the demo and its children do."""
     kept = {
-        name: value for name, value in os.environ.items() if name.startswith("COMITY_") or name in _FOREIGN
+        name: value
+        for name, value in os.environ.items()
+        if (name.startswith("COMITY_") or name in _FOREIGN) and name != DEBUG_VARIABLE
     }
     for name in kept:
         del os.environ[name]
