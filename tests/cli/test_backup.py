@@ -343,6 +343,27 @@ def test_members_that_would_lie_elsewhere_are_refused(start, data, tmp_path):
     assert not (tmp_path / "escaped").exists()
 
 
+def test_a_member_that_unpacks_to_more_than_its_bytes_is_refused(start, data, tmp_path):
+    stop(start(data))
+    backup(data, tmp_path / "b")
+    hole = tarfile.TarInfo("hole")
+    hole.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 20)}
+    target = _repacked(tmp_path / "b", tmp_path / "bomb", lambda members: [*members, (hole, b"")])
+    with pytest.raises(MalformedError, match="'hole', which is not a plain file; it is refused"):
+        restore(target, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_manifest_that_is_not_text_is_refused(start, data, tmp_path):
+    stop(start(data))
+    backup(data, tmp_path / "b")
+    no_text = b'{"format":"\xff"}'
+    target = _repacked(tmp_path / "b", tmp_path / "bad", lambda members: [(MANIFEST, no_text), *members[1:]])
+    with pytest.raises(MalformedError, match="is not a backup of a node"):
+        restore(target, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
 def test_a_damaged_database_is_not_backed_up(program, start, data, tmp_path, passphrase):
     stop(start(data))
     database = data / "comity.db"

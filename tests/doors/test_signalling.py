@@ -64,6 +64,20 @@ async def until(condition):
         await asyncio.sleep(0.005)
 
 
+async def come_deaf(house):
+    """A peer that joins the room and never reads."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.port, limit=1024)
+    key = "dGhlIHNhbXBsZSBub25jZQ=="
+    writer.write(
+        f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+        f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n\r\n".encode()
+    )
+    await reader.readuntil(b"\r\n\r\n")
+    text = b'{"request":"joinroom","roomid":"room"}'
+    writer.write(bytes([0x81, 0x80 | len(text)]) + bytes(4) + text)
+    return writer
+
+
 async def test_two_peers_find_each_other_and_exchange_a_handshake():
     async with open_door() as house, house.come() as a, house.come() as b:
         assert await join(a) == {"request": "listing", "list": []}
@@ -176,15 +190,7 @@ async def test_a_caller_with_the_token_may_join_what_strangers_may_not():
 
 async def test_a_peer_that_never_reads_is_let_go_and_holds_up_nobody():
     async with open_door(SignallingRelay(RelayLimits(messages=100_000, bytes=1 << 30))) as house:
-        reader, writer = await asyncio.open_connection("127.0.0.1", house.port, limit=1024)
-        key = "dGhlIHNhbXBsZSBub25jZQ=="
-        writer.write(
-            f"GET {SIGNAL_PATH} HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
-            f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n\r\n".encode()
-        )
-        await reader.readuntil(b"\r\n\r\n")
-        text = b'{"request":"joinroom","roomid":"room"}'
-        writer.write(bytes([0x81, 0x80 | len(text)]) + bytes(4) + text)
+        writer = await come_deaf(house)
         async with house.come() as a, house.come() as b:
             (deaf,) = (await join(a))["list"]
             await join(b)
@@ -198,6 +204,27 @@ async def test_a_peer_that_never_reads_is_let_go_and_holds_up_nobody():
                     assert heard["request"] == "someonejoined"
             assert sent < 100
         writer.close()
+
+
+async def test_many_peers_that_never_read_do_not_fill_the_memory_together(monkeypatch):
+    monkeypatch.setattr("comity.doors.signalling.QUEUE_BYTES", 1 << 30)  # no queue is full by itself
+    limits = RelayLimits(messages=100_000, bytes=1 << 30)
+    async with open_door(SignallingRelay(limits), all_queues_bytes=1_000_000) as house:
+        writers = [await come_deaf(house) for _ in range(4)]
+        async with house.come() as a:
+            await until(lambda: house.relay.counts.peers == 5)
+            deaf = (await join(a))["list"]
+            assert len(deaf) == 4
+            for _ in range(200):
+                for each in deaf:
+                    await say(a, UUID=each["UUID"], filler="x" * 100_000)
+                await say(a, UUID="nobody")
+                assert (await hear(a))["code"] == "PEER_GONE"
+                if house.relay.counts.peers < 5:
+                    break
+            assert 1 < house.relay.counts.peers < 5
+        for writer in writers:
+            writer.close()
 
 
 async def test_a_stream_of_ticking_bytes_costs_nothing_to_others():

@@ -76,10 +76,12 @@ def unpack(sealed: SealedReader, folder: Path | None, name: str) -> Manifest:
     try:
         with tarfile.open(mode="r|", fileobj=cast("Any", sealed), bufsize=FRAME_BYTES) as archive:
             for member in archive:
-                content = archive.extractfile(member) if member.isreg() else None
+                # a sparse member is a file of any size in a few bytes: it would fill the disk
+                plain = member.isreg() and not member.issparse()
+                content = archive.extractfile(member) if plain else None
                 if content is None:
                     raise MalformedError(
-                        f"{name} holds {member.name[:60]!r}, which is not a file; it is refused"
+                        f"{name} holds {member.name[:60]!r}, which is not a plain file; it is refused"
                     )
                 if manifest is None:
                     manifest = _manifest(member, content, name)
@@ -141,7 +143,7 @@ def _manifest(member: tarfile.TarInfo, content: IO[bytes], name: str) -> Manifes
                     f"{name} has version {preface.version}, this release knows up to 1; upgrade comity to restore it"
                 )
             return msgspec.json.decode(text, type=Manifest)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             pass
     raise MalformedError(f"{name} is not a backup of a node; name the right file")
 

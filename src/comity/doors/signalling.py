@@ -6,7 +6,8 @@
 - Each message is charged to the budget of its address, unless the caller is trusted. Who has nothing left is not read
   until there is some again; the relay's own limits are stricter, and for each peer.
 - What the relay says to a peer waits in that peer's own queue. A peer that does not read is let go when the queue
-  is full: it holds up nobody else, and its stream ids are free again at once.
+  is full: it holds up nobody else, and its stream ids are free again at once. All queues together have a limit too:
+  beyond it, the peer with the fullest queue is let go.
 - The server below pings idle connections, so a peer that vanished is noticed.
 """
 
@@ -38,6 +39,7 @@ from comity.pipeline.budget import Budget
 SIGNAL_PATH: Final = "/signal"
 QUEUE_BYTES: Final = 2 * 1024 * 1024
 QUEUE_MESSAGES: Final = 1000
+ALL_QUEUES_BYTES: Final = 64 * 1024 * 1024
 FAREWELL_SECONDS: Final = 2.0
 
 _TOO_BIG: Final = LetGo("", 1009, f"a message has at most {MESSAGE_LIMIT:,} bytes")
@@ -56,8 +58,11 @@ class SignallingDoor:
         *,
         knows_token: Callable[[str], bool] = lambda _token: False,
         needs_token: bool = False,
+        all_queues_bytes: int = ALL_QUEUES_BYTES,
     ) -> None:
         self._relay = relay
+        self._all_queues_bytes = all_queues_bytes
+        self._queued = _Queued()
         self._clock = clock
         self._budget = budget
         self._knows_token = knows_token
@@ -78,12 +83,13 @@ class SignallingDoor:
         except ComityError as refused:
             await _refuse(send, refused)
             return
-        outbox = self._outboxes[who] = _Outbox()
+        outbox = self._outboxes[who] = _Outbox(self._queued)
         charged = None if trusted else address
         try:
             await self._serve(scope, who, charged, receive, send, outbox)
         finally:
             self._outboxes.pop(who, None)
+            outbox.clear()
             self._relay.disconnect(who)
 
     def _check_token(self, scope: Scope) -> bool:
@@ -154,23 +160,35 @@ class SignallingDoor:
         elif not outbox.put(effect.message):
             outbox.let_go(_UNREAD)
             self._relay.disconnect(whose)
+        elif self._queued.bytes > self._all_queues_bytes:
+            fullest = max(self._outboxes, key=lambda each: self._outboxes[each].bytes)
+            self._outboxes[fullest].clear()
+            self._outboxes[fullest].let_go(_UNREAD)
+            self._relay.disconnect(fullest)
+
+
+class _Queued:
+    """What waits in all queues together."""
+
+    bytes = 0
 
 
 class _Outbox:
     """What one peer has to be told, until it reads it."""
 
-    def __init__(self) -> None:
+    def __init__(self, queued: _Queued) -> None:
+        self.bytes = 0
+        self._queued = queued
         self.over: asyncio.Future[LetGo] = asyncio.get_running_loop().create_future()
         self._messages: deque[bytes] = deque()
-        self._bytes = 0
         self._changed = asyncio.Event()
 
     def put(self, message: bytes) -> bool:
         """False when it is full."""
-        if len(self._messages) >= QUEUE_MESSAGES or self._bytes + len(message) > QUEUE_BYTES:
+        if len(self._messages) >= QUEUE_MESSAGES or self.bytes + len(message) > QUEUE_BYTES:
             return False
         self._messages.append(message)
-        self._bytes += len(message)
+        self._count(len(message))
         self._changed.set()
         return True
 
@@ -180,12 +198,21 @@ class _Outbox:
             self.over.set_result(why)
             self._changed.set()
 
+    def clear(self) -> None:
+        """Forget what is waiting."""
+        self._messages.clear()
+        self._count(-self.bytes)
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        self._queued.bytes += size
+
     async def write_to(self, send: Send) -> None:
         try:
             while self._messages or not self.over.done():
                 while self._messages:
                     message = self._messages.popleft()
-                    self._bytes -= len(message)
+                    self._count(-len(message))
                     await send({"type": "websocket.send", "text": message.decode()})
                 if not self.over.done():
                     self._changed.clear()
