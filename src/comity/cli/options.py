@@ -69,6 +69,11 @@ class _Given:
     config = ""
 
 
+def forget_given() -> None:
+    """Another command line begins, as in a program that runs several."""
+    _Given.data = _Given.config = ""
+
+
 def settings_of(data: str | None, config: str | None, **flags: Any) -> "Loaded":
     from comity.node import load_settings
 
@@ -85,7 +90,7 @@ def settings_of(data: str | None, config: str | None, **flags: Any) -> "Loaded":
 
 def follow_up(command: str) -> str:
     """A command to type next, with the flags of this one that lead to the same node."""
-    if _WITHOUT_FOLDER.match(command) or " --data" in command:
+    if _WITHOUT_FOLDER.match(command) or " --data" in command or " --help" in command:
         return command
     return command + _Given.data + ("" if _WITHOUT_CONFIG.match(command) else _Given.config)
 
