@@ -14,8 +14,8 @@ from typer.core import TyperCommand
 
 import comity
 from comity.cli.failures import finish, report
+from comity.cli.given import Given
 from comity.cli.help import HelpfulGroup, examples, paragraphs, records, section, usage
-from comity.cli.options import forget_given
 from comity.core.errors import ConfigError
 
 PROGRAM = "comity"
@@ -170,7 +170,7 @@ def load_command(name: str) -> Any:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; what went wrong is said on stderr, never as a traceback."""
     as_json = "--json" in arguments
-    forget_given()
+    Given.forget()
     try:
         code = _root().main(args=_asked(arguments), prog_name=PROGRAM, standalone_mode=False)
         return finish(code if isinstance(code, int) else 0)

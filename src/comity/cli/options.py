@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from comity.cli.given import Given
 from comity.core.errors import ConfigError, KeyRefusedError
 
 if TYPE_CHECKING:
@@ -62,22 +63,10 @@ _TYPED = {
 }
 
 
-class _Given:
-    """The flags of this command line that lead to its node."""
-
-    data = ""
-    config = ""
-
-
-def forget_given() -> None:
-    """Another command line begins, as in a program that runs several."""
-    _Given.data = _Given.config = ""
-
-
 def settings_of(data: str | None, config: str | None, **flags: Any) -> "Loaded":
     from comity.node import load_settings
 
-    _Given.data, _Given.config = (
+    Given.data, Given.config = (
         "" if value is None else f" {flag} {shlex.quote(os.path.abspath(Path(value).expanduser()))}"  # noqa: PTH100 - keeps links
         for flag, value in (("--data", data), ("--config", config))
     )
@@ -92,7 +81,7 @@ def follow_up(command: str) -> str:
     """A command to type next, with the flags of this one that lead to the same node."""
     if _WITHOUT_FOLDER.match(command) or " --data" in command or " --help" in command:
         return command
-    return command + _Given.data + ("" if _WITHOUT_CONFIG.match(command) else _Given.config)
+    return command + Given.data + ("" if _WITHOUT_CONFIG.match(command) else Given.config)
 
 
 _WITHOUT_FOLDER = re.compile(r"comity (--|COMMAND\b|version\b|demo\b|actions\b|relay\b|restore\b)")
