@@ -100,6 +100,7 @@ class Deliberations(Part):
 
     async def _view(self, query: "ViewQuery") -> "ViewPage":
         from comity.core.extensions.calls import clause_report
+        from comity.core.extensions.consensus.deliberation import COPIES
         from comity.pipeline.views import Matrix, Table, ViewPage, paged
 
         known = await self.ledger.all()
@@ -120,7 +121,7 @@ class Deliberations(Part):
         ids = {row[0] for row in shown}
         matrices = [
             Matrix(
-                f"{kept.id}, clause {report.clause.id}: {report.winner} wins",
+                f"{kept.id}, clause {report.clause.id}: {report.winner} wins ({COPIES} for each ballot)",
                 report.candidates,
                 report.pairwise_matrix,
             )

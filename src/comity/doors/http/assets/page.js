@@ -92,7 +92,7 @@ function addActs(acts) {
     const row = element("tr", undefined, act.failed ? { class: "failed" } : {});
     const kind = act.kind.toLowerCase().replaceAll("_", " ");
     const what = act.failed ? `${kind}: ${act.failed}` : kind;
-    for (const cell of [act.time.slice(11, 19), what, act.who || "", act.what || "", String(act.count || 1)])
+    for (const cell of [act.time.slice(11, 19), what, (act.who || "").replace(/:-$/, ""), act.what || "", String(act.count || 1)])
       row.append(element("td", cell));
     rows.prepend(row);
   }
