@@ -1,7 +1,8 @@
 """What two nodes in a room send each other through their tools, beside plain loops over the bare links.
 
 A file is read from a disk and is on the other disk, checked and confirmed, when its turn ends; the loops keep nothing. A
-message is shown to its receiver when it is durable there, and a round trip has two of them.
+message is shown to its receiver when it is durable there, and a round trip has two of them: so the bare link stands there
+once more, with the two commits that this takes at least.
 """
 
 import asyncio
@@ -30,6 +31,9 @@ from comity.pipeline.rooms.keeping import RoomStore
 from comity.pipeline.rooms.paths import FilePaths
 from comity.pipeline.rooms.sessions import Rooms
 from comity.pipeline.rooms.tools import RoomTools
+from comity.store.operations import Put
+from comity.store.sqlite import SqliteStore
+from comity.system_clock import SystemClock
 
 ROUND_TRIP = 0.05
 FILE_MIB_PER_SECOND = 160  # of a turn: 64 MiB where a turn has 0.4 s
@@ -39,6 +43,7 @@ BARE_WRTC = "its raw channel"
 HASHED = "a loop with one SHA-256 at each end"
 STOP_AND_WAIT = "stop and wait"
 BARE_LINK = "bare websocket"
+DURABLE_LINK = "bare websocket and two commits"
 
 
 def _file(setting: Setting, mib: int, name: str = "file.bin") -> Path:
@@ -101,15 +106,36 @@ def _trips(setting: Setting) -> Iterator[Sequence[Contender]]:
             rounds += 1
         return elapsed / rounds
 
+    async def durable(link: RawLink, store: SqliteStore) -> float:
+        rounds, start = 0, perf_counter()
+        while (elapsed := perf_counter() - start) < setting.seconds:
+            await link.send("x" * 32)
+            message = str(await link.receive()).encode()
+            for _ in range(2):
+                await store.commit(Put(space="bench", key=str(rounds), value=message))
+            rounds += 1
+        return elapsed / rounds
+
     with (
         _loop() as loop,
         loop.hold(joined_member("websocket", setting.folder)) as (member, _),
         joined("websocket", setting.folder, loop) as raw,
+        loop.hold(_store(setting.folder / "plain.db")) as store,
     ):
         yield [
             Contender(TRIP, lambda: loop.run(ours(member))),
             Contender(BARE_LINK, lambda: loop.run(go_and_return(raw, setting.seconds))),
+            Contender(DURABLE_LINK, lambda: loop.run(durable(raw, store))),
         ]
+
+
+@contextlib.asynccontextmanager
+async def _store(file: Path) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(file, SystemClock())
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 class _OneLink:
