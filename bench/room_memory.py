@@ -1,7 +1,8 @@
 """`python -m bench.room_memory [LINK]`: how much memory two nodes take after many messages and large files.
 
-One node is in this process and one in another; they are warm before the first figure is taken. It fails where either of them
-has grown by more than `MOST_GROWTH`.
+One node is in this process and one in another; they are warm before the first figure is taken. Each of them deals with
+every message, half of which go there and half back. It fails where either of them has grown by `MOST_GROWTH`. Part of the
+growth is SQLite's: the store's writer keeps up to 32 MiB of pages.
 """
 
 import asyncio
@@ -18,9 +19,9 @@ BUILD = Path(__file__).resolve().parents[1] / "build"
 MIB = 1024 * 1024
 MESSAGES = 10_000
 AT_A_TIME = 20
-STEP = 2_500
+STEP = 2_000
 FILES, FILE_MIB = 16, 64
-MOST_GROWTH = 20 * MIB
+MOST_GROWTH = 20_000_000
 
 
 def resident(pid: int) -> int:
@@ -32,8 +33,8 @@ def resident(pid: int) -> int:
 
 
 async def talk(member: Member, count: int) -> None:
-    """So many messages, each of which comes back."""
-    for start in range(0, count, AT_A_TIME):
+    """So many messages, half of them the answers to the others."""
+    for start in range(0, count // 2, AT_A_TIME):
         sent = [f"message {start + number} " + "x" * 200 for number in range(AT_A_TIME)]
         await asyncio.gather(*(member.call("vdo_send", data=data, target="there") for data in sent))
         got: list[str] = []
@@ -61,7 +62,7 @@ async def watch(kind: str, folder: Path) -> bool:
         first = take("warm: 1,000 messages, 64 MiB")
         for count in range(STEP, MESSAGES + 1, STEP):
             await talk(member, STEP)
-            take(f"after {count:,} messages there and back")
+            take(f"after {count:,} messages")
         for _ in range(FILES):
             await member.send_file(file)
         last = take(f"after {FILES * FILE_MIB:,} MiB of files")
@@ -74,7 +75,7 @@ def main(kind: str = "websocket") -> int:
     BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="memory-", dir=BUILD) as folder:
         fits = new_loop().run_until_complete(watch(kind, Path(folder).resolve()))
-    print("less than 20 MiB" if fits else "MORE THAN 20 MiB")
+    print("less than 20 MB" if fits else "MORE THAN 20 MB")
     return int(not fits)
 
 
