@@ -15,6 +15,7 @@ from bench.rows import (
     json_forms,
     links,
     mcp,
+    rooms,
     rpc_stream,
     signatures,
 )
@@ -32,6 +33,7 @@ ROWS: tuple[Row, ...] = (
     *contexts.ROWS,
     *hostile.ROWS,
     *links.ROWS,
+    *rooms.ROWS,
     *mcp.ROWS,
     *actions.ROWS,
     *consensus.ROWS,

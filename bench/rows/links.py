@@ -6,25 +6,23 @@ the round trip. These are also the baselines of what is built on links.
 
 import asyncio
 import contextlib
-import importlib
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from bench.baselines.file_loops import MESSAGE, answer_hashed
 from bench.baselines.raw_links import HERE, THERE, Hear, RawLink, Tell
 from bench.harness.bars import AtLeast
+from bench.harness.loops import Loop, new_loop
 from bench.harness.row import Contender, Row, Setting, UnavailableError, Unit
 from comity.links.webrtc import IceSettings, Library, WebRtcLink, available_libraries, new_connection
 from comity.links.websocket import WebSocketListener, use_ticket
 
-MESSAGE = 64 * 1024
 MIB = 1024 * 1024
-PATIENCE = 60.0
 KINDS = ("websocket", "wrtc", "aiortc")
 _OTHER = "import sys; from bench.rows.links import main; main(*sys.argv[1:])"
 
@@ -132,46 +130,11 @@ async def go_and_return(link: RawLink, seconds: float) -> float:
     return elapsed / rounds
 
 
-class Loop:
-    """An event loop in a thread of its own: a connection must be looked after between its turns, too."""
-
-    def __init__(self) -> None:
-        self._loop = _new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
-
-    def close(self) -> None:
-        self.run(self._end_all())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-    async def _end_all(self) -> None:
-        me = asyncio.current_task()
-        while others := [
-            task for task in asyncio.all_tasks() if task is not me
-        ]:  # ending one may begin another
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """As a node has it."""
-    try:
-        loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
-    except ImportError:
-        return asyncio.new_event_loop()
-    return loop
-
-
 @contextlib.contextmanager
-def joined(kind: str, folder: Path, loop: Loop) -> Iterator[RawLink]:
-    """One end of a link whose other end is in another process."""
+def joined(kind: str, folder: Path, loop: Loop, answers: str = "counting") -> Iterator[RawLink]:
+    """One end of a link whose other end is in another process, which `answers` as ANSWERS say."""
     with subprocess.Popen(
-        [sys.executable, "-c", _OTHER, kind, str(folder)],
+        [sys.executable, "-c", _OTHER, kind, str(folder), answers],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:
@@ -239,15 +202,18 @@ ROWS = (
 )
 
 
-async def other_process(kind: str, folder: Path) -> None:
+async def other_process(kind: str, folder: Path, answers: str) -> None:
     def tell(value: Any) -> None:
         print(json.dumps(value), flush=True)
 
     async def hear() -> Any:
         return json.loads(await asyncio.to_thread(sys.stdin.readline))
 
-    await answer(await open_there(kind, folder, tell, hear))
+    await ANSWERS[answers](await open_there(kind, folder, tell, hear))
 
 
-def main(kind: str, folder: str) -> None:
-    _new_loop().run_until_complete(other_process(kind, Path(folder)))
+ANSWERS = {"counting": answer, "hashing": answer_hashed}
+
+
+def main(kind: str, folder: str, answers: str) -> None:
+    new_loop().run_until_complete(other_process(kind, Path(folder), answers))
