@@ -196,7 +196,7 @@ class TestMistakes:
 
     def test_of_an_id_say_what_to_do(self, scene):
         one, other = scene.opened(), scene.opened()
-        assert "`comity vote list` shows" in scene.refused(scene.bob, "result", "nope")
+        assert f"`comity vote list --data {scene.bob}` shows" in scene.refused(scene.bob, "result", "nope")
         assert "2 ids begin with 'dlb_'" in scene.refused(scene.bob, "result", "dlb_")
         shown = scene.done(scene.bob, "result", one[: len(one) - 2])
         assert one in shown
