@@ -13,7 +13,7 @@ from comity.core.identity.keys import SigningKey
 from comity.keys.vault_key import new_vault_key
 from comity.pipeline.deliberations.ledger import KeptDeliberation, Ledger
 from comity.store.memory import MemoryStore
-from comity.store.vault import Vault, reseal_all
+from comity.store.vault import Resealed, Vault, reseal_all
 from comity.testing import VirtualClock, running_node
 from tests.pipeline.deliberations.parties import Party, parties
 
@@ -339,7 +339,60 @@ class TestTheVault:
         await store.commit(*Ledger(store, lambda: Vault([old])).adding(None, kept, [taken]))
         rotating = Vault([new, old])
         assert (await Ledger(store, lambda: rotating).find("dlb_1")).kept.head == head
-        assert (await reseal_all(store, rotating)).unreadable == 0
+        assert await reseal_all(store, rotating) == Resealed(values=2, unreadable=0)
         after = Ledger(store, lambda: Vault([new]))
         assert (await after.find("dlb_1")).kept.head == head
         assert await after.all_entries("dlb_1") == [taken]
+
+
+class TestTooMany:
+    async def test_a_visitor_opens_and_joins_so_many_and_the_owner_more(self, monkeypatch):
+        monkeypatch.setattr("comity.pipeline.deliberations.desk.MOST_OF_A_VISITOR", 2)
+        async with parties(2) as (alice, bob):
+            dave = bob.desk.voice("dave")
+            there = [await alice.open({"id": "dave", "node": bob.id}) for _ in range(2)]
+            here = {"title": "Mine", "clauses": ["A clause."], "stakeholders": []}
+            await bob.open({"id": "dave", "node": bob.id})  # what others open does not count
+            await bob.desk.open("d1", here, dave)
+            await bob.desk.join(alice.node.url, there[0].id, dave)
+            before = await bob.frozen()
+            for one_more in (
+                bob.desk.open("d2", here, dave),
+                bob.desk.join(alice.node.url, there[1].id, dave),
+            ):
+                assert (await refusal(one_more)).wire_code == "LIMIT_EXCEEDED"
+            assert await bob.frozen() == before
+            assert await bob.desk.join(alice.node.url, there[0].id, dave)
+            assert await bob.desk.open("d3", here, bob.desk.voice("erin"))
+            assert await bob.open()
+
+    async def test_what_is_joined_counts_like_what_is_opened(self, monkeypatch):
+        monkeypatch.setattr("comity.pipeline.deliberations.desk.MOST_DELIBERATIONS", 1)
+        async with parties(3) as (alice, bob, carol):
+            mine = await alice.open({"id": carol.id})
+            other = await bob.open({"id": carol.id})
+            await carol.join(alice, mine)
+            assert (await refusal(carol.join(bob, other))).wire_code == "LIMIT_EXCEEDED"
+            assert [kept.id for kept in await carol.ledger.all()] == [mine.id]
+
+    async def test_a_log_that_breaks_off_is_not_kept_for_whoever_takes_no_part(self):
+        async with parties(2) as (alice, bob):
+            kept = await alice.open({"id": bob.id})
+            for voice, left in ((bob.desk.voice("mallory"), 0), (bob.voice, 1)):
+                desk = bob.another_desk(f"for {voice.stakeholder_id}", BreaksOff)
+                with pytest.raises(NoAnswerError):
+                    await desk.join(alice.node.url, kept.id, voice)
+                assert await bob.ledger.count() == left
+
+
+class BreaksOff:
+    """The keeper answers once, and then no more."""
+
+    def __init__(self, post):
+        self.identify = post.identify
+        self._once = [post.post]
+
+    async def post(self, *given, **options):
+        if not self._once:
+            raise NoAnswerError("the keeper is gone")
+        return await self._once.pop()(*given, **options)

@@ -49,6 +49,7 @@ from comity.core.guard.injection import Severity
 from comity.core.identity.keys import SigningKey
 from comity.pipeline.deliberations.ledger import (
     MOST_DELIBERATIONS,
+    MOST_OF_A_VISITOR,
     MOST_WAITING,
     KeptDeliberation,
     Ledger,
@@ -140,10 +141,7 @@ class DeliberationDesk:
         refuse_injection(args, self._scan_threshold)
         if args.get("keeper") not in {None, self._self}:
             raise invalid("keeper is the node that opens; leave it out", "keeper")
-        if await self.ledger.count() >= MOST_DELIBERATIONS:
-            raise ExtensionError(
-                "LIMIT_EXCEEDED", f"a node has at most {MOST_DELIBERATIONS:,} deliberations; remove one"
-            )
+        await self._refuse_too_many(voice)
         given = {**args, "keeper": self._self}
         entry = propose(None, delib_id, OPEN, given, self._key, self._clock.now(), on_behalf=voice.on_behalf)
         head, taken = admit(None, entry, self._key, self._clock.now())
@@ -198,6 +196,7 @@ class DeliberationDesk:
         async with self._alone(delib_id):
             read = await self.ledger.find(delib_id)
             if read is None:
+                await self._refuse_too_many(voice)
                 kept = await self._fetch(Elsewhere(url, node, public_only), delib_id, voice, caller)
             elif read.kept.deliberation.keeper == node:
                 read = await self._moved(read, url, caller)
@@ -355,6 +354,26 @@ class DeliberationDesk:
             on_behalf=entry.on_behalf,
         )
 
+    async def _refuse_too_many(self, voice: Voice) -> None:
+        """Those in whose name this node signs have a share, so that they leave room for its owner."""
+        if await self.ledger.count() >= MOST_DELIBERATIONS:
+            raise ExtensionError(
+                "LIMIT_EXCEEDED", f"a node has at most {MOST_DELIBERATIONS:,} deliberations; remove one"
+            )
+        if voice.on_behalf is None:
+            return
+        brought = [
+            kept
+            for kept in await self.those_of(voice)
+            if kept.deliberation.keeper != self._self or kept.deliberation.author == voice.stakeholder_id
+        ]
+        if len(brought) >= MOST_OF_A_VISITOR:
+            raise ExtensionError(
+                "LIMIT_EXCEEDED",
+                f"you have opened or joined {MOST_OF_A_VISITOR} deliberations here, the most that are kept for you; "
+                "ask the owner of this node to remove some",
+            )
+
     async def _fetch(self, at: Elsewhere, delib_id: str, voice: Voice, caller: Caller) -> KeptDeliberation:
         """The whole log, for the first time. It is stored page by page, once the first entry is verified."""
         answer = _entries_in(await self._said(at, write_question(delib_id, 0, None)))
@@ -377,8 +396,10 @@ class DeliberationDesk:
         try:
             kept = (await self._read_on(await self._find(delib_id), caller)).kept
             stakeholder_of(kept.deliberation, voice)
-        except ExtensionError:
-            await self._record.commit(await self.ledger.removing(delib_id), self._note("REFUSED", caller))
+        except ComityError as why:
+            # what was fetched is left for the next attempt only if it names whoever asked for it
+            if isinstance(why, ExtensionError) or not _takes_part(await self.find(delib_id), voice):
+                await self._record.commit(await self.ledger.removing(delib_id), self._note("REFUSED", caller))
             raise
         return kept
 

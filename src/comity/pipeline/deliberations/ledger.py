@@ -43,9 +43,9 @@ from comity.store.vault import Vault
 SPACE: Final = "deliberations"
 ENTRIES_SPACE: Final = "deliberation.entries"
 WAITING_SPACE: Final = "deliberation.waiting"
-SPACES: Final = (SPACE, ENTRIES_SPACE, WAITING_SPACE)
 LOG_BYTES: Final = 64 * 1024 * 1024
 MOST_DELIBERATIONS: Final = 1000
+MOST_OF_A_VISITOR: Final = 100
 MOST_WAITING: Final = 100
 REFUSED_KEPT_SECONDS: Final = 7 * 86_400.0
 
