@@ -23,6 +23,7 @@ SECRETS = (
     "SELECT id FROM chain",
 )
 SPOKEN_ELSEWHERE = {
+    "comity.cli.": "told in the terminal",
     "comity.clients.": "met on the way out",
     "comity.agents.": "reaches a door as the failure of a behaviour",
     "comity.core.context.": "an error message of its own (vcp 4.3)",
