@@ -48,6 +48,8 @@ from comity.parts.publishing import Publishing
 app = new_app()
 
 SWITCH_SECONDS = 0.0002
+GARBAGE_AFTER = 20_000
+"""New objects before a look for cycles: a call leaves none behind, and thousands of them are alive under load."""
 """After this time a thread that waits for the interpreter gets it, also from a loop that is never idle: the thread that
 writes to the disk needs it several times for each batch. Python's own 5 ms let a busy peer hold up every commit
 (docs/why.md).
@@ -169,6 +171,7 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
         await node.start()
         gc.collect()
         gc.freeze()  # what was made by now stays: looking through it again and again would hold up calls
+        gc.set_threshold(GARBAGE_AFTER, 20, 50)
         stopped = asyncio.ensure_future(node.wait_stopped())
         await asyncio.sleep(0)  # its signal handlers are in place before anybody is told
         report = await _first_publication(node, stopped)
