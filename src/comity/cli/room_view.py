@@ -9,6 +9,7 @@ import contextlib
 import os
 import shlex
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -114,7 +115,7 @@ class MessageRunner:
             await asyncio.sleep(COMMAND_EVERY)
 
 
-class _View:
+class _View(ABC):
     def __init__(self, rooms: RoomAccess, session: dict[str, Any]) -> None:
         self.rooms = rooms
         self.session_id = session["session_id"]
@@ -204,21 +205,21 @@ class _View:
         told = await self.ask("vdo_file_save", folder, transfer_id=named["transfer_id"], output_path=whole)
         self.tell(f"saved {told['output_path']}, {told['bytes_written']:,} bytes")
 
+    @abstractmethod
     def lines(self) -> AsyncIterator[str]:
         """What the person types, line by line, until the end of it."""
-        raise NotImplementedError
 
-    def show(self, event: dict[str, Any]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def show(self, event: dict[str, Any]) -> None: ...
 
-    def said(self, text: str) -> None:
+    def said(self, text: str) -> None:  # noqa: B027 - not every view repeats them
         """The person's own words."""
 
-    def tell(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def tell(self, text: str) -> None: ...
 
-    def complain(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def complain(self, text: str) -> None: ...
 
 
 class _Plain(_View):

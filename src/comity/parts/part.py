@@ -36,7 +36,7 @@ class CheckResult(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A box of the status page. Each row is a label and a value; what a row stands for keeps its place."""
+    """A box on the first view of the page. Each row is a label and a value; what a row stands for keeps its place."""
 
     title: str
     rows: Sequence[tuple[str, str]]
