@@ -283,3 +283,11 @@ async def test_the_versions_of_the_settings_are_announced():
         message = modern(1, "server/discover")
         told = (await http.post(message, **repeated(message))).json()["result"]
         assert told["capabilities"]["extensions"]["space.creed/vcp"]["versions"] == ["2.0", "3.0"]
+
+
+@pytest.mark.parametrize("hello", ["hello", "", ["vcp-hello"], 7])
+async def test_a_hello_that_is_no_object_is_answered_with_an_error_and_mcp_goes_on(hello):
+    async with running_node() as node, client(node) as http:
+        told = (await http.post(initialize(vcp=hello))).json()["result"]
+        assert told["vcp"]["type"] == "vcp-error"
+        assert told["serverInfo"]
