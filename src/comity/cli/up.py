@@ -47,9 +47,9 @@ from comity.parts.publishing import Publishing
 
 app = new_app()
 
-SWITCH_SECONDS = 0.0002
 GARBAGE_AFTER = 20_000
 """New objects before a look for cycles: a call leaves none behind, and thousands of them are alive under load."""
+SWITCH_SECONDS = 0.0002
 """After this time a thread that waits for the interpreter gets it, also from a loop that is never idle: the thread that
 writes to the disk needs it several times for each batch. Python's own 5 ms let a busy peer hold up every commit
 (docs/why.md).
