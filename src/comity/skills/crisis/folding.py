@@ -8,8 +8,10 @@
 - The way back is worked out when somebody asks for it. The work is linear in the length of the text.
 """
 
+import itertools
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from comity.skills.crisis.characters import LONG_WAY, UNSETTLED, fold_characters, origins_of
 from comity.skills.crisis.disguise import ODD, SPACED_OUT, STRETCH, TOKEN, Token, Vocabulary, undisguise
@@ -31,12 +33,16 @@ class Folded:
     characters in it which are written without blanks.
     """
 
-    __slots__ = ("_original", "_vocabulary", "_way_back", "text", "unspaced")
+    __slots__ = ("_folded", "_pieces", "_vocabulary", "_way_back", "text", "unspaced")
 
-    def __init__(self, text: str, original: str, vocabulary: Vocabulary | None) -> None:
+    def __init__(
+        self, text: str, pieces: Sequence[str], folded: Sequence[str], vocabulary: Vocabulary | None
+    ) -> None:
+        """`folded` is what the pieces of the original fold to, `vocabulary` what they are undisguised with, if at all."""
         self.text = text
         self.unspaced = False
-        self._original = original
+        self._pieces = pieces
+        self._folded = folded
         self._vocabulary = vocabulary
         self._way_back: _WayBack | None = None
         if not text.isascii() and has_unspaced(text):
@@ -51,55 +57,78 @@ class Folded:
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The span in the original of `text[start:end]`, which begins and ends within words."""
         if self._way_back is None:
-            self._way_back = _WayBack(self._original, self._vocabulary)
+            self._way_back = _WayBack(self._pieces, self._folded, self._vocabulary, unspaced=self.unspaced)
         return self._way_back.span(start, end)
 
 
 class _WayBack:
-    """Where the words stand in the folded text, and where in the original."""
+    """Where the pieces stand in the folded text, and where in the original. The words of a piece are looked for when
+    somebody asks for one of them.
+    """
 
-    def __init__(self, original: str, vocabulary: Vocabulary | None) -> None:
-        source, long_way = fold_characters(original)
-        self._origins = origins_of(original) if long_way else None
-        self._tokens = _tokens(source, vocabulary)
-        self._starts: list[int] = []
-        at = 1
-        previous = ""
-        for word, _, _ in self._tokens:
-            if previous and not (_unspaced(previous[-1]) and _unspaced(word[0])):
-                at += 1
-            self._starts.append(at)
-            at += len(word)
-            previous = word
+    def __init__(
+        self, pieces: Sequence[str], folded: Sequence[str], vocabulary: Vocabulary | None, *, unspaced: bool
+    ) -> None:
+        self._pieces = pieces
+        self._vocabulary = vocabulary
+        self._starts = list(itertools.accumulate(map(len, folded), initial=1))
+        self._origins = list(itertools.accumulate([len(piece) + 1 for piece in pieces], initial=0))
+        self._left_out: list[int] = []  # where blanks were
+        if unspaced:
+            blanks = _NEEDLESS_BLANK.finditer(" " + "".join(folded))
+            self._left_out = [blank.start() - number for number, blank in enumerate(blanks)]
+        self._words: dict[int, _Words] = {}
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        first = max(bisect_right(self._starts, start) - 1, 0)
-        last = max(bisect_right(self._starts, end - 1) - 1, 0)
-        word, left, right = self._tokens[first]
-        begin = left + (start - self._starts[first] if len(word) == right - left else 0)
-        word, left, right = self._tokens[last]
-        finish = min(left + end - self._starts[last], right) if len(word) == right - left else right
-        if self._origins is None:
-            return begin, finish
-        return self._origins[begin], self._origins[finish - 1] + 1
+        return self._character(start)[0], self._character(end - 1)[1]
+
+    def _character(self, at: int) -> tuple[int, int]:
+        """The span in the original of one character of the folded text."""
+        at += bisect_right(self._left_out, at)
+        number = max(bisect_right(self._starts, at) - 1, 0)
+        if number not in self._words:
+            self._words[number] = _Words(self._pieces[number], self._vocabulary)
+        first, last = self._words[number].character(at - self._starts[number])
+        return self._origins[number] + first, self._origins[number] + last
+
+
+class _Words:
+    """Where the words of one piece stand in what it folds to, and where in the piece."""
+
+    def __init__(self, piece: str, vocabulary: Vocabulary | None) -> None:
+        source, long_way = fold_characters(piece)
+        self._origins = origins_of(piece) if long_way else range(len(piece))
+        self._tokens = _tokens(source, vocabulary)
+        self._starts = list(itertools.accumulate([len(word) + 1 for word, _, _ in self._tokens], initial=0))
+
+    def character(self, at: int) -> tuple[int, int]:
+        """The span in the piece of one character; of its word, if that is not as long as it was."""
+        number = bisect_right(self._starts, at) - 1
+        word, first, last = self._tokens[number]
+        if len(word) == last - first:
+            first += at - self._starts[number]
+            last = first + 1
+        return self._origins[first], self._origins[last - 1] + 1
 
 
 def fold(text: str, vocabulary: Vocabulary) -> Folded:
     """`vocabulary` holds the words that a disguise may be undone to."""
     pieces = text.split(" ")
-    folded = " " + "".join(map(_PIECES.__getitem__, pieces))
+    folded = list(map(_PIECES.__getitem__, pieces))
+    joined = " " + "".join(folded)
     disguised = "   " in text
-    if not folded.isascii():
-        if _WHOLE in folded:
+    if not joined.isascii():
+        if _WHOLE in joined:
             return _fold_whole(text, vocabulary)
-        disguised = disguised or _DISGUISED in folded
+        disguised = disguised or _DISGUISED in joined
     if disguised:
         if SPACED_OUT.search(fold_characters(text)[0]):
             return _fold_whole(text, vocabulary)
-        folded = " " + "".join(map(vocabulary.pieces.__getitem__, pieces))
-    elif _LETTERS_IN_A_ROW.search(folded):
+        folded = list(map(vocabulary.pieces.__getitem__, pieces))
+        return Folded(" " + "".join(folded), pieces, folded, vocabulary)
+    if _LETTERS_IN_A_ROW.search(joined):
         return _fold_whole(text, vocabulary)
-    return Folded(folded, text, vocabulary)
+    return Folded(joined, pieces, folded, None)
 
 
 def fold_phrase(phrase: str) -> str:
@@ -109,12 +138,14 @@ def fold_phrase(phrase: str) -> str:
 
 def _fold_whole(text: str, vocabulary: Vocabulary | None) -> Folded:
     source, _ = fold_characters(text)
-    words = " ".join([word for word, _, _ in _tokens(source, vocabulary)])
-    return Folded(f" {words} ", text, vocabulary)
+    if not ODD.search(source):
+        vocabulary = None
+    folded = "".join([f"{word} " for word, _, _ in _tokens(source, vocabulary)])
+    return Folded(f" {folded}", [text], [folded], vocabulary)
 
 
 def _tokens(source: str, vocabulary: Vocabulary | None) -> list[Token]:
-    if vocabulary is not None and ODD.search(source):
+    if vocabulary is not None:
         return undisguise(source, vocabulary)
     return [(found[0], found.start(), found.end()) for found in TOKEN.finditer(source)]
 
@@ -137,14 +168,6 @@ def _fold_piece(piece: str) -> str:
 def has_unspaced(text: str) -> bool:
     """Whether there is a character that is written without blanks."""
     return _UNSPACED_ONE.search(text) is not None
-
-
-def _unspaced(character: str) -> bool:
-    return (
-        "\u3040" <= character <= "\u30ff"
-        or "\u3400" <= character <= "\u9fff"
-        or "\uac00" <= character <= "\ud7a3"
-    )
 
 
 _PIECES = Kept(_fold_piece)
