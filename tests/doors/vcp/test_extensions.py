@@ -139,6 +139,15 @@ class TestACall:
             assert "pain" not in repr(entry)
             assert client.session_id not in repr(entry)
 
+    async def test_that_is_refused_is_on_record_with_the_check_it_failed(self):
+        async with extension_scene() as scene, scene.session() as client:
+            torch = await client.call("torch.generate")
+            await refused(client, "torch.receive", torch=torch | {"session_count": 7})
+            await refused(client, "personal.set", signals={"mood": {"category": "calm"}})
+            entries = [entry async for entry in tail(scene.node.store, "main", 5)]
+            failed = [one.failed_step for one in entries if one.verification_result == "EXTENSION_FAILED"]
+            assert failed == ["bad_signature", "invalid_argument"]
+
 
 DEEP = {"value": 7, "uncertain": False}
 BAD_CALLS = [
