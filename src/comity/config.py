@@ -143,6 +143,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     system_prompt: Annotated[str, text("a text of at most 65,536 characters", r"(?s).{0,65536}")] = ""
+    tell_context: bool = False
     key_variable: Annotated[
         str, text("the name of an environment variable", r"[A-Za-z_][A-Za-z0-9_]{0,127}")
     ] = "OPENAI_API_KEY"

@@ -1,6 +1,7 @@
 """A real MCP server, on the official SDK: over stdio when it is run, over HTTP when it is mounted."""
 
 import os
+from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 
@@ -35,6 +36,16 @@ def table(text: str) -> dict[str, str]:
 @server.tool()
 def refuse(text: str) -> str:
     raise ValueError(text)
+
+
+@server.tool()
+def gentle(
+    text: str,
+    model_safe_context: dict[str, Any] | None = None,
+    generation_preferences: dict[str, Any] | None = None,
+) -> str:
+    level = model_safe_context and model_safe_context["protection_level"]
+    return f"{level} {generation_preferences and generation_preferences['depth']}: {text}"
 
 
 @server.tool()

@@ -1,6 +1,7 @@
 """Substrates, and the agent that thinks with one."""
 
 import pytest
+from msgspec import to_builtins
 
 from comity.agents.substrate import (
     SubstrateAgent,
@@ -12,6 +13,9 @@ from comity.agents.substrate import (
     substrate_failure,
 )
 from comity.clients.refusals import CallRefusedError, NoAnswerError, TargetRefusedError, UnreachableError
+from comity.core.context.opacity import model_safe
+from comity.core.context.request import GenerationPreferences
+from comity.core.context.response import CallerContext
 from comity.core.envelope.errors import CoreError
 from tests.agents.envelopes import request, said
 
@@ -35,6 +39,21 @@ async def test_an_agent_answers_with_what_its_substrate_says():
     assert substrate.asked == SubstrateRequest(system_prompt="be kind", user_prompt="a b")
     await agent.aclose()
     assert substrate.closed
+
+
+@pytest.mark.parametrize("asks", [True, False])
+async def test_a_substrate_is_told_of_the_caller_where_the_agent_asks(asks):
+    context = CallerContext(
+        model_safe_context=model_safe({}, None, session_active=True),
+        generation_preferences=GenerationPreferences(formality=5),
+    )
+    substrate = Recorder()
+    agent = SubstrateAgent(substrate, "be kind", takes_context=asks)
+    await agent(request("a"), context)
+    assert substrate.asked.metadata == (to_builtins(context) if asks else {})
+    assert ("Formality: 5/5" in substrate.asked.system_prompt) is asks
+    await agent(request("a"), None)
+    assert substrate.asked == SubstrateRequest(system_prompt="be kind", user_prompt="a")
 
 
 async def test_a_substrate_that_holds_nothing_needs_no_closing():

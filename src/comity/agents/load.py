@@ -20,12 +20,13 @@ def load_behaviour(
     spec: str,
     *,
     system_prompt: str = "",
+    tell_context: bool = False,
     key_variable: str = "OPENAI_API_KEY",
     timeout: float = TIMEOUT,
     environ: Mapping[str, str] | None = None,
     limits: "ActionLimits | None" = None,
 ) -> Behaviour:
-    """`system_prompt` and `key_variable`, the name of the environment variable that holds the key, are
+    """`system_prompt`, `tell_context` and `key_variable`, the name of the environment variable that holds the key, are
     for models; `limits` are for the actions. Hand the behaviour to `close_behaviour` when it is not needed any more.
     """
     kind, separator, _ = spec.partition(":")
@@ -45,7 +46,7 @@ def load_behaviour(
 
         variables = os.environ if environ is None else environ
         backend = load_openai(spec, environ=variables, key_variable=key_variable, timeout=timeout)
-        return SubstrateAgent(backend, system_prompt)
+        return SubstrateAgent(backend, system_prompt, takes_context=tell_context)
     if separator:
         from comity.agents.function import load_function
 

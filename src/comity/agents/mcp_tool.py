@@ -2,6 +2,8 @@
 
 - The text of the envelope goes into the tool's one text argument. Where it is not clear which that is,
   the owner says so: `#tool:argument`.
+- A tool with an argument called `model_safe_context` or `generation_preferences` asks for what its caller told in a
+  VCP session. It gets the argument as an object while there is such a session.
 - The connection is made with the first call and kept. When the server ends, the call fails, and the
   next one starts it again: a call is never made twice by us, since the tool may have done its work.
 - The client must be left by the task that entered it, so each connection has a task of its own.
@@ -14,11 +16,14 @@ import shlex
 import shutil
 import sys
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msgspec import to_builtins
 
 from comity.agents.behaviour import saying, text_of
 from comity.agents.substrate import SubstrateError, SubstrateUnavailableError
 from comity.clients.guarded_http import TIMEOUT
+from comity.core.context.response import CallerContext
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage
 from comity.core.errors import ConfigError
@@ -36,9 +41,19 @@ _CONNECTION_CLOSED: Final = -32000
 _URLS: Final = ("http://", "https://")
 _PAGES: Final = 100
 _NAMES_SHOWN: Final = 10
+_OF_THE_CALLER: Final = frozenset(CallerContext.__struct_fields__)
+
+
+class _Arguments(NamedTuple):
+    """The argument that takes the text, and those that take what is known of the caller."""
+
+    text: str
+    of_caller: frozenset[str]
 
 
 class McpTool:
+    takes_context = True
+
     def __init__(self, server: str, tool: str, argument: str = "", *, timeout: float = TIMEOUT) -> None:
         """`server` is an http(s) URL, or a command as one would type it."""
         self._server = server
@@ -47,16 +62,20 @@ class McpTool:
         self._timeout = timeout
         self._connection: _Connection | None = None
 
-    async def __call__(self, envelope: VacantEnvelope) -> A2AMessage:
+    async def __call__(self, envelope: VacantEnvelope, context: CallerContext | None = None) -> A2AMessage:
         connection = self._connection
         if connection is None or connection.over:
             connection = self._connection = _Connection(
                 self._server, self._tool, self._argument, self._timeout
             )
-        client, argument = await connection.ready()
+        client, arguments = await connection.ready()
+        told = {} if context is None else to_builtins(context)
+        given = {name: told[name] for name in arguments.of_caller if name in told}
         try:
             result = await client.call_tool(
-                self._tool, {argument: text_of(envelope)}, read_timeout_seconds=self._timeout
+                self._tool,
+                given | {arguments.text: text_of(envelope)},
+                read_timeout_seconds=self._timeout,
             )
         except Exception as failure:  # noqa: BLE001 - whatever the library raises, the tool did not answer
             if getattr(failure, "code", None) == _CONNECTION_CLOSED:
@@ -79,13 +98,12 @@ class _Connection:
         self._tool = tool
         self._argument = argument
         self._timeout = timeout
-        self._opened: asyncio.Future[tuple[Client, str]] = asyncio.get_running_loop().create_future()
+        self._opened: asyncio.Future[tuple[Client, _Arguments]] = asyncio.get_running_loop().create_future()
         self._end = asyncio.Event()
         self._task = asyncio.create_task(self._stay_open())
         self.over = False
 
-    async def ready(self) -> "tuple[Client, str]":
-        """The client, and the argument of the tool that takes the text."""
+    async def ready(self) -> "tuple[Client, _Arguments]":
         return await asyncio.shield(self._opened)
 
     async def close(self) -> None:
@@ -96,9 +114,9 @@ class _Connection:
     async def _stay_open(self) -> None:
         try:
             async with asyncio.timeout(self._timeout) as patience, _client_of(self._server) as client:
-                argument = await _find_argument(client, self._tool, self._argument)
+                arguments = await _find_arguments(client, self._tool, self._argument)
                 patience.reschedule(None)
-                self._opened.set_result((client, argument))
+                self._opened.set_result((client, arguments))
                 await self._end.wait()
         except Exception as failure:  # noqa: BLE001 - the library wraps what happened in groups of anything
             if self._opened.done():
@@ -122,14 +140,15 @@ def _client_of(server: str) -> "AbstractAsyncContextManager[Client]":
     return Client(stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr))
 
 
-async def _find_argument(client: "Client", name: str, argument: str) -> str:
+async def _find_arguments(client: "Client", name: str, argument: str) -> _Arguments:
     offered: list[str] = []
     cursor: str | None = None
     for _ in range(_PAGES):
         page = await client.list_tools(cursor=cursor)
         for tool in page.tools:
             if tool.name == name:
-                return argument or _text_argument(tool)
+                known = tool.input_schema.get("properties") or {}
+                return _Arguments(argument or _text_argument(tool), _OF_THE_CALLER.intersection(known))
             offered.append(tool.name)
         cursor = page.next_cursor
         if not cursor:
@@ -182,9 +201,9 @@ def load_mcp_tool(spec: str, *, timeout: float = TIMEOUT) -> McpTool:
 
 def _text_argument(tool: "Tool") -> str:
     schema: dict[str, Any] = tool.input_schema
-    properties = schema.get("properties") or {}
-    required = schema.get("required") or []
-    for names in (required, list(properties)):
+    properties = [name for name in schema.get("properties") or {} if name not in _OF_THE_CALLER]
+    required = [name for name in schema.get("required") or [] if name not in _OF_THE_CALLER]
+    for names in (required, properties):
         if len(names) == 1:
             return str(names[0])
     for name in _LIKELY:

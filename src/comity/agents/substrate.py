@@ -5,10 +5,11 @@ What it says is untrusted text, whoever runs it.
 
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from comity.agents.behaviour import saying, text_of
 from comity.clients.refusals import CallRefusedError, NoAnswerError, UnreachableError
+from comity.core.context.response import CallerContext, context_block
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.errors import CoreError
 from comity.core.envelope.message import A2AMessage
@@ -51,14 +52,23 @@ class SubstrateBackend(Protocol):
 
 
 class SubstrateAgent:
-    """A behaviour that answers with what its substrate says to the text of the envelope."""
+    """A behaviour that answers with what its substrate says to the text of the envelope. With `takes_context` the
+    substrate is told of a caller who has a VCP session: before the system prompt, and in the metadata.
+    """
 
-    def __init__(self, backend: SubstrateBackend, system_prompt: str = "") -> None:
+    def __init__(
+        self, backend: SubstrateBackend, system_prompt: str = "", *, takes_context: bool = False
+    ) -> None:
+        self.takes_context = takes_context
         self._backend = backend
         self._system_prompt = system_prompt
 
-    async def __call__(self, envelope: VacantEnvelope) -> A2AMessage:
-        request = SubstrateRequest(system_prompt=self._system_prompt, user_prompt=text_of(envelope))
+    async def __call__(self, envelope: VacantEnvelope, context: CallerContext | None = None) -> A2AMessage:
+        prompt, metadata = self._system_prompt, {}
+        if self.takes_context and context is not None:
+            prompt = f"{context_block(context)}\n\n{prompt}".rstrip()
+            metadata = to_builtins(context)
+        request = SubstrateRequest(system_prompt=prompt, user_prompt=text_of(envelope), metadata=metadata)
         return saying((await self._backend.infer(request)).text)
 
     async def aclose(self) -> None:

@@ -274,7 +274,7 @@ async def torch(house: Household, tell: Teller) -> Facts:
             await _refused(bert, session, {**held, "session_count": 100}, "BAD_SIGNATURE")
             await tell.refused("With 100 sessions written into it: refused. The signature does not fit.")
             taken = await session.call("torch.receive", {"torch": held})
-            expect(taken["signed"] and taken["counted"] == 1, "the torch does not count", bert)
+            expect(taken["counted"] == 1 and not taken["implausible"], "the torch does not count", bert)
             expect((before, taken["standing"]) == ("none", "advisory"), "the standing is another one", bert)
             await tell.proved(
                 f"Bert's node checks and takes it. Standing there: {before} before, {taken['standing']} now."

@@ -107,7 +107,7 @@ def take(
             ("counts", f"{receipt.counted:,} sessions" if receipt.counted else "for nothing"),
             ("trust", receipt.trust_level),
             ("standing", receipt.standing),
-            ("sessions", f"{receipt.continuity_depth:,}"),
+            ("sessions", f"{receipt.continuity_depth:,} before this one"),
         )
     )
     if not receipt.signed:

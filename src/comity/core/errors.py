@@ -17,6 +17,11 @@ class ComityError(Exception):
     def message(self) -> str:
         return str(self.args[0]) if self.args else self.code
 
+    @property
+    def step(self) -> str:
+        """What the record names as the step that failed."""
+        return self.code
+
 
 class MalformedError(ComityError):
     """The bytes are not what the format demands."""

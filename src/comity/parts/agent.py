@@ -128,6 +128,7 @@ class Agent(Part):
         self._behaviour = load_behaviour(
             agent.behaviour,
             system_prompt=agent.system_prompt,
+            tell_context=agent.tell_context,
             key_variable=agent.key_variable,
             timeout=agent.deadline_seconds,
             limits=action_limits(house.settings.actions),

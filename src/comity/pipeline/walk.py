@@ -221,4 +221,4 @@ class _Continued:
 def code_of(failure: BaseException) -> str:
     if isinstance(failure, asyncio.CancelledError):
         return "cancelled"
-    return failure.code if isinstance(failure, ComityError) else "internal"
+    return failure.step if isinstance(failure, ComityError) else "internal"

@@ -293,7 +293,7 @@ class TestRelational:
         talk.now += HOUR
         talk.call("torch.receive", torch=given_)
         assert talk.state.session.counted
-        assert talk.state.owner.relational.sessions == 1
+        assert talk.state.owner.relational.sessions == 2  # the one that gave it, and the one that takes it
 
 
 class TestTorch:

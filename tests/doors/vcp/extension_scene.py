@@ -22,6 +22,7 @@ CONSENSUS = "VCP-X-Consensus"
 FOUR = (PERSONAL, RELATIONAL, TORCH, INTENT)
 DOORS = ("websocket", "tcp")
 PAIN = {"body_signals": {"category": "pain", "intensity": 5}}
+WIRE = "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:🇬🇧"
 NORM = {
     "norm_id": "n1",
     "description": "Say what is uncertain",

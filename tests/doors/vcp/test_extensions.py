@@ -18,13 +18,13 @@ from tests.doors.vcp.extension_scene import (
     PERSONAL,
     RELATIONAL,
     TORCH,
+    WIRE,
     RefusalError,
     extension_scene,
 )
 
 pytestmark = pytest.mark.usefixtures("patience")
 
-WIRE = "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:🇬🇧"
 HOUR = 3600.0
 
 
@@ -139,6 +139,15 @@ class TestACall:
             assert "pain" not in repr(entry)
             assert client.session_id not in repr(entry)
 
+    async def test_that_is_refused_is_on_record_with_the_check_it_failed(self):
+        async with extension_scene() as scene, scene.session() as client:
+            torch = await client.call("torch.generate")
+            await refused(client, "torch.receive", torch=torch | {"session_count": 7})
+            await refused(client, "personal.set", signals={"mood": {"category": "calm"}})
+            entries = [entry async for entry in tail(scene.node.store, "main", 5)]
+            failed = [one.failed_step for one in entries if one.verification_result == "EXTENSION_FAILED"]
+            assert failed == ["bad_signature", "invalid_argument"]
+
 
 DEEP = {"value": 7, "uncertain": False}
 BAD_CALLS = [
@@ -228,69 +237,31 @@ class TestATorch:
                 lineage = await second.call("torch.lineage")
                 assert [one["session_id"] for one in lineage["torch_chain"]] == [first.session_id]
 
-    async def test_of_a_configured_signer_counts(self):
+    async def test_passes_between_two_nodes_that_know_the_person_by_one_token(self):
+        async with extension_scene() as giver:
+            key = giver.node.vacant_id.hex()
+            signers = {"extensions": ExtensionSettings(torch_signers=(key,))}
+            issuers = {"issuers": (f"{key}={key}",)}
+            async with extension_scene(clock=giver.clock, parts=signers, vcp=issuers) as taker:
+                receipts = []
+                for _ in range(6):
+                    async with giver.session() as there, taker.client() as here:
+                        relation = await there.call("relational.get")
+                        torch = await there.call("torch.generate", to=taker.node.vacant_id.hex())
+                        assert torch["session_count"] == relation["continuity_depth"] + 1
+                        await here.hello(*FOUR, identity=giver.token())
+                        receipts.append(await here.call("torch.receive", torch=torch))
+                    giver.clock.jump(HOUR)
+        assert [receipt["counted"] for receipt in receipts] == [1, 2, 3, 4, 5, 6]
+        assert not any(receipt["implausible"] for receipt in receipts)
+        assert [receipt["trust_level"] for receipt in receipts] == ["initial"] * 4 + ["developing"] * 2
+
+    async def test_is_not_taken_by_a_node_to_which_the_same_name_is_somebody_else(self):
         async with extension_scene() as giver, giver.session() as there:
             torch = await there.call("torch.generate")
-        # another node has another owner: the same person is somebody else there
         settings = ExtensionSettings(torch_signers=(giver.node.vacant_id.hex(),))
         async with extension_scene(parts={"extensions": settings}) as taker, taker.session() as here:
             assert (await refused(here, "torch.receive", torch=torch)).code == "FORBIDDEN"
-
-
-class TestTrust:
-    async def test_cannot_be_bought(self):
-        async with extension_scene() as scene:
-            for _ in range(60):
-                async with scene.session() as client:
-                    pass
-            async with scene.session() as client:
-                told = await client.ask(
-                    {
-                        "relational_context": {
-                            "trust_level": "deep",
-                            "continuity_depth": 900,
-                            "standing": "bilateral",
-                        }
-                    }
-                )
-                assert told["accepted"] == []
-                assert {one["field"] for one in told["ignored"]} >= {"relational_context.trust_level"}
-                forged = {
-                    "quality_description": "x",
-                    "handed_at": "2026-01-01T00:00:00Z",
-                    "session_count": 500,
-                }
-                receipt = await client.call("torch.receive", torch=forged)
-                assert (receipt["counted"], receipt["implausible"]) == (0, True)
-                for _ in range(20):
-                    await client.ask({"categorical": WIRE})
-                relation = await client.call("relational.get")
-                assert (relation["trust_level"], relation["standing"]) == ("initial", "none")
-                assert relation["continuity_depth"] == 1
-
-    async def test_grows_with_sessions_that_are_an_hour_apart(self):
-        async with extension_scene() as scene:
-            levels = []
-            for _ in range(6):
-                async with scene.session() as client:
-                    await client.ask({"categorical": WIRE})
-                    levels.append((await client.call("relational.get"))["trust_level"])
-                scene.clock.jump(HOUR)
-            assert levels == ["initial"] * 4 + ["developing"] * 2
-
-    async def test_is_lost_ninety_days_after_the_last_use(self):
-        async with extension_scene() as scene:
-            async with scene.session() as client:
-                await client.call("relational.norm", norm=NORM)
-            scene.clock.jump(89 * 24 * HOUR)
-            async with scene.session() as client:
-                assert (await client.call("relational.get"))["established_norms"]
-            scene.clock.jump(89 * 24 * HOUR)
-            async with scene.session() as client:
-                assert (await client.call("relational.get"))["established_norms"]
-            scene.clock.jump(91 * 24 * HOUR)
-            async with scene.session() as client:
-                assert not (await client.call("relational.get"))["established_norms"]
 
 
 class TestOwners:

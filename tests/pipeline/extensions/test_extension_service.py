@@ -268,7 +268,7 @@ class TestTime:
         for number in range(30):
             await world.call("personal.get", session_of(id_=f"ses_{number}"))
             await asyncio.sleep(300)
-        assert (await world.call("relational.get", session_of(id_="ses_99"))).continuity_depth == 3
+        assert (await world.call("relational.get", session_of(id_="ses_99"))).continuity_depth == 2
 
     @simulated
     async def test_does_not_count_without_relational(self):

@@ -45,6 +45,22 @@ class CallerContext(Struct, frozen=True, kw_only=True):
     generation_preferences: GenerationPreferences
 
 
+def context_block(context: CallerContext) -> str:
+    """What stands before the system prompt of a model that answers this caller (vcp 7.5)."""
+    safe, wishes = context.model_safe_context, context.generation_preferences
+    told = {
+        "Protection level": safe.protection_level,
+        "Domain": safe.domain,
+        "Register": safe.formality_level,
+        "Depth": wishes.depth and f"{wishes.depth}/5, from brief to detailed",
+        "Formality": wishes.formality and f"{wishes.formality}/5, from casual to formal",
+        "Directness": wishes.directness and f"{wishes.directness}/5, from elaborated to concise",
+        "Technical level": wishes.technical_level and f"{wishes.technical_level}/5, from simple to expert",
+    }
+    lines = [f"{name}: {value}" for name, value in told.items() if value is not None]
+    return "\n".join(("[VCP Context — v3.1]", *lines, "[End VCP Context]"))
+
+
 def after(context: SessionContext, request: ContextRequest) -> SessionContext:
     """What the session knows once the request is accepted; preferences and wire replace earlier ones whole."""
     told = {**context.signals, **request.signals}

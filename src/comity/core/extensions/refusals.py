@@ -42,6 +42,10 @@ class ExtensionError(InvalidError):
         self.wire_code: Code = wire_code
         self.field = field
 
+    @property
+    def step(self) -> str:
+        return self.wire_code.lower()
+
 
 def invalid(message: str, field: str | None) -> ExtensionError:
     return ExtensionError("INVALID_ARGUMENT", message, field)

@@ -126,8 +126,8 @@ _SELF_MODEL_DIMENSIONS: Final = (
 
 
 class RelationalState(Struct, frozen=True, kw_only=True):
-    """`sessions` gives trust. `continuity_depth` is how far back the thread goes; a torch may carry it further
-    than trust follows. `torch` is the last one received, as it came.
+    """`sessions` gives trust, the present one included. `continuity_depth` is how many came before it; a torch may
+    carry it further than trust follows. `torch` is the last one received, as it came.
     """
 
     sessions: int = 0
@@ -192,12 +192,11 @@ def count_session(state: RelationalState, now: float) -> RelationalState:
     """After the first accepted exchange of a session; the same state when it does not count."""
     if not may_count(state.counted_at, now):
         return state
-    sessions = state.sessions + 1
     return replace(
         state,
-        sessions=sessions,
+        sessions=state.sessions + 1,
         counted_at=now,
-        continuity_depth=max(state.continuity_depth, sessions),
+        continuity_depth=max(state.continuity_depth, state.sessions),
     )
 
 

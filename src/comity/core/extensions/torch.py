@@ -186,7 +186,7 @@ def hand_over(
     if to is not None and not is_key(to):
         raise invalid(f"to must be {_KEY_FORM}", "to")
     known = relation or RelationalState()
-    depth = min(known.continuity_depth, known.sessions)
+    depth = min(known.continuity_depth, max(known.sessions - 1, 0))
     torch = describe(replace(context_of(known), continuity_depth=depth), known.self_models) | {
         "handed_at": write_moment(now),
         "from": key.vacant_id.hex(),
@@ -250,9 +250,9 @@ def receive(
 
 
 def lineage_of(state: TorchState, relation: RelationalState | None) -> TorchLineage:
-    depth = 0 if relation is None else relation.continuity_depth
+    known = relation or RelationalState()
     return TorchLineage(
-        session_count=max(depth, len(state.chain)),
+        session_count=max(known.sessions, known.continuity_depth, len(state.chain)),
         first_session_date=state.first_session_date,
         torch_chain=state.chain,
     )
@@ -335,13 +335,13 @@ def _counted(state: TorchState, torch: Torch, own_key: str) -> tuple[int, bool]:
 def _relation_after(
     relation: RelationalState, counted: int, ours: bool, handed: float, now: float
 ) -> RelationalState:
-    """`counted` includes the session that takes the torch, which counts only when an hour has passed."""
+    """`counted` are sessions before the one that takes the torch, which counts only when an hour has passed."""
     since = relation.counted_at
     if ours:
         # our state may be lost; then handing over is the last thing known to have happened
         since = min(now, handed) if since is None else max(since, min(now, handed))
     passed = may_count(since, now)
-    before = counted - 1 if ours else min(counted - 1, relation.sessions)
+    before = counted if ours else min(counted, relation.sessions)
     return replace(
         relation,
         sessions=max(relation.sessions, before + 1 if passed else before),
