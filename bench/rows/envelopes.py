@@ -59,9 +59,9 @@ class Caller:
         while True:
             yield self._waiting.pop(0) if self._waiting else self._next()
 
-    def signed_ahead(self) -> Iterator[bytes]:
+    def signed_ahead(self, count: int = AHEAD) -> Iterator[bytes]:
         """All are signed now; what is not sent this time is sent first the next time."""
-        self._waiting += self.sign_ahead(AHEAD - len(self._waiting))
+        self._waiting += self.sign_ahead(count - len(self._waiting))
         while self._waiting:
             yield self._waiting.pop(0)
 

@@ -10,8 +10,8 @@ import pytest
 
 from comity.bus.in_process import InProcessBus
 from comity.config import AgentSettings
-from comity.doors.events import EVENTS_PATH, FRAMES, PAGE, READERS, EventsEndpoint
-from comity.pipeline.events import KEPT, Events
+from comity.doors.events import EVENTS_PATH, FRAMES, LINES, PAGE, READERS, EventsEndpoint
+from comity.pipeline.events import KEPT, Events, encode
 from comity.testing import bearer, running_node
 from tests.doors.http.asgi_calls import ask, scope_of
 from tests.pipeline.walking import settle, simulated
@@ -67,8 +67,17 @@ class Reader:
         return [Frame(part) for part in parts if "data: " in part]
 
     @property
+    def acts(self):
+        return [act for frame in self.frames if frame.kind == "message" for act in frame.acts]
+
+    @property
     def numbers(self):
-        return [act["number"] for frame in self.frames if frame.kind == "message" for act in frame.acts]
+        return [act["number"] for act in self.acts]
+
+    @property
+    def told_of(self):
+        """How many acts, those that were merged into one line too."""
+        return sum(act.get("count", 1) for act in self.acts)
 
 
 class Desk:
@@ -184,8 +193,51 @@ async def test_a_flood_is_merged_into_few_frames_and_nothing_is_missing():
     moments = [moment for moment, text, _ in reader.written if "data: " in text]
     assert all(later - sooner > 0.99 / FRAMES for sooner, later in itertools.pairwise(moments))
     assert len(moments) > 10
-    assert reader.numbers == list(range(1, 2101))
-    assert max(len(frame.acts) for frame in reader.frames) <= PAGE
+    assert reader.told_of == 2100
+    assert reader.numbers == sorted(reader.numbers)
+    assert reader.numbers[-1] == 2100
+    assert max(len(frame.acts) for frame in reader.frames) <= LINES
+
+
+@simulated
+async def test_of_more_acts_than_a_frame_has_lines_those_of_one_kind_and_outcome_are_one_line():
+    desk = Desk()
+    async with desk.reading() as reader:
+        desk.act(LINES - 1, who="vacant:abababab", what="goods", request="r1")
+        desk.act(2, kind="SHOP_OPENED", who="local:-", count=3)
+        desk.act(kind="REFUSED", who="unknown:-", what="late", failed="shop:late")
+        desk.act(kind="REFUSED", failed="shop:no")
+        desk.act(who="vacant:cdcdcdcd")
+        await asyncio.sleep(1)
+    (frame,) = reader.frames
+    shown = [{name: act[name] for name in act if name not in ("time", "room")} for act in frame.acts]
+    assert shown == [
+        {"number": LINES + 1, "kind": "SHOP_OPENED", "who": "local:-", "count": 6},
+        {"number": LINES + 2, "kind": "REFUSED", "who": "unknown:-", "what": "late", "failed": "shop:late"},
+        {"number": LINES + 3, "kind": "REFUSED", "failed": "shop:no"},
+        {"number": LINES + 4, "kind": "SHOP_OK", "count": LINES},
+    ]
+    assert frame.id == f"{LINES + 4}-{desk.events.run}"
+
+
+@simulated
+async def test_as_many_acts_as_a_frame_has_lines_are_told_one_by_one():
+    desk = Desk()
+    async with desk.reading() as reader:
+        desk.act(LINES)
+        await asyncio.sleep(1)
+    assert [len(frame.acts) for frame in reader.frames] == [LINES]
+
+
+@simulated
+async def test_what_happened_before_is_told_act_by_act_and_what_happens_meanwhile_is_merged():
+    desk = Desk()
+    desk.act(2 * PAGE)
+    async with desk.reading(b"since=0") as reader:
+        desk.act(3 * LINES)
+        await asyncio.sleep(2)
+    assert [len(frame.acts) for frame in reader.frames] == [PAGE, PAGE, 1]
+    assert reader.acts[-1]["count"] == 3 * LINES
 
 
 @simulated
@@ -196,7 +248,7 @@ async def test_who_does_not_read_holds_one_frame_and_is_told_what_it_missed():
         for _ in range(20):
             desk.act(KEPT // 8)
             await asyncio.sleep(1)
-        assert quick.numbers == list(range(1, 20 * KEPT // 8 + 1))
+        assert quick.told_of == desk.events.last
         assert slow.numbers == []
         slow.reading.set()
         await asyncio.sleep(10)
@@ -234,13 +286,19 @@ async def test_one_reader_too_many_is_told_when_to_come_again_and_gets_in_once_t
 
 
 @simulated
-async def test_readers_that_are_equally_far_share_the_bytes_of_a_frame():
+async def test_readers_that_are_equally_far_share_the_bytes_of_a_frame(monkeypatch):
+    written = []
+    monkeypatch.setattr("comity.doors.events.encode", lambda act: written.append(act.number) or encode(act))
     desk = Desk()
     async with contextlib.AsyncExitStack() as held:
         readers = [await held.enter_async_context(desk.reading()) for _ in range(3)]
-        desk.act(5)
+        for _ in range(200):
+            desk.act()
+            await asyncio.sleep(0.003)
+            desk.act(who="vacant:abababab")  # between one reader and the next
         await asyncio.sleep(1)
-        assert [reader.numbers for reader in readers] == [[1, 2, 3, 4, 5]] * 3
+        assert [reader.told_of for reader in readers] == [400] * 3
+    assert written == sorted(set(written))
 
 
 @simulated

@@ -1,12 +1,13 @@
 """`/v1/events`: what happens on this node, as server-sent events, for its own user.
 
 - A frame holds what came since the last one: an `id` to come back with and one `data` line for each act. A reader gets at
-  most `FRAMES` a second, and each has at most `PAGE` acts, so that neither a flood of acts nor a thousand readers cost
-  more than that. Readers that are equally far share the bytes of a frame.
+  most `FRAMES` a second. Where more than `LINES` acts came, alike ones are one line with their count, so that neither a
+  flood of acts nor a thousand readers cost more than that. Readers that are equally far share the bytes of a frame.
 - Nothing is queued for a reader: it has a place in what the node keeps. One that does not read holds one frame until the
   server gives up on it; when it comes back too late, an event `reset` says that acts are missing.
 - `Last-Event-ID`, or `since` in the query where a client cannot send that, is where reading begins; without either it
-  begins now. An id of another life of the node gives a `reset` too.
+  begins now. An id of another life of the node gives a `reset` too. What happened before the stream was opened comes
+  act by act, at most `PAGE` in a frame.
 - Reading is no act: nothing of it is written down.
 """
 
@@ -18,15 +19,19 @@ from urllib.parse import parse_qs
 from comity.core.errors import ComityError, InvalidError, OverloadedError
 from comity.core.mcp.sse import CONTENT_TYPE, KEEPALIVE
 from comity.doors.http.asgi import Disconnected, Receive, Scope, Send, answer_error, answer_json, header
-from comity.pipeline.events import Events, encode
+from comity.pipeline.events import Events, encode, merged
 from comity.pipeline.record import Recorder
 
 EVENTS_PATH: Final = "/v1/events"
 FRAMES: Final = 5
+LINES: Final = 100
 PAGE: Final = 512
 READERS: Final = 1024
 
 _PAUSE: Final = 1 / FRAMES
+_TOGETHER: Final = 0.02
+"""Seconds in which readers that wake one after the other get the same frame."""
+_FROM_THE_OLDEST: Final = -1
 _HEARTBEAT: Final = 15.0
 _RETRY_MS: Final = 1000
 _RETRY_SECONDS: Final = 5.0
@@ -41,7 +46,9 @@ class EventsEndpoint:
         self._record = record
         self._closing = closing
         self._readers = 0
-        self._frame = (-1, -1, b"")
+        self._end = 0
+        self._end_holds_until = 0.0
+        self._frame = (0, 0, False, b"")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET":
@@ -66,7 +73,7 @@ class EventsEndpoint:
             self._readers -= 1
 
     def _place(self, scope: Scope) -> int:
-        """The number after which to begin; one that is too high stands for another life of the node."""
+        """The number after which to begin. One of another life of the node, or from the future, is as good as none."""
         wanted = header(scope, b"last-event-id")
         name = "Last-Event-ID"
         if wanted is None:
@@ -77,9 +84,9 @@ class EventsEndpoint:
         found = _ID.fullmatch(wanted)
         if found is None:
             raise InvalidError(f"{name} is not the id of an event; use one that came, or leave it out")
-        if found[2] not in (None, self._events.run):
-            return self._events.last + 1
-        return int(found[1])
+        number = int(found[1])
+        known = found[2] in (None, self._events.run) and number <= self._events.last
+        return number if known else _FROM_THE_OLDEST
 
     async def _stream(self, after: int, receive: Receive, send: Send) -> None:
         await send(
@@ -117,11 +124,12 @@ class EventsEndpoint:
 
     async def _write(self, after: int, send: Send) -> None:
         events = self._events
-        place = b"" if after > events.last else b"id: %b\n" % self._id(after)
+        place = b"" if after == _FROM_THE_OLDEST else b"id: %b\n" % self._id(after)
         await _part(send, b"retry: %d\n%b\n" % (_RETRY_MS, place))
+        begun = events.last
         async with events.hints() as hints:
             while True:
-                frame, after = self._next(after)
+                frame, after = self._next(after, live=after >= begun)
                 if frame:
                     await _part(send, frame)
                     await asyncio.sleep(_PAUSE)
@@ -134,9 +142,9 @@ class EventsEndpoint:
                 except StopAsyncIteration:
                     return
 
-    def _next(self, after: int) -> tuple[bytes, int]:
+    def _next(self, after: int, *, live: bool) -> tuple[bytes, int]:
         """What a reader who is that far gets now, and how far it is then; nothing where nothing is new."""
-        page = self._events.since(after, PAGE)
+        page = self._events.since(after, self._shared_end(after) - after if live else PAGE)
         reset = b""
         if page.reset:
             after = page.events[0].number - 1 if page.events else self._events.last
@@ -144,10 +152,18 @@ class EventsEndpoint:
         if not page.events:
             return reset, after
         last = page.events[-1].number
-        if self._frame[:2] != (after, last):
-            lines = b"".join(b"data: %b\n" % encode(event) for event in page.events)
-            self._frame = (after, last, b"id: %b\n%b\n" % (self._id(last), lines))
-        return reset + self._frame[2], last
+        if self._frame[:3] != (after, last, live):
+            acts = merged(page.events) if live and len(page.events) > LINES else page.events
+            lines = b"".join(b"data: %b\n" % encode(act) for act in acts)
+            self._frame = (after, last, live, b"id: %b\n%b\n" % (self._id(last), lines))
+        return reset + self._frame[3], last
+
+    def _shared_end(self, after: int) -> int:
+        """How far frames go now. It moves on at once only for a reader to whom it brings nothing."""
+        now = asyncio.get_running_loop().time()
+        if self._end <= after or now >= self._end_holds_until:
+            self._end, self._end_holds_until = self._events.last, now + _TOGETHER
+        return self._end
 
     def _id(self, number: int) -> bytes:
         return f"{number}-{self._events.run}".encode()

@@ -11,6 +11,7 @@ import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -74,6 +75,23 @@ def encode(event: NodeEvent) -> bytes:
 _encode = msgspec.json.Encoder().encode
 
 
+def merged(events: Sequence[NodeEvent]) -> list[NodeEvent]:
+    """One event for all of a kind, with their count, as the last of them; who it was only where that is one."""
+    alike: dict[tuple[str, str, str], list[NodeEvent]] = {}
+    for event in events:
+        alike.setdefault((event.room, event.kind, event.failed), []).append(event)
+    return sorted((_as_one(group) for group in alike.values()), key=lambda event: event.number)
+
+
+def _as_one(alike: list[NodeEvent]) -> NodeEvent:
+    last = alike[-1]
+    if len(alike) == 1:
+        return last
+    who = last.who if all(event.who == last.who for event in alike) else ""
+    count = sum(event.count for event in alike)
+    return NodeEvent(last.number, last.time, last.room, last.kind, who, failed=last.failed, count=count)
+
+
 class EventPage(NamedTuple):
     """`reset`: some of what was asked for is gone."""
 
@@ -117,8 +135,7 @@ class Events:
         reset = number > self._last
         oldest = self._last - len(self._kept)
         skipped = 0 if reset else max(0, number - oldest)
-        end = min(skipped + most, len(self._kept))
-        return EventPage([self._kept[at] for at in range(skipped, end)], reset=reset or number < oldest)
+        return EventPage([*islice(self._kept, skipped, skipped + most)], reset=reset or number < oldest)
 
     def hints(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Something for each time that there may be more to read; until the bus closes."""
