@@ -14,18 +14,26 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
+import comity
 from comity.cli.act_sinks import ActLog, OpenWriter
 from comity.cli.acts import log_line
-from comity.config import AgentSettings, McpSettings, VcpSettings
+from comity.cli.own_state import set_state
+from comity.cli.own_store import new_key, writing
+from comity.clients.vcp import VcpClient
+from comity.config import AgentSettings, McpSettings, VcpSettings, load_settings
 from comity.core.caller import Caller as Who
 from comity.core.caller import stranger
+from comity.core.card.lifecycle import RuntimeState
 from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.identity.signed_token import issue_a
-from comity.core.request import request_check
+from comity.core.reputation.review import Review
+from comity.core.request import begin_request, request_check
 from comity.keys.identity import load_identity
+from comity.pipeline.directory.reviews import record_review
 from comity.store.audit_log import tail
 from comity.testing import bearer, running_node
 from tests.callers import OWNER
+from tests.cli.neighbourhood import SEND, card_of
 from tests.core.identity.authorization_server import ISSUER, RESOURCE, Signer
 from tests.doors.mcp.conversing import call, initialize
 from tests.doors.mcp.http_talk import Http
@@ -164,6 +172,83 @@ async def test_a_visitor_with_an_access_token_is_named_as_that_visitor_and_never
         async with watched.expecting("MCP_VCP_STATUS_OK", ada, "mcp", "ok") as told:
             posted(told, await http.post(call(2, "vcp_status"), **session))
     assert not [act for act in watched.node.house.events.since(before).events if act.who == "local:-"]
+
+
+async def test_the_two_steps_of_a_call_to_another_agent_are_acts_of_whoever_asked_for_it(
+    watched, tmp_path, signer
+):
+    said = {"sub": "ada", "aud": RESOURCE, "exp": time.time() + 600, "scope": "mcp agents"}
+    visitor = {"authorization": f"Bearer {signer.token(**said)}"}
+    ada = Who(kind="oauth", id=f"{ISSUER}:ada")
+    async with running_node(tmp_path / "there", agent=AgentSettings(behaviour="echo")) as there:
+        async with comity.Client(data=tmp_path / "there", directory=watched.node.url) as owner:
+            await owner.directory().publish(card_of(tmp_path / "there", there.url + SEND, "letters"))
+        # a visitor may not call a loopback address, which is found out when the call is written down already
+        for headers, who, end in ((watched.owner, OWNER, "answered"), (visitor, ada, "failed")):
+            async with Http(f"{watched.node.url}/mcp", **headers) as http:
+                session = await http.begin()
+                async with (
+                    watched.expecting("CALL_SENT", who, "calls", "call_sent") as sent,
+                    watched.expecting(f"CALL_{end.upper()}", who, "calls", f"call_{end}") as ended,
+                ):
+                    asked = call(1, "call_agent", agent=there.vacant_id.hex(), message="x")
+                    posted(sent, await http.post(asked, **session))
+                    ended.extend(sent)
+
+
+async def test_a_call_of_a_program_is_one_request_of_its_user(watched, tmp_path):
+    async with comity.Client(data=tmp_path / "own") as client:
+        await client.call(watched.node.url, "x")
+        await client.call(watched.node.url, "y")
+        entries = [entry async for entry in tail(client._store, "client", 10)]
+    assert [entry.verification_result for entry in entries] == 2 * ["CALL_SENT", "CALL_ANSWERED"]
+    assert all(OWNER.label in entry.checks_passed for entry in entries)
+    first, same, second, again = (
+        [check for check in entry.checks_passed if check.startswith("request:")] for entry in entries
+    )
+    assert first == same != second == again
+    assert len(first) == len(second) == 1
+
+
+async def test_a_command_is_a_request_of_the_node_s_own_user(tmp_path):
+    settings = load_settings({"data": str(tmp_path)}).settings
+    key, _made = new_key(settings, None)
+    for state in (RuntimeState.ACTIVE, RuntimeState.SUNK):
+        await set_state(settings, None, state, None)
+    async with writing(settings, key) as (store, _record, chain):
+        entries = [entry async for entry in tail(store, chain, 10)]
+    assert [entry.verification_result for entry in entries] == ["STATE_SET", "STATE_SET"]
+    assert all(OWNER.label in entry.checks_passed for entry in entries)
+    requests = [check for entry in entries for check in entry.checks_passed if check.startswith("request:")]
+    assert len(set(requests)) == 2
+
+
+async def test_what_a_vcp_server_answered_is_remembered_as_an_act(watched):
+    house = watched.node.house
+    begin_request("a" * 16)
+    async with watched.expecting("VCP_ACK_REMEMBERED", OWNER, "vcp", "vcp_ack_remembered") as told:
+        told.append("a" * 16)
+        url = watched.node.url.replace("http", "ws", 1) + "/vcp"
+        async with VcpClient.connect(url, store=house.store, record=house.record):
+            pass
+
+
+async def test_a_review_is_an_act_of_the_reviewer(watched, tmp_path):
+    house = watched.node.house
+    cards = []
+    for name in ("ann", "bob"):
+        async with comity.Client(data=tmp_path / name, directory=watched.node.url) as owner:
+            await owner.directory().publish(card_of(tmp_path / name, f"https://{name}.example/", "letters"))
+            cards.append(owner.vacant_id.hex())
+    begin_request("b" * 16)
+    ann, bob = cards
+    who = Who(kind="vacant", id=ann)
+    async with watched.expecting("REVIEW_RECORDED", who, "directory", "review_recorded") as told:
+        told.append("b" * 16)
+        review = Review(
+            reviewer=ann, target=bob, signals={"factual": 1.0}, source="caller_review", at=time.time()
+        )
+        await record_review(store=house.store, record=house.record, review=review)
 
 
 async def test_a_vacant_by_its_signature_with_the_trace_it_named(watched):

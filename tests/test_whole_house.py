@@ -37,6 +37,8 @@ ACTS = {
     "MCP_SESSION_BEGUN": 2,
     "MCP_SESSION_ENDED": 2,
     "AGENTS_OK": 2,
+    "CALL_SENT": 1,  # the two steps of the call that AGENTS_OK tells of
+    "CALL_ANSWERED": 1,
     "ACTIONS_OK": 3,  # by the official client, by the child that has joined, and by HTTP
     "ROOM_INVITED": 1,
     "ROOM_JOINED": 1,
@@ -52,8 +54,6 @@ ACTS = {
 VOTERS = {"consensus.act": 2, "consensus.vote": 2}
 OWN_VOTES = {"relational.get": 1, "consensus.open": 1, "consensus.advance": 4, "consensus.vote": 1}
 NOT_TOLD = {
-    "CALL_SENT": 1,  # the two steps of the call that AGENTS_OK tells of
-    "CALL_ANSWERED": 1,
     "NODE_STOPPED": 1,  # no stream is open any more
 }
 

@@ -33,6 +33,7 @@ from comity.keys.identity import load_or_create_identity
 from comity.node import load_settings
 from comity.pipeline.directory.reviews import StoredReputation
 from comity.pipeline.directory.search import DEFAULT_LIMIT, HaloMatch
+from comity.pipeline.record import Recorder
 from comity.store.claim import running_node
 from comity.store.opening import open_store, open_trail
 from comity.store.protocol import Store
@@ -103,7 +104,7 @@ class Client:
                 self._clock,
                 self.http,
                 holder=trail.chain,
-                audit_level=settings.audit.level,
+                record=Recorder(self._store, self._clock, level=settings.audit.level),
             )
             self._closing = closing.pop_all()
         return self

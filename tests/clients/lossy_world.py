@@ -216,7 +216,7 @@ class Caller:
             self._network,
             retries=INSISTENT,
             holder=f"process {self.name}",
-            audit_level=None,
+            record=Recorder(self.store, self._clock, audited=False),
         )
 
     def _die(self) -> None:

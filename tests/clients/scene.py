@@ -6,6 +6,7 @@ from comity.clients.pair import CALL_BOOK
 from comity.clients.refusals import NoAnswerError, UnreachableError
 from comity.core.envelope.chain import ReplayState
 from comity.core.identity.keys import SigningKey
+from comity.pipeline.record import Recorder
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.operations import ChainKey, Tip
 from comity.testing.loop import SimulatedClock, run_simulated
@@ -32,7 +33,8 @@ class Scene:
     def caller(self, *, disk=None, http=None, **more):
         store = MemoryStore(self.clock, disk or self.disk)
         http = http or self.wire
-        return Dispatcher(store, ALICE, self.clock, http, retries=self.retries, audit_level=None, **more)
+        record = Recorder(store, self.clock, audited=False)
+        return Dispatcher(store, ALICE, self.clock, http, retries=self.retries, record=record, **more)
 
     async def say(self, text="hello", caller=None, card=None, **more):
         result = await (caller or self.alice).call(card or self.bob.card(), message(text), **more)

@@ -279,7 +279,7 @@ class TestDispatch:
         with pytest.raises(TargetNotFoundError, match="no public vacant offers capability 'paint'"):
             await rank_targets("paint", client().aggregation_search, None)
 
-    async def test_lets_the_oracle_choose(self, client, store):
+    async def test_lets_the_oracle_choose(self, client, store, clock):
         await client(ALICE).publish(card_of(ALICE, "translate"))
         await client(BOB).publish(card_of(BOB, "translate much else besides"))
         review = Review(
@@ -289,7 +289,7 @@ class TestDispatch:
             source="caller_review",
             at=0.0,
         )
-        await record_review(store=store, review=review)
+        await record_review(store=store, record=Recorder(store, clock), review=review)
         chosen, *_ = await rank_targets("translate", client().aggregation_search, StoredReputation(store))
         assert chosen.vacant_id == BOB.vacant_id
 

@@ -64,7 +64,7 @@ async def test_sending_and_settling_are_audited():
         "CALL_SENT",
         "CALL_FAILED",
     ]
-    assert entries[0]["issuer_hash"] == privacy_hash(f"vacant:{BOB.vacant_id.hex()}")
+    assert entries[0]["content_hash"] == privacy_hash(f"vacant:{BOB.vacant_id.hex()}")
 
 
 @simulated

@@ -9,6 +9,7 @@ from comity.clients.dispatcher import Dispatcher
 from comity.clients.pair import CALL_SPACE
 from comity.clients.refusals import NoAnswerError
 from comity.core.errors import OverloadedError, StoreCorruptError, StoreUnavailableError
+from comity.pipeline.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
 from comity.store.operations import Acquire, Put
@@ -235,7 +236,8 @@ def test_a_process_killed_at_any_step_leaves_a_pair_that_goes_on(where, moment, 
         else:
             store = DyingStore(scene.clock, scene.disk, moment, 1 if where == "first commit" else 2)
             http = scene.wire
-        mortal = Dispatcher(store, ALICE, scene.clock, http, holder="node", audit_level=None)
+        record = Recorder(store, scene.clock, audited=False)
+        mortal = Dispatcher(store, ALICE, scene.clock, http, holder="node", record=record)
         with pytest.raises((Killed, StoreUnavailableError)):
             await mortal.call(scene.bob.card(), message("b"), idempotency_key="k")
         store.crash()

@@ -12,6 +12,7 @@ from comity.core.context.errors import ContextError
 from comity.core.errors import ComityError, InvalidError, TooLargeError
 from comity.core.guard.rate import RateLimiter
 from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL, TORCH
+from comity.pipeline.record import Recorder
 from comity.store.memory import MemoryStore
 from comity.store.operations import Put
 from comity.testing.loop import SimulatedClock, run_simulated
@@ -576,9 +577,8 @@ class TestMemory:
 
     @staticmethod
     async def _visit(store, answer, *extensions, **options):
-        async with with_script(answer).connect(
-            *extensions, store=store, audit_level=None, **options
-        ) as session:
+        record = Recorder(store, SimulatedClock(), audited=False)
+        async with with_script(answer).connect(*extensions, store=store, record=record, **options) as session:
             return [alert.name for alert in session.alerts]
 
     def test_what_shrinks_is_told_once(self):

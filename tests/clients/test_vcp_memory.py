@@ -10,6 +10,7 @@ from msgspec import UNSET
 from comity.clients.vcp_memory import MOST_SERVERS, FileAcks, LastAcks, merged
 from comity.core.negotiation.downgrade import alerts
 from comity.core.negotiation.messages import Ack, encode
+from comity.pipeline.record import Recorder
 from comity.store.memory import MemoryStore
 from comity.testing.clock import VirtualClock
 from tests.core.negotiation.samples import EVERY_EXTENSION
@@ -55,7 +56,8 @@ def test_what_was_not_asked_for_is_kept_and_what_was_answered_is_replaced(before
 def test_what_is_remembered_is_recalled(first, second):
     async def scene():
         clock = VirtualClock()
-        memory = LastAcks(MemoryStore(clock), clock, audit_level=None)
+        store = MemoryStore(clock)
+        memory = LastAcks(store, Recorder(store, clock, audited=False))
         await memory.remember("wss://server.example:443/vcp", "3.1", first, None)
         before = await memory.recall("wss://server.example:443/vcp", "3.1")
         assert before == merged(None, first)

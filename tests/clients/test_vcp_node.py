@@ -19,6 +19,7 @@ from comity.keys.identity import load_identity
 from comity.node import PARTS
 from comity.parts.part import Part
 from comity.parts.vcp import Vcp
+from comity.pipeline.record import Recorder
 from comity.pipeline.vcp.plugins import VcpExtension
 from comity.store.memory import MemoryStore
 from comity.system_clock import SystemClock
@@ -77,9 +78,11 @@ async def test_an_identity_is_demanded_and_a_revoked_one_refused(node):
 
 
 async def test_the_same_node_twice_alarms_nobody(node):
-    store = MemoryStore(SystemClock())
+    clock = SystemClock()
+    store = MemoryStore(clock)
+    record = Recorder(store, clock, audited=False)
     for _ in range(2):
-        async with VcpClient.connect(node.url, store=store, audit_level=None) as session:
+        async with VcpClient.connect(node.url, store=store, record=record) as session:
             assert session.alerts == ()
 
 

@@ -114,7 +114,7 @@ class SimulatedParty:
             self._network,
             public_http=self._network,
             holder=f"process {self.number}",
-            audit_level=None,
+            record=Recorder(self.store, self._clock, audited=False),
         )
         self.desk = desk_of(self.store, self.key, self._clock, post, f"process {self.number}")
 

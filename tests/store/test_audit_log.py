@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+from datetime import UTC, datetime
 
 import apsw
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from comity.core.errors import StoreCorruptError, StoreUnavailableError
 from comity.core.guard import audit
 from comity.core.identity.keys import SigningKey
-from comity.store.audit_log import chains, prune, tail, verify_chain
+from comity.store.audit_log import chains, pruning, tail, verify_chain
 from comity.store.audit_trail import AuditTrail, HeadFile, open_head_file, read_head_file
 from comity.store.sqlite import SqliteStore
 from comity.store.sqlite.connection import CHECKSUMMED_VFS, load_checksums
@@ -249,12 +250,18 @@ async def test_pruning_leaves_a_signed_checkpoint_and_a_log_that_verifies(folder
     late = "2026-06-01T00:00:00.000000Z"
     newer = audit.AuditDraft(verification_result="NEWER", created_at=late)
     await store.commit(audit=[newer, newer])
-    forgotten = await prune(store, "main", KEY, before="2026-05-01T00:00:00.000000Z", pruned=newer)
-    assert forgotten == ENTRIES
+    now = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
+
+    async def prune(days):
+        if not (operations := await pruning(store, "main", KEY, now, days)):
+            return 0
+        return (await store.commit(*operations, audit=[newer]))[1]
+
+    assert await prune(31) == ENTRIES
     report = await verify_chain(store, "main", PUBLIC, folder / "audit")
     assert (report.ok, report.entries) == (True, 3)
-    assert await prune(store, "main", KEY, before="2026-05-01T00:00:00.000000Z", pruned=newer) == 0
-    assert await prune(store, "main", KEY, before="2027-01-01T00:00:00.000000Z", pruned=newer) == 2
+    assert await prune(31) == 0
+    assert await prune(-1) == 2
     assert (await verify_chain(store, "main", PUBLIC, folder / "audit")).ok
     await store.close()
     assert await resumes(folder)

@@ -32,9 +32,10 @@ from comity.cli.options import (
 from comity.cli.screen import Cell, print_json, print_line, print_table
 from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError, StoreCorruptError
-from comity.core.guard.audit import AuditDraft, AuditEntry, decode, timestamp
+from comity.core.guard.audit import AuditEntry, decode
 from comity.core.identity.keys import SigningKey
 from comity.keys.identity import load_identity, stored_vacant_id
+from comity.pipeline.record import Recorder, own_act
 from comity.store.audit_log import AuditReport, chains, tail, verify_chain
 from comity.store.audit_trail import AuditTrail, HeadFile, log_of
 from comity.store.opening import open_store, reading
@@ -221,9 +222,8 @@ async def _adopt_chain(settings: Settings, trail: AuditTrail) -> int:
     clock = SystemClock()
     store = await open_store(settings, clock, trail, adopt=True)
     try:
-        now = clock.now()
-        adopted = AuditDraft(verification_result=ADOPTED, created_at=timestamp(now))
-        await store.commit(keep_restored(RestoreMark(at=now)), audit=[adopted])
+        record = Recorder(store, clock, level=settings.audit.level)
+        await record.commit((keep_restored(RestoreMark(at=clock.now())),), own_act(ADOPTED))
         return await store.end(trail.log)
     finally:
         await store.close()

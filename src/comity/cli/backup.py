@@ -33,7 +33,7 @@ from comity.cli.options import (
     read_passphrase,
     settings_of,
 )
-from comity.cli.own_store import entry, own_id, refuse_memory, writing
+from comity.cli.own_store import own_id, refuse_memory, writing
 from comity.cli.screen import counted, note, print_fields, print_json, print_line, waiting
 from comity.config import Settings
 from comity.core.errors import (
@@ -58,6 +58,7 @@ from comity.keys.identity import (
 from comity.keys.private import ensure_private_folder, sync_folder
 from comity.keys.sealed_stream import MAGIC, SealedReader, SealedWriter
 from comity.keys.sealing import SealingCost
+from comity.pipeline.record import own_act
 from comity.release import __version__
 from comity.store.audit_log import AuditReport, chains, verify_chain
 from comity.store.audit_trail import HEADS, HeadFile
@@ -307,9 +308,9 @@ async def _begin_anew(staged: Settings, key: SigningKey) -> None:
         file.sync()
         file.close()
     now = SystemClock().now()
-    async with writing(staged, key) as (store, _chain):
-        restored = entry(staged, RESTORED, f"signed-after:{timestamp(now)}")
-        await store.commit(keep_restored(RestoreMark(at=now)), audit=[restored])
+    async with writing(staged, key) as (_store, record, _chain):
+        act = own_act(RESTORED, f"signed-after:{timestamp(now)}")
+        await record.commit((keep_restored(RestoreMark(at=now)),), act)
 
 
 def _put_in_place(folder: Path, data: Path) -> None:

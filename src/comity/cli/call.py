@@ -162,10 +162,8 @@ async def _call(
                     f"{card.vacant_id} is the identity of this data folder, and a node cannot call itself; "
                     "call as somebody else, from another folder: --data DIR"
                 )
-            async with writing(settings, key) as (store, chain):
-                dispatcher = Dispatcher(
-                    store, key, clock, ways.http, holder=chain, audit_level=settings.audit.level
-                )
+            async with writing(settings, key) as (store, record, chain):
+                dispatcher = Dispatcher(store, key, clock, ways.http, holder=chain, record=record)
                 with waiting(f"calling {card.vacant_id}"):
                     return await dispatcher.call_one_of(
                         cards, message, idempotency_key=key_of_call, until=until, passed_over=passed_over

@@ -20,7 +20,6 @@ from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.identity import has_identity, stored_vacant_id
 from comity.parts.pairs import Called, Link, Peer, ServedPair, read_pairs
 from comity.store.operations import StoreConflict
-from comity.system_clock import SystemClock
 
 app = new_app("Show or delete the chains of requests and replies with other agents.")
 
@@ -106,14 +105,13 @@ def forget(
 
 
 async def _forget(settings: Settings, key: SigningKey, target: VacantId) -> None:
-    async with writing(settings, key) as (store, chain):
+    async with writing(settings, key) as (store, record, chain):
         pair = Pair(
             store,
-            SystemClock(),
+            record,
             PairKey(key.vacant_id, target),
             holder=chain,
             lease_seconds=_LEASE_SECONDS,
-            audit_level=settings.audit.level,
         )
         try:
             await pair.forget()

@@ -13,7 +13,7 @@ from typing import Any, Final
 import apsw
 from msgspec import Struct
 
-from comity.cli.own_store import entry, refuse_memory, writing
+from comity.cli.own_store import refuse_memory, writing
 from comity.cli.screen import one_line
 from comity.clients.pair import CALL_BOOK
 from comity.clients.urls import read_url
@@ -25,6 +25,7 @@ from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.identity import create_identity, has_identity, identity_path, stored_vacant_id
 from comity.keys.vacant_import import VacantFolder
 from comity.node import load_settings
+from comity.pipeline.record import own_act
 from comity.pipeline.residence import SPACE, STATE_KEY, store_state
 from comity.store.claim import running_node
 from comity.store.operations import Advance, Operation
@@ -65,14 +66,14 @@ async def take_over(
     report = Takeover([], [])
     _take_key(settings, source, passphrase, report)
     _take_words(settings, source, report, may_configure=may_configure)
-    async with writing(settings, source.key) as (store, _chain):
+    async with writing(settings, source.key) as (store, record, _chain):
         operations = [
             *await _state(store, source, report),
             *await _chains(store, source, report),
             *(await _served(store, tips, source.key.vacant_id, report) if tips is not None else ()),
         ]
         fact = f"identity:{source.key.vacant_id.hex()}"
-        await store.commit(*operations, audit=[entry(settings, IMPORTED, fact)])
+        await record.commit(operations, own_act(IMPORTED, fact))
     report.left.extend(_rest(source))
     return report
 
@@ -82,11 +83,11 @@ async def take_replay(settings: Settings, key: SigningKey, replay: Path) -> Take
     _refuse_running(settings)
     tips = read_replay_tips(replay, key.vacant_id)
     report = Takeover([], [])
-    async with writing(settings, key) as (store, _chain):
+    async with writing(settings, key) as (store, record, _chain):
         operations = await _served(store, tips, key.vacant_id, report)
         if operations:
             fact = f"identity:{key.vacant_id.hex()}"
-            await store.commit(*operations, audit=[entry(settings, REPLAY_IMPORTED, fact)])
+            await record.commit(operations, own_act(REPLAY_IMPORTED, fact))
     return report
 
 

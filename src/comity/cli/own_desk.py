@@ -29,7 +29,6 @@ from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS
 from comity.pipeline.deliberations.desk import ActOutcome, DeliberationDesk
 from comity.pipeline.deliberations.ledger import KeptDeliberation, Ledger
-from comity.pipeline.record import Recorder
 from comity.system_clock import SystemClock
 
 _Result = TypeVar("_Result")
@@ -139,8 +138,8 @@ async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIter
     refuse_memory(settings, "deliberations are kept there")
     key = own_key(settings, passphrase_file)
     vault = own_vault(settings)
-    ways, clock, level = Outside(settings), SystemClock(), settings.audit.level
-    async with writing(settings, key) as (store, chain):
+    ways, clock = Outside(settings), SystemClock()
+    async with writing(settings, key) as (store, record, chain):
         post = KeeperClient(
             store,
             key,
@@ -149,12 +148,12 @@ async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIter
             public_http=GuardedHttp(timeout=settings.dispatch.timeout_seconds),
             holder=chain,
             patience=settings.dispatch.timeout_seconds,
-            audit_level=level,
+            record=record,
         )
         desk = DeliberationDesk(
             store=store,
             ledger=Ledger(store, lambda: vault, log_bytes=settings.deliberations.log_bytes),
-            record=Recorder(store, clock, level=level),
+            record=record,
             clock=clock,
             key=key,
             post=post,

@@ -17,7 +17,6 @@ from comity.core.extensions.torch import TorchLineage
 from comity.parts.extensions import extension_service
 from comity.pipeline.extensions.room import OperationRequest
 from comity.pipeline.extensions.service import ExtensionService
-from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
 from comity.system_clock import SystemClock
 
@@ -49,6 +48,6 @@ class OwnExtensions:
 async def own_extensions(settings: Settings, passphrase_file: str | None) -> AsyncIterator[OwnExtensions]:
     refuse_memory(settings, "what VCP extensions know is kept there")
     key, vault, clock = own_key(settings, passphrase_file), own_vault(settings), SystemClock()
-    async with writing(settings, key) as (store, _chain):
-        walk = Walk(Recorder(store, clock, level=settings.audit.level), clock, budget=None)
+    async with writing(settings, key) as (store, record, _chain):
+        walk = Walk(record, clock, budget=None)
         yield OwnExtensions(extension_service(settings, walk, store, clock, lambda: vault, key))

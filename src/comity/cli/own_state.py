@@ -7,11 +7,12 @@ with the former state.
 import contextlib
 
 from comity.cli.own_node import OwnNode
-from comity.cli.own_store import entry, own_key, refuse_memory, writing
+from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.config import Settings
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.errors import NotFoundError
 from comity.pipeline.directory.records import move_record
+from comity.pipeline.record import own_act
 from comity.pipeline.residence import new_state, store_state, stored_state
 from comity.store.claim import FolderClaim
 from comity.store.opening import reading
@@ -46,9 +47,9 @@ async def set_state(
     with contextlib.ExitStack() as held:
         if own is None:
             held.callback(FolderClaim(settings.data).release)
-        async with writing(settings, key) as (store, _chain):
+        async with writing(settings, key) as (store, record, _chain):
             former = await stored_state(store)
             operation = store_state(new_state(former, wanted.value))
             moved = await move_record(store, key.vacant_id, wanted)
-            await store.commit(operation, *moved, audit=[entry(settings, STATE_SET, f"state:{wanted.value}")])
+            await record.commit((operation, *moved), own_act(STATE_SET, f"state:{wanted.value}"))
             return former

@@ -11,10 +11,11 @@ from typing import Final
 from comity.cli.options import passphrase_for, read_passphrase
 from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError
-from comity.core.guard.audit import AuditDraft, timestamp
 from comity.core.identity.keys import SigningKey, VacantId
+from comity.core.request import begin_request
 from comity.keys.identity import has_identity, load_identity, load_or_create_identity, stored_vacant_id
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
+from comity.pipeline.record import REQUEST_IDS, Recorder
 from comity.store.opening import open_store, open_trail
 from comity.store.protocol import Store
 from comity.store.vault import Vault
@@ -54,12 +55,15 @@ def _refuse_missing(settings: Settings) -> None:
 
 
 @contextlib.asynccontextmanager
-async def writing(settings: Settings, key: SigningKey) -> AsyncIterator[tuple[Store, str]]:
-    """The store, and the name of the chain that this process writes."""
-    trail = open_trail(settings, key, CLI_CHAIN)
-    store = await open_store(settings, SystemClock(), trail)
+async def writing(settings: Settings, key: SigningKey) -> AsyncIterator[tuple[Store, Recorder, str]]:
+    """The store, its record, and the name of the chain that this process writes. What is done in the block is one
+    request.
+    """
+    clock, trail = SystemClock(), open_trail(settings, key, CLI_CHAIN)
+    store = await open_store(settings, clock, trail)
+    begin_request(REQUEST_IDS.new())
     try:
-        yield store, trail.chain
+        yield store, Recorder(store, clock, level=settings.audit.level), trail.chain
     finally:
         await store.close()
 
@@ -68,13 +72,3 @@ def own_vault(settings: Settings) -> Vault:
     """What the stored values of the folder are sealed with."""
     keys = load_or_create_vault_keys(settings.data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
     return Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
-
-
-def entry(settings: Settings, event: str, content_hash: str) -> AuditDraft:
-    """What a command writes down about what it did."""
-    return AuditDraft(
-        verification_result=event,
-        content_hash=content_hash,
-        audit_level=settings.audit.level,
-        created_at=timestamp(SystemClock().now()),
-    )

@@ -21,14 +21,13 @@ from comity.cli.options import (
     settings_of,
     whole_number,
 )
-from comity.cli.own_store import entry, own_key, refuse_memory, writing
+from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.screen import print_fields, print_json, print_line, waiting
 from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError, StoreUnavailableError
-from comity.core.guard.audit import timestamp
 from comity.core.identity.keys import SigningKey
-from comity.store.audit_log import chains
-from comity.store.audit_log import prune as prune_chain
+from comity.pipeline.record import own_act
+from comity.store.audit_log import chains, pruning
 from comity.store.claim import FolderClaim
 from comity.store.operations import REPLIES, ForgetReplies
 from comity.store.sqlite.upkeep import compact_database
@@ -39,7 +38,6 @@ app = new_app()
 AUDIT_PRUNED: Final = "AUDIT_PRUNED"
 REPLY_SECONDS: Final = 24 * 3600.0
 """How long the contract keeps a reply for whoever sends the same envelope again (ruling 10)."""
-_DAY: Final = 86_400.0
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
@@ -115,16 +113,11 @@ def _prune(settings: Settings, key: SigningKey, days: int) -> Pruned:
 
 async def _delete(settings: Settings, key: SigningKey, days: int) -> tuple[int, int]:
     now = SystemClock().now()
-    async with writing(settings, key) as (store, _chain):
+    async with writing(settings, key) as (store, record, _chain):
         deleted = 0
         for chain in await chains(store):
-            deleted += await prune_chain(
-                store,
-                chain,
-                key,
-                before=timestamp(now - days * _DAY),
-                pruned=entry(settings, AUDIT_PRUNED, f"chain:{chain}"),
-            )
+            if operations := await pruning(store, chain, key, now, days):
+                deleted += (await record.commit(operations, own_act(AUDIT_PRUNED, f"chain:{chain}")))[1]
         held = await store.held(REPLIES)
         after: int | None = 0
         while after is not None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import typer
 
 from comity.cli.failures import FAILED, say
-from comity.cli.own_store import entry, own_id, own_key, refuse_memory, writing
+from comity.cli.own_store import own_id, own_key, refuse_memory, writing
 from comity.cli.screen import note, print_fields, print_json, print_line
 from comity.cli.token_argument import FROM_FILE, read_token
 from comity.clients.vcp_revocations import OwnRevocations
@@ -34,6 +34,7 @@ from comity.core.revocation.moment import write_moment
 from comity.core.revocation.signature import PublicKey, read_trust_key
 from comity.keys.identity import has_identity
 from comity.parts.vcp_issuers import foreign_key, issuers_of, own_names, read_secrets
+from comity.pipeline.record import own_act
 from comity.system_clock import SystemClock
 
 REVOKED: Final = "TOKEN_REVOKED"
@@ -172,11 +173,11 @@ async def _revoke(
     key: SigningKey,
     now: int,
 ) -> bool:
-    async with writing(settings, key) as (store, _chain):
+    async with writing(settings, key) as (_store, record, _chain):
         new = revocations.revoke(listed, key, now, issuer)
         if new:
             about = privacy_hash(listed.bundle_id or listed.jti)
-            await store.commit(audit=[entry(settings, REVOKED, about)])
+            await record.commit((), own_act(REVOKED, about))
         return new
 
 

@@ -10,13 +10,14 @@ from typing import Any
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
 from comity.cli.own_node import own_node
-from comity.cli.own_store import entry, own_key, refuse_memory, writing
+from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.screen import counted, note, print_json, print_line, waiting
 from comity.config import Settings
 from comity.core.errors import NotFoundError
 from comity.core.identity.keys import SigningKey
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE
 from comity.parts.operating import ROTATION_PATH, ROTATION_SECONDS, rotate_vault
+from comity.pipeline.record import own_act
 from comity.store.claim import FolderClaim
 
 app = new_app("Look after the vault: stored context is encrypted with the keys in vault.key.")
@@ -70,9 +71,9 @@ async def _rotate(settings: Settings, key: SigningKey) -> dict[str, Any]:
         raise NotFoundError(f"there is no {file} yet; the first start of a node makes it")
     claim = FolderClaim(settings.data)
     try:
-        async with writing(settings, key) as (store, _chain):
+        async with writing(settings, key) as (store, record, _chain):
             told = await rotate_vault(store, file)
-            await store.commit(audit=[entry(settings, VAULT_ROTATED, f"values:{told['resealed']}")])
+            await record.commit((), own_act(VAULT_ROTATED, f"values:{told['resealed']}"))
             return told
     finally:
         claim.release()

@@ -116,6 +116,7 @@ class AgentDesk:
                     idempotency_key=key,
                     until=until,
                     http=http,
+                    caller=caller,
                     passed_over=passed_over,
                 )
         except (TimeoutError, NoAnswerError, asyncio.CancelledError) as end:

@@ -25,8 +25,8 @@ from comity.core.envelope.errors import ReplayDetectedError
 from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.errors import MalformedError, PeerError, RetryLaterError
 from comity.core.extensions.refusals import Code, ExtensionError
-from comity.core.guard.audit import AuditLevel
 from comity.core.identity.keys import SigningKey, VacantId
+from comity.pipeline.record import Recorder
 from comity.store.protocol import Store
 
 DELIBERATIONS_PATH: Final = "/v1/deliberations"
@@ -54,7 +54,7 @@ class KeeperClient:
         public_http: CallHttp,
         holder: str,
         patience: float = TIMEOUT,
-        audit_level: AuditLevel | None = "standard",
+        record: Recorder | None = None,
     ) -> None:
         """`public_http` calls public addresses only: it is for addresses that somebody else named than the owner.
         After `patience` seconds a message is not tried again.
@@ -70,7 +70,7 @@ class KeeperClient:
                 way,
                 retries=_RETRIES,
                 holder=f"{holder}.public" if public_only else holder,
-                audit_level=audit_level,
+                record=record,
                 book=POST_BOOK,
                 keep_requests=False,  # they hold what people said, and that is stored sealed or not at all
             )

@@ -8,6 +8,7 @@ import contextlib
 from asyncio import Lock
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -16,14 +17,16 @@ from comity.clients.dispatch import DispatchResult
 from comity.clients.pair import CALL_BOOK, Pair
 from comity.clients.refusals import BusyTargetError, TargetLimitError, TargetRefusedError, UnreachableError
 from comity.clients.targets import AggregationSearch, ReputationOracle, callable_endpoint, rank_targets
+from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.card.card import CapabilityCard
 from comity.core.clock import Clock
 from comity.core.envelope.chain import PairKey
 from comity.core.envelope.errors import TargetUnavailableError
 from comity.core.envelope.message import A2AMessage
 from comity.core.errors import ComityError, InvalidError
-from comity.core.guard.audit import AuditLevel
 from comity.core.identity.keys import SigningKey, VacantId
+from comity.core.request import within_request
+from comity.pipeline.record import REQUEST_IDS, Recorder
 from comity.store.protocol import Store
 
 LEASE_SECONDS: Final = 120.0
@@ -44,13 +47,13 @@ class Dispatcher:
         retries: Retries | None = None,
         holder: str | None = None,
         lease_seconds: float = LEASE_SECONDS,
-        audit_level: AuditLevel | None = "standard",
+        record: Recorder | None = None,
         book: str = CALL_BOOK,
         keep_requests: bool = True,
     ) -> None:
-        """`audit_level` None is for a store without an audit trail. `holder` names this process among those that share the store and the key. One that comes back
-        under its old name need not wait for the lease that it left behind. `book` holds the chains. Without
-        `keep_requests` what is sent is not stored.
+        """`holder` names this process among those that share the store and the key. One that comes back under its old
+        name need not wait for the lease that it left behind. `record` is that of the node, else one of the store's own.
+        `book` holds the chains. Without `keep_requests` what is sent is not stored.
         """
         self._book = book
         self._keep_requests = keep_requests
@@ -61,7 +64,7 @@ class Dispatcher:
         self._retries = retries or Retries()
         self._holder = holder or uuid4().hex
         self._lease_seconds = lease_seconds
-        self._audit_level = audit_level
+        self._record = record or Recorder(store, clock)
         self._queues: OrderedDict[VacantId, _Queue] = OrderedDict()
 
     async def call(
@@ -73,16 +76,24 @@ class Dispatcher:
         retries: Retries | None = None,
         until: float | None = None,
         http: CallHttp | None = None,
+        caller: Caller = OWN_PROCESS,
     ) -> DispatchResult:
-        """Call the owner of the card. No attempt begins after the moment `until` of the monotonic clock. `http` carries
-        this call, where somebody may reach less than this node does.
+        """Call the owner of the card, for `caller`. No attempt begins after the moment `until` of the monotonic clock.
+        `http` carries this call, where somebody may reach less than this node does.
 
         A call that is repeated under its `idempotency_key`, also after a crash of this process, is the
         same call: as long as no other was made to the target since, it gets the reply that there was.
         """
         endpoint = callable_endpoint(card)
         return await self.call_at(
-            card, endpoint, payload, idempotency_key=idempotency_key, retries=retries, until=until, http=http
+            card,
+            endpoint,
+            payload,
+            idempotency_key=idempotency_key,
+            retries=retries,
+            until=until,
+            http=http,
+            caller=caller,
         )
 
     async def call_at(
@@ -95,12 +106,13 @@ class Dispatcher:
         retries: Retries | None = None,
         until: float | None = None,
         http: CallHttp | None = None,
+        caller: Caller = OWN_PROCESS,
     ) -> DispatchResult:
         """`call` with a card that was made here, and so needs no signature."""
         target = card.vacant_id
         if target == self._key.vacant_id:
             raise InvalidError("a vacant does not call itself; name another target")
-        async with self._turn(target) as pair:
+        async with self._turn(target, caller) as pair:
             conversation = Conversation(
                 pair=pair,
                 http=http or self._http,
@@ -125,24 +137,26 @@ class Dispatcher:
         idempotency_key: str | None = None,
         until: float | None = None,
         http: CallHttp | None = None,
+        caller: Caller = OWN_PROCESS,
         passed_over: Callable[[CapabilityCard, ComityError], None] = lambda _card, _why: None,
     ) -> DispatchResult:
         """Call the first of these that takes the call. One that cannot be reached, takes no calls (410, 423)
         or is busy (429, 503) is passed over. Whoever may have carried it out is the last one that is asked.
         """
         *others, last = cards
+        call = partial(
+            self.call, payload=payload, idempotency_key=idempotency_key, until=until, http=http, caller=caller
+        )
         for card in others:
             try:
-                return await self.call(
-                    card, payload, idempotency_key=idempotency_key, retries=_ONCE, until=until, http=http
-                )
+                return await call(card, retries=_ONCE)
             except (UnreachableError, TargetRefusedError, TargetUnavailableError, TargetLimitError) as why:
                 passed_over(card, why)
             except BusyTargetError as why:
                 if why.status != 503:
                     raise
                 passed_over(card, why)
-        return await self.call(last, payload, idempotency_key=idempotency_key, until=until, http=http)
+        return await call(last)
 
     async def call_capability(
         self,
@@ -158,7 +172,7 @@ class Dispatcher:
         return await self.call_one_of(cards, payload, idempotency_key=idempotency_key)
 
     @contextlib.asynccontextmanager
-    async def _turn(self, target: VacantId) -> AsyncIterator[Pair]:
+    async def _turn(self, target: VacantId, caller: Caller) -> AsyncIterator[Pair]:
         queue = self._queues.get(target)
         if queue is None:
             queue = self._queues[target] = _Queue(self._pair(target))
@@ -166,7 +180,9 @@ class Dispatcher:
         queue.callers += 1
         try:
             async with queue.turn:
-                yield queue.pair
+                queue.pair.caller = caller
+                with within_request(REQUEST_IDS.new):
+                    yield queue.pair
         finally:
             queue.callers -= 1
             self._forget_idle_queues()
@@ -174,11 +190,10 @@ class Dispatcher:
     def _pair(self, target: VacantId) -> Pair:
         return Pair(
             self._store,
-            self._clock,
+            self._record,
             PairKey(self._key.vacant_id, target),
             holder=self._holder,
             lease_seconds=self._lease_seconds,
-            audit_level=self._audit_level,
             book=self._book,
             keep_requests=self._keep_requests,
         )

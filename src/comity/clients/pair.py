@@ -16,15 +16,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.core.clock import Clock
+from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.envelope.carrier import from_a2a_jsonrpc
 from comity.core.envelope.chain import PairKey, ReplayState
 from comity.core.envelope.dialects import recognise
 from comity.core.envelope.envelope import Dialect, VacantEnvelope
 from comity.core.envelope.message import A2AMessage
 from comity.core.errors import ComityError, StoreCorruptError
-from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.guard.audit import privacy_hash
 from comity.core.wire import strict_json
+from comity.pipeline.record import Act, Recorder
 from comity.store.operations import Acquire, Advance, ChainKey, Operation, Put, Release, Tip
 from comity.store.protocol import Store
 from comity.store.replay import chain_of, state_of, tip_of
@@ -63,31 +64,30 @@ class Pair:
     def __init__(
         self,
         store: Store,
-        clock: Clock,
+        record: Recorder,
         key: PairKey,
         *,
         holder: str,
         lease_seconds: float,
-        audit_level: AuditLevel | None,
         book: str = CALL_BOOK,
         keep_requests: bool = True,
     ) -> None:
         """`book`: a target that answers at several doors has a chain with us at each. Without `keep_requests` what
-        is sent is not stored, and cannot be repeated under its key after a crash.
+        is sent is not stored, and cannot be repeated under its key after a crash. `caller` is for whom the pair is used now.
         """
         self._keep_requests = keep_requests
         self._store = store
-        self._clock = clock
+        self._recorder = record
         caller, target = key.from_vid.hex(), key.to_vid.hex()
         self._name = f"{caller}:{target}" if book == CALL_BOOK else f"{book}:{caller}:{target}"
         self._requests = chain_of(key, book)
         self._replies = chain_of(PairKey(key.to_vid, key.from_vid), book)
         self._acquire = Acquire(name=f"call:{self._name}", holder=holder, ttl=lease_seconds)
-        self._audit_level = audit_level
         self._version = 0
         self._token: int | None = None
         self._changed = False
         self.known = False
+        self.caller: Caller = OWN_PROCESS
         self.key = key
         self.record = PairRecord()
         self.accepted = ReplayState()
@@ -226,23 +226,16 @@ class Pair:
             space=CALL_SPACE, key=self._name, value=msgspec.msgpack.encode(record), expect=self._version
         )
         self.known = False  # until it is certain what became of this
-        *results, self._version = await self._store.commit(*operations, put, audit=self._entries(event))
+        *results, self._version = await self._recorder.commit_counted((*operations, put), self._act(event))
         self.known = True
         self.record = record
         self._changed = False
         return tuple(results)
 
-    def _entries(self, event: str) -> list[AuditDraft]:
-        if self._audit_level is None:
-            return []
-        return [
-            AuditDraft(
-                verification_result=event,
-                issuer_hash=privacy_hash(f"vacant:{self.key.to_vid.hex()}"),
-                audit_level=self._audit_level,
-                created_at=timestamp(self._clock.now()),
-            )
-        ]
+    def _act(self, event: str) -> Act:
+        target = self.key.to_vid
+        hashes = {"content_hash": privacy_hash(f"vacant:{target.hex()}")}
+        return Act(room="calls", result=event, caller=self.caller, about=target.short(), hashes=hashes)
 
     def _release(self) -> list[Operation]:
         return [] if self._token is None else [Release(name=self._acquire.name, token=self._token)]

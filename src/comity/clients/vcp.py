@@ -36,12 +36,12 @@ from comity.clients.vcp_session import VcpConversation, VcpSession
 from comity.clients.vcp_targets import McpTarget, VcpTarget, read_target
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, InvalidError
-from comity.core.guard.audit import AuditLevel
 from comity.core.negotiation import backoff
 from comity.core.negotiation.client import ATTEMPTS, ClientMachine, Established
 from comity.core.negotiation.messages import Ack, Hello, VcpError
 from comity.links.protocol import PeerLink
 from comity.pipeline.conductor import Conductor
+from comity.pipeline.record import Recorder
 from comity.store.protocol import Store
 from comity.system_clock import SystemClock
 
@@ -99,7 +99,7 @@ class VcpClient:
         data: str | Path | None = None,
         remember: bool = True,
         store: Store | None = None,
-        audit_level: AuditLevel | None = "standard",
+        record: Recorder | None = None,
         attempts: int = ATTEMPTS,
         connect_seconds: float = CONNECT_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
@@ -115,8 +115,8 @@ class VcpClient:
         `url` is ws://, wss://, tcp://, tcps:// or the http(s):// of a node; `allow_plain` lets it be
         unencrypted to other machines. An MCP server is named by its URL, which ends in /mcp or follows `mcp:`, with a
         `bearer` token where it wants one, or as `mcp:` and the command that starts it. What the server promises is
-        remembered in the folder `data`, that of the user's node by default, or else in `store` (`audit_level` None: it has
-        no audit trail); without `remember` nowhere. `connect_seconds` is for all attempts together, `answer_seconds` for the answer to a
+        remembered in the folder `data`, that of the user's node by default, or else in `store`, through
+        its `record`; without `remember` nowhere. `connect_seconds` is for all attempts together, `answer_seconds` for the answer to a
         context request.
         """
         if attempts < 1:
@@ -131,7 +131,7 @@ class VcpClient:
         )
         memory: AckMemory | None = None
         if remember and store is not None:
-            memory = LastAcks(store, clock, audit_level=audit_level)
+            memory = LastAcks(store, record or Recorder(store, clock))
         elif remember:
             memory = FileAcks(data)
         client = cls(

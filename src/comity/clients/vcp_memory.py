@@ -22,11 +22,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from comity.config import data_folder
-from comity.core.clock import Clock
 from comity.core.errors import ComityError
-from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
+from comity.core.guard.audit import privacy_hash
 from comity.core.negotiation import versions
 from comity.core.negotiation.messages import Ack, encode
+from comity.core.request import within_request
+from comity.pipeline.record import REQUEST_IDS, Recorder, own_act
 from comity.store.operations import Put
 from comity.store.protocol import Store
 
@@ -119,12 +120,11 @@ class FileAcks:
 
 
 class LastAcks:
-    """`audit_level` None is for a store without an audit trail."""
+    """Last answers in a store."""
 
-    def __init__(self, store: Store, clock: Clock, *, audit_level: AuditLevel | None = "standard") -> None:
+    def __init__(self, store: Store, record: Recorder) -> None:
         self._store = store
-        self._clock = clock
-        self._audit_level = audit_level
+        self._record = record
 
     async def recall(self, server: str, version: str) -> Ack | None:
         kept = await self._store.get(SPACE, _key(server, version))
@@ -135,19 +135,8 @@ class LastAcks:
         if kept == before:
             return
         put = Put(space=SPACE, key=_key(server, version), value=encode(kept))
-        await self._store.commit(put, audit=self._entries(server))
-
-    def _entries(self, server: str) -> list[AuditDraft]:
-        if self._audit_level is None:
-            return []
-        return [
-            AuditDraft(
-                verification_result=REMEMBERED,
-                issuer_hash=privacy_hash(server),
-                audit_level=self._audit_level,
-                created_at=timestamp(self._clock.now()),
-            )
-        ]
+        with within_request(REQUEST_IDS.new):
+            await self._record.commit_counted((put,), own_act(REMEMBERED, privacy_hash(server), room="vcp"))
 
 
 def _read_ack(data: bytes, server: str) -> Ack | None:

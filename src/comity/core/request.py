@@ -4,6 +4,8 @@ Whoever takes a message off a connection begins it; whatever is done about the m
 was started for it, finds it here. The same id stands in the answer, the log, the events and, as a hash, in the audit.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
 from itertools import count
@@ -32,6 +34,19 @@ class RequestIds:
 
 def begin_request(id_: str, traceparent: str = "") -> None:
     _current.set(RequestMark(id_, traceparent))
+
+
+@contextmanager
+def within_request(new_id: Callable[[], str]) -> Iterator[None]:
+    """For work that may also begin by itself: where no request is being dealt with, this block is one."""
+    if _current.get().id:
+        yield
+        return
+    token = _current.set(RequestMark(new_id()))
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def current_request() -> RequestMark:

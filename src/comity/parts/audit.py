@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 _REFUSALS_EVERY = 60.0
 _TRY_STORE_EVERY = 5.0
 _PRUNE_EVERY = 3600.0
-_DAY = 86_400.0
 
 
 class Audit(Part):
@@ -116,16 +115,15 @@ class Audit(Part):
         self._house.record.close_minute()
 
     async def _prune(self) -> None:
-        from comity.core.guard.audit import timestamp
-        from comity.parts.house import own_act
-        from comity.store.audit_log import prune
+        from comity.pipeline.record import own_act
+        from comity.store.audit_log import pruning
 
         house = self._house
         days = house.settings.audit.retention_days
         if days:
-            before = timestamp(house.clock.now() - days * _DAY)
-            pruned = house.record.entry(own_act("AUDIT_PRUNED"))
-            await prune(house.store, house.chain, house.key, before=before, pruned=pruned)
+            operations = await pruning(house.store, house.chain, house.key, house.clock.now(), days)
+            if operations:
+                await house.record.commit_counted(operations, own_act("AUDIT_PRUNED"))
 
     async def _try_store_again(self) -> None:
         """After a commit that failed, so that an idle node is ready again as soon as it can be."""

@@ -52,7 +52,7 @@ class Calling(Part):
         house.stack.push_async_callback(own.aclose)
         house.stack.push_async_callback(visitors.aclose)
         dispatcher = Dispatcher(
-            house.store, house.key, house.clock, own, holder=house.chain, audit_level=settings.audit.level
+            house.store, house.key, house.clock, own, holder=house.chain, record=house.record
         )
         self.agents = AgentsRoom(
             AgentDesk(

@@ -51,7 +51,7 @@ class Deliberations(Part):
                 public_http=public_http,
                 holder=house.chain,
                 patience=seconds,
-                audit_level=settings.audit.level,
+                record=house.record,
             ),
             holder=house.chain,
         )

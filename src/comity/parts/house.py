@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 
 from comity.bus.in_process import InProcessBus
 from comity.config import Settings
-from comity.core.caller import OWN_PROCESS
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, KeyRefusedError, NotFoundError
 from comity.core.guard.audit import timestamp
@@ -31,7 +30,7 @@ from comity.parts.part import Chore, Part
 from comity.pipeline.budget import Budget, Figures
 from comity.pipeline.events import Events
 from comity.pipeline.metrics import Metric, Metrics
-from comity.pipeline.record import Act, Recorder
+from comity.pipeline.record import Recorder, own_act
 from comity.pipeline.tracing import open_tracing
 from comity.pipeline.walk import Walk
 from comity.release import __version__
@@ -158,7 +157,7 @@ class House:
         if restored is not None and not restored.started and not guest:
             restored = RestoreMark(at=self.clock.now(), started=True)
             moment = f"signed-after:{timestamp(restored.at)}"
-            await self.record.commit((keep_restored(restored),), own_act(RESTORED, moment))
+            await self.record.commit_counted((keep_restored(restored),), own_act(RESTORED, moment))
         self.restored_at = None if restored is None else restored.at
 
     def fail(self, reason: ComityError) -> None:
@@ -169,17 +168,11 @@ class House:
 
     async def note(self, result: str) -> None:
         """Write down something that the node does by itself."""
-        await self.record.commit((), own_act(result))
+        await self.record.commit_counted((), own_act(result))
 
     def _metrics_of_parts(self) -> Iterable[Metric]:
         for part in self.parts:
             yield from part.metrics()
-
-
-def own_act(result: str, content: str = "") -> Act:
-    """`content` is what the entry says of it."""
-    hashes = {"content_hash": content} if content else {}
-    return Act(room="node", result=result, caller=OWN_PROCESS, about=content, hashes=hashes)
 
 
 async def run_chores(clock: Clock, chores: Iterable[Chore]) -> None:

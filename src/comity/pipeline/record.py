@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.core.caller import UNKNOWN, Caller
+from comity.core.caller import OWN_PROCESS, UNKNOWN, Caller
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
 from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
@@ -139,6 +139,12 @@ class Recorder:
         if await self._see_through(written, act):
             raise asyncio.CancelledError
         return written.result()
+
+    async def commit_counted(self, operations: Sequence[Operation], act: Act) -> tuple[Any, ...]:
+        """The same for an act outside the walk, which counts it in the metrics otherwise."""
+        results = await self.commit(operations, act)
+        self.count(act.room, act.result.lower())
+        return results
 
     async def commit_through(self, operations: Sequence[Operation], act: Act) -> bool:
         """The same, for whoever goes on after it: True when it is done and we were cancelled meanwhile."""
@@ -274,6 +280,12 @@ class Recorder:
                 failed=act.failed_step or "",
                 count=count,
             )
+
+
+def own_act(result: str, content: str = "", *, room: str = "node") -> Act:
+    """What the node or a command does by itself. `content` is what the entry says of it."""
+    hashes = {"content_hash": content} if content else {}
+    return Act(room=room, result=result, caller=OWN_PROCESS, about=content, hashes=hashes)
 
 
 async def finish(future: "asyncio.Future[Any]") -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from comity.core.errors import MalformedError
 from comity.core.guard import audit
-from comity.core.guard.audit import AuditDraft, AuditEntry, AuditHead
+from comity.core.guard.audit import AuditEntry, AuditHead
 from comity.core.identity.keys import SigningKey
 from comity.store.audit_trail import (
     CHECKPOINTS,
@@ -25,6 +25,7 @@ from comity.store.operations import Put, Trim
 from comity.store.protocol import Store
 
 _PAGE = 2000
+_DAY = 86_400.0
 
 
 class AuditReport(Struct, frozen=True, kw_only=True):
@@ -159,11 +160,13 @@ async def newest(store: Store, chain: str, before: int | None, limit: int) -> li
     return [audit.decode(record.data) for record in reversed(page) if record.position <= last]
 
 
-async def prune(store: Store, chain: str, key: SigningKey, *, before: str, pruned: AuditDraft) -> int:
-    """Forget entries written before a moment; a signed checkpoint says what the chain now starts from.
-
-    The last entry always stays. Returns how many were forgotten.
+async def pruning(
+    store: Store, chain: str, key: SigningKey, now: float, days: float
+) -> tuple[Put, Trim] | tuple[()]:
+    """What deletes the entries that are older than `days`; a signed checkpoint says what the chain then starts from.
+    The last entry always stays. Nothing, where no entry is that old.
     """
+    before = audit.timestamp(now - days * _DAY)
     last_old: AuditEntry | None = None
     position = 0
     end = await store.end(log_of(chain))
@@ -179,16 +182,14 @@ async def prune(store: Store, chain: str, key: SigningKey, *, before: str, prune
         if len(old) < len(page):
             break
     if last_old is None:
-        return 0
+        return ()
     checkpoint = AuditHead(
         chain=chain,
         position=last_old.chain_position,
         entry_hash=last_old.entry_hash,
-        at=pruned.created_at,
+        at=audit.timestamp(now),
     )
-    _, forgotten = await store.commit(
+    return (
         Put(space=CHECKPOINTS, key=chain, value=sign_checkpoint(checkpoint, key)),
         Trim(log=log_of(chain), through=last_old.chain_position),
-        audit=[pruned],
     )
-    return int(forgotten)

@@ -10,6 +10,7 @@ from comity.core.extensions.consensus import carrier, log
 from comity.core.identity.keys import SigningKey
 from comity.parts.deliberations import Deliberations
 from comity.pipeline.deliberations.desk import DeliberationDesk
+from comity.pipeline.record import Recorder
 from comity.store.memory import MemoryStore
 from comity.system_clock import SystemClock
 from comity.testing import running_node
@@ -18,11 +19,10 @@ CLAUSES = ["Every call is answered within a day.", "Logs are kept for a year."]
 SPACES = ("deliberations", "deliberation.entries", "deliberation.waiting")
 
 
-def keeper_client(store, key, clock, holder, audit_level=None):
+def keeper_client(store, key, clock, holder, record=None):
     http = GuardedHttp(allow_loopback=True)
-    return KeeperClient(
-        store, key, clock, http, public_http=GuardedHttp(), holder=holder, audit_level=audit_level
-    )
+    record = record or Recorder(store, clock, audited=False)
+    return KeeperClient(store, key, clock, http, public_http=GuardedHttp(), holder=holder, record=record)
 
 
 class Party:
@@ -43,7 +43,7 @@ class Party:
     def another_desk(self, holder="another", wrap=lambda post: post):
         """As another process of the same node has it. `wrap` stands between it and the keepers."""
         house = self.node.house
-        post = keeper_client(house.store, house.key, house.clock, holder, "standard")
+        post = keeper_client(house.store, house.key, house.clock, holder, house.record)
         return DeliberationDesk(
             store=house.store,
             ledger=type(self.ledger)(house.store, house.current_vault),

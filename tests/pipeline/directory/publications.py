@@ -58,7 +58,8 @@ class Directory:
     def __init__(self, store: Store, clock, quota=None) -> None:
         self.store = store
         self.clock = clock
-        self.walk = Walk(Recorder(store, clock), clock, budget=None)
+        self.record = Recorder(store, clock)
+        self.walk = Walk(self.record, clock, budget=None)
         self.room = PublishRoom(store, quota)
         self.reads = DirectoryReads(store, clock)
 

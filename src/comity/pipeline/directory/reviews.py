@@ -12,14 +12,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from comity.core.caller import Caller
 from comity.core.card.lifecycle import can_review
-from comity.core.guard.audit import AuditDraft, AuditLevel, privacy_hash, timestamp
 from comity.core.identity.keys import VacantId
 from comity.core.reputation.errors import ReviewRefusedError
 from comity.core.reputation.posterior import Reputation
 from comity.core.reputation.review import PairHistory, Review, admit_review, apply_review
 from comity.core.reputation.score import REPAIRED, UNKNOWN_SCORE, ReputationRules, score
 from comity.pipeline.directory.records import CardRecord, read_record
+from comity.pipeline.record import Act, Recorder
 from comity.store.operations import Append, Put, StoreConflict
 from comity.store.protocol import Store
 
@@ -33,7 +34,7 @@ _read_reputation = msgspec.json.Decoder(Reputation).decode
 _read_history = msgspec.json.Decoder(PairHistory).decode
 
 
-async def record_review(*, store: Store, review: Review, audit_level: AuditLevel = "standard") -> Reputation:
+async def record_review(*, store: Store, record: Recorder, review: Review) -> Reputation:
     """Count the review, durably, and return the target's new reputation. `review.at` is now."""
     reviewer = await _party(store, review.reviewer, "the reviewer")
     target = await _party(store, review.target, "the target")
@@ -47,7 +48,7 @@ async def record_review(*, store: Store, review: Review, audit_level: AuditLevel
         reviewer.base_model_family == target.base_model_family
     )
     pair = f"{reviewer.vacant_id}/{target.vacant_id}"
-    entry = _entry("REVIEW_RECORDED", reviewer.vacant_id, review.at, audit_level)
+    act = _act("REVIEW_RECORDED", reviewer.vacant_id, target.vacant_id)
     for attempt in range(1, _ATTEMPTS + 1):
         held = await store.get(_REPUTATIONS, target.vacant_id)
         held_pair = await store.get(_PAIRS, pair)
@@ -61,17 +62,19 @@ async def record_review(*, store: Store, review: Review, audit_level: AuditLevel
             reviewer=of_reviewer,
         )
         try:
-            await store.commit(
-                Append(log=REVIEW_LOG, data=msgspec.json.encode(review)),
-                Put(space=_PAIRS, key=pair, value=msgspec.json.encode(history)),
-                # A pair's history changes only together with this, so that one expectation guards both.
-                Put(
-                    space=_REPUTATIONS,
-                    key=target.vacant_id,
-                    value=msgspec.json.encode(moved),
-                    expect=held.version if held else 0,
+            await record.commit_counted(
+                (
+                    Append(log=REVIEW_LOG, data=msgspec.json.encode(review)),
+                    Put(space=_PAIRS, key=pair, value=msgspec.json.encode(history)),
+                    # A pair's history changes only together with this, so that one expectation guards both.
+                    Put(
+                        space=_REPUTATIONS,
+                        key=target.vacant_id,
+                        value=msgspec.json.encode(moved),
+                        expect=held.version if held else 0,
+                    ),
                 ),
-                audit=[entry],
+                act,
             )
         except StoreConflict:
             if attempt == _ATTEMPTS:
@@ -81,15 +84,11 @@ async def record_review(*, store: Store, review: Review, audit_level: AuditLevel
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-async def start_reputation(
-    *, store: Store, vacant_id: str, initial: Reputation, at: float, audit_level: AuditLevel = "standard"
-) -> None:
+async def start_reputation(*, store: Store, record: Recorder, vacant_id: str, initial: Reputation) -> None:
     """Let an agent be known before its first review. Refused (StoreConflict) for one that is known."""
-    record = await _party(store, vacant_id, "the agent")
-    await store.commit(
-        Put(space=_REPUTATIONS, key=record.vacant_id, value=msgspec.json.encode(initial), expect=0),
-        audit=[_entry("REPUTATION_STARTED", record.vacant_id, at, audit_level)],
-    )
+    agent = (await _party(store, vacant_id, "the agent")).vacant_id
+    start = Put(space=_REPUTATIONS, key=agent, value=msgspec.json.encode(initial), expect=0)
+    await record.commit_counted((start,), _act("REPUTATION_STARTED", agent, agent))
 
 
 async def reputation_of(store: Store, vacant_id: str) -> Reputation | None:
@@ -118,10 +117,5 @@ async def _party(store: Store, vacant_id: str, who: str) -> CardRecord:
     return record
 
 
-def _entry(result: str, who: str, at: float, level: AuditLevel) -> AuditDraft:
-    return AuditDraft(
-        verification_result=result,
-        issuer_hash=privacy_hash(f"vacant:{who}"),
-        created_at=timestamp(at),
-        audit_level=level,
-    )
+def _act(result: str, who: str, about: str) -> Act:
+    return Act(room="directory", result=result, caller=Caller(kind="vacant", id=who), about=about[:8])
