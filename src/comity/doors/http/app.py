@@ -93,7 +93,6 @@ class HttpDoor:
             routes=[
                 Route("/", self._page),
                 Route("/enter/{ticket}", self._enter),
-                Route("/healthz", _healthz),
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._show_metrics),
                 Route("/v1/status", self._show_status),
@@ -103,7 +102,10 @@ class HttpDoor:
             ],
             exception_handlers={HTTPException: _no_such_page, ComityError: _refusal},
         )
-        hot: dict[str, App] = {"/v1/ping": RoomRoute(ping, walk, body_limit)}
+        hot: dict[str, App] = {
+            "/healthz": Endpoint("GET", _healthz, room="http", record=walk.record),
+            "/v1/ping": RoomRoute(ping, walk, body_limit),
+        }
         sockets: dict[str, App] = {}
         public, prefixes = set(PUBLIC_PATHS), _PUBLIC_PREFIXES
         for part in parts:
@@ -182,8 +184,8 @@ async def _refusal(_request: Request, refusal: Exception) -> Response:
     return _json(answer, http_status(refusal))
 
 
-async def _healthz(_request: Request) -> Response:
-    return _json({"ok": True})
+async def _healthz(_scope: Scope, _receive: Receive) -> dict[str, bool]:
+    return {"ok": True}
 
 
 async def _no_such_page(_request: Request, refusal: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""One method at one path, answered in JSON: plain ASGI without a framework.
+"""One method at one path, answered in JSON: plain ASGI without a framework. Where GET is answered, HEAD is too.
 
 The function `take` turns a request into its answer; an error becomes a status and a sentence.
 """
@@ -29,14 +29,15 @@ class Endpoint:
     def __init__(self, method: str, take: Take, *, room: str, record: Recorder) -> None:
         """A refusal is counted under the name of the room, unless it got as far as the walk, which does that."""
         self._method = method
+        self._methods = ("GET", "HEAD") if method == "GET" else (method,)
         self._take = take
         self._room = room
         self._record = record
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != self._method:
+        if scope["method"] not in self._methods:
             refusal = {"detail": f"use {self._method}", "code": "method_not_allowed"}
-            await answer_json(send, refusal, 405, [(b"allow", self._method.encode())])
+            await answer_json(send, refusal, 405, [(b"allow", ", ".join(self._methods).encode())])
             return
         try:
             reply = await self._take(scope, receive)
