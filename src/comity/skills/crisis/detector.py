@@ -89,41 +89,42 @@ class CrisisDetector:
         self._vocabulary = lexicon.vocabulary
 
     def detect(self, text: str) -> CrisisReport:
+        return self._report(*self._seen(text))
+
+    def judge(self, text: str) -> Verdict:
+        """The verdict of the report that `detect` would give."""
+        page, sightings = self._seen(text)
+        verdict = _judge(sightings, page) if sightings else QUIET
+        if verdict is None or ((verdict is _MENTION or verdict is _SIGNS) and self._opinion is not None):
+            return self._report(page, sightings)
+        if self._dangers is not None and self._dangers.is_telling(page.folded):
+            return self._report(page, sightings)
+        if verdict.detected or self._opinion is None or not self._opinion.is_crisis(page.folded):
+            return verdict
+        return _CRISIS
+
+    def signs(self, text: str) -> dict[str, bool]:
+        """What the second opinion is told of the rules: whether they match, and whether in earnest."""
+        return _signs(_matches(*self._seen(text)))
+
+    def _seen(self, text: str) -> tuple[Page, Sequence[Sighting]]:
         folded = fold(text, self._vocabulary)
-        found = self._matches(text, folded)
-        dangers = self._dangers.find(folded) if self._dangers is not None else ()
+        return Page(text, folded), sightings_in(folded, self._lexicon)
+
+    def _report(self, page: Page, sightings: Sequence[Sighting]) -> CrisisReport:
+        found = _matches(page, sightings)
+        dangers = self._dangers.find(page.folded) if self._dangers is not None else ()
         if found and _is_endangered(dangers):
             found = [(_told_of_another(signal, dangers), rule) for signal, rule in found]
         report = weighed(found) if found else QUIET
         if not report.detected and self._opinion is not None and not _is_endangered(dangers):
-            signal = self._opinion.signal(folded, **_seen(found))
+            signal = self._opinion.signal(page.folded, **_signs(found))
             report = report if signal is None else joined(report, signal)
         return replace(report, dangers=dangers, endangered=_is_endangered(dangers)) if dangers else report
 
-    def signs(self, text: str) -> dict[str, bool]:
-        """What the second opinion is told of the rules: whether they match, and whether in earnest."""
-        return _seen(self._matches(text, fold(text, self._vocabulary)))
 
-    def _matches(self, text: str, folded: Folded) -> list[Found]:
-        page = Page(text, folded)
-        return [
-            _found(one, folded)
-            for sighting in sightings_in(folded, self._lexicon)
-            for one in _read(sighting, page)
-        ]
-
-    def judge(self, text: str) -> Verdict:
-        """The verdict of the report that `detect` would give."""
-        folded = fold(text, self._vocabulary)
-        sightings = sightings_in(folded, self._lexicon)
-        verdict = _judge(sightings, Page(text, folded)) if sightings else QUIET
-        if verdict is None or ((verdict is _MENTION or verdict is _SIGNS) and self._opinion is not None):
-            return self.detect(text)
-        if self._dangers is not None and self._dangers.is_telling(folded):
-            return self.detect(text)
-        if verdict.detected or self._opinion is None or not self._opinion.is_crisis(folded):
-            return verdict
-        return _CRISIS
+def _matches(page: Page, sightings: Sequence[Sighting]) -> list[Found]:
+    return [_found(one, page.folded) for sighting in sightings for one in _read(sighting, page)]
 
 
 def _judge(sightings: Sequence[Sighting], page: Page) -> Verdict | None:
@@ -169,7 +170,7 @@ def _told_of_another(signal: Signal, dangers: Sequence[Danger]) -> Signal:
     return replace(signal, subject="other") if near and signal.subject == "unknown" else signal
 
 
-def _seen(found: Sequence[Found]) -> dict[str, bool]:
+def _signs(found: Sequence[Found]) -> dict[str, bool]:
     return {"mention": bool(found), "weak": any(not signal.lowered for signal, _ in found)}
 
 

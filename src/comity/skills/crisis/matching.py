@@ -31,15 +31,18 @@ def matches(sighting: Sighting, page: Page) -> list[Match]:
     if len(rules) > 1:
         concepts = concepts.union(*[rule.concepts for rule in rules])
     hits = sighting.hits(concepts)
+    completed: dict[int, list[Rule]] = {}  # the rules that a concept can complete
+    for rule in rules:
+        for concept in rule.ends:
+            completed.setdefault(concept, []).append(rule)
     best: list[Match] = []
     latest: dict[int, tuple[int, int]] = {}
     for index, (start, end, concept) in enumerate(hits):
         latest[concept] = (start, end)
-        for rule in rules:
-            if concept in rule.ends:
-                slots = _spans(hits, index, latest, rule, page)
-                if slots and (not rule.own or sighting.spoken()):
-                    _keep(best, slots, rule)
+        for rule in completed.get(concept, ()):
+            slots = _spans(hits, index, latest, rule, page)
+            if slots and (not rule.own or sighting.spoken()):
+                _keep(best, slots, rule)
     return best
 
 

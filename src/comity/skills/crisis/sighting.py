@@ -6,9 +6,10 @@
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Container, Mapping, Sequence
 from functools import reduce
-from operator import or_
+from operator import itemgetter, or_
 
 from comity.skills.crisis.context import IDIOM
 from comity.skills.crisis.data import LANGUAGES
@@ -20,8 +21,7 @@ _KANA = re.compile("[\u3041-\u3096]")
 _CHINESE, _JAPANESE = LANGUAGES.index("zh"), LANGUAGES.index("ja")
 _PLACES = range(0, TALLY_BITS * len(LANGUAGES), TALLY_BITS)
 _MOST = (1 << TALLY_BITS) - 1
-_ANY = range(1 << 16)
-_COVERS = 8  # idioms that may cover one word
+_END = itemgetter(1)
 
 Hit = tuple[int, int, int]  # start, end, concept
 Placed = Sequence[tuple[int, Entry]]
@@ -32,7 +32,7 @@ class Sighting:
     that are in the text.
     """
 
-    __slots__ = ("_entries", "_number", "_shown", "_spoken", "_text", "language", "meanings", "rules")
+    __slots__ = ("_entries", "_hits", "_number", "_spoken", "_text", "language", "meanings", "rules")
 
     def __init__(
         self,
@@ -50,23 +50,24 @@ class Sighting:
         self._number = number
         self._text = text
         self._spoken: bool | None = None
-        self._shown: list[Hit] | None = None
-        if meanings & language.idioms:
-            self._shown = _unhidden(self.hits(_ANY))
+        self._hits: list[Hit] | None = None
 
     def hits(self, concepts: Container[int]) -> list[Hit]:
         """In the order of their ends; of those that end together the longer ones come first."""
-        if self._shown is not None:
-            return [hit for hit in self._shown if hit[2] in concepts]
+        if self._hits is None:
+            self._hits = self._find_hits()
+        return [hit for hit in self._hits if hit[2] in concepts]
+
+    def _find_hits(self) -> list[Hit]:
         number = self._number
         found = [
             (last, entry[0], last + entry[1], last + entry[2], concept)
             for last, entry in self._entries
             for concept in entry[3].get(number, ())
-            if concept in concepts
         ]
-        found.sort()  # few are found: in a usual text that is less than to sort all entries
-        return [hit[2:] for hit in found]
+        found.sort()
+        hits = [hit[2:] for hit in found]
+        return _unhidden(hits) if self.meanings & self.language.idioms else hits
 
     @property
     def entries(self) -> int:
@@ -113,18 +114,16 @@ def sightings_in(folded: Folded, lexicon: Lexicon) -> Sequence[Sighting]:
 
 def _unhidden(hits: Sequence[Hit]) -> list[Hit]:
     """The hits that no idiom covers. An idiom hides what is shorter than itself and lies within it."""
-    covers = [(start, end) for start, end, concept in hits if concept == IDIOM]
-    kept: list[Hit] = []
-    first = 0
-    for hit in hits:
-        start, end, _ = hit
-        while first < len(covers) and covers[first][1] < start:
-            first += 1
-        if not any(
-            a <= start and end <= b and b - a > end - start for a, b in covers[first : first + _COVERS]
-        ):
-            kept.append(hit)
-    return kept
+    hidden: set[int] = set()
+    for place, (start, end, concept) in enumerate(hits):
+        if concept != IDIOM:
+            continue
+        at = bisect_right(hits, end, place, key=_END) - 1
+        while at >= 0 and hits[at][1] > start:
+            if hits[at][0] >= start and hits[at][1] - hits[at][0] < end - start:
+                hidden.add(at)
+            at -= 1
+    return [hit for place, hit in enumerate(hits) if place not in hidden]
 
 
 def _live(telling: Placed, meanings: int) -> dict[int, set[int]]:
