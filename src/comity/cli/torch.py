@@ -104,16 +104,20 @@ def take(
         (
             ("said", one_line(torch["quality_description"])),
             *(("prime", one_line(prime)) for prime in torch.get("primes", ())),
-            ("counts", f"{receipt.counted:,} sessions" if receipt.counted else "for nothing"),
+            ("counts", _sessions(receipt.counted) if receipt.counted else "for nothing"),
             ("trust", receipt.trust_level),
             ("standing", receipt.standing),
-            ("sessions", f"{receipt.continuity_depth:,} before this one"),
+            ("thread", f"{_sessions(receipt.continuity_depth)} before this one"),
         )
     )
     if not receipt.signed:
         note("nobody has signed this torch; it was read, and gives nothing")
     if receipt.implausible:
         note("the torch claims more sessions than can be true; the rest does not count")
+
+
+def _sessions(count: int) -> str:
+    return f"{count:,} {'session' if count == 1 else 'sessions'}"
 
 
 def _run(

@@ -98,6 +98,7 @@ class Mcp(Part):
             house.record,
             house.clock,
             self.side.changes,
+            vault=house.current_vault,
             idle=mcp.idle_seconds,
             most=mcp.sessions,
             ended=end_vcp,

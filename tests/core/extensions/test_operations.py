@@ -149,10 +149,10 @@ class TestEveryOperation:
     def test_is_called_as_it_was_agreed(self):
         assert list(OPERATIONS) == [
             *(f"personal.{verb}" for verb in ("set", "get", "preset", "pin", "engage", "purge")),
-            *(f"relational.{verb}" for verb in ("get", "norm", "selfmodel", "attest")),
+            *(f"relational.{verb}" for verb in ("get", "norm", "selfmodel", "attest", "purge")),
             *(f"consensus.{verb}" for verb in ("open", "join", "list", "add", "act", "ballot", "advance")),
             *(f"consensus.{verb}" for verb in ("vote", "welfare", "result", "record")),
-            *(f"torch.{verb}" for verb in ("generate", "receive", "lineage")),
+            *(f"torch.{verb}" for verb in ("generate", "receive", "lineage", "purge")),
             *(f"intent.{verb}" for verb in ("infer", "correct")),
         ]
         assert {

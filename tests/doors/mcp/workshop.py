@@ -30,6 +30,7 @@ from comity.pipeline.mcp.sessions import Sessions
 from comity.pipeline.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
+from comity.store.vault import Vault
 from comity.system_clock import SystemClock
 from tests.callers import OWNER
 
@@ -131,7 +132,8 @@ class Workshop:
     def endpoint(self, store, *, clock=None, idle=60.0, **settings):
         clock = clock or SystemClock()
         record = Recorder(store, clock)
-        sessions = Sessions(store, record, clock, self.changes, idle=idle, **settings)
+        vault = Vault([], environment="test", plaintext=True)
+        sessions = Sessions(store, record, clock, self.changes, vault=lambda: vault, idle=idle, **settings)
         endpoint = McpEndpoint(
             calls=self.calls, sessions=sessions, negotiate=negotiate, body_limit=LIMIT, record=record
         )

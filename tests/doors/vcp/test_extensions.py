@@ -8,6 +8,7 @@ from comity.core.context.signals import CATEGORIES
 from comity.parts.extensions import ExtensionSettings
 from comity.store.audit_log import tail
 from comity.store.operations import Delete, Put
+from tests.doors.mcp.extension_clients import hello, over_http
 from tests.doors.vcp.extension_scene import (
     CONSENSUS,
     DOORS,
@@ -294,6 +295,35 @@ class TestOwners:
                 assert await scene.stored() == {}
             async with scene.session(subject=None) as stranger:
                 assert not (await stranger.call("relational.get"))["established_norms"]
+
+    @pytest.mark.parametrize("door", [*DOORS, "mcp"])
+    async def test_who_is_known_by_a_token_deletes_all_of_it_at_once(self, door):
+        tools = {
+            "personal.purge": "vcp_personal_purge",
+            "relational.purge": "vcp_relational_purge",
+            "torch.purge": "vcp_torch_purge",
+        }
+        async with extension_scene() as scene, scene.session() as alice, scene.session(subject="bob") as bob:
+            await bob.call("relational.norm", norm=NORM)
+            await alice.call("relational.norm", norm=NORM | {"description": "Speak of Ottilie"})
+            torch = await alice.call("torch.generate")
+            await alice.call("torch.receive", torch=torch)
+            if door == "mcp":
+                async with over_http(scene, hello(*FOUR, identity=scene.token())) as model:
+                    for tool in tools.values():
+                        await model.call(tool)
+            else:
+                async with scene.session(door=door) as again:
+                    for op in tools:
+                        await again.call(op)
+            relation = await alice.call("relational.get")
+            assert (relation["established_norms"], relation["torch"]) == ([], None)
+            assert (relation["trust_level"], relation["standing"]) == ("initial", "none")
+            assert (await alice.call("torch.lineage"))["torch_chain"] == []
+            assert (await refused(alice, "torch.receive", torch=torch)).code == "ALREADY_USED"
+            opened = b"".join(map(scene.node.house.vault.open, (await scene.stored()).values()))
+            assert b"Ottilie" not in opened
+            assert (await bob.call("relational.get"))["established_norms"]
 
 
 class TestManyAtOnce:

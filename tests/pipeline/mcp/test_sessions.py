@@ -5,6 +5,7 @@ import itertools
 import json
 
 import pytest
+from cryptography.fernet import Fernet
 
 from comity.core.errors import NotFoundError, OverloadedError, StoreUnavailableError
 from comity.core.guard.audit import decode
@@ -20,6 +21,7 @@ from comity.pipeline.record import Recorder
 from comity.store.audit_trail import AuditTrail, log_of
 from comity.store.memory import MemoryDisk, MemoryStore
 from comity.store.sqlite import SqliteStore
+from comity.store.vault import Vault
 from comity.testing import VirtualClock
 from tests.callers import named
 from tests.core.mcp.talk import AGREED
@@ -42,6 +44,9 @@ def memory(clock, disk=None):
     return MemoryStore(clock, disk, trail())
 
 
+VAULT = Vault([Fernet.generate_key()])
+
+
 class Process:
     def __init__(self, store, clock, **more):
         self.store = store
@@ -54,6 +59,7 @@ class Process:
             Recorder(store, clock),
             clock,
             self.changes,
+            vault=lambda: VAULT,
             idle=IDLE,
             ended=lambda held: self.over.append(held.id),
             **more,
@@ -339,9 +345,28 @@ async def test_two_who_take_up_a_session_at_once_get_the_same(clock):
     assert len(process.sessions) == 1
 
 
-async def test_a_stored_session_that_cannot_be_read_is_none(process):
-    await process.store.commit(module.Put(space=module.SPACE, key="old", value=b'{"what":1}'))
+@pytest.mark.parametrize("value", [b'{"what":1}', VAULT.seal(b'{"what":1}'), b"enc:damaged"])
+async def test_a_stored_session_that_cannot_be_read_is_none(process, value):
+    await process.store.commit(module.Put(space=module.SPACE, key="old", value=value))
     assert await process.is_gone("old")
+
+
+async def test_a_stored_session_names_nobody_in_clear(process):
+    held = await process.begin("ann")
+    stored = (await process.store.get(module.SPACE, held.id)).value
+    assert b"ann" not in stored
+    assert b"ann" in VAULT.open(stored)
+
+
+async def test_without_a_key_a_session_lives_in_its_process_and_nothing_is_stored(clock, monkeypatch):
+    disk = MemoryDisk()
+    process = Process(memory(clock, disk), clock)
+    monkeypatch.setattr(f"{__name__}.VAULT", Vault([]))
+    held = await process.begin()
+    await clock.advance(IDLE / 2)
+    assert await process.get(held.id) is held
+    assert await process.store.get(module.SPACE, held.id) is None
+    assert await Process(memory(clock, disk), clock).is_gone(held.id)
 
 
 async def test_streams_of_a_session_are_found_by_name_and_old_ones_make_room(process, monkeypatch):

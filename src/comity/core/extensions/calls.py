@@ -233,6 +233,10 @@ def relational_attest(call: OperationCall, _: Empty) -> OperationOutcome:
     return call.state, relational.attest(call.state.owner.relational)
 
 
+def relational_purge(call: OperationCall, _: Empty) -> OperationOutcome:
+    return _relational(call, RelationalState())
+
+
 def consensus_open(call: OperationCall, args: OpenArguments) -> OperationOutcome:
     own = call.facts.key.vacant_id.hex()
     if args.keeper not in {None, own}:
@@ -341,6 +345,13 @@ def torch_receive(call: OperationCall, args: ReceiveArguments) -> tuple[Extensio
 
 def torch_lineage(call: OperationCall, _: Empty) -> tuple[ExtensionState, TorchLineage]:
     return call.state, torch.lineage_of(call.state.owner.torch, _relation(call))
+
+
+def torch_purge(call: OperationCall, _: Empty) -> tuple[ExtensionState, TorchLineage]:
+    """What was taken stays known by its id, so that nothing is taken twice."""
+    owner = call.state.owner
+    after = replace(owner, torch=torch.TorchState(used=owner.torch.used))
+    return torch_lineage(replace(call, state=replace(call.state, owner=after)), Empty())
 
 
 def intent_infer(call: OperationCall, _: Empty) -> OperationOutcome:

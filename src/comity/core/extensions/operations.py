@@ -100,7 +100,7 @@ def _personal(name: str, summary: str, arguments: type[Any], run: Any, **more: A
 
 
 def _relational(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
-    changes = name in {"norm", "selfmodel"}
+    changes = name in {"norm", "selfmodel", "purge"}
     filled: dict[str, Any] = {"tool": f"vcp_relational_{name}", "result": calls.RelationalReport} | more
     return ExtensionOperation(
         name=f"relational.{name}",
@@ -187,6 +187,12 @@ _ROWS: Final = (
         calls.Empty,
         calls.relational_attest,
         result=Attestation,
+    ),
+    _relational(
+        "purge",
+        "Forget trust, norms and self-models at once",
+        calls.Empty,
+        calls.relational_purge,
     ),
     _consensus(
         "open",
@@ -306,6 +312,17 @@ _ROWS: Final = (
         run=calls.torch_lineage,
         tool="vcp_torch_lineage",
         reads=frozenset(("owner",)),
+    ),
+    ExtensionOperation(
+        name="torch.purge",
+        extension=TORCH,
+        summary="Forget all torches at once",
+        arguments=calls.Empty,
+        result=TorchLineage,
+        run=calls.torch_purge,
+        tool="vcp_torch_purge",
+        reads=frozenset(("owner",)),
+        writes=frozenset(("owner",)),
     ),
     ExtensionOperation(
         name="intent.infer",

@@ -38,6 +38,7 @@ SUMMARIES: Final = {
         "Report how the model sees itself, with what is uncertain",
     ),
     "vcp_relational_attest": ("relational.attest", "What may be said to others: levels, never content"),
+    "vcp_relational_purge": ("relational.purge", "Forget trust, norms and self-models at once"),
     "vcp_consensus_open": ("consensus.open", "Open a deliberation on clauses with its stakeholders"),
     "vcp_consensus_join": ("consensus.join", "Fetch a deliberation that another node keeps"),
     "vcp_consensus_list": ("consensus.list", "Deliberations in which the caller takes part"),
@@ -58,6 +59,7 @@ SUMMARIES: Final = {
     "vcp_generate_torch": ("torch.generate", "Hand a signed torch to the next session"),
     "vcp_receive_torch": ("torch.receive", "Take a torch that an earlier session handed over"),
     "vcp_torch_lineage": ("torch.lineage", "The torches before this session, oldest first"),
+    "vcp_torch_purge": ("torch.purge", "Forget all torches at once"),
     "vcp_infer_intent": ("intent.infer", "What the person probably wants"),
     "vcp_correct_intent": ("intent.correct", "Say what it really is; null takes that back"),
 }

@@ -9,6 +9,7 @@
 - Running calls, open questions and streams are of this process; a session taken up elsewhere begins without. Streams
   are named after the process, so that nobody who comes back misses anything without a word: a call that ended with its
   process is gone, and who listened to changes is told that everything may have changed.
+- What is stored says who a client is, so it is sealed. While there is no key, a session lives in this process alone.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from comity.core.clock import Clock
-from comity.core.errors import NotFoundError, OverloadedError
+from comity.core.errors import KeyRefusedError, NotFoundError, OverloadedError
 from comity.core.guard.audit import privacy_hash
 from comity.core.mcp.catalog import ListName
 from comity.core.mcp.results import Json
@@ -35,6 +36,7 @@ from comity.pipeline.mcp.questions import Questions
 from comity.pipeline.record import Act, Recorder
 from comity.store.operations import Delete, Put
 from comity.store.protocol import Store
+from comity.store.vault import Vault
 
 log = logging.getLogger("comity.mcp")
 
@@ -161,6 +163,7 @@ class Sessions:
         clock: Clock,
         changes: Changes,
         *,
+        vault: Callable[[], Vault],
         idle: float,
         most: int = MOST_SESSIONS,
         ended: Callable[[HttpSession], None] = lambda _session: None,
@@ -170,6 +173,7 @@ class Sessions:
         self._record = record
         self._clock = clock
         self._changes = changes
+        self._vault = vault
         self._idle = idle
         self._most = most
         self._ended = ended
@@ -189,7 +193,7 @@ class Sessions:
             while self._is_full(owner):
                 await self._make_room(owner)
             self._add(held)
-            await self._record.commit([self._written(held)], _act("MCP_SESSION_BEGUN", held))
+            await self._record.commit(self._written(held), _act("MCP_SESSION_BEGUN", held))
         except BaseException:
             if not self._forget(held):
                 self._finish(held)
@@ -216,13 +220,17 @@ class Sessions:
 
     async def keep(self, held: HttpSession) -> None:
         """Write down what has changed about it."""
-        await self._store.commit(self._written(held))
+        await self._store.commit(*self._written(held))
 
-    def _written(self, held: HttpSession) -> Put:
+    def _written(self, held: HttpSession) -> list[Put]:
         held.written_at = self._clock.now()
         kept = KeptSession(session=held.session.remembered(), began=held.began)
         until = min(held.written_at + self._idle, held.began + LONGEST)
-        return Put(space=SPACE, key=held.id, value=_encode(kept), expires_at=until)
+        try:
+            value = self._vault().seal(_encode(kept))
+        except KeyRefusedError:
+            return []
+        return [Put(space=SPACE, key=held.id, value=value, expires_at=until)]
 
     async def end(self, id_: str, owner: str) -> HttpSession:
         held = await self.get(id_, owner)
@@ -302,9 +310,10 @@ class Sessions:
         found = await self._store.get(SPACE, id_)
         if found is None:
             return None
+        value = self._vault().open(found.value)
         try:
-            kept = _decoder.decode(found.value)
-        except msgspec.MsgspecError:  # of another release
+            kept = _decoder.decode(value or b"")
+        except msgspec.MsgspecError:  # under another key, or of another release
             log.warning("a stored session cannot be read; its client has to begin a new one")
             return None
         if id_ not in self._live:  # somebody else may have asked meanwhile
