@@ -4,16 +4,18 @@ import contextlib
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from comity.config import AgentSettings
-from comity.core.envelope.carrier import to_a2a_jsonrpc
+from comity.core.envelope.carrier import from_a2a_message, to_a2a_jsonrpc, to_a2a_message
 from comity.core.envelope.chain import PairKey
+from comity.core.wire import strict_json
 from comity.parts.pair_verification import verdict_of, verify_pairs
 from comity.store.audit_trail import log_of
 from comity.store.operations import Advance, Append, DropReply, KeepReply, Tip
 from comity.store.replay import chain_of
 from comity.testing import running_node
-from tests.pipeline.envelopes.peers import Caller
+from tests.pipeline.envelopes.peers import Caller, text
 
 AGENT = AgentSettings(behaviour="echo")
 
@@ -87,6 +89,22 @@ async def test_a_stored_reply_in_the_place_of_another_is_named():
         await pair.change_reply(4, lambda _reply: second)
         report = await pair.report()
         assert (report.number, report.message) == (4, "its stored reply answers another request")
+
+
+async def test_even_with_the_key_of_the_node_a_stored_reply_cannot_be_replaced_unseen():
+    async with called(3) as pair:
+
+        def forge(reply):
+            true = from_a2a_message(strict_json.loads(reply))
+            other = replace(true, payload=text("I never said that"))
+            return strict_json.dumps(to_a2a_message(other.signed(pair.node.house.key)))
+
+        await pair.change_reply(1, forge)
+        report = await pair.report()
+        assert (report.number, report.message) == (
+            1,
+            "its stored reply is not the one that the audit record has seen",
+        )
 
 
 async def test_a_stored_reply_that_is_no_message_is_named():
