@@ -150,3 +150,51 @@ def test_a_damaged_database_is_told_and_not_shown(comity, record, data):
     outcome = comity("chain", "show")
     assert (outcome.code, outcome.out) == (1, "")
     assert "is damaged" in outcome.err
+
+
+async def _change_the_end(data, key, chain, tip):
+    """Behind the back of the program, and without an entry of its own."""
+    head = HeadFile(data / "audit" / "main.head")
+    store = await SqliteStore.open(data / "comity.db", SystemClock(), AuditTrail("main", key, head))
+    now = await store.tip(chain)
+    await store.commit(Advance(chain=chain, expected=now, to=Tip(now.seq, tip)))
+    await store.close()
+
+
+def test_both_sides_verify_their_chains(comity, data, after_two_calls):
+    them = stored_vacant_id(after_two_calls).hex()
+    assert comity("chain", "verify", them[:8]).out.splitlines()[1].split(maxsplit=1) == [
+        them[:12],
+        "sound; calls on record: 2, stored replies: 1",
+    ]
+    told = json.loads(comity("chain", "verify", "--json", "--data", after_two_calls).out)
+    (peer,) = told["peers"]
+    assert (told["ok"], peer["vacant_id"]) == (True, stored_vacant_id(data).hex())
+    assert (peer["calls"], peer["replies"]) == (2, 2)
+
+
+def test_a_chain_whose_end_was_changed_is_bad_and_the_number_is_named(
+    comity, data, identity, after_two_calls
+):
+    them = stored_vacant_id(after_two_calls).hex()
+    chain = ChainKey("call", identity.vacant_id.hex(), them)
+    asyncio.run(_change_the_end(data, identity, chain, bytes(range(32))))
+    outcome = comity("chain", "verify", them)
+    assert outcome.code == 1
+    assert "BAD: call by us, number 2: the chains do not end on" in outcome.out
+    told = json.loads(comity("chain", "verify", "--json").out)
+    assert (told["ok"], told["peers"][0]["book"], told["peers"][0]["number"]) == (False, "call", 2)
+
+
+def test_a_chain_that_began_again_is_sound(comity, after_two_calls):
+    (called,) = peers(comity("chain", "show", "--json"))
+    comity("chain", "forget", called["vacant_id"], "--yes")
+    card = json.loads(comity("card", "show", "--data", after_two_calls, "--json").out)
+    assert comity("call", card["endpoint"], "three").code == 0
+    assert comity("chain", "verify").code == 0
+    assert comity("chain", "verify", "--data", after_two_calls).code == 0
+
+
+def test_where_there_is_no_chain_nothing_is_verified(comity, record):
+    record(1)
+    assert comity("chain", "verify").out == "No calls yet, in either direction.\n"

@@ -101,6 +101,28 @@ def test_open_makes_a_new_link_that_lets_a_browser_in_once(program, start, data)
         assert "`comity open` makes a new one" in again.json()["detail"]
 
 
+def test_a_browser_makes_no_links_so_it_is_let_in_for_12_hours_and_no_longer(program, start, data):
+    node = start(data)
+    with httpx.Client(base_url=node.ready["url"]) as browser:
+        browser.get(program("open", "--data", data).out.strip())
+        refused = browser.post("/v1/link", json={})
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        assert "`token`" in refused.json()["detail"]
+        token = {"authorization": f"Bearer {(data / 'token').read_text().strip()}"}
+        assert "/enter/" in browser.post("/v1/link", json={}, headers=token).json()["link"]
+        assert browser.post("/v1/link", json={"read_only": 1}, headers=token).status_code == 400
+
+
+def test_open_makes_a_link_that_only_reads(program, start, data):
+    node = start(data)
+    told = json.loads(program("open", "--read-only", "--json", "--data", data).out)
+    assert told["read_only"] is True
+    with httpx.Client(base_url=node.ready["url"]) as browser:
+        assert browser.get(told["link"]).status_code == 303
+        assert browser.get("/v1/views").json()["read_only"] is True
+        assert browser.post("/v1/stop", json={}).status_code == 403
+
+
 def test_without_a_node_open_says_how_to_start_one(program, data):
     said = program("open", "--data", data)
     assert said.code == 1

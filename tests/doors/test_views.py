@@ -7,8 +7,12 @@ import pytest
 
 from comity.config import AgentSettings
 from comity.core.envelope.carrier import to_a2a_jsonrpc
+from comity.core.envelope.chain import PairKey
 from comity.core.guard.audit import AuditDraft, timestamp
 from comity.pipeline.views import ViewQuery, paged
+from comity.store.audit_log import AuditReport
+from comity.store.operations import KeepReply
+from comity.store.replay import chain_of
 from comity.testing import bearer, running_node
 from tests.pipeline.envelopes.peers import Caller
 
@@ -111,6 +115,79 @@ async def test_pairs_are_shown_by_id_count_and_tip_and_never_by_what_was_said(tm
         (row,) = answer.json()["tables"][0]["rows"]
         assert row[:4] == [caller.key.vacant_id.hex()[:16], "calls to us", "2", "2"]
         assert "secret" not in answer.text
+
+
+async def pair_verdict(reader):
+    """What the view says of the only pair, once it is verified."""
+    async with asyncio.timeout(20):
+        while True:
+            (row,) = (await reader.get("/v1/views/pairs")).json()["tables"][0]["rows"]
+            if row[6] and not row[6].startswith("under way"):
+                return row[6]
+            await asyncio.sleep(0.02)
+
+
+async def test_a_pair_is_verified_in_the_background_and_the_view_says_what_was_found(tmp_path):
+    async with (
+        running_node(tmp_path / "data", agent=AGENT) as node,
+        client(node, **bearer(node)) as owner,
+        client(node, **reading(node)) as reader,
+    ):
+        caller = Caller(to_vid=node.vacant_id)
+        for _ in range(3):
+            await owner.post("/a2a/message/send", json=to_a2a_jsonrpc(caller.next()))
+        (table,) = (await reader.get("/v1/views/pairs")).json()["tables"]
+        button = table["button"]
+        asked = {button["member"]: button["values"][0]}
+        assert asked == {"agent": caller.key.vacant_id.hex()}
+        assert (await reader.post(button["path"], json=asked)).status_code == 403
+        assert (await owner.post(button["path"], json=asked)).json() == {"started": True}
+        assert await pair_verdict(reader) == "sound; calls on record: 3, stored replies: 3"
+
+        chain = chain_of(PairKey(caller.key.vacant_id, node.vacant_id))
+        kept = await node.house.store.reply(chain, 2)
+        changed = kept.reply.replace(b"hello", b"hullo")
+        await node.house.store.commit(
+            KeepReply(chain=chain, seq=2, digest=kept.digest, reply=changed, at=kept.at)
+        )
+        await owner.post(button["path"], json=asked)
+        async with asyncio.timeout(20):
+            while not (told := await pair_verdict(reader)).startswith("BAD"):  # noqa: ASYNC110 - the page asks again and again, too
+                await asyncio.sleep(0.02)
+        assert told == "BAD: call to us, number 2: its stored reply is not signed by this node"
+
+
+async def test_one_thing_is_verified_at_a_time(tmp_path, monkeypatch):
+    go_on, begun = asyncio.Event(), asyncio.Event()
+
+    async def slow(*_given):
+        begun.set()
+        await go_on.wait()
+        return AuditReport(chain="main", ok=True, entries=1)
+
+    monkeypatch.setattr("comity.store.audit_log.verify_chain", slow)
+    async with running_node(tmp_path / "data", agent=AGENT) as node, client(node, **bearer(node)) as owner:
+        caller = Caller(to_vid=node.vacant_id)
+        await owner.post("/a2a/message/send", json=to_a2a_jsonrpc(caller.next()))
+        asked = {"agent": caller.key.vacant_id.hex()}
+        assert (await owner.post("/v1/audit/verify")).json() == {"started": True}
+        await begun.wait()
+        assert (await owner.post("/v1/audit/verify")).json() == {"started": False}
+        assert (await owner.post("/v1/pairs/verify", json=asked)).json() == {"started": False}
+        go_on.set()
+        async with asyncio.timeout(20):
+            while not (await owner.post("/v1/pairs/verify", json=asked)).json()["started"]:  # noqa: ASYNC110 - same
+                await asyncio.sleep(0.02)
+        assert (await pair_verdict(owner)).startswith("sound")
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({}, 400), ([], 400), ({"agent": 7}, 400), ({"agent": "zz"}, 400), ({"agent": "ab" * 32}, 404)],
+)
+async def test_a_pair_that_is_none_is_refused_by_name(tmp_path, body, status):
+    async with running_node(tmp_path / "data") as node, client(node, **bearer(node)) as owner:
+        assert (await owner.post("/v1/pairs/verify", json=body)).status_code == status
 
 
 def test_a_page_of_rows_says_where_the_next_one_begins():

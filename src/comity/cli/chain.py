@@ -7,6 +7,7 @@ import msgspec
 import typer
 
 from comity.cli.colour import colour_wanted, paint
+from comity.cli.failures import FAILED
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
 from comity.cli.own_store import own_key, refuse_memory, writing
@@ -18,10 +19,13 @@ from comity.core.envelope.chain import PairKey
 from comity.core.errors import ConfigError, ConflictError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.identity import has_identity, stored_vacant_id
+from comity.parts.pair_verification import PairReport, verdict_of, verify_pairs
 from comity.parts.pairs import Called, Link, Peer, ServedPair, read_pairs
+from comity.store.opening import reading
 from comity.store.operations import StoreConflict
+from comity.system_clock import SystemClock
 
-app = new_app("Show or delete the chains of requests and replies with other agents.")
+app = new_app("Show, verify or delete the chains of requests and replies with other agents.")
 
 SHOWN: Final = 50
 _TIP: Final = 12
@@ -60,6 +64,53 @@ def show(
         _print_peer(peers[0])
     else:
         _print_peers(peers)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity chain verify  verify the chains with all agents
+    comity chain verify 31e30ef4ca92  only with one; the beginning of the id is enough
+    comity chain verify --json  print JSON; the exit code is 1 if a chain is bad
+    """,
+)
+def verify(
+    peer: Annotated[
+        str | None,
+        typer.Argument(metavar="PEER", help="Verify only this agent: its id, or a unique beginning of it."),
+    ] = None,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Verify both chains with each agent: the stored messages, the audit record and the last hashes must agree.
+
+    Replies are stored for a day, at most 64 of each agent, with their signatures. Of older messages the audit record has
+    the hashes. You can run this command while the node runs.
+    """
+    settings = settings_of(data, config).settings
+    peers = _peers(settings)
+    if peer is not None:
+        peers = [_chosen(peers, peer)]
+    reports = asyncio.run(_verify(settings, [VacantId.from_hex(each.vacant_id) for each in peers]))
+    if as_json:
+        ok = all(report.ok for report in reports)
+        print_json({"ok": ok, "peers": [msgspec.to_builtins(report) for report in reports]})
+    elif reports:
+        rows: list[list[Cell]] = [
+            [report.vacant_id[:_TIP], (one_line(verdict_of(report)), "green" if report.ok else "bold red")]
+            for report in reports
+        ]
+        print_table(("peer", "verdict"), rows)
+    else:
+        print_line("No calls yet, in either direction.")
+    if not all(report.ok for report in reports):
+        raise typer.Exit(FAILED)
+
+
+async def _verify(settings: Settings, peers: list[VacantId]) -> list[PairReport]:
+    async with reading(settings, SystemClock()) as store:
+        return await verify_pairs(store, stored_vacant_id(settings.data), peers, settings.audit_heads)
 
 
 @app.command(

@@ -101,11 +101,15 @@ def stop(data: Data = None, config: Config = None, as_json: Json = False) -> Non
     epilog="""
     comity open  open the page of the node in your browser
     comity open --no-browser  only print the link
+    comity open --read-only  a link for somebody who may look and change nothing
     """,
 )
 def open_page(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the link and do not start a browser.")
+    ] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Make a link that opens the page for reading only.")
     ] = False,
     data: Data = None,
     config: Config = None,
@@ -113,17 +117,18 @@ def open_page(
 ) -> None:
     """Make a new link to the page of the running node, and open it in a browser.
 
-    The link works once and expires after a day. Whoever has it can do everything that you can do.
+    The link works once and expires after a day. Whoever has it can do everything that you can do, or with --read-only
+    can look at the page and change nothing. A browser that used it is let in for 12 hours.
     """
     settings = settings_of(data, config).settings
     own = own_node(settings)
     if own is None:
         raise NotFoundError(f"no node runs on {settings.data}; start one: `comity up`")
-    told = asyncio.run(own.ask("POST", LINK_PATH, {}))
+    told = asyncio.run(own.ask("POST", LINK_PATH, {"read_only": read_only}))
     path = str(told["link"]).partition("://")[2].partition("/")[2]
     link = f"{own.url}/{path}"
     if as_json:
-        print_json({"link": link})
+        print_json({"link": link, "read_only": read_only})
         return
     print_line(paint(link, "cyan", wanted=colour_wanted()))
     if not no_browser and sys.stdout.isatty() and _has_browser():

@@ -10,7 +10,7 @@
 """
 
 import logging
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -56,6 +56,18 @@ class PairRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     answered: AnsweredCall | None = None
     replies_lost: bool = False
     dialect: Dialect | None = None
+
+
+class _Proof(NamedTuple):
+    """The hashes of a request and of the reply to it."""
+
+    request: bytes
+    reply: bytes
+
+
+def reply_check(book: str, reply: bytes) -> str:
+    """How the entry of an answered call names the reply."""
+    return f"reply:{book}:{reply.hex()}"
 
 
 class Pair:
@@ -135,6 +147,7 @@ class Pair:
             _advance(self._requests, self.accepted, accepted),
             _advance(self._replies, self.replied, replied),
             *self._release(),
+            proof=_Proof(accepted.chain_tip, replied.chain_tip),
         )
         self._token = None
         self.accepted, self.replied = accepted, replied
@@ -221,21 +234,31 @@ class Pair:
             f"what is stored about calls to {self.key.to_vid.short()} cannot be read; run `comity doctor`"
         )
 
-    async def _commit(self, event: str, record: PairRecord, *operations: Operation) -> tuple[Any, ...]:
+    async def _commit(
+        self, event: str, record: PairRecord, *operations: Operation, proof: _Proof | None = None
+    ) -> tuple[Any, ...]:
         put = Put(
             space=CALL_SPACE, key=self._name, value=msgspec.msgpack.encode(record), expect=self._version
         )
         self.known = False  # until it is certain what became of this
-        *results, self._version = await self._recorder.commit_counted((*operations, put), self._act(event))
+        *results, self._version = await self._recorder.commit_counted(
+            (*operations, put), self._act(event, proof)
+        )
         self.known = True
         self.record = record
         self._changed = False
         return tuple(results)
 
-    def _act(self, event: str) -> Act:
+    def _act(self, event: str, proof: _Proof | None) -> Act:
         target = self.key.to_vid
         hashes = {"content_hash": privacy_hash(f"vacant:{target.hex()}")}
-        return Act(room="calls", result=event, caller=self.caller, about=target.short(), hashes=hashes)
+        checks: tuple[str, ...] = ()
+        if proof is not None:
+            hashes["request_id_hash"] = f"blake2b:{proof.request.hex()}"
+            checks = (reply_check(self._requests.book, proof.reply),)
+        return Act(
+            room="calls", result=event, caller=self.caller, checks=checks, about=target.short(), hashes=hashes
+        )
 
     def _release(self) -> list[Operation]:
         return [] if self._token is None else [Release(name=self._acquire.name, token=self._token)]

@@ -12,7 +12,15 @@ from msgspec import Struct
 
 Kind = Literal["local", "oauth", "vacant", "vcp", "peer", "unknown"]
 Proof = Literal[
-    "none", "token", "cookie", "read token", "own process", "access token", "signature", "vcp token"
+    "none",
+    "token",
+    "cookie",
+    "read token",
+    "read cookie",
+    "own process",
+    "access token",
+    "signature",
+    "vcp token",
 ]
 
 _SHORT: Final = 8
@@ -33,6 +41,11 @@ class Caller(Struct, frozen=True, kw_only=True):
     @property
     def is_local(self) -> bool:
         return self.kind == "local"
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether it came with the token that only reads, or with a link of that kind."""
+        return self.proof in {"read token", "read cookie"}
 
     @property
     def owner(self) -> str:

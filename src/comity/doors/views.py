@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from comity.core.errors import InvalidError, NotFoundError
+from comity.doors.http.guard import caller_of
 from comity.pipeline.views import MOST, PAGE, View, ViewQuery
 
 VIEWS_PATH: Final = "/v1/views"
@@ -26,8 +27,9 @@ def view_routes(views: Iterable[View]) -> list[Route]:
     known = {view.name: view for view in views}
     listed = [{"name": view.name, "title": view.title, "kind": view.kind} for view in known.values()]
 
-    async def all_views(_request: Request) -> Response:
-        return Response(_encode({"views": listed}), headers=_HEADERS)
+    async def all_views(request: Request) -> Response:
+        read_only = caller_of(request.scope).reads_only
+        return Response(_encode({"views": listed, "read_only": read_only}), headers=_HEADERS)
 
     async def one_view(request: Request) -> Response:
         view = known.get(request.path_params["name"])

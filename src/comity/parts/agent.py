@@ -1,9 +1,10 @@
 """The agent of this node: signed calls, its card and its state, and its tools of MCP."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from comity.parts.actions import action_limits
+from comity.parts.audit import Audit
 from comity.parts.limits import Limits
 from comity.parts.part import OpenHouse, Part
 from comity.parts.vcp import Vcp
@@ -11,13 +12,20 @@ from comity.parts.vcp import Vcp
 if TYPE_CHECKING:
     from comity.agents.behaviour import Behaviour
     from comity.core.card.resident import ResidentForm
+    from comity.core.identity.keys import VacantId
     from comity.core.mcp.catalog import Tool
+    from comity.doors.http.asgi import Receive, Scope
     from comity.parts.house import House
+    from comity.parts.pairs import Peer
     from comity.pipeline.envelopes.room import EnvelopeRoom
     from comity.pipeline.envelopes.tools import Resident
     from comity.pipeline.residence import StateRoom
     from comity.pipeline.views import ViewPage, ViewQuery
 
+PAIRS_VERIFY_PATH = "/v1/pairs/verify"
+
+_ASKED_BYTES = 1000
+_VERDICTS = 200
 _AT_REST = frozenset({"HIBERNATING", "SUNK", "ARCHIVED"})
 
 
@@ -47,6 +55,7 @@ class Agent(Part):
         self.state_room: StateRoom
         self.state_changed = Event()
         self._behaviour: Behaviour | None = None
+        self._verdicts: dict[str, str] = {}
         house.stack.push_async_callback(
             self._close
         )  # after the doors: their calls may still need the behaviour
@@ -76,24 +85,81 @@ class Agent(Part):
         )
 
     async def _pairs(self, query: "ViewQuery") -> "ViewPage":
+        from comity.pipeline.views import RowButton, Table, ViewPage, paged
+
+        columns = (
+            "agent",
+            "book",
+            "requests",
+            "replies",
+            "tip of the requests",
+            "tip of the replies",
+            "verified",
+        )
+        rows: list[tuple[str, ...]] = []
+        for peer in await self._peers():
+            whole_id, verdict = peer.vacant_id, self._verdict(peer.vacant_id)
+            for book, held in (("calls to us", peer.serve), ("calls by us", peer.call)):
+                if held is not None:
+                    counts = f"{held.requests.seq:,}", f"{held.replies.seq:,}"
+                    tips = held.requests.tip[:16], held.replies.tip[:16]
+                    rows.append((peer.vacant_id[:16], book, *counts, *tips, verdict, whole_id))
+                    whole_id = verdict = ""  # a pair is verified as one, so its first row says it
+        page, more = paged(rows, query)
+        shown, ids = [row[:-1] for row in page], [row[-1] for row in page]
+        button = RowButton("Verify", PAIRS_VERIFY_PATH, "agent", ids)
+        return ViewPage(tables=[Table(columns, shown, more=more, empty="no signed call yet", button=button)])
+
+    async def _peers(self) -> "list[Peer]":
         from asyncio import to_thread
 
-        from comity.pipeline.views import Table, ViewPage, paged
+        house = self._house
+        if house.settings.store.engine != "sqlite":
+            return []
+        from comity.parts.pairs import read_pairs
+
+        return await to_thread(read_pairs, house.settings.database, house.vacant_id.hex())
+
+    def _verdict(self, vacant_id: str) -> str:
+        running = self._house.find(Audit).verification
+        if running.is_running and running.what == vacant_id:
+            return f"under way, {running.checked:,} entries checked"
+        return self._verdicts.get(vacant_id, "")
+
+    async def _verify_pair(self, scope: "Scope", receive: "Receive") -> dict[str, bool]:
+        from comity.core.errors import InvalidError, NotFoundError
+        from comity.core.identity.keys import VacantId
+        from comity.core.wire import strict_json
+        from comity.doors.http.endpoint import read_json_body
+
+        asked = strict_json.loads(await read_json_body(scope, receive, _ASKED_BYTES, "the body"))
+        name = asked.get("agent") if isinstance(asked, dict) else None
+        if not isinstance(name, str):
+            raise InvalidError("agent must be the id of an agent: 64 hex digits")
+        peer = VacantId.from_hex(name)
+        if all(known.vacant_id != peer.hex() for known in await self._peers()):
+            raise NotFoundError("this node has no chain with that agent; the view `pairs` lists all")
+
+        async def verify(seen: Callable[[int], None]) -> None:
+            self._verdicts.pop(peer.hex(), None)
+            self._verdicts[peer.hex()] = await self._verdict_on(peer, seen)
+            if len(self._verdicts) > _VERDICTS:
+                self._verdicts.pop(next(iter(self._verdicts)))
+
+        return {"started": self._house.find(Audit).verification.begin(peer.hex(), verify)}
+
+    async def _verdict_on(self, peer: "VacantId", seen: Callable[[int], None]) -> str:
+        from comity.core.errors import ComityError
+        from comity.parts.pair_verification import verdict_of, verify_pairs
 
         house = self._house
-        columns = ("agent", "book", "requests", "replies", "tip of the requests", "tip of the replies")
-        rows: list[tuple[str, ...]] = []
-        if house.settings.store.engine == "sqlite":
-            from comity.parts.pairs import read_pairs
-
-            for peer in await to_thread(read_pairs, house.settings.database, house.vacant_id.hex()):
-                for book, held in (("calls to us", peer.serve), ("calls by us", peer.call)):
-                    if held is not None:
-                        counts = f"{held.requests.seq:,}", f"{held.replies.seq:,}"
-                        tips = held.requests.tip[:16], held.replies.tip[:16]
-                        rows.append((peer.vacant_id[:16], book, *counts, *tips))
-        shown, more = paged(rows, query)
-        return ViewPage(tables=[Table(columns, shown, more=more, empty="no signed call yet")])
+        try:
+            (report,) = await verify_pairs(
+                house.store, house.vacant_id, [peer], house.find(Audit).heads, seen
+            )
+        except ComityError as fault:
+            return fault.message
+        return verdict_of(report)
 
     async def serve(self, house: "House") -> None:
         from starlette.routing import Route
@@ -101,9 +167,12 @@ class Agent(Part):
         from comity.doors.a2a.card import AGENT_CARD_PATH, CARD_PATHS, CHAIN_RESET_PATH, card_routes
         from comity.doors.a2a.message_send import MESSAGE_SEND_PATH, MessageSend
         from comity.doors.http.app import RoomRoute
+        from comity.doors.http.endpoint import Endpoint
         from comity.pipeline.envelopes.tools import Resident
         from comity.pipeline.residence import StateRoom, resident_form
 
+        verify = Endpoint("POST", self._verify_pair, room="pairs", record=house.record)
+        self.routes = [Route(PAIRS_VERIFY_PATH, verify)]
         agent, limit = house.settings.agent, house.settings.http.body_limit
         self.public = {AGENT_CARD_PATH, CHAIN_RESET_PATH}  # 404 to everybody where they do not exist
         if not agent.behaviour:
@@ -114,7 +183,7 @@ class Agent(Part):
         self.state_room = StateRoom(form, house.store, self.state_changed.set)
         self.resident = Resident(form, house.walk, room)
         self.hot = {MESSAGE_SEND_PATH: MessageSend(room, house.walk, limit)}
-        self.routes = [
+        self.routes += [
             Route("/v1/state", RoomRoute(self.state_room, house.walk, limit)),
             *card_routes(lambda: form, agent.name or form.identity.short(), agent.freshness_seconds),
         ]

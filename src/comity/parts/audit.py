@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from comity.core.errors import ComityError, StoreError
 from comity.parts.part import Chore, Part
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from comity.parts.house import House
     from comity.pipeline.views import Fact, ViewPage, ViewQuery
     from comity.store.audit_log import AuditReport
@@ -17,6 +20,35 @@ _TRY_STORE_EVERY = 5.0
 _PRUNE_EVERY = 3600.0
 
 
+class Verification:
+    """What is verified in the background, one thing at a time."""
+
+    def __init__(self) -> None:
+        self.what = ""
+        self.checked = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def begin(self, what: str, work: Callable[[Callable[[int], None]], Coroutine[Any, Any, None]]) -> bool:
+        """Whether it was begun: not while another one is under way. `work` is given what to tell its progress to."""
+        if self.is_running:
+            return False
+        self.what, self.checked = what, 0
+        self._task = asyncio.create_task(work(self._seen))
+        return True
+
+    def _seen(self, entries: int) -> None:
+        self.checked += entries
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
 class Audit(Part):
     name = "audit"
 
@@ -24,11 +56,11 @@ class Audit(Part):
         from comity.pipeline.views import View
 
         self._house = house
-        self._verifying: asyncio.Task[None] | None = None
+        self.verification = Verification()
         self._verified: AuditReport | None = None
-        self._checked, self._fault = 0, ""
+        self._fault = ""
         self.views = [View("audit", "Audit", self._view, "verify")]
-        house.stack.push_async_callback(self._stop_verifying)
+        house.stack.push_async_callback(self.verification.stop)
         self.chores = [
             Chore(_REFUSALS_EVERY, self._write_refusals),
             Chore(_PRUNE_EVERY, self._prune),
@@ -41,36 +73,27 @@ class Audit(Part):
         from comity.doors.http.endpoint import Endpoint
 
         async def verify(_scope: object, _receive: object) -> dict[str, bool]:
-            return {"started": self._begin_verifying()}
+            return {"started": self.verification.begin("audit", self._verify)}
 
         self.routes = [Route("/v1/audit/verify", Endpoint("POST", verify, room="audit", record=house.record))]
 
-    def _begin_verifying(self) -> bool:
-        """In the background, one at a time."""
-        if self._verifying is not None and not self._verifying.done():
-            return False
-        self._verified, self._checked = None, 0
-        self._verifying = asyncio.create_task(self._verify())
-        return True
+    @property
+    def heads(self) -> "Path | None":
+        """Where the signed heads outside the database are; a store in memory has none."""
+        settings = self._house.settings
+        return settings.audit_heads if settings.store.engine == "sqlite" else None
 
-    async def _verify(self) -> None:
+    async def _verify(self, seen: Callable[[int], None]) -> None:
         from comity.store.audit_log import verify_chain
 
         house = self._house
-        heads = house.settings.audit_heads if house.settings.store.engine == "sqlite" else None
-
-        def seen(entries: int) -> None:
-            self._checked += entries
-
+        self._verified, self._fault = None, ""
         try:
-            self._verified = await verify_chain(house.store, house.chain, house.vacant_id.public, heads, seen)
+            self._verified = await verify_chain(
+                house.store, house.chain, house.vacant_id.public, self.heads, seen
+            )
         except ComityError as fault:
             self._fault = fault.message
-
-    async def _stop_verifying(self) -> None:
-        if self._verifying is not None:
-            self._verifying.cancel()
-            await asyncio.wait([self._verifying])
 
     async def _view(self, query: "ViewQuery") -> "ViewPage":
         from comity.pipeline.views import Fact, Table, ViewPage
@@ -100,13 +123,13 @@ class Audit(Part):
     def _verdict(self) -> "Fact":
         from comity.pipeline.views import Fact
 
-        if self._verifying is None:
-            return Fact("Verified", "not since the node started")
-        if not self._verifying.done():
-            return Fact("Verified", f"under way, {self._checked:,} entries checked")
+        if self.verification.is_running and self.verification.what == "audit":
+            return Fact("Verified", f"under way, {self.verification.checked:,} entries checked")
+        if self._fault:
+            return Fact("Verified", self._fault, mark="bad")
         report = self._verified
         if report is None:
-            return Fact("Verified", self._fault or "could not be verified", mark="bad")
+            return Fact("Verified", "not since the node started")
         if report.ok:
             return Fact("Verified", f"sound, {report.entries:,} entries", mark="good")
         return Fact("Verified", f"entry {report.position}: {report.message}", mark="bad")

@@ -64,7 +64,7 @@ class House:
         self.claim: FolderClaim | None = None
         self.restored_at: float | None = None
         self.vault_file: VaultKeyFile | None = None
-        self.new_entry_link: Callable[[], str] = str
+        self.new_entry_link: Callable[..., str] = str
         self.url = ""
         self.parts: list[Part] = []
         self.guest = False

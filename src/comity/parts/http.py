@@ -88,8 +88,8 @@ class Http:
 
         return Faults(charge, budget.is_in_debt)
 
-    def new_entry_link(self) -> str:
-        return self._house.url + self._entry.new_link()
+    def new_entry_link(self, *, reads_only: bool = False) -> str:
+        return self._house.url + self._entry.new_link(reads_only=reads_only)
 
     async def _status(self) -> dict[str, Any]:
         """What the first page shows."""

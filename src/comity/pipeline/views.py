@@ -25,12 +25,22 @@ class Fact(Struct, frozen=True, omit_defaults=True):
     mark: Literal["", "good", "bad"] = ""
 
 
+class RowButton(Struct, frozen=True):
+    """Each row with a value has a button that posts `{member: value}` to `path`."""
+
+    label: str
+    path: str
+    member: str
+    values: Sequence[str]
+
+
 class Table(Struct, frozen=True, omit_defaults=True):
     columns: tuple[str, ...]
     rows: Sequence[Sequence[str]]
     title: str = ""
     more: str = ""
     empty: str = "nothing yet"
+    button: RowButton | None = None
 
 
 class Matrix(Struct, frozen=True, omit_defaults=True):

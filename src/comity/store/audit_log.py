@@ -48,15 +48,16 @@ async def verify_chain(
     public: bytes,
     heads_folder: Path | None = None,
     seen: Callable[[int], None] = lambda _entries: None,
+    each: Callable[[AuditEntry], None] = lambda _entry: None,
 ) -> AuditReport:
     """Check one chain from its beginning (or its signed checkpoint) to its signed head.
 
-    `seen` is told how many entries have been read since it was told last.
+    `seen` is told how many entries have been read since it was told last; `each` gets every entry that is sound.
     """
     outside = None if heads_folder is None else read_head_file(heads_folder / f"{chain}.head", public)
     sealed = await store.get(HEADS, chain)
     head = read_signed_head(sealed.value if sealed else None)
-    reading = _Reading(chain, outside)
+    reading = _Reading(chain, outside, each)
 
     stored_checkpoint = await store.get(CHECKPOINTS, chain)
     if stored_checkpoint is not None:
@@ -82,8 +83,9 @@ async def verify_chain(
 class _Reading:
     """One pass over a chain, entry by entry."""
 
-    def __init__(self, chain: str, outside: AuditHead | None) -> None:
+    def __init__(self, chain: str, outside: AuditHead | None, each: Callable[[AuditEntry], None]) -> None:
         self.position = 0
+        self._each = each
         self._chain = chain
         self._outside = outside
         self._entries = 0
@@ -115,6 +117,7 @@ class _Reading:
             return self.fault(expected, "is not the entry that the head file has seen")
         self._prior, self.position = entry, position
         self._entries += 1
+        self._each(entry)
         return None
 
     def finish(self, head: AuditHead, *, grown: bool) -> AuditReport:

@@ -106,6 +106,20 @@ async def test_a_link_lets_a_browser_in_once_and_leads_to_the_page():
     assert "set-cookie" not in again.headers
 
 
+async def test_a_link_that_only_reads_lets_a_browser_look_and_do_nothing():
+    house = House()
+    entered = await house.ask("GET", house.entry.new_link(reads_only=True))
+    cookie = ("cookie", entered.headers["set-cookie"].partition(";")[0])
+    for path in ("/", "/v1/status", "/v1/views", "/assets/page.js"):
+        assert (await house.ask("GET", path, cookie)).status == 200, path
+    assert (await house.ask("GET", house.entry.new_link(), cookie)).status == 303
+    assert (await house.ask("GET", "/v1/views", cookie)).json()["read_only"] is True
+    assert (await house.ask("GET", "/v1/views", TOKEN)).json()["read_only"] is False
+    for method, path in (("POST", "/v1/ping"), ("GET", "/metrics"), ("POST", "/v1/status")):
+        refused = await house.ask(method, path, cookie, JSON)
+        assert (refused.status, refused.json()["code"]) == (403, "forbidden"), path
+
+
 @pytest.mark.parametrize("method", ["HEAD", "POST", "OPTIONS"])
 async def test_a_link_is_not_used_up_by_looking_at_it(method):
     house = House()

@@ -5,14 +5,20 @@ import subprocess
 import tarfile
 from hashlib import sha256
 
+import httpx
 import pytest
 
 from comity.config import AgentSettings
+from comity.core.envelope.carrier import to_a2a_jsonrpc
+from comity.core.envelope.chain import PairKey
 from comity.parts.http import Http
 from comity.pipeline.record import Act
+from comity.store.operations import KeepReply
+from comity.store.replay import chain_of
 from comity.testing import running_node
 from tests.browser import CHROMIUM, browsing
 from tests.callers import OWNER
+from tests.pipeline.envelopes.peers import Caller
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed"
@@ -89,6 +95,47 @@ async def test_the_audit_is_verified_and_an_action_tried_from_the_page(tmp_path)
         await browser.run("document.getElementById('text').value = 'I lost my job today.'")
         await browser.run("document.querySelector('#tools button').click()")
         assert "reply" in (await browser.until(words("said"))).lower()
+
+
+async def call_node(node, *texts):
+    caller = Caller(to_vid=node.vacant_id)
+    async with httpx.AsyncClient(base_url=node.url) as client:
+        for text in texts:
+            await client.post("/a2a/message/send", json=to_a2a_jsonrpc(caller.next(text)))
+    return chain_of(PairKey(caller.key.vacant_id, node.vacant_id))
+
+
+async def test_the_chains_of_a_pair_are_verified_from_the_page_and_the_bad_message_is_named(tmp_path):
+    async with running_node(tmp_path / "data", agent=AGENT) as node, browsing(tmp_path / "it") as browser:
+        chain = await call_node(node, "one", "two", "three")
+        await browser.open(node.entry_link + "#pairs")
+        await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        await browser.run("location.hash = 'pairs'")
+        await browser.until("!!document.querySelector('#view-body button.small')")
+        await browser.run("document.querySelector('#view-body button.small').click()")
+        await browser.until(f"{words('view-body')}.includes('sound; calls on record: 3')")
+        kept = await node.house.store.reply(chain, 3)
+        changed = kept.reply.replace(b"three", b"seven")
+        await node.house.store.commit(
+            KeepReply(chain=chain, seq=3, digest=kept.digest, reply=changed, at=kept.at)
+        )
+        await browser.run("document.querySelector('#view-body button.small').click()")
+        await browser.until(f"{words('view-body')}.includes('BAD: call to us, number 3: ')")
+        assert browser.complaints == []
+
+
+async def test_a_link_that_only_reads_shows_everything_and_offers_nothing_that_acts(tmp_path):
+    async with running_node(tmp_path / "data", agent=AGENT) as node, browsing(tmp_path / "it") as browser:
+        await call_node(node, "one")
+        await browser.open(node.house.new_entry_link(reads_only=True))
+        await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        for name in PANELS:
+            await browser.run(f"location.hash = '{name}'")
+            await browser.until(f"!!document.querySelector('#tabs a[href=\"#{name}\"][aria-current]')")
+            await browser.until("!!document.querySelector('#view-body dl, #view-body .table')")
+            assert not await browser.run("!!document.querySelector('#tools button, #view-body button.small')")
+        refused = "fetch('/v1/audit/verify', {method: 'POST'}).then(told => told.status)"
+        assert await browser.run(refused) == 403
 
 
 async def test_a_node_that_stops_is_told(tmp_path):

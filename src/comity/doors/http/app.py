@@ -117,7 +117,9 @@ class HttpDoor:
             _HotPaths(hot, sockets, application),
             entry,
             is_public=lambda path: path in public or path.startswith(prefixes),
-            is_readable=lambda path: path in READABLE or path.startswith(VIEWS_PATH + "/"),
+            is_readable=lambda path: (
+                path in READABLE or path.startswith((VIEWS_PATH + "/", *_PUBLIC_PREFIXES))
+            ),
             body_limit=body_limit,
             hosts=hosts,
             origins=origins,

@@ -1,11 +1,13 @@
 """Access over HTTP: programs use a bearer token, browsers a one-time link and a cookie. A second token only reads.
 
-A link works once. It sets a cookie that scripts cannot read and other sites cannot send. The cookie gives the same
-access as the token until it expires or the node stops.
+A link works once. It sets a cookie that scripts cannot read and other sites cannot send. The cookie gives the access
+that its link was made for, until it expires or the node stops: that of the token, except to make further links, or that
+of the token that only reads.
 """
 
 import secrets
 from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from comity.core.caller import Proof
 from comity.core.clock import Clock
@@ -15,6 +17,16 @@ COOKIE = "comity"
 LINK_SECONDS = 24 * 3600
 SESSION_SECONDS = 12 * 3600
 SESSION_LIMIT = 100
+
+
+class _Until(NamedTuple):
+    """How long a link or a session is good, and for what."""
+
+    moment: float
+    proof: Proof
+
+
+_NEVER: Final = _Until(0.0, "none")
 
 
 class HttpAccess:
@@ -33,26 +45,27 @@ class HttpAccess:
         self._cookie = f"{COOKIE}-{port}"
         self._clock = clock
         self._secure = secure
-        self._links: dict[str, float] = {}
-        self._sessions: dict[str, float] = {}
+        self._links: dict[str, _Until] = {}
+        self._sessions: dict[str, _Until] = {}
 
-    def new_link(self) -> str:
+    def new_link(self, *, reads_only: bool = False) -> str:
         """Create a one-time link and return its path."""
         now = self._clock.monotonic()
-        self._links = {ticket: until for ticket, until in self._links.items() if until > now}
+        self._links = {ticket: link for ticket, link in self._links.items() if link.moment > now}
         ticket = secrets.token_urlsafe(24)
-        self._links[ticket] = now + LINK_SECONDS
+        self._links[ticket] = _Until(now + LINK_SECONDS, "read cookie" if reads_only else "cookie")
         return f"/enter/{ticket}"
 
     def redeem(self, ticket: str) -> str | None:
         """Use up a link, and return the Set-Cookie value of the new session; None if the link is invalid or used."""
         now = self._clock.monotonic()
-        if self._links.pop(ticket, 0.0) <= now:
+        link = self._links.pop(ticket, _NEVER)
+        if link.moment <= now:
             return None
         session = secrets.token_urlsafe(32)
         if len(self._sessions) >= SESSION_LIMIT:
             self._sessions.pop(next(iter(self._sessions)))
-        self._sessions[session] = now + SESSION_SECONDS
+        self._sessions[session] = _Until(now + SESSION_SECONDS, link.proof)
         secure = "; Secure" if self._secure else ""
         attributes = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS}{secure}"
         return f"{self._cookie}={session}; {attributes}"
@@ -69,8 +82,8 @@ class HttpAccess:
             if self._knows_token(token):
                 return "token"
             return "read token" if self._knows_read_token(token) else None
-        alive = self._sessions.get(self._session_of(scope), 0.0) > self._clock.monotonic()
-        return "cookie" if alive else None
+        session = self._sessions.get(self._session_of(scope), _NEVER)
+        return session.proof if session.moment > self._clock.monotonic() else None
 
     def _session_of(self, scope: Scope) -> str:
         """Among the cookies of everything else that this host serves, some in no form at all."""

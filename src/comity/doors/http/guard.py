@@ -134,10 +134,10 @@ class Guard:
             raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
         self._check_origin(scope, host)
         refuse_announced(scope, self._body_limit)
-        if proof == "read token":
-            self._check_reading(scope)
         if proof is not None:
-            scope[CALLER] = local_user(address, proof)
+            scope[CALLER] = local = local_user(address, proof)
+            if local.reads_only:
+                self._check_reading(scope)
         elif self._is_public(scope["path"]):
             scope[CALLER] = stranger(address)
         else:
@@ -146,7 +146,8 @@ class Guard:
     def _check_reading(self, scope: Scope) -> None:
         if scope["type"] != "http" or scope["method"] not in _READS or not self._is_readable(scope["path"]):
             raise ForbiddenError(
-                "this token only reads the page, its views and the events; use the one in the file `token`"
+                "this token, or the link of this browser, only reads the page, its views and the events; use the token in "
+                "the file `token`, or a link that `comity open` makes"
             )
 
     def _own_proof(self, scope: Scope) -> Proof | None:

@@ -36,7 +36,7 @@ export function facts(rows) {
   return list;
 }
 
-export function table({ columns, rows, title = "", empty = "nothing yet" }) {
+export function table({ columns, rows, title = "", empty = "nothing yet", button = null }, press = null) {
   const box = element("div", undefined, { class: "table" });
   if (title) box.append(element("h3", title));
   if (!rows.length) {
@@ -46,19 +46,32 @@ export function table({ columns, rows, title = "", empty = "nothing yet" }) {
   const scroll = element("div", undefined, { class: "scroll", tabindex: "0", role: "region", "aria-label": title || columns[0] });
   const made = element("table");
   const head = element("tr");
+  const pressed = button && press;
   for (const column of columns) head.append(element("th", column, { scope: "col" }));
+  if (pressed) head.append(element("td"));
   const body = element("tbody");
-  for (const row of rows) {
+  rows.forEach((row, at) => {
     const line = element("tr");
     for (const cell of row) line.append(element("td", cell));
+    if (pressed) {
+      const place = element("td");
+      if (button.values[at]) place.append(rowButton(button, at, row[0], press));
+      line.append(place);
+    }
     body.append(line);
-  }
+  });
   const top = element("thead");
   top.append(head);
   made.append(top, body);
   scroll.append(made);
   box.append(scroll);
   return box;
+}
+
+function rowButton({ label, path, member, values }, at, name, press) {
+  const made = element("button", label, { type: "button", class: "small", "aria-label": `${label} ${name}` });
+  made.addEventListener("click", () => press(path, { [member]: values[at] }));
+  return made;
 }
 
 export function matrix({ title, names, cells }) {

@@ -11,6 +11,7 @@ const views = new Map();
 const load = [];
 let lastCalls = null;
 let current = "overview";
+let readsOnly = false;
 let after = "";
 let before = [];
 
@@ -120,10 +121,21 @@ async function drawView() {
   const tables = page.tables || [];
   body.replaceChildren();
   if (page.facts?.length) body.append(facts(page.facts));
-  body.append(...tables.map(table), ...(page.matrices || []).map(matrix));
+  body.append(...tables.map((one) => table(one, readsOnly ? null : post)), ...(page.matrices || []).map(matrix));
   const more = tables.find((one) => one.more)?.more;
   if (more || before.length) body.append(pager(more));
   if (view.kind === "try") fillActions(tables[0].rows);
+}
+
+async function post(path, body) {
+  const asked = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  try {
+    const told = await ask(path, asked);
+    show("told", told.started === false ? "One thing is verified at a time. Wait until that is done." : "");
+    await drawView();
+  } catch (reason) {
+    show("told", reason.message);
+  }
 }
 
 function pager(more) {
@@ -150,7 +162,7 @@ const TOOLS = {
   },
   verify() {
     const button = element("button", "Verify now", { type: "button" });
-    button.addEventListener("click", () => ask("/v1/audit/verify", { method: "POST" }).then(refreshView, unreachable));
+    button.addEventListener("click", () => post("/v1/audit/verify", {}));
     return [button, element("span", "recomputes every hash, every link and the signed head", { class: "faint" })];
   },
   try() {
@@ -173,9 +185,16 @@ const TOOLS = {
   },
 };
 
+const ACTING = ["verify", "try"];
+
+function toolsOf(view) {
+  if (readsOnly && ACTING.includes(view.kind)) return [element("p", "This page only reads. `comity open` gives a link that may act.", { class: "faint" })];
+  return TOOLS[view.kind]?.() || [];
+}
+
 function fillActions(rows) {
   const chosen = place("action");
-  if (chosen.childElementCount) return;
+  if (!chosen || chosen.childElementCount) return;
   chosen.append(...rows.map(([name]) => element("option", name)));
 }
 
@@ -193,7 +212,8 @@ function go() {
   if (current === "overview") return;
   const view = views.get(current);
   show("view-title", view.title);
-  place("tools").replaceChildren(...(TOOLS[view.kind]?.() || []));
+  show("told", "");
+  place("tools").replaceChildren(...toolsOf(view));
   place("view-body").replaceChildren(element("p", "loading", { class: "faint" }));
   place("view-body").dataset.shown = "";
   refreshView();
@@ -209,7 +229,8 @@ async function begin() {
   listen();
   await refresh();
   try {
-    const listed = (await ask("/v1/views")).views;
+    const { views: listed, read_only: only } = await ask("/v1/views");
+    readsOnly = only;
     listed.sort((one, other) => LAST.indexOf(one.name) - LAST.indexOf(other.name));
     for (const view of listed) {
       views.set(view.name, view);
