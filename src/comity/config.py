@@ -32,6 +32,7 @@ from comity.config_kinds import (
     list_of,
     network,
     number,
+    one_of,
     text,
     whole,
 )
@@ -43,6 +44,8 @@ DEFAULT_PORT = 8420
 CONFIG_FILE = "config.toml"
 CONFIG_VARIABLE = "COMITY_CONFIG"
 DEFAULT = "default"
+SWITCHED_PARTS = ("actions", "calling", "deliberations", "mcp", "peers", "vcp")
+"""Parts that `off` may name. The agent and the directory have settings of their own for it; a node always has the rest."""
 
 _PREFIX = "COMITY_"
 # read when the variable of ours is not set
@@ -270,7 +273,9 @@ class McpSettings(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """`parts` holds the sections that a part of the node declares itself; `of` reads them."""
+    """`off` names parts that are not opened. `parts` holds the sections that a part of the node declares itself; `of`
+    reads them.
+    """
 
     host: Annotated[str, text("an address or a host name such as 127.0.0.1", HOST)] = "127.0.0.1"
     port: Annotated[int, _Port] = DEFAULT_PORT
@@ -278,6 +283,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     environment: Literal["production", "prod", "staging", "development", "test"] = "development"
     log_level: LogLevel = "info"
     log_json: bool = False
+    off: Annotated[tuple[str, ...], list_of(one_of(*SWITCHED_PARTS))] = ()
     tls: TlsSettings = TlsSettings()
     store: StoreSettings = StoreSettings()
     storage: StorageSettings = StorageSettings()

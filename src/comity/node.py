@@ -163,14 +163,14 @@ class Node:
             await part.serve(house)
         await http.start()
         self.url, self.entry_link = house.url, http.new_entry_link()
-        claim = house.claim
+        claim, mcp = house.claim, house.find_open(Mcp)
         assert claim is not None, "who serves has claimed the folder"
         claim.announce(
             RunningNode(
                 pid=os.getpid(),
                 url=house.url,
                 vacant_id=house.vacant_id.hex(),
-                mcp_socket=house.find(Mcp).socket,
+                mcp_socket="" if mcp is None else mcp.socket,
             )
         )
         self._stack.callback(claim.withdraw)

@@ -46,7 +46,8 @@ def findings(settings: Settings, sources: dict[str, str]) -> Iterator[CheckResul
     yield check_token(settings.data)
     yield check_database(settings)
     for part in PARTS:
-        yield from check_part(part, settings)
+        if part.name not in settings.off:
+            yield from check_part(part, settings)
     yield check_port(settings, asked_for=sources.get("port", DEFAULT) != DEFAULT)
     yield from check_extras()
 

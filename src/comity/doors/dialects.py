@@ -20,7 +20,7 @@ from comity.core.errors import (
     TooLargeError,
     UnauthenticatedError,
 )
-from comity.core.mcp.refusals import McpError, NotAcceptableError
+from comity.core.mcp.refusals import McpError, NotAcceptableError, StreamGoneError
 from comity.core.wire import jsonrpc
 from comity.pipeline.envelopes.refusals import (
     BehaviourError,
@@ -28,7 +28,6 @@ from comity.pipeline.envelopes.refusals import (
     VacantAsleepError,
     VacantGoneError,
 )
-from comity.pipeline.mcp.sessions import StreamGoneError
 
 _INTERNAL = (500, jsonrpc.INTERNAL_ERROR)
 

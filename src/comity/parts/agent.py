@@ -193,19 +193,19 @@ class Agent(Part):
         from comity.agents.load import load_behaviour
         from comity.pipeline.envelopes.room import EnvelopeRoom
 
-        agent = house.settings.agent
+        agent, vcp = house.settings.agent, house.find_open(Vcp)
         self._behaviour = load_behaviour(
             agent.behaviour,
             system_prompt=agent.system_prompt,
             tell_context=agent.tell_context,
             key_variable=agent.key_variable,
             timeout=agent.deadline_seconds,
-            limits=action_limits(house.settings.actions),
+            limits=action_limits(house.settings.actions) if agent.behaviour == "actions" else None,
         )
         return EnvelopeRoom(
             key=house.key,
             behaviour=self._behaviour,
-            context_of=house.find(Vcp).service.context_of,
+            context_of=None if vcp is None else vcp.service.context_of,
             state_provider=lambda: form.runtime_state,
             store=house.store,
             clock=house.clock,

@@ -61,6 +61,10 @@ class Extensions(Part):
     room = "vcp"
 
     @classmethod
+    def is_wanted(cls, settings: "Settings") -> bool:
+        return "vcp" not in settings.off
+
+    @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
         from comity.pipeline.extensions.mcp import ExtensionRooms, extension_tools
 
@@ -73,13 +77,15 @@ class Extensions(Part):
         return extension_tools(rooms, cls.room)
 
     async def open(self, house: "House") -> None:
-        from comity.pipeline.extensions.deliberations import DeliberationOperations
-
         self.service = extension_service(
             house.settings, house.walk, house.store, house.clock, house.current_vault, house.key
         )
-        desk = house.find(Deliberations).desk
-        self.service.run_deliberations(DeliberationOperations(desk, house.clock, self.service.rules))
+        deliberations = house.find_open(Deliberations)
+        if deliberations is not None:
+            from comity.pipeline.extensions.deliberations import DeliberationOperations
+
+            operations = DeliberationOperations(deliberations.desk, house.clock, self.service.rules)
+            self.service.run_deliberations(operations)
         self.chores = [Chore(_PURGE_EVERY, self.service.purge)]
 
     async def panel(self) -> Panel:

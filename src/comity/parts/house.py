@@ -95,10 +95,14 @@ class House:
 
     def find(self, kind: type[_P]) -> _P:
         """The open part of that class."""
-        for part in self.parts:
-            if isinstance(part, kind):
-                return part
-        raise NotFoundError(f"the part {kind.name} is not open on this node")
+        part = self.find_open(kind)
+        if part is None:
+            raise NotFoundError(f"the part {kind.name} is not open on this node; the settings switch it off")
+        return part
+
+    def find_open(self, kind: type[_P]) -> _P | None:
+        """The same; None where it is switched off."""
+        return next((part for part in self.parts if isinstance(part, kind)), None)
 
     async def open(self, passphrase: str | None, *, guest: bool) -> None:
         """A guest shares the data folder with whoever else works in it."""

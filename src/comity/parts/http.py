@@ -54,6 +54,7 @@ class Http:
 
     async def start(self) -> None:
         house, http = self._house, self._house.settings.http
+        mcp = house.find_open(Mcp)
         door = HttpDoor(
             walk=house.walk,
             entry=self._entry,
@@ -66,7 +67,7 @@ class Http:
             origins=http.allowed_origins,
             budget=house.budget,
             proxies=http.trusted_proxies,
-            visitors=house.find(Mcp).visitors,
+            visitors=None if mcp is None else mcp.visitors,
             parts=house.parts,
         )
         await self._server.start(

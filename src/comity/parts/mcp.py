@@ -3,7 +3,7 @@ data folder; stdio is opened by `comity mcp`.
 """
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -26,12 +26,12 @@ _EXPIRE_EVERY: Final = 60.0
 
 
 def mcp_side(
-    parts: Iterable[type[Part]],
+    parts: Collection[type[Part]],
     house: OpenHouse,
     clock: "Clock",
     *,
     tally: "Tally",
-    versions: Iterable[str],
+    versions: Sequence[str],
     secret: bytes | None = None,
 ) -> "McpSide":
     """What all doors of MCP share. No part is opened for it: lists are answered at once, and a tool opens the
@@ -51,17 +51,28 @@ def mcp_side(
         return opened[0]
 
     async def left(client: str) -> None:
-        if opened:  # who called no tool has opened no session
-            await opened[0].find(Peers).client_left(f"{OWN_PROCESS.owner} {client}")
+        # who called no tool has opened no session
+        peers = opened[0].find_open(Peers) if opened else None
+        if peers is not None:
+            await peers.client_left(f"{OWN_PROCESS.owner} {client}")
 
     catalog = Catalog()
     for part in parts:
         catalog.add_tools_later(partial(part.tools, for_tools))
         catalog.add_resources(*part.resources(house))
         catalog.add_prompts(*part.prompts(house))
-    catalog.add_namespace(VDO_TOOLS)
+    if Peers in parts:
+        catalog.add_namespace(VDO_TOOLS)
     return McpSide(
-        catalog, clock, house=house, vcp=vcp, tally=tally, secret=secret, left=left, versions=versions
+        catalog,
+        clock,
+        house=house,
+        vcp=vcp,
+        tally=tally,
+        secret=secret,
+        left=left,
+        versions=versions if Vcp in parts else (),
+        rooms={part.room for part in parts},
     )
 
 
@@ -79,9 +90,10 @@ class Mcp(Part):
             return house
 
         def end_vcp(session: "HttpSession") -> None:
-            house.find(Vcp).over_mcp.end(session.session.asker.vcp)
+            if vcp is not None:
+                vcp.over_mcp.end(session.session.asker.vcp)
 
-        mcp = house.settings.mcp
+        mcp, vcp = house.settings.mcp, house.find_open(Vcp)
         tally, secret = house.record.tally_mcp, house.key.seed
         self.side = mcp_side(
             house.kinds,
@@ -91,7 +103,8 @@ class Mcp(Part):
             versions=house.settings.vcp.versions,
             secret=secret,
         )
-        self.side.vcp_opened(house.find(Vcp).over_mcp)
+        if vcp is not None:
+            self.side.vcp_opened(vcp.over_mcp)
         house.stack.push_async_callback(self.side.close)
         self._sessions = Sessions(
             house.store,

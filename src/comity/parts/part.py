@@ -75,7 +75,7 @@ class Part:
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:
         """Whether a node with these settings opens the part."""
-        return True
+        return cls.name not in settings.off
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":

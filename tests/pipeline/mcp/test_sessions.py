@@ -12,11 +12,12 @@ from comity.core.guard.audit import decode
 from comity.core.identity.keys import SigningKey
 from comity.core.mcp.catalog import Catalog
 from comity.core.mcp.context import Asker
+from comity.core.mcp.refusals import StreamGoneError
 from comity.core.mcp.session import McpSession
 from comity.core.wire.jsonrpc import Request
 from comity.pipeline.mcp import sessions as module
 from comity.pipeline.mcp.changes import Changes
-from comity.pipeline.mcp.sessions import LOCAL, LONGEST, Sessions, StreamGoneError
+from comity.pipeline.mcp.sessions import LOCAL, LONGEST, Sessions
 from comity.pipeline.record import Recorder
 from comity.store.audit_trail import AuditTrail, log_of
 from comity.store.memory import MemoryDisk, MemoryStore

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from comity.core.errors import ComityError
+from comity.core.errors import ComityError, NotFoundError
 from comity.core.mcp.revisions import MODERN
 from comity.core.wire.jsonrpc import (
     INTERNAL_ERROR,
@@ -36,6 +36,12 @@ class McpError(ComityError):
     @property
     def status(self) -> int:
         return status_of(self.rpc.code)
+
+
+class StreamGoneError(NotFoundError):
+    """The session goes on; what the stream would have told is lost."""
+
+    code = "stream_gone"
 
 
 class NotAcceptableError(McpError):

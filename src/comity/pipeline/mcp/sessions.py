@@ -26,6 +26,7 @@ from comity.core.clock import Clock
 from comity.core.errors import KeyRefusedError, NotFoundError, OverloadedError
 from comity.core.guard.audit import privacy_hash
 from comity.core.mcp.catalog import ListName
+from comity.core.mcp.refusals import StreamGoneError
 from comity.core.mcp.results import Json
 from comity.core.mcp.session import McpSession, Remembered, notification
 from comity.core.mcp.work import RunningRequest
@@ -53,12 +54,6 @@ STANDING: Final = "0"
 
 _LIFE_DIGITS: Final = 9
 _LISTS: Final = get_args(ListName)
-
-
-class StreamGoneError(NotFoundError):
-    """The session goes on; what the stream would have told is lost."""
-
-    code = "stream_gone"
 
 
 class KeptSession(Struct, frozen=True, kw_only=True):
