@@ -41,7 +41,7 @@ async def dial(target: VcpTarget | McpTarget, tls: ssl.SSLContext | None = None)
             reader, writer = await asyncio.open_connection(
                 target.host, target.port, ssl=tls, limit=MESSAGE_LIMIT
             )
-            return LineLink(target.url, reader, writer)
+            return TcpClientLink(target.url, reader, writer)
     except TimeoutError:
         raise UnreachableError(f"{where} did not answer within {OPEN_SECONDS:g} seconds") from None
     except ssl.SSLCertVerificationError as refusal:
@@ -63,7 +63,7 @@ class _Connect(connect):
         return exc
 
 
-async def _websocket(target: VcpTarget, tls: ssl.SSLContext | None) -> "TextLink":
+async def _websocket(target: VcpTarget, tls: ssl.SSLContext | None) -> "WebSocketClientLink":
     connection = await _Connect(
         target.url,
         ssl=tls,
@@ -73,10 +73,10 @@ async def _websocket(target: VcpTarget, tls: ssl.SSLContext | None) -> "TextLink
         close_timeout=_CLOSE_SECONDS,
         max_size=MESSAGE_LIMIT,
     )
-    return TextLink(target.url, connection)
+    return WebSocketClientLink(target.url, connection)
 
 
-class TextLink:
+class WebSocketClientLink:
     """A WebSocket."""
 
     max_message_bytes = MESSAGE_LIMIT
@@ -103,7 +103,7 @@ class TextLink:
         await self._connection.close(reason=cut)
 
 
-class LineLink:
+class TcpClientLink:
     """TCP, a message per line. The last line counts also without its end (ruling 1)."""
 
     max_message_bytes = MESSAGE_LIMIT

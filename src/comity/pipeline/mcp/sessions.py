@@ -59,7 +59,7 @@ class StreamGoneError(NotFoundError):
     code = "stream_gone"
 
 
-class KeptSession(Struct, frozen=True, kw_only=True):
+class StoredSession(Struct, frozen=True, kw_only=True):
     session: Remembered
     began: float
 
@@ -220,7 +220,7 @@ class Sessions:
 
     def _written(self, held: HttpSession) -> Put:
         held.written_at = self._clock.now()
-        kept = KeptSession(session=held.session.remembered(), began=held.began)
+        kept = StoredSession(session=held.session.remembered(), began=held.began)
         until = min(held.written_at + self._idle, held.began + LONGEST)
         return Put(space=SPACE, key=held.id, value=_encode(kept), expires_at=until)
 
@@ -330,4 +330,4 @@ def _act(result: str, held: HttpSession) -> Act:
 
 
 _encode = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(KeptSession)
+_decoder = msgspec.json.Decoder(StoredSession)
