@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.core.actions.action import Fetch, Mode, Outcome, Page
+from comity.core.actions.action import Fetch, Mode, Outcome, FetchedPage
 from comity.core.actions.calls import Work
 from comity.core.errors import ComityError
 from comity.pipeline.actions.library import Library
@@ -133,7 +133,7 @@ def _call(library: Library, name: str, given: Mapping[str, Any]) -> Reply:
         else:
             result = step
         while isinstance(result, Fetch):
-            result = result.resume([Page(url=url, failure="not fetched") for url in result.urls])
+            result = result.resume([FetchedPage(url=url, failure="not fetched") for url in result.urls])
     except ComityError as refused:
         return Reply({}, refused.message)
     return Reply(result.output)

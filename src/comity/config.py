@@ -402,7 +402,7 @@ def load_settings(
     `sections` are those that parts declare, by their names.
     """
     environ = os.environ if environ is None else environ
-    reading = _Reading(home, sections or {})
+    reading = _SettingsReading(home, sections or {})
     _refuse_unknown_variables(environ, reading)
 
     given = {key: value for key, value in (flags or {}).items() if value is not None}
@@ -477,7 +477,7 @@ class _Found(NamedTuple):
     source: str
 
 
-class _Reading:
+class _SettingsReading:
     """What may be set, and the user's home folder, which is looked up only when a path needs it."""
 
     def __init__(self, home: Path | None, of_parts: Mapping[str, type[Struct]]) -> None:
@@ -518,7 +518,7 @@ def flag_of(key: str) -> str:
     return "--" + key.replace(".", "-").replace("_", "-")
 
 
-def _taken(key: str, raw: Any, place: str, source: str, reading: _Reading, start: Path) -> _Found:
+def _taken(key: str, raw: Any, place: str, source: str, reading: _SettingsReading, start: Path) -> _Found:
     kind = reading.kinds[key]
     try:
         return _Found(reading.path(raw, start) if kind.is_path else kind.take(raw), source)
@@ -526,7 +526,7 @@ def _taken(key: str, raw: Any, place: str, source: str, reading: _Reading, start
         _refuse_value(place, kind, raw)
 
 
-def _from_text(key: str, text: str, source: str, reading: _Reading) -> _Found:
+def _from_text(key: str, text: str, source: str, reading: _SettingsReading) -> _Found:
     kind = reading.kinds[key]
     try:
         value = kind.read(text.strip())
@@ -535,7 +535,7 @@ def _from_text(key: str, text: str, source: str, reading: _Reading) -> _Found:
     return _taken(key, value, source, source, reading, Path.cwd())
 
 
-def _from_flags(flags: Mapping[str, Any], reading: _Reading) -> dict[str, _Found]:
+def _from_flags(flags: Mapping[str, Any], reading: _SettingsReading) -> dict[str, _Found]:
     found = {}
     for key, raw in flags.items():
         flag = flag_of(key)
@@ -552,7 +552,7 @@ def _from_flags(flags: Mapping[str, Any], reading: _Reading) -> dict[str, _Found
     return found
 
 
-def _from_environment(environ: Mapping[str, str], reading: _Reading) -> dict[str, _Found]:
+def _from_environment(environ: Mapping[str, str], reading: _SettingsReading) -> dict[str, _Found]:
     named = {key: variable for variable, key in reading.variables.items() if environ.get(variable)}
     for key, variable in _PLAIN_VARIABLES.items():
         if key not in named and environ.get(variable):
@@ -560,7 +560,7 @@ def _from_environment(environ: Mapping[str, str], reading: _Reading) -> dict[str
     return {key: _from_text(key, environ[variable], variable, reading) for key, variable in named.items()}
 
 
-def _from_file(file: Path, reading: _Reading, *, required: bool) -> dict[str, _Found]:
+def _from_file(file: Path, reading: _SettingsReading, *, required: bool) -> dict[str, _Found]:
     found = {}
     for key, raw in _dotted(_read_toml(file, required=required), file, reading):
         if key not in reading.kinds:
@@ -571,7 +571,7 @@ def _from_file(file: Path, reading: _Reading, *, required: bool) -> dict[str, _F
     return found
 
 
-def _dotted(document: Mapping[str, Any], file: Path, reading: _Reading) -> Iterator[tuple[str, Any]]:
+def _dotted(document: Mapping[str, Any], file: Path, reading: _SettingsReading) -> Iterator[tuple[str, Any]]:
     for name, value in document.items():
         if name in reading.sections:
             if not isinstance(value, dict):
@@ -622,7 +622,7 @@ def _find_file(
     flag: Any,
     environ: Mapping[str, str],
     found: Mapping[str, _Found],
-    reading: _Reading,
+    reading: _SettingsReading,
     platform: str,
 ) -> tuple[Path, bool]:
     """The settings file, and whether somebody named it."""
@@ -636,7 +636,7 @@ def _find_file(
     return data / CONFIG_FILE, False
 
 
-def _build(values: Mapping[str, Any], reading: _Reading) -> Settings:
+def _build(values: Mapping[str, Any], reading: _SettingsReading) -> Settings:
     def section(name: str, declared: type[Struct]) -> Struct:
         return declared(
             **{key: values[f"{name}.{key}"] for key in kinds_of(declared) if f"{name}.{key}" in values}
@@ -655,7 +655,7 @@ def _refuse_missing_files(settings: Settings) -> None:
             raise ConfigError(f"{key} names {path}, which is not a file that can be read; name the right one")
 
 
-def _refuse_unknown_variables(environ: Mapping[str, str], reading: _Reading) -> None:
+def _refuse_unknown_variables(environ: Mapping[str, str], reading: _SettingsReading) -> None:
     known = {*reading.variables, *_OTHER_VARIABLES}
     for name in sorted(environ):
         if name.startswith(_PREFIX) and name not in known:

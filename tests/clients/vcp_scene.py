@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 
 from comity.clients.refusals import UnreachableError
 from comity.clients.vcp import VcpClient
-from comity.clients.vcp_links import LineLink
+from comity.clients.vcp_links import TcpClientLink
 from comity.core.context.response import SessionContext, after, respond
 from comity.core.guard.rate import RateLimiter
 from comity.core.negotiation.questions import CheckIdentity, ExchangeContext, WatchFeatures
@@ -188,7 +188,7 @@ async def websocket_server(handle, **options):
 @contextlib.asynccontextmanager
 async def line_server(handle, **options):
     async def connected(reader, writer):
-        link = LineLink("127.0.0.1", reader, writer)
+        link = TcpClientLink("127.0.0.1", reader, writer)
         await handle(link)
         await link.close()
 

@@ -8,12 +8,11 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from comity.cli.colour import paint
 from comity.cli.screen import one_line
 from comity.core.guard.audit import timestamp
-from comity.pipeline.events import NodeEvent
+from comity.pipeline.events import NodeEvent, encode
 
 LOGGER: Final = "comity.acts"
 
@@ -150,37 +149,12 @@ def log_line(event: NodeEvent) -> str:
     return line + "\n"
 
 
-class _JsonLine(Struct, omit_defaults=True):
-    at: str
-    level: str
-    logger: str
-    message: str
-    room: str
-    kind: str
-    who: str = ""
-    what: str = ""
-    request: str = ""
-    trace: str = ""
-    failed: str = ""
-    count: int = 1
-
-
 def json_log_line(event: NodeEvent) -> str:
-    line = _JsonLine(
-        timestamp(event.time)[:-1] + "+00:00",
-        "info",
-        LOGGER,
-        event.kind,
-        event.room,
-        event.kind,
-        event.who,
-        event.what,
-        event.request,
-        event.trace,
-        event.failed,
-        event.count,
-    )
-    return _encode(line).decode() + "\n"
+    """What every log line says, and then the event as its readers get it, without its number and time."""
+    at = timestamp(event.time)[:-1] + "+00:00"
+    head = _encode({"at": at, "level": "info", "logger": LOGGER, "message": event.kind})
+    told = encode(event)
+    return (head[:-1] + b"," + told[told.index(b'"room":') :]).decode() + "\n"
 
 
 def _value(text: str) -> str:

@@ -42,7 +42,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     schema: int
 
 
-class _Preface(Struct, frozen=True):
+class _ArchivePreface(Struct, frozen=True):
     format: str = ""
     version: int = 0
 
@@ -137,7 +137,7 @@ def _manifest(member: tarfile.TarInfo, content: IO[bytes], name: str) -> Manifes
     if member.name == MANIFEST and member.size <= _MANIFEST_LIMIT:
         text = content.read()
         try:
-            preface = msgspec.json.decode(text, type=_Preface)
+            preface = msgspec.json.decode(text, type=_ArchivePreface)
             if preface.format == "comity backup" and preface.version > 1:
                 raise MalformedError(
                     f"{name} has version {preface.version}, this release knows up to 1; upgrade comity to restore it"

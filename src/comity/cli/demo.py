@@ -76,14 +76,14 @@ def demo(
 
     with no_settings_of_the_user():
         try:
-            good = asyncio.run(_play(_JsonStage() if as_json else _Terminal(slow=not fast), keep=keep))
+            good = asyncio.run(_play(_JsonStage() if as_json else _StoryTerminal(slow=not fast), keep=keep))
         except asyncio.CancelledError:  # SIGTERM, or the terminal was closed
             good = False
     if not good:
         raise typer.Exit(FAILED)
 
 
-async def _play(stage: "_JsonStage | _Terminal", *, keep: bool) -> bool:
+async def _play(stage: "_JsonStage | _StoryTerminal", *, keep: bool) -> bool:
     from comity.cli.demo_nodes import SceneFailedError, household
     from comity.cli.demo_scenes import SCENES
 
@@ -149,7 +149,7 @@ class _JsonStage:
         print_json({"kept": True, "page": page, "folder": str(house.folder)})
 
 
-class _Terminal:
+class _StoryTerminal:
     """The story. What happens is shown line by line, with time to read where somebody reads."""
 
     def __init__(self, *, slow: bool) -> None:

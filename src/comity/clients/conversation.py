@@ -169,7 +169,7 @@ class Conversation:
             repeated = envelope is not None
             envelope = envelope or self._signed(positions.pop(0), self._dialect())
             try:
-                await self._pair.sending(envelope, _body(envelope))
+                await self._pair.note_sent(envelope, _body(envelope))
             except StoreConflict:
                 if self._clock.monotonic() >= give_up:
                     raise OverloadedError(
@@ -195,14 +195,14 @@ class Conversation:
                     break
                 open_dialect, dialect = False, _OTHER[dialect]
             elif verdict.at is not None:
-                await self._pair.stands_at(verdict.at)
+                await self._pair.note_position(verdict.at)
                 position, positions = verdict.at, []
             elif positions:
                 position = positions.pop(0)
             else:
                 break
             envelope = self._signed(position, dialect)
-            await self._pair.sending(envelope, _body(envelope))
+            await self._pair.note_sent(envelope, _body(envelope))
         raise failure
 
     async def _deliver(
@@ -223,7 +223,7 @@ class Conversation:
             await self._clock.sleep(wait)
             await self._pair.keep_away_others()
         if verdict.accepted:
-            await self._pair.stands_at(state_after(envelope))
+            await self._pair.note_position(state_after(envelope))
             raise self._reply_lost("accepted the call, and its reply cannot be had any more")
         if maybe:
             last = verdict.failure
@@ -236,7 +236,7 @@ class Conversation:
                 f"{self._target} gave no answer to {tries} {'attempt' if tries == 1 else 'attempts'}{said}; the call may have been "
                 f"carried out. {self._remedy()}"
             )
-        self._pair.was_not_accepted(envelope)
+        self._pair.note_refused(envelope)
         raise verdict.failure
 
     async def _attempt(self, envelope: VacantEnvelope, body: bytes, *, maybe: bool) -> _Verdict:
@@ -248,7 +248,7 @@ class Conversation:
             return _Again(failure, maybe=True)
         except TargetRefusedError:
             if not maybe:
-                self._pair.was_not_accepted(envelope)
+                self._pair.note_refused(envelope)
             raise
         if 200 <= answer.status < 300:
             return await self._answered(answer, envelope, body)
@@ -260,7 +260,7 @@ class Conversation:
         # With 500 and 504 a peer of the reference release has used the number up, and ours has not.
         if maybe or answer.status >= 500:
             raise refusal
-        self._pair.was_not_accepted(envelope)
+        self._pair.note_refused(envelope)
         if answer.status == 401:
             return _NotUnderstood(refusal)
         raise refusal
@@ -276,7 +276,7 @@ class Conversation:
         replied = advanced_by_reply(pair.replied, reply, replies_lost=lost)
         kept = AnsweredCall(body, answer.body) if self._repeatable else None
         try:
-            await pair.was_answered(envelope, replied, kept)
+            await pair.note_answered(envelope, replied, kept)
         except StoreConflict:
             # Our lease ran out and another process took the pair over. It knows of this request, and the
             # reply is proven.
@@ -290,14 +290,14 @@ class Conversation:
         if told is None:
             if maybe:
                 raise self._reply_lost("has seen the call before and does not repeat its reply")
-            self._pair.was_not_accepted(envelope)
+            self._pair.note_refused(envelope)
             return _Elsewhere(refusal)
         if told == state_after(envelope):
             return _Again(refusal, maybe=True, accepted=True)
         if told == state_before(envelope):
             return _Again(refusal)  # it contradicts itself; perhaps another worker of it just moved
         if maybe and told.last_sequence_no > envelope.sequence_no:
-            await self._pair.stands_at(told)
+            await self._pair.note_position(told)
             raise self._reply_lost("has gone on since the call, which may have been carried out")
         return _Elsewhere(refusal, told)
 

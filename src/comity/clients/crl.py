@@ -48,7 +48,7 @@ class CrlHttp(Protocol):
     async def request(self, method: str, url: str) -> CrlResponse: ...
 
 
-class _Held(Struct):
+class _HeldSource(Struct):
     """What is known of one source. Moments are monotonic."""
 
     found: RevocationList | None = None
@@ -64,7 +64,7 @@ class CrlFetcher:
         self._clock = clock
         self._https_only = https_only
         self._kept = kept
-        self._held: OrderedDict[CrlSource, _Held] = OrderedDict()
+        self._held: OrderedDict[CrlSource, _HeldSource] = OrderedDict()
         self._fetching: dict[CrlSource, asyncio.Task[RevocationList | Unavailable]] = {}
         self._closed = False
 
@@ -105,13 +105,13 @@ class CrlFetcher:
             task.cancel()
         await asyncio.gather(*fetching, return_exceptions=True)
 
-    def _usable(self, held: _Held) -> RevocationList | None:
+    def _usable(self, held: _HeldSource) -> RevocationList | None:
         found = held.found
         if found is None or self._clock.monotonic() >= held.fresh_until + STALE_GRACE:
             return None
         return found if found.is_fresh(self._clock.now(), STALE_GRACE) else None
 
-    def _is_due(self, held: _Held, found: RevocationList) -> bool:
+    def _is_due(self, held: _HeldSource, found: RevocationList) -> bool:
         now = self._clock.monotonic()
         stale = now >= held.fresh_until or not found.is_fresh(self._clock.now())
         return (stale or now >= held.ask_again) and now >= held.pause_until
@@ -137,7 +137,7 @@ class CrlFetcher:
             self._fetching.pop(source, None)
         now = self._clock.monotonic()
         fresh_until = now + found.next_update - self._clock.now()
-        self._keep(source, _Held(found, fresh_until, now + ASK_AGAIN))
+        self._keep(source, _HeldSource(found, fresh_until, now + ASK_AGAIN))
         return found
 
     async def _ask(self, source: CrlSource) -> RevocationList:
@@ -157,13 +157,13 @@ class CrlFetcher:
     def _failed(self, source: CrlSource, reason: str) -> Unavailable:
         failure = f"the list of {source.issuer_id} could not be had: {reason}"
         log.warning("%s", failure)
-        held = self._held.get(source) or _Held()
+        held = self._held.get(source) or _HeldSource()
         held.failure = failure
         held.pause_until = self._clock.monotonic() + PAUSE
         self._keep(source, held)
         return Unavailable(failure)
 
-    def _keep(self, source: CrlSource, held: _Held) -> None:
+    def _keep(self, source: CrlSource, held: _HeldSource) -> None:
         self._held[source] = held
         while len(self._held) > self._kept:
             self._held.popitem(last=False)

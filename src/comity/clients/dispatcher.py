@@ -65,7 +65,7 @@ class Dispatcher:
         self._holder = holder or uuid4().hex
         self._lease_seconds = lease_seconds
         self._record = record or Recorder(store, clock)
-        self._queues: OrderedDict[VacantId, _Queue] = OrderedDict()
+        self._queues: OrderedDict[VacantId, _TargetQueue] = OrderedDict()
 
     async def call(
         self,
@@ -175,7 +175,7 @@ class Dispatcher:
     async def _turn(self, target: VacantId, caller: Caller) -> AsyncIterator[Pair]:
         queue = self._queues.get(target)
         if queue is None:
-            queue = self._queues[target] = _Queue(self._pair(target))
+            queue = self._queues[target] = _TargetQueue(self._pair(target))
         self._queues.move_to_end(target)
         queue.callers += 1
         try:
@@ -206,7 +206,7 @@ class Dispatcher:
             del self._queues[oldest]
 
 
-class _Queue:
+class _TargetQueue:
     def __init__(self, pair: Pair) -> None:
         self.pair = pair
         self.turn = Lock()

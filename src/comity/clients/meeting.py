@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from comity.clients.signalling import RelaySocket, RelayTarget, dial_relay
+from comity.clients.dialling import ClientWebSocket
+from comity.clients.signalling import RelayTarget, dial_relay
 from comity.core.clock import Clock
 from comity.core.errors import ComityError
 from comity.core.peering.meeting import Attending, Meeting
@@ -63,7 +64,7 @@ class RoomMeeting:
         self._joinings: dict[int, Joining] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
-        self._socket: RelaySocket | None = None
+        self._socket: ClientWebSocket | None = None
         self._unsent: deque[bytes] = deque()
         self._to_send = asyncio.Event()
         self._hung_up = ""
@@ -210,7 +211,7 @@ class RoomMeeting:
         self._socket = None
         self._perform(self._machine.disconnected(reason, self._clock.monotonic()))
 
-    async def _read(self, socket: RelaySocket) -> None:
+    async def _read(self, socket: ClientWebSocket) -> None:
         try:
             while True:
                 text = await socket.receive()
@@ -219,7 +220,7 @@ class RoomMeeting:
             self._hung_up = self._hung_up or closed.reason
             self._to_send.set()
 
-    async def _write(self, socket: RelaySocket, reading: asyncio.Task[None]) -> str:
+    async def _write(self, socket: ClientWebSocket, reading: asyncio.Task[None]) -> str:
         """Say what is to be said until the connection ends; the reason for it."""
         try:
             while not self._hung_up:

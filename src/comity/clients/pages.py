@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from urllib.parse import urljoin
 
 from comity.clients.guarded_http import GuardedHttp, HttpResponse
-from comity.core.actions.action import Page
+from comity.core.actions.action import FetchedPage
 from comity.core.errors import ComityError
 
 PAGE_TIMEOUT: Final = 15.0
@@ -71,10 +71,10 @@ class Pages:
 
     async def fetch(
         self, urls: Sequence[str], fetched: Callable[[str], None] = lambda _url: None
-    ) -> list[Page]:
+    ) -> list[FetchedPage]:
         """`fetched` is told of each page that came, or did not."""
         late = f"it did not come within the {ALL_TIMEOUT:g} seconds that all pages have together"
-        pages = [Page(url=url, failure=late) for url in urls]
+        pages = [FetchedPage(url=url, failure=late) for url in urls]
         left = iter(range(len(urls)))
         room = [ALL_LIMIT]
 
@@ -96,20 +96,20 @@ class Pages:
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def _page(self, url: str, room: list[int]) -> Page:
+    async def _page(self, url: str, room: list[int]) -> FetchedPage:
         try:
             answer = await self._follow(url)
         except ComityError as refusal:
-            return Page(url=url, failure=refusal.message)
+            return FetchedPage(url=url, failure=refusal.message)
         if answer.status != 200:
-            return Page(url=url, failure=f"the server answered with status {answer.status}")
+            return FetchedPage(url=url, failure=f"the server answered with status {answer.status}")
         kind = answer.headers.get("content-type", "text/html")
         if not kind.lower().startswith(("text/", "application/xhtml+xml", "application/xml")):
-            return Page(url=url, failure=f"it is {kind[:80]}, which is no HTML")
+            return FetchedPage(url=url, failure=f"it is {kind[:80]}, which is no HTML")
         room[0] -= len(answer.body)
         if room[0] < 0:
-            return Page(url=url, failure=f"the pages together exceed the limit of {ALL_LIMIT:,} bytes")
-        return Page(url=url, html=_text(answer.body, kind))
+            return FetchedPage(url=url, failure=f"the pages together exceed the limit of {ALL_LIMIT:,} bytes")
+        return FetchedPage(url=url, html=_text(answer.body, kind))
 
     async def _follow(self, url: str) -> HttpResponse:
         for _ in range(_HOPS + 1):

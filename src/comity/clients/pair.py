@@ -120,7 +120,7 @@ class Pair:
         self._changed = False
         self.known = True
 
-    async def sending(self, envelope: VacantEnvelope, body: bytes) -> None:
+    async def note_sent(self, envelope: VacantEnvelope, body: bytes) -> None:
         """Write down what is about to be sent, and keep other processes away until it is answered."""
         tip = tip_of(state_after(envelope))
         sent = self.record.sent if tip in self.record.sent else (*self.record.sent, tip)[-_SENT_LIMIT:]
@@ -136,7 +136,7 @@ class Pair:
         (lease,) = await self._store.commit(self._acquire)
         self._token = lease.token
 
-    async def was_answered(
+    async def note_answered(
         self, envelope: VacantEnvelope, replied: ReplayState, kept: AnsweredCall | None
     ) -> None:
         """The request was accepted, and the reply moved its own chain to `replied`: nothing is open now."""
@@ -152,7 +152,7 @@ class Pair:
         self._token = None
         self.accepted, self.replied = accepted, replied
 
-    async def stands_at(self, state: ReplayState) -> None:
+    async def note_position(self, state: ReplayState) -> None:
         """The target proved what it has accepted. Where that is more than we knew, replies are lost."""
         moved = state != self.accepted
         lost = moved or self.record.replies_lost
@@ -181,7 +181,7 @@ class Pair:
         self._token = None
         self.accepted = self.replied = start
 
-    def was_not_accepted(self, envelope: VacantEnvelope) -> None:
+    def note_refused(self, envelope: VacantEnvelope) -> None:
         """Written down with the next transaction: until then the record only says too much."""
         tip = tip_of(state_after(envelope))
         sent = tuple(other for other in self.record.sent if other != tip)

@@ -44,7 +44,7 @@ _SUFFIX: Final = ".json"
 _Seen = tuple[int, int, int]
 
 
-class _Held(NamedTuple):
+class _HeldList(NamedTuple):
     seen: _Seen
     crl: CRL
 
@@ -56,7 +56,7 @@ class OwnRevocations:
         self._folder = folder
         self._owner = owner
         self._own = owner.hex()
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldList] = {}
         self._denylist: tuple[tuple[_Seen, ...], Denylist] = ((), Denylist())
 
     def path(self, issuer: str | None = None) -> Path:
@@ -122,7 +122,7 @@ class OwnRevocations:
             self._write(issuer, key, now, (*entries, entry))
             return True
 
-    def _hold(self, issuer: str) -> _Held | None:
+    def _hold(self, issuer: str) -> _HeldList | None:
         """The list as it is now; None where there is none."""
         path = self.path(issuer)
         try:
@@ -144,7 +144,7 @@ class OwnRevocations:
             raise _corrupt(path, fault.message) from None
         if crl.issuer_id != issuer or not signature_holds(received, PublicKey(self._owner.public)):
             raise _corrupt(path, "it is not signed by this node")
-        self._held[issuer] = held = _Held(seen, crl)
+        self._held[issuer] = held = _HeldList(seen, crl)
         return held
 
     def _write(self, issuer: str, key: SigningKey, now: int, entries: tuple[CRLEntry, ...]) -> None:

@@ -53,7 +53,7 @@ class IdentityFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     secret: KeptHere | KeptSealed | KeptInKeyring
 
 
-class _Preface(Struct, frozen=True):
+class _KeyFilePreface(Struct, frozen=True):
     """What every version has, read before the rest is believed."""
 
     format: str
@@ -82,7 +82,7 @@ def read_identity(path: Path) -> IdentityFile:
     """The file as it stands. Its public key is proven only by `open_identity`."""
     data = read_private(path)
     try:
-        preface = msgspec.json.decode(data, type=_Preface)
+        preface = msgspec.json.decode(data, type=_KeyFilePreface)
     except msgspec.MsgspecError:
         _refuse(path, "is not an identity file; restore it from a copy or move it away")
     if preface.format != FORMAT:

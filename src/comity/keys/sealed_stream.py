@@ -35,7 +35,7 @@ class StreamHead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     salt: str
 
 
-class _Preface(Struct, frozen=True):
+class _StreamPreface(Struct, frozen=True):
     version: int
 
 
@@ -162,7 +162,7 @@ def _read_line(file: IO[bytes], name: str) -> bytes:
 
 def _head(line: bytes, name: str) -> StreamHead:
     try:
-        version = msgspec.json.decode(line, type=_Preface).version
+        version = msgspec.json.decode(line, type=_StreamPreface).version
         if version > VERSION:
             raise MalformedError(
                 f"{name} has format {version}, this release knows up to {VERSION}; upgrade comity to read it"

@@ -14,7 +14,7 @@ from comity.doors.http.app import HttpDoor, Readiness
 from comity.doors.http.entry import HttpAccess
 from comity.doors.http.peer import Proxies
 from comity.doors.http.server import HttpServer, PortTakenError
-from comity.doors.http.serving import Faults
+from comity.doors.http.serving import FaultPolicy
 from comity.keys.tokens import same_token
 from comity.parts.mcp import Mcp
 from comity.parts.part import Panel
@@ -79,7 +79,7 @@ class Http:
             websockets=[path for part in house.parts for path in part.sockets],
         )
 
-    def _faults(self) -> Faults:
+    def _faults(self) -> FaultPolicy:
         """A trusted proxy is not charged for what others send through it."""
         budget, proxies = self._house.budget, Proxies(self._house.settings.http.trusted_proxies)
 
@@ -87,7 +87,7 @@ class Http:
             if not proxies.trusts(address):
                 budget.spend_fault(address)
 
-        return Faults(charge, budget.is_in_debt)
+        return FaultPolicy(charge, budget.is_in_debt)
 
     def new_entry_link(self, *, reads_only: bool = False) -> str:
         return self._house.url + self._entry.new_link(reads_only=reads_only)

@@ -41,35 +41,9 @@ class NodeEvent(Struct, frozen=True, omit_defaults=True):
     count: int = 1
 
 
-class _OnTheWire(Struct, omit_defaults=True):
-    number: int
-    time: str
-    room: str
-    kind: str
-    who: str = ""
-    what: str = ""
-    request: str = ""
-    trace: str = ""
-    failed: str = ""
-    count: int = 1
-
-
 def encode(event: NodeEvent) -> bytes:
     """As JSON, in one line: the time is RFC 3339, and what is empty or 1 is left out."""
-    return _encode(
-        _OnTheWire(
-            event.number,
-            timestamp(event.time),
-            event.room,
-            event.kind,
-            event.who,
-            event.what,
-            event.request,
-            event.trace,
-            event.failed,
-            event.count,
-        )
-    )
+    return _encode(msgspec.to_builtins(event) | {"time": timestamp(event.time)})
 
 
 _encode = msgspec.json.Encoder().encode

@@ -57,7 +57,7 @@ async def verify_chain(
     outside = None if heads_folder is None else read_head_file(heads_folder / f"{chain}.head", public)
     sealed = await store.get(HEADS, chain)
     head = read_signed_head(sealed.value if sealed else None)
-    reading = _Reading(chain, outside, each)
+    reading = _ChainReading(chain, outside, each)
 
     stored_checkpoint = await store.get(CHECKPOINTS, chain)
     if stored_checkpoint is not None:
@@ -80,7 +80,7 @@ async def verify_chain(
     return reading.finish(head.head, grown=await store.end(log_of(chain)) > reading.position)
 
 
-class _Reading:
+class _ChainReading:
     """One pass over a chain, entry by entry."""
 
     def __init__(self, chain: str, outside: AuditHead | None, each: Callable[[AuditEntry], None]) -> None:

@@ -25,7 +25,6 @@ from comity.store.operations import (
     Delete,
     DeleteBlob,
     DeleteDocument,
-    Document,
     DropReply,
     Fence,
     ForgetReplies,
@@ -42,6 +41,7 @@ from comity.store.operations import (
     PutDocument,
     Release,
     StoreConflict,
+    StoredDocument,
     StoredReply,
     Tip,
     Trim,
@@ -64,7 +64,7 @@ class MemoryDisk:
         self.records: dict[tuple[str, int], bytes] = {}
         self.ends: dict[str, int] = {}
         self.starts: dict[str, int] = {}
-        self.documents: dict[tuple[str, str], tuple[Document, PutDocument]] = {}
+        self.documents: dict[tuple[str, str], tuple[StoredDocument, PutDocument]] = {}
         self.blobs: dict[str, bytes] = {}
         self.leases: dict[str, Lease] = {}
         self.counters: dict[str, int] = {}
@@ -111,7 +111,7 @@ class MemoryStore:
         self._unacknowledged: list[PendingTransaction] = []
         self._closed = False
         if trail is not None:
-            trail.resume(_TrailView(self._disk), clock.now())
+            trail.resume(_MemoryTrailView(self._disk), clock.now())
 
     @property
     def failure(self) -> StoreError | None:
@@ -237,13 +237,13 @@ class MemoryStore:
     async def logs(self, prefix: str = "") -> list[str]:
         return sorted(name for name in self._disk.ends if name.startswith(prefix))
 
-    async def document(self, collection: str, id: str) -> Document | None:  # noqa: A002 - the protocol's word
+    async def document(self, collection: str, id: str) -> StoredDocument | None:  # noqa: A002 - the protocol's word
         held = self._disk.documents.get((collection, id))
         return held[0] if held else None
 
     async def find(
         self, collection: str, *, words: str = "", keys: Sequence[tuple[str, str]] = (), limit: int = 20
-    ) -> list[Document]:
+    ) -> list[StoredDocument]:
         wanted = [phrase for phrase in map(_tokens, words.split()) if phrase]
         if words.strip() and not wanted:
             return []
@@ -269,7 +269,7 @@ class MemoryStore:
         return _held(self._disk, name, self._clock.now())
 
 
-class _TrailView:
+class _MemoryTrailView:
     """What the audit trail needs to see of a store in order to resume."""
 
     def __init__(self, disk: MemoryDisk) -> None:
@@ -368,7 +368,9 @@ def _next_version(disk: MemoryDisk, journal: _Journal) -> int:
     return version
 
 
-def _expect(op: Put | Delete | PutDocument | DeleteDocument, current: Versioned | Document | None) -> None:
+def _expect(
+    op: Put | Delete | PutDocument | DeleteDocument, current: Versioned | StoredDocument | None
+) -> None:
     if op.expect is not None and op.expect != (current.version if current else 0):
         raise StoreConflict(op, current)
 
@@ -410,7 +412,7 @@ def _put_document(disk: MemoryDisk, journal: _Journal, op: PutDocument, _now: fl
     held = disk.documents.get((op.collection, op.id))
     _expect(op, held[0] if held else None)
     version = _next_version(disk, journal)
-    journal.set(disk.documents, (op.collection, op.id), (Document(op.id, op.body, version), op))
+    journal.set(disk.documents, (op.collection, op.id), (StoredDocument(op.id, op.body, version), op))
     return version
 
 

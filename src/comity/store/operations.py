@@ -69,7 +69,7 @@ class LogRecord(Struct, frozen=True):
     data: bytes
 
 
-class Document(Struct, frozen=True):
+class StoredDocument(Struct, frozen=True):
     id: str
     body: bytes
     version: int
@@ -214,7 +214,7 @@ class Trim(Operation, frozen=True, kw_only=True):
 
 class PutDocument(Operation, frozen=True, kw_only=True):
     """Store a body that can be found by words of `text` and by secondary `keys`.
-    Result: the new version. Conflict: the current Document or None.
+    Result: the new version. Conflict: the current StoredDocument or None.
     """
 
     collection: str

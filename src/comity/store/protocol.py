@@ -13,12 +13,12 @@ from comity.core.errors import StoreError
 from comity.core.guard.audit import AuditDraft
 from comity.store.operations import (
     ChainKey,
-    Document,
     HeldItem,
     KeptReplies,
     Lease,
     LogRecord,
     Operation,
+    StoredDocument,
     StoredReply,
     Tip,
     Versioned,
@@ -74,7 +74,7 @@ class Store(Protocol):
         """Position of the last record ever appended, 0 for a log that never was."""
         ...
 
-    async def document(self, collection: str, id: str) -> Document | None: ...  # noqa: A002
+    async def document(self, collection: str, id: str) -> StoredDocument | None: ...  # noqa: A002
 
     async def find(
         self,
@@ -83,7 +83,7 @@ class Store(Protocol):
         words: str = "",
         keys: Sequence[tuple[str, str]] = (),
         limit: int = 20,
-    ) -> list[Document]:
+    ) -> list[StoredDocument]:
         """Documents that hold all `words` (best match first) and all `keys`; without words, oldest first."""
         ...
 

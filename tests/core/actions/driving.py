@@ -1,6 +1,6 @@
 """Actions to try the machines on, and a driver that settles their work on the spot."""
 
-from comity.core.actions.action import Action, Contract, Fetch, Outcome, Page
+from comity.core.actions.action import Action, Contract, Fetch, FetchedPage, Outcome
 from comity.core.actions.calls import ActionCalls, Work
 from comity.core.actions.machine import NdjsonMachine
 from comity.core.errors import ActionError, ComityError
@@ -111,7 +111,9 @@ def settle_here(work, handler_of=None):
             handler = handler_of(work.entry.action) if handler_of else work.entry.action.prepare({})
             result = handler(work.input, "enhanced")
         while isinstance(result, Fetch):
-            result = result.resume([Page(url=url, failure="not fetched in tests") for url in result.urls])
+            result = result.resume(
+                [FetchedPage(url=url, failure="not fetched in tests") for url in result.urls]
+            )
     except ComityError as refused:
         return refused
     return result

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from comity.doors.http.asgi import WHOLE
 from comity.doors.http.connection import DISCARD_LIMIT, HOLD_SECONDS
-from comity.doors.http.serving import AHEAD_BYTES, LINGER_SECONDS, Faults
+from comity.doors.http.serving import AHEAD_BYTES, LINGER_SECONDS, FaultPolicy
 from comity.testing import run_simulated
 from tests.doors.http.wires import GET, PATIENCE, POST, House, code_of
 from tests.pipeline.walking import settle, simulated
@@ -312,7 +312,7 @@ async def test_a_peer_that_was_told_to_come_later_is_not_read_for_a_moment():
 async def test_an_address_that_sends_garbage_finds_its_next_connections_closed_and_others_do_not():
     charged = []
     house = House()
-    house.state.faults = Faults(charged.append, lambda address: charged.count(address) > 2)
+    house.state.faults = FaultPolicy(charged.append, lambda address: charged.count(address) > 2)
     for _ in range(3):
         connection, wire = house.connect()
         connection.data_received(b"garbage\r\n\r\n")

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from comity.core.actions.action import Page
+from comity.core.actions.action import FetchedPage
 from comity.core.actions.calls import Work
 from comity.core.errors import ActionError, ComityError, DeadlineError, NotFoundError, OverloadedError
 from comity.pipeline.actions.library import Library
@@ -21,7 +21,7 @@ class Fetcher:
 
     async def fetch(self, urls, fetched):
         self.asked.append(tuple(urls))
-        return [Page(url=url, html="<p>x</p>") for url in urls]
+        return [FetchedPage(url=url, html="<p>x</p>") for url in urls]
 
     async def aclose(self):
         self.closed = True

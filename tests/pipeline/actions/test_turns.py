@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from comity.core.errors import OverloadedError
-from comity.pipeline.actions.turns import Turns
+from comity.pipeline.actions.turns import ActionTurns
 
 
 class Crowd:
@@ -45,7 +45,7 @@ class Crowd:
 
 
 async def test_one_caller_never_holds_all_places():
-    crowd = Crowd(Turns(2))
+    crowd = Crowd(ActionTurns(2))
     for _ in range(5):
         crowd.ask("greedy")
     await crowd.settle()
@@ -57,7 +57,7 @@ async def test_one_caller_never_holds_all_places():
 
 
 async def test_long_work_of_all_callers_together_leaves_a_place():
-    crowd = Crowd(Turns(2))
+    crowd = Crowd(ActionTurns(2))
     for name in ("a", "b", "c"):
         crowd.ask(name, long=True)
     await crowd.settle()
@@ -70,7 +70,7 @@ async def test_long_work_of_all_callers_together_leaves_a_place():
 
 
 async def test_callers_take_turns_however_many_calls_each_has_waiting():
-    crowd = Crowd(Turns(1))
+    crowd = Crowd(ActionTurns(1))
     for _ in range(4):
         crowd.ask("a")
     await crowd.settle()
@@ -82,7 +82,7 @@ async def test_callers_take_turns_however_many_calls_each_has_waiting():
 
 
 async def test_a_small_call_does_not_wait_for_large_ones_of_new_names():
-    crowd = Crowd(Turns(1))
+    crowd = Crowd(ActionTurns(1))
     for number in range(8):
         crowd.ask(f"new {number}", weight=60_000)
     await crowd.settle()
@@ -93,7 +93,7 @@ async def test_a_small_call_does_not_wait_for_large_ones_of_new_names():
 
 
 async def test_a_large_call_is_not_put_off_for_ever_by_small_ones():
-    crowd = Crowd(Turns(1))
+    crowd = Crowd(ActionTurns(1))
     first = crowd.ask("first")
     await crowd.settle()
     crowd.ask("large", weight=10)
@@ -111,7 +111,7 @@ async def test_a_large_call_is_not_put_off_for_ever_by_small_ones():
 
 
 async def test_one_caller_may_have_only_so_many_waiting_and_is_told_when_to_come_back():
-    crowd = Crowd(Turns(1, of_one=2))
+    crowd = Crowd(ActionTurns(1, of_one=2))
     for _ in range(3):
         crowd.ask("a")
     await crowd.settle()
@@ -127,7 +127,7 @@ async def test_one_caller_may_have_only_so_many_waiting_and_is_told_when_to_come
 
 
 async def test_in_a_full_queue_the_one_that_would_be_last_makes_room():
-    crowd = Crowd(Turns(1, in_all=2))
+    crowd = Crowd(ActionTurns(1, in_all=2))
     crowd.ask("a")
     await crowd.settle()
     crowd.ask("b", weight=10)
@@ -144,7 +144,7 @@ async def test_in_a_full_queue_the_one_that_would_be_last_makes_room():
 
 
 async def test_who_stops_waiting_leaves_the_queue_and_passes_a_turn_on():
-    turns = Turns(1)
+    turns = ActionTurns(1)
     crowd = Crowd(turns)
     first, second, third = (crowd.ask(name) for name in "abc")
     await crowd.settle()
@@ -161,7 +161,7 @@ async def test_who_stops_waiting_leaves_the_queue_and_passes_a_turn_on():
 
 
 async def test_a_turn_is_not_given_to_who_was_cancelled_in_the_same_moment():
-    turns = Turns(1)
+    turns = ActionTurns(1)
     crowd = Crowd(turns)
     first, second, third = (crowd.ask(name) for name in "abc")
     await crowd.settle()
@@ -176,7 +176,7 @@ async def test_a_turn_is_not_given_to_who_was_cancelled_in_the_same_moment():
 
 
 async def test_all_who_wait_may_be_cancelled_at_once():
-    turns = Turns(1)
+    turns = ActionTurns(1)
     crowd = Crowd(turns)
     tasks = [crowd.ask(name) for name in "abc"]
     await crowd.settle()
@@ -189,7 +189,7 @@ async def test_all_who_wait_may_be_cancelled_at_once():
 
 
 async def test_what_a_caller_used_long_ago_is_forgotten():
-    turns = Turns(1)
+    turns = ActionTurns(1)
     async with turns.turn("a", 1_000_000):
         pass
     crowd = Crowd(turns)

@@ -24,7 +24,7 @@ from comity.pipeline.vcp.contexts import Contexts
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.mcp import VcpRooms, vcp_resources, vcp_tools
-from comity.pipeline.vcp.resource_readers import Reader
+from comity.pipeline.vcp.resource_readers import ResourceReader
 from comity.pipeline.vcp.resources import VcpResources
 from comity.pipeline.vcp.sessions import LiveSessions
 from comity.store.memory import MemoryStore
@@ -243,7 +243,7 @@ async def test_a_resource_of_an_extension_appears_with_it_and_is_refused_without
     async def ids(_owner):
         return ["ses_1"]
 
-    house.resources.readers.add(host, Reader(read, ids))
+    house.resources.readers.add(host, ResourceReader(read, ids))
     extension = EXTENSION_ADDRESSES[host].extension
     uri = f"vcp://{host}/ses_1"
     active, without = a_session("ses_1", extensions=(extension,)), a_session("ses_1")

@@ -2,7 +2,7 @@ import pytest
 
 from comity.core.errors import ConfigError
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS
-from comity.pipeline.vcp.resource_readers import EXTENSION_ADDRESSES, Reader, ResourceReaders
+from comity.pipeline.vcp.resource_readers import EXTENSION_ADDRESSES, ResourceReader, ResourceReaders
 from tests.pipeline.vcp.house import PERSONAL, RELATIONAL
 
 
@@ -14,7 +14,7 @@ async def ids(owner):
     return ["one"]
 
 
-READER = Reader(read, ids)
+READER = ResourceReader(read, ids)
 
 
 def test_every_extension_has_one_address():

@@ -18,7 +18,7 @@ from comity.pipeline.vcp.contexts import Contexts, UnreadableContextError
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.pipeline.vcp.remedies import InactiveExtensionError, RevocationUnknownError, RevokedError
-from comity.pipeline.vcp.resource_readers import EXTENSION_ADDRESSES, Owner, Reader
+from comity.pipeline.vcp.resource_readers import EXTENSION_ADDRESSES, Owner, ResourceReader
 from comity.pipeline.vcp.resources import VcpResources, may_watch
 from comity.pipeline.vcp.sessions import LiveSessions
 from comity.store.memory import MemoryStore
@@ -82,7 +82,7 @@ class House:
 
     def add_readers(self):
         for host in EXTENSION_ADDRESSES:
-            self.resources.readers.add(host, Reader(_read_of(host), _ids_of(host)))
+            self.resources.readers.add(host, ResourceReader(_read_of(host), _ids_of(host)))
 
 
 class Unsure:

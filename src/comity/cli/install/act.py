@@ -12,7 +12,7 @@ from msgspec.structs import replace as changed
 
 from comity.cli.install import config_file
 from comity.cli.install.clients import Computer
-from comity.cli.install.config_file import Found, locked, look, missing_folders, real_path
+from comity.cli.install.config_file import ConfigFile, locked, look, missing_folders, real_path
 from comity.cli.install.launch import Launch
 from comity.cli.install.plan import Plan, Target, baseline, plan_install, plan_uninstall
 from comity.cli.install.programs import remove_call, run_program, same_entry
@@ -163,14 +163,14 @@ def _add_by_program(plan: Plan, machine: Computer) -> str:
     return run_program(plan.call, machine)
 
 
-def _has_entry(plan: Plan, now: Found) -> bool:
+def _has_entry(plan: Plan, now: ConfigFile) -> bool:
     try:
         return same_entry(plan.target.language.find(now.text, plan.path), plan.entry)
     except ComityError:
         return False
 
 
-def _has_key(plan: Plan, now: Found) -> bool:
+def _has_key(plan: Plan, now: ConfigFile) -> bool:
     try:
         return plan.target.language.find(now.text, plan.path) is not None
     except ComityError:

@@ -40,7 +40,7 @@ class Root(Struct, frozen=True, rename={"otherwise": "else"}):
     variable: str = ""
 
 
-class Scope(Struct, frozen=True):
+class ConfigScope(Struct, frozen=True):
     files: tuple[str, ...] | dict[System, tuple[str, ...]]
     holder: tuple[str, ...] = ()
 
@@ -61,20 +61,20 @@ class McpClient(Struct, frozen=True, kw_only=True):
     holder: tuple[str, ...]
     newer_holder: tuple[str, ...] = ()
     entry: dict[str, Any]
-    scopes: dict[str, Scope]
+    scopes: dict[str, ConfigScope]
     found: tuple[str, ...] = ()
     program: Program | None = None
 
 
-class Table(Struct, frozen=True, kw_only=True):
+class ClientTable(Struct, frozen=True, kw_only=True):
     roots: dict[str, Root]
     clients: dict[str, McpClient]
 
 
 @cache
-def table() -> Table:
+def table() -> ClientTable:
     text = files("comity.cli.install").joinpath("clients.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), Table)
+    return msgspec.convert(tomllib.loads(text), ClientTable)
 
 
 def this_machine() -> Computer:

@@ -26,7 +26,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _PRIVATE = 0o600
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class ConfigFile(Struct, frozen=True, kw_only=True):
     """`data` is None when there is no file."""
 
     path: Path
@@ -53,20 +53,20 @@ def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def look(path: Path) -> Found:
+def look(path: Path) -> ConfigFile:
     real = real_path(path)
     try:
         status = real.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return Found(path=real, data=None)
+        return ConfigFile(path=real, data=None)
     if not stat.S_ISREG(status.st_mode):
         raise MalformedError(f"{real} is not a regular file; move it away")
     if status.st_size > SIZE_LIMIT:
         raise TooLargeError(str(real), SIZE_LIMIT)
-    return Found(path=real, data=real.read_bytes(), mode=stat.S_IMODE(status.st_mode))
+    return ConfigFile(path=real, data=real.read_bytes(), mode=stat.S_IMODE(status.st_mode))
 
 
-def refuse_read_only(found: Found) -> None:
+def refuse_read_only(found: ConfigFile) -> None:
     """Asked of the mode bits: trying proves nothing to root, and a rename would pass over them."""
     if found.data is not None and not found.mode & stat.S_IWUSR:
         raise ForbiddenError(
@@ -74,7 +74,7 @@ def refuse_read_only(found: Found) -> None:
         )
 
 
-def replace(found: Found, data: bytes, *, mode: int) -> None:
+def replace(found: ConfigFile, data: bytes, *, mode: int) -> None:
     """Write the file, in folders that are made when they are missing."""
     refuse_read_only(found)
     made = missing_folders(found.path.parent)
@@ -98,7 +98,7 @@ def replace(found: Found, data: bytes, *, mode: int) -> None:
         raise
 
 
-def remove(found: Found, folders: list[Path]) -> None:
+def remove(found: ConfigFile, folders: list[Path]) -> None:
     """Take the file away, and of these folders those that are empty then."""
     refuse_read_only(found)
     _refuse_changed(found)
@@ -142,7 +142,7 @@ def _keep_owner(file: int, former: Path) -> None:
         os.fchown(file, status.st_uid, status.st_gid)
 
 
-def _refuse_changed(found: Found) -> None:
+def _refuse_changed(found: ConfigFile) -> None:
     if look(found.path).data != found.data:
         raise ConflictError(f"{found.path} was changed by another program just now; run this again")
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from comity.cli.install.surgery import (
     DEPTH_LIMIT,
-    Edit,
     KeyPath,
+    TextEdit,
     apply_edits,
     indentation,
     inline,
@@ -251,7 +251,7 @@ def _begun(text: str, value: Any) -> str:
     return before + _spread(value, "", _DEFAULT_STEP, line_end) + line_end
 
 
-def _put(text: str, root: JsonNode, path: KeyPath, value: Any) -> list[Edit]:
+def _put(text: str, root: JsonNode, path: KeyPath, value: Any) -> list[TextEdit]:
     node = root
     for depth, key in enumerate(path):
         member = _member(node, key)
@@ -262,7 +262,7 @@ def _put(text: str, root: JsonNode, path: KeyPath, value: Any) -> list[Edit]:
         if depth == len(path) - 1 or empty:
             spread = _is_spread(text, root, node)
             shown = _styled(text, root, rest, indentation(text, member.start)) if spread else inline(rest)
-            return [Edit(member.value.start, member.value.end, shown)]
+            return [TextEdit(member.value.start, member.value.end, shown)]
         node = member.value
         if node.kind != "{":
             refuse_kind(key)
@@ -280,7 +280,7 @@ def _has_line_end(part: str) -> bool:
     return "\n" in part or "\r" in part
 
 
-def _added(text: str, root: JsonNode, node: JsonNode, key: str, value: Any) -> list[Edit]:
+def _added(text: str, root: JsonNode, node: JsonNode, key: str, value: Any) -> list[TextEdit]:
     spread = _is_spread(text, root, node)
     if not node.members:
         return [_first(text, root, node, key, value, spread=spread)]
@@ -289,37 +289,39 @@ def _added(text: str, root: JsonNode, node: JsonNode, key: str, value: Any) -> l
     if not spread:
         member = f"{quoted(key)}: {inline(value)}"
         if last.comma >= 0:
-            return [Edit(last.comma + 1, last.comma + 1, f" {member},")]
-        return [Edit(end, end, f", {member}")]
+            return [TextEdit(last.comma + 1, last.comma + 1, f" {member},")]
+        return [TextEdit(end, end, f", {member}")]
     column = indentation(text, last.start)
     member = f"{line_end_of(text)}{column}{quoted(key)}: {_styled(text, root, value, column)}"
     if last.comma >= 0:
         return [_after_remarks(text, last.comma + 1, f"{member},")]
     remark = _after_remarks(text, end, member)
     if remark.start == end:
-        return [Edit(end, end, f",{member}")]
-    return [Edit(end, end, ","), remark]
+        return [TextEdit(end, end, f",{member}")]
+    return [TextEdit(end, end, ","), remark]
 
 
-def _after_remarks(text: str, index: int, new: str) -> Edit:
+def _after_remarks(text: str, index: int, new: str) -> TextEdit:
     found = _BESIDE.match(text, index)
     end = found.end() if found else index
-    return Edit(end, end, new)
+    return TextEdit(end, end, new)
 
 
-def _first(text: str, root: JsonNode, node: JsonNode, key: str, value: Any, *, spread: bool) -> Edit:
+def _first(text: str, root: JsonNode, node: JsonNode, key: str, value: Any, *, spread: bool) -> TextEdit:
     inside = text[node.start + 1 : node.end - 1]
     if not spread and not inside.strip():
-        return Edit(node.start + 1, node.end - 1, f"{quoted(key)}: {inline(value)}")
+        return TextEdit(node.start + 1, node.end - 1, f"{quoted(key)}: {inline(value)}")
     line_end = line_end_of(text)
     closing = indentation(text, node.start)
     column = closing + _step(text, root)
     member = f"{line_end}{column}{quoted(key)}: {_styled(text, root, value, column)}"
     if not inside.strip():
-        return Edit(node.start + 1, node.end - 1, f"{member}{line_end}{closing}")
+        return TextEdit(node.start + 1, node.end - 1, f"{member}{line_end}{closing}")
     remark_end = node.start + 1 + len(inside.rstrip())
     blank = text[remark_end : node.end - 1]
-    return Edit(remark_end, remark_end, member if _has_line_end(blank) else f"{member}{line_end}{closing}")
+    return TextEdit(
+        remark_end, remark_end, member if _has_line_end(blank) else f"{member}{line_end}{closing}"
+    )
 
 
 def _styled(text: str, root: JsonNode, value: Any, column: str) -> str:
@@ -362,9 +364,9 @@ def _only_ours(text: str, node: JsonNode, index: int) -> bool:
     return not around.replace(",", "").strip()
 
 
-def _without(text: str, node: JsonNode, index: int) -> list[Edit]:
+def _without(text: str, node: JsonNode, index: int) -> list[TextEdit]:
     if _only_ours(text, node, index):
-        return [Edit(node.start + 1, node.end - 1, "")]
+        return [TextEdit(node.start + 1, node.end - 1, "")]
     member = node.members[index]
     if member.comma >= 0:
         return [_cut(text, member.start, member.comma + 1)]
@@ -375,13 +377,13 @@ def _without(text: str, node: JsonNode, index: int) -> list[Edit]:
     start = former.comma + 1 + len(between.rstrip())
     # what follows must not slip into a comment that ends with its line
     guard = line_end_of(text) if between.strip() and rest_of_line(text, member.value.end).strip() else ""
-    return [Edit(former.comma, former.comma + 1, ""), Edit(start, member.value.end, guard)]
+    return [TextEdit(former.comma, former.comma + 1, ""), TextEdit(start, member.value.end, guard)]
 
 
-def _cut(text: str, start: int, end: int) -> Edit:
+def _cut(text: str, start: int, end: int) -> TextEdit:
     """Whole lines when nothing else stands on them; else what is ours and the blanks behind it."""
     opening = line_start(text, start)
     if not text[opening:start].strip() and not rest_of_line(text, end).strip():
-        return Edit(opening, next_line(text, end), "")
+        return TextEdit(opening, next_line(text, end), "")
     rest = rest_of_line(text, end)
-    return Edit(start, end + len(rest) - len(rest.lstrip(" \t")), "")
+    return TextEdit(start, end + len(rest) - len(rest.lstrip(" \t")), "")

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from comity.cli.install import config_file, json_text, toml_text, yaml_text
 from comity.cli.install.clients import Computer, McpClient, holder_of, places, table
-from comity.cli.install.config_file import Found
+from comity.cli.install.config_file import ConfigFile
 from comity.cli.install.launch import Launch, entry_of, starts_comity
 from comity.cli.install.programs import add_call, found_program, remove_call, same_entry
 from comity.cli.install.records import InstalledEntry, Record, Records, fingerprint
@@ -25,7 +25,7 @@ Action = Literal["add", "change", "replace", "keep", "remove", "restore", "refus
 _EXPOSING = "by its file, because the words of a command can be read by every user of the machine"
 
 
-class Language(Protocol):
+class ConfigLanguage(Protocol):
     """How one key of a text is found, put in and taken out."""
 
     def find(self, text: str, path: KeyPath, /) -> Any: ...
@@ -33,7 +33,7 @@ class Language(Protocol):
     def drop(self, text: str, path: KeyPath, made: int = 0, /) -> str: ...
 
 
-LANGUAGES: dict[str, Language] = {"json": json_text, "toml": toml_text, "yaml": yaml_text}
+LANGUAGES: dict[str, ConfigLanguage] = {"json": json_text, "toml": toml_text, "yaml": yaml_text}
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Target(Struct, frozen=True, kw_only=True):
         return table().clients[self.client]
 
     @property
-    def language(self) -> Language:
+    def language(self) -> ConfigLanguage:
         return LANGUAGES[self.about.format]
 
 
@@ -61,7 +61,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     target: Target
     action: Action
     path: KeyPath = ()
-    found: Found | None = None
+    found: ConfigFile | None = None
     after: bytes | None = None
     mode: int = 0o600
     call: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ def _plan_uninstall(target: Target, machine: Computer, records: Records) -> Plan
     )
 
 
-def without_entry(language: Language, text: str, entry: InstalledEntry) -> str:
+def without_entry(language: ConfigLanguage, text: str, entry: InstalledEntry) -> str:
     if entry.replaced is not None:
         return language.put(text, entry.path, entry.replaced)
     return language.drop(text, entry.path, entry.made)
@@ -219,11 +219,11 @@ def _path_of_ours(target: Target, text: str, machine: Computer) -> KeyPath | Non
     return None
 
 
-def _missing(language: Language, text: str, path: KeyPath) -> int:
+def _missing(language: ConfigLanguage, text: str, path: KeyPath) -> int:
     return sum(language.find(text, path[:depth]) is None for depth in range(1, len(path)))
 
 
-def _is_bare(language: Language, text: str) -> bool:
+def _is_bare(language: ConfigLanguage, text: str) -> bool:
     return not text.strip() or (language is json_text and "".join(text.split()) == "{}")
 
 

@@ -19,7 +19,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-class Edit(NamedTuple):
+class TextEdit(NamedTuple):
     """What stands from `start` to `end` becomes `text`."""
 
     start: int
@@ -27,7 +27,7 @@ class Edit(NamedTuple):
     text: str
 
 
-def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+def apply_edits(text: str, edits: Iterable[TextEdit]) -> str:
     for edit in sorted(edits, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text

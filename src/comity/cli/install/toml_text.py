@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from comity.cli.install.surgery import (
-    Edit,
     KeyPath,
+    TextEdit,
     apply_edits,
     former_line,
     indentation,
@@ -70,7 +70,10 @@ def put(text: str, path: KeyPath, value: Any) -> str:
     block = _table(path, value, line_end)
     if own and own[0].header:
         first = own[0]
-        edits = [Edit(first.start, first.end, block), *(Edit(each.start, each.end, "") for each in own[1:])]
+        edits = [
+            TextEdit(first.start, first.end, block),
+            *(TextEdit(each.start, each.end, "") for each in own[1:]),
+        ]
         new = apply_edits(text, edits)
     else:
         new = _appended(drop(text, path) if own else text, block, line_end)
@@ -90,14 +93,14 @@ def put_value(text: str, path: KeyPath, value: Any) -> str:
     if same is not None:
         comment = _comment_of(text, same)
         start = same.start + len(indentation(text, _end(_BLANK, text, same.start)))
-        new = apply_edits(text, [Edit(start, same.end, line + comment + line_end)])
+        new = apply_edits(text, [TextEdit(start, same.end, line + comment + line_end)])
     else:
         section = [each for each in statements if each.path[:-1] == path[:-1] and not each.header]
         section += [each for each in statements if each.path == path[:-1] and each.header]
         last = max(section, key=lambda each: each.end, default=None)
         if last is not None:
             gap = "" if text[: last.end].endswith(("\n", "\r")) else line_end
-            new = apply_edits(text, [Edit(last.end, last.end, gap + line + line_end)])
+            new = apply_edits(text, [TextEdit(last.end, last.end, gap + line + line_end)])
         elif len(path) == 1:
             new = line + line_end + text
         else:
@@ -112,11 +115,11 @@ def drop(text: str, path: KeyPath, _made: int = 0) -> str:
     own = _own(list(_statements(text)), path)
     if not own:
         return text
-    edits = [Edit(each.start, each.end, "") for each in own]
+    edits = [TextEdit(each.start, each.end, "") for each in own]
     start, end = own[0].start, own[-1].end
     before = former_line(text, start)
     if start and not text[before:start].strip() and not text[end : next_line(text, end)].strip():
-        edits.append(Edit(before, start, ""))  # the blank line that set it apart
+        edits.append(TextEdit(before, start, ""))  # the blank line that set it apart
     new = apply_edits(text, edits)
     if not _same(_without_empty(_parse(new), path), _without_empty(_without(_parse(text), path), path)):
         refuse_unsafe()

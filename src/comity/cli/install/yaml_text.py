@@ -13,8 +13,8 @@ import yaml  # type: ignore[import-untyped] # it brings no types
 
 from comity.cli.install.surgery import (
     DEPTH_LIMIT,
-    Edit,
     KeyPath,
+    TextEdit,
     apply_edits,
     inline,
     line_end_of,
@@ -240,25 +240,25 @@ def _put(text: str, root: YamlNode | None, path: KeyPath, value: Any) -> str:
     return text
 
 
-def _added(text: str, node: YamlNode, path: KeyPath, value: Any, step: int) -> list[Edit]:
+def _added(text: str, node: YamlNode, path: KeyPath, value: Any, step: int) -> list[TextEdit]:
     line_end = line_end_of(text)
     if node.flow or not node.children:
         entry = f"{inline(path[0])}: {inline(nested(path[1:], value))}"
         end = node.children[-1].end if node.children else node.start + 1
-        return [Edit(end, end, f", {entry}" if node.children else entry)]
+        return [TextEdit(end, end, f", {entry}" if node.children else entry)]
     block = _block(path, value, node.children[0].column, step, line_end)
     at = node.end if text[node.end - 1 : node.end] in {"\n", "\r"} else next_line(text, node.end)
     begun = "" if text[at - 1] in "\r\n" else line_end
-    return [Edit(at, at, begun + block)]
+    return [TextEdit(at, at, begun + block)]
 
 
 def _replaced(
     text: str, holder: YamlNode, pair: tuple[YamlNode, YamlNode], rest: KeyPath, value: Any, step: int
-) -> list[Edit]:
+) -> list[TextEdit]:
     """What the key holds becomes ours, with as many keys on the way as are missing."""
     key, old = pair
     if holder.flow:
-        return [Edit(old.start, old.end, inline(nested(rest, value)))]
+        return [TextEdit(old.start, old.end, inline(nested(rest, value)))]
     column = key.column
     line_end = line_end_of(text)
     entry = nested(rest, value)
@@ -266,12 +266,12 @@ def _replaced(
     colon = text.index(":", key.end) + 1
     end = max(old.end, colon)
     if text[end - 1] in "\r\n":
-        return [Edit(colon, end, line_end + block)]
+        return [TextEdit(colon, end, line_end + block)]
     after = next_line(text, end)
     remark = text[end:after]
     if not remark.endswith(("\r", "\n")):
         remark += line_end
-    return [Edit(colon, after, remark + block)]
+    return [TextEdit(colon, after, remark + block)]
 
 
 def _block(path: KeyPath, value: Any, column: int, step: int, line_end: str) -> str:
@@ -297,7 +297,7 @@ def _step(root: YamlNode) -> int:
     return _DEFAULT_STEP
 
 
-def _without(text: str, holders: list[tuple[YamlNode, int]]) -> list[Edit]:
+def _without(text: str, holders: list[tuple[YamlNode, int]]) -> list[TextEdit]:
     holder, index = holders[-1]
     key, value = holder.children[index : index + 2]
     end = max(value.end, text.index(":", key.end) + 1)
@@ -305,18 +305,18 @@ def _without(text: str, holders: list[tuple[YamlNode, int]]) -> list[Edit]:
         return [_without_in_flow(holder, index, end)]
     at = line_start(text, key.start)
     after = end if text[end - 1] in "\r\n" else next_line(text, end)
-    edits = [Edit(at, after, "")]
+    edits = [TextEdit(at, after, "")]
     if len(holder.children) == 2 and len(holders) > 1:
         outer, outer_index = holders[-2]
         colon = text.index(":", outer.children[outer_index].end) + 1
-        edits.append(Edit(colon, colon, " {}"))
+        edits.append(TextEdit(colon, colon, " {}"))
     return edits
 
 
-def _without_in_flow(holder: YamlNode, index: int, end: int) -> Edit:
+def _without_in_flow(holder: YamlNode, index: int, end: int) -> TextEdit:
     key = holder.children[index]
     if index:
-        return Edit(holder.children[index - 1].end, end, "")
+        return TextEdit(holder.children[index - 1].end, end, "")
     if len(holder.children) > 2:
-        return Edit(key.start, holder.children[2].start, "")
-    return Edit(key.start, end, "")
+        return TextEdit(key.start, holder.children[2].start, "")
+    return TextEdit(key.start, end, "")

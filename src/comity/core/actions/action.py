@@ -17,7 +17,15 @@ from msgspec import Struct
 from comity.core.errors import ActionError
 
 __all__ = [
-    "Action", "ActionError", "Contract", "Fetch", "Handler", "Mode", "Outcome", "Page", "Uncertainty",
+    "Action",
+    "ActionError",
+    "Contract",
+    "Fetch",
+    "FetchedPage",
+    "Handler",
+    "Mode",
+    "Outcome",
+    "Uncertainty",
 ]  # fmt: skip
 
 Mode = Literal["strict", "compat", "enhanced"]
@@ -45,7 +53,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     shared: bool = False
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class FetchedPage(Struct, frozen=True, kw_only=True):
     """A page that was fetched. `failure` says in a sentence why there is no text."""
 
     url: str
@@ -57,7 +65,7 @@ class Fetch(Struct, frozen=True):
     """These pages are needed before the work can go on, in this order."""
 
     urls: tuple[str, ...]
-    resume: Callable[[Sequence[Page]], Outcome]
+    resume: Callable[[Sequence[FetchedPage]], Outcome]
 
 
 Handler = Callable[[Mapping[str, Any], Mode], Outcome | Fetch]

@@ -30,7 +30,7 @@ _RECEIVED: Final = {
 Issue = dict[str, Any]
 
 
-class Rules(Struct, frozen=True):
+class ModeRules(Struct, frozen=True):
     """What differs between the modes: the types of request, and whether a refused envelope keeps its id."""
 
     types: tuple[str, ...]
@@ -41,15 +41,15 @@ class Rules(Struct, frozen=True):
         return " | ".join(f"'{name}'" for name in self.types)
 
 
-_RECORDED: Final = Rules(("list_actions", "invoke"))
-_OURS: Final = Rules(("list_actions", "invoke", "describe_action"), echoes_ids=True)
+_RECORDED: Final = ModeRules(("list_actions", "invoke"))
+_OURS: Final = ModeRules(("list_actions", "invoke", "describe_action"), echoes_ids=True)
 
 
-def rules_of(mode: Mode) -> Rules:
+def rules_of(mode: Mode) -> ModeRules:
     return _OURS if mode == "enhanced" else _RECORDED
 
 
-def envelope_issues(request: Any, rules: Rules) -> list[Issue]:
+def envelope_issues(request: Any, rules: ModeRules) -> list[Issue]:
     """All that is wrong with an envelope, the id before the type."""
     if not isinstance(request, dict):
         return [wrong_type("object", request)]

@@ -80,7 +80,7 @@ def read_request(value: Any, session: Session, scan_threshold: Severity = "mediu
             "this is no context request: it has none of categorical, generation_preferences, personal, "
             "extensions or constitution",
         )
-    reading = _Reading(value, session)
+    reading = _RequestReading(value, session)
     reading.version()
     reading.constitution(scan_threshold)
     reading.stapled_proof()
@@ -99,7 +99,7 @@ def read_request(value: Any, session: Session, scan_threshold: Severity = "mediu
     )
 
 
-class _Reading:
+class _RequestReading:
     def __init__(self, value: dict[str, Any], session: Session) -> None:
         self._session = session
         self._taken: dict[str, Any] = {}

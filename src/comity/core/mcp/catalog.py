@@ -171,7 +171,7 @@ class Catalog:
         self._resources: list[Resources] = []
         self._prompts: dict[str, Prompt] = {}
         self._namespaces: list[Namespace] = []
-        self._views: dict[tuple[Selection, frozenset[str], frozenset[str] | None], View] = {}
+        self._views: dict[tuple[Selection, frozenset[str], frozenset[str] | None], CatalogView] = {}
         self._heard_by: list[Callable[[ListName], None]] = []
 
     def add_tools(self, tools: Iterable[Tool]) -> None:
@@ -220,7 +220,7 @@ class Catalog:
 
     def view(
         self, selection: Selection, active: frozenset[str], scopes: Iterable[str] | None = None
-    ) -> "View":
+    ) -> "CatalogView":
         """`scopes` are those of a visitor's access token; None: the node's own user, who needs none."""
         while self._later:
             self._register(self._later.pop(0)())  # nobody has seen a list without them: nothing has changed
@@ -230,7 +230,7 @@ class Catalog:
         if view is None:
             if len(self._views) >= MOST_VIEWS:
                 self._views.clear()
-            view = self._views[key] = View(
+            view = self._views[key] = CatalogView(
                 selection,
                 active,
                 granted,
@@ -262,7 +262,7 @@ class Catalog:
             callback(what)
 
 
-class View:
+class CatalogView:
     """What one kind of client sees. `ready` holds whole answers, by list and era."""
 
     def __init__(

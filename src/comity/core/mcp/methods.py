@@ -18,12 +18,12 @@ from comity.core.mcp.catalog import (
     NO_PROFILE,
     VCP_SESSION,
     Catalog,
+    CatalogView,
     Completer,
     Selection,
     Tool,
     ToolAnswer,
     ToolHandler,
-    View,
     remedy_for,
     scope_needed,
 )
@@ -64,7 +64,7 @@ class Server(Struct, frozen=True, kw_only=True):
         told = self.instructions
         return told if isinstance(told, str) else told(selection, asker)
 
-    def view(self, selection: Selection, asker: Asker) -> View:
+    def view(self, selection: Selection, asker: Asker) -> CatalogView:
         caller = asker.caller
         if caller.kind == "oauth":
             selection = replace(selection, profile=NO_PROFILE)  # ruling 61: sessions in rooms are the owner's
@@ -126,11 +126,11 @@ def _object(params: Params | None) -> Json:
     return params
 
 
-def _ping(_server: Server, _view: View, _asker: Asker, _request: Request, _params: Json) -> Begun:
+def _ping(_server: Server, _view: CatalogView, _asker: Asker, _request: Request, _params: Json) -> Begun:
     return EMPTY_RESULT
 
 
-def _discover(server: Server, view: View, asker: Asker, _request: Request, _params: Json) -> Begun:
+def _discover(server: Server, view: CatalogView, asker: Asker, _request: Request, _params: Json) -> Begun:
     result: Json = {
         "supportedVersions": list(MODERN),
         "capabilities": capabilities(server, asker),
@@ -140,20 +140,22 @@ def _discover(server: Server, view: View, asker: Asker, _request: Request, _para
     return _bytes(finished(server, asker, cacheable(asker, result, LIST_TTL, private=bool(asker.active))))
 
 
-def _tools_list(server: Server, view: View, asker: Asker, _request: Request, params: Json) -> Begun:
+def _tools_list(server: Server, view: CatalogView, asker: Asker, _request: Request, params: Json) -> Begun:
     return _listed(server, view, asker, params, "tools", lambda: view.tools_json(modern=asker.modern))
 
 
-def _prompts_list(server: Server, view: View, asker: Asker, _request: Request, params: Json) -> Begun:
+def _prompts_list(server: Server, view: CatalogView, asker: Asker, _request: Request, params: Json) -> Begun:
     return _listed(server, view, asker, params, "prompts", lambda: view.prompts_json)
 
 
-def _templates_list(server: Server, view: View, asker: Asker, _request: Request, params: Json) -> Begun:
+def _templates_list(
+    server: Server, view: CatalogView, asker: Asker, _request: Request, params: Json
+) -> Begun:
     return _listed(server, view, asker, params, "templates", lambda: view.templates_json)
 
 
 def _listed(
-    server: Server, view: View, asker: Asker, params: Json, what: str, make: Callable[[], Json]
+    server: Server, view: CatalogView, asker: Asker, params: Json, what: str, make: Callable[[], Json]
 ) -> bytes:
     """One page holds everything, so no cursor is ever ours."""
     if params.get("cursor") is not None:
@@ -165,7 +167,9 @@ def _listed(
     return ready
 
 
-def _resources_list(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+def _resources_list(
+    _server: Server, view: CatalogView, asker: Asker, request: Request, params: Json
+) -> Begun:
     if params.get("cursor") is not None:
         raise invalid_params("there is no such cursor; leave it out")
 
@@ -187,7 +191,7 @@ def _resources_list(_server: Server, view: View, asker: Asker, request: Request,
     )
 
 
-def _tools_call(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+def _tools_call(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
     name = params.get("name")
     if not isinstance(name, str):
         raise invalid_params("tools/call needs the tool's name as params.name")
@@ -232,7 +236,7 @@ def _broken(fault: Exception) -> ToolHandler:
     return handler
 
 
-def _absent(view: View, asker: Asker, name: str) -> ToolResult:
+def _absent(view: CatalogView, asker: Asker, name: str) -> ToolResult:
     dormant = view.dormant.get(name)
     if dormant is not None and dormant.extension is not None:
         remedy = remedy_for(dormant.extension)
@@ -266,7 +270,9 @@ def _tool_shape(tool: Tool, asker: Asker) -> Callable[[Any], Json]:
     return shape
 
 
-def _resources_read(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+def _resources_read(
+    _server: Server, view: CatalogView, asker: Asker, request: Request, params: Json
+) -> Begun:
     uri = params.get("uri")
     if not isinstance(uri, str):
         raise invalid_params("resources/read needs the resource's address as params.uri")
@@ -298,7 +304,7 @@ def resource_not_found(asker: Asker, uri: str) -> McpError:
     return McpError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
 
 
-def _prompts_get(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+def _prompts_get(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
     name = params.get("name")
     prompt = view.prompts.get(name) if isinstance(name, str) else None
     if prompt is None:
@@ -320,7 +326,7 @@ def _prompts_get(_server: Server, view: View, asker: Asker, request: Request, pa
     )
 
 
-def _complete(server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+def _complete(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
     if not server.catalog.completes:
         raise no_such_method(request.method)
     reference, argument = params.get("ref"), params.get("argument")
@@ -366,7 +372,7 @@ def _complete(server: Server, view: View, asker: Asker, request: Request, params
     )
 
 
-def _listen(_server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+def _listen(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
     wanted = params.get("notifications")
     if not isinstance(wanted, dict):
         raise invalid_params("subscriptions/listen needs params.notifications")
@@ -388,7 +394,7 @@ def _listen(_server: Server, view: View, asker: Asker, request: Request, params:
     return _work(request, params, asker, view, label="subscriptions/listen", special=listen)
 
 
-def _task(server: Server, view: View, asker: Asker, request: Request, params: Json) -> Begun:
+def _task(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
     if not server.tasks:
         raise no_such_method(request.method)
     if not asker.has_extension(TASKS):
@@ -403,13 +409,13 @@ def _task(server: Server, view: View, asker: Asker, request: Request, params: Js
     return _work(request, params, asker, view, label=request.method, special=asked)
 
 
-def _set_level(_server: Server, _view: View, _asker: Asker, _request: Request, params: Json) -> Begun:
+def _set_level(_server: Server, _view: CatalogView, _asker: Asker, _request: Request, params: Json) -> Begun:
     if params.get("level") not in LEVELS:
         raise invalid_params(f"params.level must be one of {', '.join(LEVELS)}")
     return EMPTY_RESULT  # the session keeps it
 
 
-def _subscribe(_server: Server, view: View, asker: Asker, _request: Request, params: Json) -> Begun:
+def _subscribe(_server: Server, view: CatalogView, asker: Asker, _request: Request, params: Json) -> Begun:
     uri = params.get("uri")
     if not isinstance(uri, str):
         raise invalid_params("params.uri must be the resource's address")
@@ -418,18 +424,20 @@ def _subscribe(_server: Server, view: View, asker: Asker, _request: Request, par
     return EMPTY_RESULT  # the session keeps it
 
 
-def _watchable(view: View, asker: Asker, uri: str) -> bool:
+def _watchable(view: CatalogView, asker: Asker, uri: str) -> bool:
     kind = view.resources_for(uri)
     return kind is not None and kind.watchable(asker, uri)
 
 
-def _unsubscribe(_server: Server, _view: View, _asker: Asker, _request: Request, params: Json) -> Begun:
+def _unsubscribe(
+    _server: Server, _view: CatalogView, _asker: Asker, _request: Request, params: Json
+) -> Begun:
     if not isinstance(params.get("uri"), str):
         raise invalid_params("params.uri must be the resource's address")
     return EMPTY_RESULT
 
 
-def _work(request: Request, params: Json, asker: Asker, view: View, **more: Any) -> RunningRequest:
+def _work(request: Request, params: Json, asker: Asker, view: CatalogView, **more: Any) -> RunningRequest:
     more = {"start": _unstarted, "shape": dict, "selection": view.selection, **more}
     return RunningRequest(id=request.id, method=request.method, params=params, asker=asker, **more)
 
@@ -440,7 +448,7 @@ def _unstarted(_context: Context) -> Any:
 
 _bytes = strict_json.dumps
 
-_Method = Callable[[Server, View, Asker, Request, Json], Begun]
+_Method = Callable[[Server, CatalogView, Asker, Request, Json], Begun]
 _BOTH: dict[str, _Method] = {
     "tools/list": _tools_list,
     "tools/call": _tools_call,

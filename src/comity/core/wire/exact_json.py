@@ -37,7 +37,7 @@ ascii_string: Callable[[str], str] = JSONEncoder(ensure_ascii=True).encode
 
 def read(data: bytes, *, depth: int, unique_keys: bool = False, lone_surrogates: bool = False) -> Any:
     """The value that `data` spells, or MalformedError with the place where it goes wrong."""
-    return _Reader(utf8(data), depth, unique_keys, lone_surrogates).document()
+    return _JsonReader(utf8(data), depth, unique_keys, lone_surrogates).document()
 
 
 def utf8(data: bytes) -> str:
@@ -132,7 +132,7 @@ def _scalar(item: Any, form: Form) -> str:
     raise TypeError(f"{type(item).__name__} is not a JSON type")
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self, text: str, depth: int, unique_keys: bool, lone_surrogates: bool) -> None:
         self._text = text
         self._at = 0

@@ -34,7 +34,7 @@ _WIRES: Final[dict[Mode, str]] = {
 }
 
 
-class Machine(Protocol):
+class ActionsMachine(Protocol):
     def receive(self, data: bytes) -> Steps: ...
 
     def end(self) -> Steps: ...
@@ -43,7 +43,7 @@ class Machine(Protocol):
 def serve_stdio(runner: Runner, version: str, *, jsonrpc: bool = False) -> None:
     """Until the input ends."""
     calls = runner.library.calls
-    machine: Machine = RpcMachine(calls, rpc_code) if jsonrpc else NdjsonMachine(calls)
+    machine: ActionsMachine = RpcMachine(calls, rpc_code) if jsonrpc else NdjsonMachine(calls)
     with _stdout_for_replies() as replies, asyncio.Runner() as loop:
         _end_well_when_told()
         sys.stderr.write(banner(runner, version, jsonrpc=jsonrpc))

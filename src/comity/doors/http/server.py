@@ -16,7 +16,7 @@ from typing import Final
 from comity.core.errors import ConfigError
 from comity.doors.http.asgi import App
 from comity.doors.http.connection import HttpConnection
-from comity.doors.http.serving import NO_FAULTS, Faults, ServerLimits, Serving
+from comity.doors.http.serving import NO_FAULT_POLICY, FaultPolicy, ServerLimits, Serving
 
 try:
     import resource
@@ -57,7 +57,7 @@ class HttpServer:
         shutdown_seconds: float,
         refused: Callable[[str], None] = lambda _code: None,
         hung_up: Callable[[], None] = lambda: None,
-        faults: Faults = NO_FAULTS,
+        faults: FaultPolicy = NO_FAULT_POLICY,
         websockets: Collection[str] = (),
     ) -> None:
         """`refused` is told the code of what is refused before the application sees it, `hung_up` of peers that go

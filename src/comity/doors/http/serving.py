@@ -32,7 +32,7 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     messages: int = 500
 
 
-class Faults(NamedTuple):
+class FaultPolicy(NamedTuple):
     """What is done about peers that send what is no request: `charge` it to their address, and close connections of an
     address that `is_in_debt` as soon as they are opened.
     """
@@ -41,7 +41,7 @@ class Faults(NamedTuple):
     is_in_debt: Callable[[str], bool] = lambda _address: False
 
 
-NO_FAULTS: Final = Faults()
+NO_FAULT_POLICY: Final = FaultPolicy()
 
 
 class ConnectionEnds(NamedTuple):
@@ -73,7 +73,7 @@ class Serving:
         *,
         refused: Callable[[str], None] = lambda _code: None,
         hung_up: Callable[[], None] = lambda: None,
-        faults: Faults = NO_FAULTS,
+        faults: FaultPolicy = NO_FAULT_POLICY,
         websockets: Collection[str] = (),
     ) -> None:
         """`refused` is told the code of each refusal, so that it can be counted, and `hung_up` of each peer that went

@@ -49,7 +49,7 @@ from comity.doors.http.asgi import (
     when_to_retry,
 )
 from comity.doors.http.guard import caller_of
-from comity.doors.mcp.http_response import Responder, cancelled, refuse, spoken
+from comity.doors.mcp.http_response import HttpResponder, cancelled, refuse, spoken
 from comity.doors.mcp.stream import Negotiate, warn_of_differing_hellos
 from comity.pipeline.mcp.calls import McpCalls, Outcome
 from comity.pipeline.mcp.events import EventStream
@@ -105,7 +105,7 @@ class _Exchange:
         self._behind = behind
         self._scope = scope
         self._receive = receive
-        self._respond = Responder(receive, send)
+        self._respond = HttpResponder(receive, send)
         self._caller = caller_of(scope)
         self.asked: Id | None = None
 
@@ -166,7 +166,7 @@ class _Exchange:
             await self._respond.with_body(200, around(message.id, begun))
             return
         stream = EventStream("")
-        outcome = self._behind.calls.start(begun, _Outlet(stream, None), reply)
+        outcome = self._behind.calls.start(begun, _HttpOutlet(stream, None), reply)
         if not isinstance(outcome, Coroutine):
             await self._respond.say(message, outcome)
             return
@@ -255,7 +255,7 @@ class _Exchange:
             await self._respond.with_body(200, around(request.id, begun))
             return
         stream = held.new_stream()
-        outcome = self._behind.calls.start(begun, _Outlet(stream, held))
+        outcome = self._behind.calls.start(begun, _HttpOutlet(stream, held))
         if not isinstance(outcome, Coroutine):
             held.forget_stream(stream)
             await self._respond.say(request, outcome, legacy=True)
@@ -290,7 +290,7 @@ class _Exchange:
             return refused(request.id, refusal.rpc)
         if isinstance(begun, bytes):
             return around(request.id, begun)
-        outcome = self._behind.calls.start(begun, _Outlet(held.standing, held))
+        outcome = self._behind.calls.start(begun, _HttpOutlet(held.standing, held))
         if isinstance(outcome, Coroutine):
             work = _run(held, begun, outcome)
             await asyncio.wait([work])
@@ -336,7 +336,7 @@ class _Exchange:
         await self._respond.follow(stream, after, primed=primed, take_over=resumed)
 
 
-class _Outlet:
+class _HttpOutlet:
     __slots__ = ("_held", "_stream")
 
     def __init__(self, stream: EventStream, held: HttpSession | None) -> None:

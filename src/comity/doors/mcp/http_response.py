@@ -20,7 +20,7 @@ SILENCE: Final = 5.0
 """Seconds without a word after which an answer becomes a stream, so that signs of life can be given."""
 
 
-class Responder:
+class HttpResponder:
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send

@@ -168,7 +168,7 @@ class McpStream:
     def _start(self, work: RunningRequest) -> None:
         conversation = self._conversation
         begin_request(REQUEST_IDS.new())
-        outcome = self._calls.start(work, _Outlet(self, work), conversation.reply_of(work))
+        outcome = self._calls.start(work, _StreamOutlet(self, work), conversation.reply_of(work))
         if isinstance(outcome, Coroutine):
             self._later(self._finish(work, outcome), work)
         else:
@@ -270,7 +270,7 @@ def warn_of_differing_hellos(request: Request) -> None:
             )
 
 
-class _Outlet:
+class _StreamOutlet:
     """Messages about one request go where all others go, as long as somebody waits for its answer."""
 
     __slots__ = ("_stream", "_work")

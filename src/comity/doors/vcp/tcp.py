@@ -68,11 +68,11 @@ class TcpDoor:
         self._socket.close()
 
     def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(LineLink(reader, writer, self._too_long)))
+        task = asyncio.create_task(self._serve(TcpServerLink(reader, writer, self._too_long)))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
-    async def _serve(self, link: "LineLink") -> None:
+    async def _serve(self, link: "TcpServerLink") -> None:
         try:
             await self._service.serve(link)
         except OverloadedError as refusal:
@@ -83,7 +83,7 @@ class TcpDoor:
             await link.close()
 
 
-class LineLink:
+class TcpServerLink:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, too_long: bytes) -> None:
         self._reader = reader
         self._writer = writer

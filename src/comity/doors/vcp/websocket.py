@@ -37,7 +37,7 @@ class VcpOverWebSocket:
         event = await receive()
         if event["type"] != "websocket.connect":
             return
-        link = WebSocketLink(scope, receive, send, self._too_long)
+        link = WebSocketServerLink(scope, receive, send, self._too_long)
         try:
             await self._service.serve(link)
         except OverloadedError as refusal:
@@ -46,7 +46,7 @@ class VcpOverWebSocket:
         await link.close()
 
 
-class WebSocketLink:
+class WebSocketServerLink:
     """It accepts the connection with its first use, so that a peer without a place is refused in HTTP."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, too_long: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
-from comity.core.actions.action import Action, Contract, Fetch, Handler, Mode, Outcome, Page
+from comity.core.actions.action import Action, Contract, Fetch, FetchedPage, Handler, Mode, Outcome
 from comity.core.actions.registry import Registry
 from comity.skills.skill import PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
 
@@ -58,7 +58,7 @@ def _handler(handle: SkillHandler) -> Handler:
             known = shared[id(said)] = (said, _outcome(said))
         return known[1]
 
-    def resumed(wanted: PagesWanted) -> Callable[[Sequence[Page]], Outcome]:
+    def resumed(wanted: PagesWanted) -> Callable[[Sequence[FetchedPage]], Outcome]:
         return lambda pages: outcome(
             wanted.resume([WebPage(url=page.url, html=page.html, failure=page.failure) for page in pages])
         )

@@ -13,12 +13,12 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
-from comity.core.actions.action import Fetch, Outcome, Page
+from comity.core.actions.action import Fetch, FetchedPage, Outcome
 from comity.core.actions.calls import Settled, Work
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.errors import ActionError, DeadlineError, InvalidError, RetryLaterError
 from comity.pipeline.actions.library import Library
-from comity.pipeline.actions.turns import WAITING_OF_ONE, Turns
+from comity.pipeline.actions.turns import WAITING_OF_ONE, ActionTurns
 from comity.pipeline.actions.workers import DEADLINE, FetchPages, Job, Workers, without_the_clock
 
 _NO_FETCHER: Final = "no page is fetched here; send it as text under 'pages'"
@@ -59,7 +59,7 @@ def tell_nobody(_done: int, _total: int | None, _doing: str) -> None:
 class Fetcher(Protocol):
     """Gets pages, in order; one that cannot be had says why. `fetched` is told of each that came, or did not."""
 
-    async def fetch(self, urls: Sequence[str], fetched: Callable[[str], None]) -> Sequence[Page]: ...
+    async def fetch(self, urls: Sequence[str], fetched: Callable[[str], None]) -> Sequence[FetchedPage]: ...
 
     async def aclose(self) -> None: ...
 
@@ -71,7 +71,7 @@ class Runner:
         self.library = library
         self.limits = limits or ActionLimits()
         self._fetcher = fetcher
-        self._here = Turns(2, of_one=_SHORT_WAITING, in_all=4 * _SHORT_WAITING)
+        self._here = ActionTurns(2, of_one=_SHORT_WAITING, in_all=4 * _SHORT_WAITING)
         self._workers: Workers | None = None
 
     async def call(
@@ -155,7 +155,7 @@ class Runner:
         """How the pages of one call are had. Its last step is the work itself."""
         done = 0
 
-        async def fetch(urls: Sequence[str]) -> Sequence[Page]:
+        async def fetch(urls: Sequence[str]) -> Sequence[FetchedPage]:
             total = done + len(urls) + 1
 
             def fetched(url: str) -> None:
@@ -164,7 +164,7 @@ class Runner:
                 tell(done, total, f"page {done} of {total - 1}: {url}")
 
             if self._fetcher is None:
-                return [Page(url=url, failure=_NO_FETCHER) for url in urls]
+                return [FetchedPage(url=url, failure=_NO_FETCHER) for url in urls]
             return await self._fetcher.fetch(urls, fetched)
 
         return fetch

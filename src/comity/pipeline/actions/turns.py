@@ -1,6 +1,6 @@
 """Whose work is next: a queue that is fair between callers.
 
-- A piece of work has a weight, about what it costs. Turns are given in the order in which the pieces would end if
+- A piece of work has a weight, about what it costs. ActionTurns are given in the order in which the pieces would end if
   all callers worked side by side (self-clocked fair queueing): each piece is marked with where its caller's last one
   ends, or with where the queue is by now, plus its weight. So who has asked for much waits behind who has asked for
   little, a new name wins no more than the weight of one piece, and nobody waits for ever, since marks only grow.
@@ -26,7 +26,7 @@ _MOST_REMEMBERED: Final = 4096
 _SHARE_OF_THE_NEWEST: Final = 0.2  # in the running mean of how long work takes
 
 
-class Turns:
+class ActionTurns:
     def __init__(self, places: int, *, of_one: int = WAITING_OF_ONE, in_all: int = WAITING_IN_ALL) -> None:
         self._places = places
         self._most_of_one = max(1, places // 2)

@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from comity.core.actions.action import Mode, Outcome, Page
+from comity.core.actions.action import FetchedPage, Mode, Outcome
 from comity.core.errors import ActionError, ComityError, DeadlineError, OverloadedError
-from comity.pipeline.actions.turns import Turns
+from comity.pipeline.actions.turns import ActionTurns
 from comity.pipeline.actions.worker import LENGTH_BYTES, encode
 
 DEADLINE: Final = 60.0
@@ -27,7 +27,7 @@ _AT_ONCE: Final = max(3, min(4, os.cpu_count() or 1))
 
 _Result = TypeVar("_Result")
 
-FetchPages = Callable[[Sequence[str]], Awaitable[Sequence[Page]]]
+FetchPages = Callable[[Sequence[str]], Awaitable[Sequence[FetchedPage]]]
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Workers:
         self._alive: set[asyncio.subprocess.Process] = set()
         self._idle: list[asyncio.subprocess.Process] = []
         self._ending: set[asyncio.Task[int]] = set()
-        self._turns = Turns(_AT_ONCE, of_one=queued)
+        self._turns = ActionTurns(_AT_ONCE, of_one=queued)
         self._closed = False
 
     async def run(self, job: "Job", given: Mapping[str, Any], fetch: FetchPages) -> Outcome:

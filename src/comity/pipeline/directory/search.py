@@ -17,7 +17,7 @@ from comity.core.card.lifecycle import Visibility
 from comity.core.errors import InvalidError
 from comity.core.wire.canonical import ascii_form
 from comity.pipeline.directory.records import FOUND, KEPT, CardRecord, as_record, searchable
-from comity.store.operations import Document
+from comity.store.operations import StoredDocument
 from comity.store.protocol import Store
 
 LIMIT = 100
@@ -108,5 +108,5 @@ def match_as_json(match: HaloMatch) -> dict[str, Any]:
     }
 
 
-def _match(document: Document) -> HaloMatch:
+def _match(document: StoredDocument) -> HaloMatch:
     return match_of(as_record(document.body))

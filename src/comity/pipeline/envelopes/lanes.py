@@ -33,7 +33,7 @@ class Standing:
         self.replied = replied
 
 
-class Lane:
+class PairLane:
     """`calls` and `replies` are the pair's two chains in the store; `kept` is how many bytes of replies are stored
     at most, on the account of `holder`, and `reserved` how many the call whose turn it is has set aside. Nobody looks at the store again
     before `full_until` when the pair had no room.
@@ -101,8 +101,8 @@ class Lane:
                 await moved.wait()
 
 
-Load = Callable[[Lane], Awaitable[Standing]]
-Settle = Callable[[Lane, bool], None]
+Load = Callable[[PairLane], Awaitable[Standing]]
+Settle = Callable[[PairLane, bool], None]
 
 
 class Lanes:
@@ -122,20 +122,20 @@ class Lanes:
         self.settle = settle
         self._load = load
         self._sole_writer = sole_writer
-        self._lanes: OrderedDict[PairKey, Lane] = OrderedDict()
+        self._lanes: OrderedDict[PairKey, PairLane] = OrderedDict()
         self._waiting = 0
 
     def turn(self, pair: PairKey, number: int) -> "Turn":
         return Turn(self, self._lane(pair), number)
 
-    def enter_at_once(self, lane: Lane, number: int) -> bool:
+    def enter_at_once(self, lane: PairLane, number: int) -> bool:
         """Where nobody is before us and all is known, which is how most callers find their lane."""
         standing = lane.standing
         if standing is None or not self._sole_writer or number > standing.accepted.last_sequence_no + 1:
             return False
         return lane.enter_if_free()
 
-    async def enter(self, lane: Lane, number: int) -> None:
+    async def enter(self, lane: PairLane, number: int) -> None:
         if lane.waiting >= WAITING_PER_LANE or self._waiting >= WAITING_IN_ALL:
             raise OverloadedError("too many calls are waiting for this agent; try again in a moment")
         lane.waiting += 1
@@ -146,7 +146,7 @@ class Lanes:
             lane.waiting -= 1
             self._waiting -= 1
 
-    async def _enter_in_order(self, lane: Lane, number: int) -> None:
+    async def _enter_in_order(self, lane: PairLane, number: int) -> None:
         loop = asyncio.get_running_loop()
         patience = loop.time() + GRACE_SECONDS
         while True:
@@ -163,10 +163,10 @@ class Lanes:
             lane.leave()
             await lane.wait_for_a_move(patience - loop.time())
 
-    def _lane(self, pair: PairKey) -> Lane:
+    def _lane(self, pair: PairKey) -> PairLane:
         lane = self._lanes.get(pair)
         if lane is None:
-            lane = self._lanes[pair] = Lane(pair, self._book)
+            lane = self._lanes[pair] = PairLane(pair, self._book)
             self._forget_idle()
         else:
             self._lanes.move_to_end(pair)
@@ -186,7 +186,7 @@ class Turn:
 
     __slots__ = ("_lanes", "_number", "lane")
 
-    def __init__(self, lanes: Lanes, lane: Lane, number: int) -> None:
+    def __init__(self, lanes: Lanes, lane: PairLane, number: int) -> None:
         self.lane = lane
         self._lanes = lanes
         self._number = number

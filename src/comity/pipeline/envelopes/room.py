@@ -43,7 +43,7 @@ from comity.core.errors import StorageFullError
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
 from comity.pipeline.budget import Budget
-from comity.pipeline.envelopes.lanes import Lane, Lanes, Standing
+from comity.pipeline.envelopes.lanes import Lanes, PairLane, Standing
 from comity.pipeline.envelopes.refusals import (
     BehaviourError,
     MisdirectedError,
@@ -81,7 +81,7 @@ class Visit:
 
     __slots__ = ("accepted", "envelope", "lane")
 
-    lane: Lane
+    lane: PairLane
     accepted: ReplayState
 
     def __init__(self, envelope: VacantEnvelope) -> None:
@@ -293,7 +293,7 @@ class SignedRoom(PlainRoom):
             "kept for a day, so try again later or ask for shorter ones"
         )
 
-    def _settle(self, lane: Lane, stored: bool) -> None:
+    def _settle(self, lane: PairLane, stored: bool) -> None:
         if self._quota is not None:
             self._quota.settle(lane.holder, lane.reserved, stored=stored)
         lane.kept += lane.reserved if stored else 0
@@ -335,7 +335,7 @@ class SignedRoom(PlainRoom):
         statement = TipStatement.of(lane.pair, accepted, now=self._now()).signed(self._key)
         raise OutOfChainError(refusal.message, lane.pair, accepted, statement) from refusal
 
-    async def _load(self, lane: Lane) -> Standing:
+    async def _load(self, lane: PairLane) -> Standing:
         accepted, replied = await asyncio.gather(self._store.tip(lane.calls), self._store.tip(lane.replies))
         if self._quota is not None and accepted.seq:
             kept = await self._store.kept(lane.calls)

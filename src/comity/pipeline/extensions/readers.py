@@ -19,7 +19,7 @@ from comity.core.negotiation.versions import V3_1
 from comity.pipeline.extensions.room import OperationRequest
 from comity.pipeline.extensions.service import ExtensionService
 from comity.pipeline.vcp.addresses import EXTENSION_ADDRESSES
-from comity.pipeline.vcp.resource_readers import FadingContent, Owner, Reader, ResourceReaders
+from comity.pipeline.vcp.resource_readers import FadingContent, Owner, ResourceReader, ResourceReaders
 from comity.pipeline.vcp.sessions import LiveSessions
 
 
@@ -27,8 +27,8 @@ def extension_readers(service: ExtensionService, sessions: LiveSessions) -> Reso
     """`sessions` are those that are open; `VcpResources` has looked whose a session is before a reader is asked."""
     readers = ResourceReaders()
     for host, view in _VIEWS.items():
-        readers.add(host, Reader(_reading(service, host, view), _own(sessions)))
-    readers.add(_CONSENSUS, Reader(_reading_deliberation(service), _own_deliberations(service)))
+        readers.add(host, ResourceReader(_reading(service, host, view), _own(sessions)))
+    readers.add(_CONSENSUS, ResourceReader(_reading_deliberation(service), _own_deliberations(service)))
     return readers
 
 

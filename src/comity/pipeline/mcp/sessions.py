@@ -56,7 +56,17 @@ _LIFE_DIGITS: Final = 9
 _LISTS: Final = get_args(ListName)
 
 
+<<<<<<< HEAD
 class KeptSession(Struct, frozen=True, kw_only=True):
+=======
+class StreamGoneError(NotFoundError):
+    """The session goes on; what the stream would have told is lost."""
+
+    code = "stream_gone"
+
+
+class StoredSession(Struct, frozen=True, kw_only=True):
+>>>>>>> record
     session: Remembered
     began: float
 
@@ -219,7 +229,7 @@ class Sessions:
 
     def _written(self, held: HttpSession) -> list[Put]:
         held.written_at = self._clock.now()
-        kept = KeptSession(session=held.session.remembered(), began=held.began)
+        kept = StoredSession(session=held.session.remembered(), began=held.began)
         until = min(held.written_at + self._idle, held.began + LONGEST)
         try:
             value = self._vault().seal(_encode(kept))
@@ -334,4 +344,4 @@ def _act(result: str, held: HttpSession) -> Act:
 
 
 _encode = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(KeptSession)
+_decoder = msgspec.json.Decoder(StoredSession)

@@ -44,16 +44,16 @@ Ids = Callable[[Owner], Awaitable[Iterable[str]]]
 """The ids of what may be read for this owner."""
 
 
-class Reader(Struct, frozen=True):
+class ResourceReader(Struct, frozen=True):
     read: Read
     ids: Ids
 
 
 class ResourceReaders:
     def __init__(self) -> None:
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, ResourceReader] = {}
 
-    def add(self, host: str, reader: Reader) -> None:
+    def add(self, host: str, reader: ResourceReader) -> None:
         if host not in EXTENSION_ADDRESSES or host in self._readers:
             raise ConfigError(
                 f"vcp://{host} is not an address of an extension, or has a reader already; "
@@ -61,11 +61,11 @@ class ResourceReaders:
             )
         self._readers[host] = reader
 
-    def get(self, host: str, active: Collection[str]) -> Reader | None:
+    def get(self, host: str, active: Collection[str]) -> ResourceReader | None:
         """The reader of an address while its extension is active."""
         return self._readers.get(host) if EXTENSION_ADDRESSES[host].extension in active else None
 
-    def active(self, active: Collection[str]) -> Iterator[tuple[VcpAddress, Reader]]:
+    def active(self, active: Collection[str]) -> Iterator[tuple[VcpAddress, ResourceReader]]:
         for host, address in EXTENSION_ADDRESSES.items():
             reader = self.get(host, active)
             if reader is not None:

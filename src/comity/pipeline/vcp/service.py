@@ -410,7 +410,7 @@ class _PacedLink:
         await self._link.send(message)
 
     async def receive(self) -> bytes:
-        await self._attended.has_place()
+        await self._attended.wait_for_place()
         message = await self._link.receive()
         session, peer, budget = self._attended.session, self._link.peer, self._budget
         if session is None or not budget.limits(peer):
@@ -443,8 +443,8 @@ class _Attended:
         self._calls = 0
         self._moved = asyncio.Event()
 
-    async def has_place(self) -> None:
-        """Until one more message may wait for its turn, and one more call may be in flight."""
+    async def wait_for_place(self) -> None:
+        """Wait until one more message and one more call may be in progress."""
         while self._machine.is_full or self._calls >= MOST_CALLS_IN_FLIGHT:
             self._moved.clear()
             await self._moved.wait()

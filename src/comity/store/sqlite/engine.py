@@ -69,7 +69,7 @@ class SqliteStore(SqliteReader):
             migrate(self._writer, path)
             writes.prepare(self._writer)
             if trail is not None:
-                trail.resume(_TrailView(self._writer), clock.now(), adopt=adopt)
+                trail.resume(_SqliteTrailView(self._writer), clock.now(), adopt=adopt)
             self._checkpoints = Checkpoints(path, self._writer)
             undone.pop_all()
         self._durable = self._mark()  # where the trail stood after the last commit
@@ -281,7 +281,7 @@ def _kept_head(trail: AuditTrail, head: bytes) -> Put:
     return Put(space=HEADS, key=trail.chain, value=head)
 
 
-class _TrailView:
+class _SqliteTrailView:
     """What the audit trail needs to see of the file in order to resume."""
 
     def __init__(self, connection: apsw.Connection) -> None:

@@ -18,12 +18,12 @@ from comity.core.errors import StoreCorruptError, StoreError, StoreUnavailableEr
 from comity.core.guard.audit import AuditDraft
 from comity.store.operations import (
     ChainKey,
-    Document,
     HeldItem,
     KeptReplies,
     Lease,
     LogRecord,
     Operation,
+    StoredDocument,
     StoredReply,
     Tip,
     Versioned,
@@ -146,12 +146,12 @@ class SqliteReader:
     async def logs(self, prefix: str = "") -> list[str]:
         return await self._ask(reads.logs, prefix)
 
-    async def document(self, collection: str, id: str) -> Document | None:  # noqa: A002 - the protocol's word
+    async def document(self, collection: str, id: str) -> StoredDocument | None:  # noqa: A002 - the protocol's word
         return await self._ask(reads.document, collection, id)
 
     async def find(
         self, collection: str, *, words: str = "", keys: Sequence[tuple[str, str]] = (), limit: int = 20
-    ) -> list[Document]:
+    ) -> list[StoredDocument]:
         return await self._ask(reads.find, collection, words, keys, limit)
 
     async def blob(self, id: str, offset: int = 0, length: int | None = None) -> bytes | None:  # noqa: A002 - the protocol's word

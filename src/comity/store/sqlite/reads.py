@@ -6,11 +6,11 @@ import apsw
 
 from comity.store.operations import (
     ChainKey,
-    Document,
     HeldItem,
     KeptReplies,
     Lease,
     LogRecord,
+    StoredDocument,
     StoredReply,
     Tip,
     Versioned,
@@ -106,16 +106,16 @@ def logs(connection: apsw.Connection, prefix: str) -> list[str]:
     return [name for (name,) in rows]
 
 
-def document(connection: apsw.Connection, collection: str, id: str) -> Document | None:  # noqa: A002 - the protocol's word
+def document(connection: apsw.Connection, collection: str, id: str) -> StoredDocument | None:  # noqa: A002 - the protocol's word
     row = connection.execute(
         "SELECT id, body, version FROM document WHERE collection = ? AND id = ?", (collection, id)
     ).get
-    return Document(*row) if row else None
+    return StoredDocument(*row) if row else None
 
 
 def find(
     connection: apsw.Connection, collection: str, words: str, keys: Sequence[tuple[str, str]], limit: int
-) -> list[Document]:
+) -> list[StoredDocument]:
     """The words lead to the documents, or else the first key does; the other keys are looked up for each."""
     values: list[str | int] = []
     if words.strip():
@@ -147,7 +147,7 @@ def find(
         values += [collection, name, wanted]
     query.append(f"ORDER BY {order} LIMIT ?")
     values.append(limit)
-    return [Document(*row) for row in connection.execute(" ".join(query), values)]
+    return [StoredDocument(*row) for row in connection.execute(" ".join(query), values)]
 
 
 def _match(words: str) -> str:
