@@ -56,17 +56,7 @@ _LIFE_DIGITS: Final = 9
 _LISTS: Final = get_args(ListName)
 
 
-<<<<<<< HEAD
-class KeptSession(Struct, frozen=True, kw_only=True):
-=======
-class StreamGoneError(NotFoundError):
-    """The session goes on; what the stream would have told is lost."""
-
-    code = "stream_gone"
-
-
 class StoredSession(Struct, frozen=True, kw_only=True):
->>>>>>> record
     session: Remembered
     began: float
 
