@@ -33,6 +33,7 @@ from comity.pipeline.record import Recorder
 from comity.store.audit_trail import AuditTrail
 from comity.store.memory import MemoryStore
 from comity.store.protocol import Store
+from comity.store.vault import Vault
 from comity.system_clock import SystemClock
 from compliance.changing import changing_tools
 from compliance.content import content_tools
@@ -77,7 +78,8 @@ async def serving(port: int) -> AsyncIterator[str]:
     server = Server(catalog=catalog, info={"name": "comity-fixtures", "version": "1"}, tasks=True)
     sealer = Sealer(os.urandom(KEY_BYTES), os.urandom)
     calls = McpCalls(server, clock, sealer=sealer, changes=changes, tasks=tasks)
-    sessions = Sessions(store, house.record, clock, changes, idle=IDLE_SECONDS)
+    vault = Vault([], environment="test", plaintext=True)
+    sessions = Sessions(store, house.record, clock, changes, vault=lambda: vault, idle=IDLE_SECONDS)
     endpoint = McpEndpoint(
         calls=calls, sessions=sessions, negotiate=_no_vcp, body_limit=BODY_LIMIT, record=house.record
     )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.core.actions.action import Fetch, Mode, Outcome, FetchedPage
+from comity.core.actions.action import Fetch, FetchedPage, Mode, Outcome
 from comity.core.actions.calls import Work
 from comity.core.errors import ComityError
 from comity.pipeline.actions.library import Library
