@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from websockets.datastructures import Headers
@@ -67,9 +68,9 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._address = address_name(address)
         self._loop = asyncio.get_running_loop()
         self._scope = _scope_of(head, address, self._set_limit)
-        self._response = _handshake(head)
-        self._denial: Response | None = None  # an answer in HTTP that the application has begun
         self._protocol = ServerProtocol(state=State.OPEN, max_size=None, logger=_chatter)
+        self._response = self._protocol.accept(Request(head.scope["path"], _headers(head.headers)))
+        self._denial: Response | None = None  # an answer in HTTP that the application has begun
         self._limit = FIRST_LIMIT
         self._unread = b""
         self._frames: deque[Frame] = deque()
@@ -442,19 +443,12 @@ def _scope_of(head: Head, address: ConnectionEnds, set_limit: object) -> Scope:
     }
 
 
-def _handshake(head: Head) -> Response:
-    """The answer to the wish for a WebSocket: 101, or why not."""
-    headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers])
-    protocol = ServerProtocol(logger=_chatter)
-    response = protocol.accept(Request(head.scope["path"], headers))
-    _free(protocol)
-    return response
+def _plain_response(status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = ()) -> Response:
+    return Response(status, "", _headers(headers), body)
 
 
-def _plain_response(status: int, body: bytes, headers: object = ()) -> Response:
-    assert isinstance(headers, list | tuple)
-    said = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
-    return Response(status, "", said, body)
+def _headers(lines: Iterable[tuple[bytes, bytes]]) -> Headers:
+    return Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in lines])
 
 
 def _free(protocol: ServerProtocol) -> None:
