@@ -10,14 +10,14 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
 import msgspec
 from msgspec import Struct
 
 from comity.skills.crisis.folding import Folded, fold_phrase, has_unspaced
 from comity.skills.crisis.lexicon import expand
+from comity.skills.crisis.lookup import Lookup
 from comity.skills.crisis.report import Danger, Kind
 
 _REACH = 220  # characters in which things say something together, and fewer where one says more
@@ -60,19 +60,21 @@ class Dangers:
         return meanings
 
     @cached_property
-    def _telling(self) -> Any:
+    def _telling(self) -> Lookup[None]:
         """The patterns without which there is nothing to tell: most texts have none."""
-        return _automaton(
+        return Lookup(
             {
-                pattern: found
+                pattern: None
                 for pattern, found in self._meanings.items()
                 if any(name in _TELLING for _, name in found)
             }
         )
 
     @cached_property
-    def _all(self) -> Any:
-        return _automaton(self._meanings)
+    def _all(self) -> Lookup[tuple[int, Sequence[tuple[str, str]]]]:
+        return Lookup(
+            {pattern: (len(pattern), tuple(sorted(found))) for pattern, found in self._meanings.items()}
+        )
 
     @cached_property
     def _rare_words(self) -> frozenset[str]:
@@ -87,13 +89,13 @@ class Dangers:
         """Whether it takes a closer look."""
         if not folded.unspaced and self._rare_words.isdisjoint(folded.text.split()):
             return False
-        return next(self._telling.iter(folded.text), None) is not None
+        return self._telling.finds(folded)
 
     def find(self, folded: Folded) -> tuple[Danger, ...]:
         if not self.is_telling(folded):
             return ()
         by_language: dict[str, dict[str, list[_Hit]]] = {}
-        for last, (length, found) in self._all.iter(folded.text):
+        for last, (length, found) in self._all.find(folded):
             hit = _Hit(last + 1 - length, last + 1)
             for language, name in found:
                 by_language.setdefault(language, {}).setdefault(name, []).append(hit)
@@ -103,14 +105,6 @@ class Dangers:
             for danger in _Reader(language, hits, folded).read()
         ]
         return tuple(sorted(dangers, key=lambda one: one.span)[:_MOST])
-
-
-def _automaton(meanings: Mapping[str, set[tuple[str, str]]]) -> Any:
-    automaton = ahocorasick.Automaton()
-    for pattern, found in meanings.items():
-        automaton.add_word(pattern, (len(pattern), tuple(sorted(found))))
-    automaton.make_automaton()
-    return automaton
 
 
 def _patterns(words: str, language: str) -> tuple[str, ...]:

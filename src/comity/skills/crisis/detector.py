@@ -89,27 +89,26 @@ class CrisisDetector:
         self._vocabulary = lexicon.vocabulary
 
     def detect(self, text: str) -> CrisisReport:
-        return self._report(*self._seen(text))
+        folded = fold(text, self._vocabulary)
+        return self._report(Page(text, folded), sightings_in(folded, self._lexicon))
 
     def judge(self, text: str) -> Verdict:
         """The verdict of the report that `detect` would give."""
-        page, sightings = self._seen(text)
+        folded = fold(text, self._vocabulary)
+        page, sightings = Page(text, folded), sightings_in(folded, self._lexicon)
         verdict = _judge(sightings, page) if sightings else QUIET
         if verdict is None or ((verdict is _MENTION or verdict is _SIGNS) and self._opinion is not None):
             return self._report(page, sightings)
-        if self._dangers is not None and self._dangers.is_telling(page.folded):
+        if self._dangers is not None and self._dangers.is_telling(folded):
             return self._report(page, sightings)
-        if verdict.detected or self._opinion is None or not self._opinion.is_crisis(page.folded):
+        if verdict.detected or self._opinion is None or not self._opinion.is_crisis(folded):
             return verdict
         return _CRISIS
 
     def signs(self, text: str) -> dict[str, bool]:
         """What the second opinion is told of the rules: whether they match, and whether in earnest."""
-        return _signs(_matches(*self._seen(text)))
-
-    def _seen(self, text: str) -> tuple[Page, Sequence[Sighting]]:
         folded = fold(text, self._vocabulary)
-        return Page(text, folded), sightings_in(folded, self._lexicon)
+        return _signs(_matches(Page(text, folded), sightings_in(folded, self._lexicon)))
 
     def _report(self, page: Page, sightings: Sequence[Sighting]) -> CrisisReport:
         found = _matches(page, sightings)

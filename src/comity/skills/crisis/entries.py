@@ -3,19 +3,18 @@
 - An entry of a language that is written with blanks stands between blanks. Others are found anywhere.
 - A text is first asked for its telling entries. Most texts have none, and everyday entries such as "I" or
   "not", which every text is full of, are never looked for in those.
-- Characters that are written without blanks are many, and each is compared with all that an entry may begin
-  with. Entries with them are kept apart, so that texts without them are spared, and are found in one go.
+- Entries with characters that are written without blanks are found in one go, in texts that have some.
 """
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
 from msgspec import Struct
 
 from comity.skills.crisis.folding import has_unspaced
+from comity.skills.crisis.lookup import Find, finder
 
 TALLY_BITS = 32
 
@@ -40,16 +39,12 @@ class Entry(NamedTuple):
     tally: int
 
 
-Find = Callable[[str], Iterable[tuple[int, Entry]]]
-"""The entries in a text, each with the place of its last character, in order."""
-
-
 class Index(Struct, frozen=True):
     """Entries without characters that are written without blanks, `telling` and `everyday`, and the `unspaced`."""
 
-    telling: Find
-    everyday: Find
-    unspaced: Find
+    telling: Find[Entry]
+    everyday: Find[Entry]
+    unspaced: Find[Entry]
 
 
 class Entries:
@@ -78,7 +73,9 @@ class Entries:
         return {word for text in self._meanings if text[0] == " " for word in text.split()}
 
     def index(self, clues: Mapping[Meaning, Iterable[Clue]]) -> Index:
-        telling, everyday, unspaced = (ahocorasick.Automaton() for _ in range(3))
+        telling: dict[str, Entry] = {}
+        everyday: dict[str, Entry] = {}
+        unspaced: dict[str, Entry] = {}
         meant: dict[tuple[Meaning, ...], _Meant] = {}  # thousands of misspellings mean the same
         for text, meanings in self._meanings.items():
             key = tuple(sorted(meanings))
@@ -90,9 +87,9 @@ class Entries:
             blank = int(text[0] == " ")
             if (len(text), blank) not in entries:
                 entries[len(text), blank] = Entry(-len(text), 1 - len(text) + blank, 1 - blank, *means)
-            automaton = unspaced if has_unspaced(text) else telling if means[1] else everyday
-            automaton.add_word(text, entries[len(text), blank])
-        return Index(_find(telling), _find(everyday), _find(unspaced))
+            kind = unspaced if has_unspaced(text) else telling if means[1] else everyday
+            kind[text] = entries[len(text), blank]
+        return Index(finder(telling), finder(everyday), finder(unspaced))
 
 
 _Means = tuple[Mapping[int, tuple[int, ...]], tuple[Clue, ...], int, int]
@@ -104,11 +101,3 @@ def _by_language(meanings: Iterable[Meaning]) -> Mapping[int, tuple[int, ...]]:
         language: tuple(concept for _, concept in group)
         for language, group in itertools.groupby(meanings, lambda meaning: meaning[0])
     }
-
-
-def _find(automaton: Any) -> Find:
-    if not len(automaton):
-        return lambda _: ()
-    automaton.make_automaton()
-    find: Find = automaton.iter
-    return find

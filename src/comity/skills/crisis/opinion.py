@@ -14,17 +14,16 @@ import itertools
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from math import inf, sqrt
 from operator import itemgetter
-from typing import Any
 
-import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
 import msgspec
 from msgspec import Struct
 
-from comity.skills.crisis.folding import Folded, has_unspaced
+from comity.skills.crisis.folding import Folded
+from comity.skills.crisis.lookup import Lookup
 from comity.skills.crisis.report import Severity, Signal
 
 CATEGORY = "phrasing"
@@ -38,7 +37,6 @@ _PAUSE = re.compile(" , ")
 
 Place = tuple[int, int]  # where a passage begins and ends
 Turn = tuple[int, int, str]  # of phrase: its weight, its length, its language
-Find = Callable[[str], Iterable[tuple[int, Turn]]]
 
 
 class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,21 +64,21 @@ class Opinion:
         return msgspec.json.decode(self._content, type=OpinionFile)
 
     @cached_property
-    def _spaced(self) -> Find:
-        return _index(self._file.phrases, unspaced=False)
+    def _turns(self) -> Lookup[Turn]:
+        return Lookup(
+            {
+                phrase: (weight, len(phrase), language)
+                for language, weights in self._file.phrases.items()
+                for phrase, weight in weights.items()
+            }
+        )
 
     @cached_property
-    def _unspaced(self) -> Find:
-        return _index(self._file.phrases, unspaced=True)
-
-    @cached_property
-    def _spaced_weights(self) -> Callable[[str], Iterable[tuple[int, int]]]:
+    def _weights(self) -> Lookup[int]:
         """Only what they weigh, for every text is asked for that."""
-        return _index(self._file.phrases, unspaced=False, told=lambda turn: turn[0])
-
-    @cached_property
-    def _unspaced_weights(self) -> Callable[[str], Iterable[tuple[int, int]]]:
-        return _index(self._file.phrases, unspaced=True, told=lambda turn: turn[0])
+        return Lookup(
+            {phrase: weight for weights in self._file.phrases.values() for phrase, weight in weights.items()}
+        )
 
     def is_crisis(self, folded: Folded) -> bool:
         """Whether there is a signal in a text in which the rules saw nothing."""
@@ -92,10 +90,9 @@ class Opinion:
         if found is None:
             return None
         weight, (first, last) = found
-        turns = list(self._spaced(folded.text))
+        turns = self._turns.find(folded)
         if folded.unspaced:
-            turns += self._unspaced(folded.text)
-            turns.sort()
+            turns = sorted(turns)
         stretch = _heaviest((turn for turn in turns if first <= turn[0] < last), folded.text)
         if stretch is None:
             return None
@@ -110,15 +107,10 @@ class Opinion:
         size = len(text)
         places = passages(text, unspaced=folded.unspaced)
         if len(places) == 1:
-            total: int = sum(map(_SECOND, self._spaced_weights(text)))
-            if folded.unspaced:
-                total += sum(map(_SECOND, self._unspaced_weights(text)))
+            total: int = sum(map(_SECOND, self._weights.find(folded)))
             weight = (total + file.mention * mention + file.weak * weak) / breadth_of(size)
             return (weight, (0, size)) if weight >= file.moderate else None
-        hits = list(self._spaced_weights(text))
-        if folded.unspaced:
-            hits += self._unspaced_weights(text)
-            hits.sort(key=_FIRST)
+        hits = list(self._weights.find(folded))
         ends = list(map(_FIRST, hits))
         sums = list(itertools.accumulate(map(_SECOND, hits), initial=0))
         most, heaviest = -inf, (0, size)
@@ -191,21 +183,3 @@ def _heaviest(turns: Iterable[tuple[int, Turn]], text: str) -> tuple[int, int, s
         return None
     start, end, language = best
     return start + (text[start] == " "), end - (text[end - 1] == " "), language
-
-
-def _index(
-    phrases: Mapping[str, Mapping[str, int]],
-    *,
-    unspaced: bool,
-    told: Callable[[Turn], Any] = lambda turn: turn,
-) -> Callable[[str], Iterable[tuple[int, Any]]]:
-    automaton = ahocorasick.Automaton()
-    for language, weights in phrases.items():
-        for phrase, weight in weights.items():
-            if has_unspaced(phrase) == unspaced:
-                automaton.add_word(phrase, told((weight, len(phrase), language)))
-    if not len(automaton):
-        return lambda _: ()
-    automaton.make_automaton()
-    find: Callable[[str], Iterable[tuple[int, Any]]] = automaton.iter
-    return find

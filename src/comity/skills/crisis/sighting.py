@@ -88,14 +88,13 @@ class Sighting:
 def sightings_in(folded: Folded, lexicon: Lexicon) -> Sequence[Sighting]:
     """Of the languages that are worth reading, in the order in which the text shows them."""
     text, index = folded.text, lexicon.index
-    telling = list(index.telling(text))
-    entries = telling.copy()
+    entries = telling = list(index.telling(text))
     if folded.unspaced:
-        entries += index.unspaced(text)
+        entries = [*telling, *index.unspaced(text)]
         telling = [one for one in entries if one[1][4]]
     if not telling:
         return ()
-    entries += index.everyday(text)
+    entries = [*entries, *index.everyday(text)]
     meanings = reduce(or_, [entry[5] for _, entry in entries])
     live = _live(telling, meanings)
     if not live:

@@ -7,17 +7,17 @@
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import ahocorasick  # type: ignore[import-not-found]  # a C module without stubs
 import msgspec
 from msgspec import Struct
 
 from comity.skills.crisis.disguise import Vocabulary
 from comity.skills.crisis.folding import fold, fold_phrase, has_unspaced
 from comity.skills.crisis.lexicon import expand
+from comity.skills.crisis.lookup import Lookup
 
 _FEELINGS: Final = ("grief", "breakup", "job_loss", "lonely", "anxious", "angry", "tired", "ashamed", "sad")
 _SITUATIONS: Final = ("job", "exam", "money", "illness", "family")
@@ -48,24 +48,20 @@ class Topics:
         return msgspec.json.decode(self._content, type=TopicsFile)
 
     @cached_property
-    def _automaton(self) -> Any:
-        meanings: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    def _words(self) -> Lookup[tuple[str, Sequence[About]]]:
+        meanings: dict[str, set[About]] = defaultdict(set)
         for language, topics in self._file.languages.items():
             for name, topic in topics.items():
                 for wording in (one for phrase in topic.words for one in expand(phrase)):
                     words = fold_phrase(wording)
                     unspaced = has_unspaced(words)
-                    meanings[words.replace(" ", "") if unspaced else f" {words} "].add((language, name))
-        automaton = ahocorasick.Automaton()
-        for pattern, found in meanings.items():
-            automaton.add_word(pattern, (pattern, tuple(sorted(found))))
-        automaton.make_automaton()
-        return automaton
+                    meanings[words.replace(" ", "") if unspaced else f" {words} "].add(About(language, name))
+        return Lookup({pattern: (pattern, tuple(sorted(found))) for pattern, found in meanings.items()})
 
     def about(self, text: str) -> About | None:
         """The topic that most words speak of, in the language that most of them are in."""
         said: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for _, (pattern, found) in self._automaton.iter(fold(text, _NO_WORDS).text):
+        for _, (pattern, found) in self._words.find(fold(text, _NO_WORDS)):
             for language, name in found:
                 said[language][name].add(pattern)
         if not said:
