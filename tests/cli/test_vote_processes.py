@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from comity.core.extensions.consensus.log import read_entry
 from comity.keys.identity import create_identity
 
+STRANGER = Path(__file__).parents[1] / "core/extensions/consensus/record_stranger.py"
 COMITY = [sys.executable, "-m", "comity"]
 DEADLINE = 30
 BURST = 6
@@ -82,6 +84,13 @@ def until_true(look, what):
     while not look():
         assert time.monotonic() < until, what
         time.sleep(0.05)
+
+
+def recounted(file):
+    """What a program says that has the file and nothing of ours."""
+    command = [sys.executable, "-I", str(STRANGER), str(file)]
+    ended = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+    return (ended.stdout or ended.stderr).strip()
 
 
 def test_a_rule_is_ratified_although_nodes_are_killed_and_everybody_has_the_same_proof(
@@ -173,8 +182,11 @@ def test_a_rule_is_ratified_although_nodes_are_killed_and_everybody_has_the_same
         assert comity("vote", "verify", file).code == 0
     stranger = program("vote", "verify", files[1], env={"COMITY_DATA": str(tmp_path / "nowhere")})
     assert (stranger.code, ": good: " in stranger.out) == (0, True)
+    assert {recounted(file) for file in files} == {recounted(files[0])}
+    assert json.loads(recounted(files[0]))["phase"] == "active"
     record["entries"][5]["action"]["args"]["text"] = "Never."
     files[2].write_text(json.dumps(record))
     altered = program("vote", "verify", files[2])
     assert altered.code == 1
     assert ": bad: entry 6 of " in altered.out
+    assert recounted(files[2]) == "bad: entry 6: the signature of the actor does not hold"

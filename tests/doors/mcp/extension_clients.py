@@ -18,25 +18,8 @@ class ToolError(Exception):
         self.code = result.get("structuredContent", {}).get("code")
 
 
-class LegacyClient:
-    """A session over HTTP."""
-
-    def __init__(self, http):
-        self._http = http
-        self._ids = iter(range(1, 1 << 30))
-
-    async def begin(self, hello=None):
-        answer = await self._http.post(initialize(**({} if hello is None else {"vcp": hello})))
-        self._headers = {
-            "mcp_session_id": answer.headers["Mcp-Session-Id"],
-            "mcp_protocol_version": "2025-11-25",
-        }
-        self.ack = answer.json()["result"].get("vcp")
-        return self.ack
-
-    async def ask(self, method, **params):
-        answer = await self._http.post(request(next(self._ids), method, params), **self._headers)
-        return answer.json()
+class ToolClient:
+    """`ask` is of the carrier."""
 
     async def tools(self):
         return {tool["name"]: tool for tool in (await self.ask("tools/list"))["result"]["tools"]}
@@ -61,6 +44,38 @@ class LegacyClient:
     async def templates(self):
         found = (await self.ask("resources/templates/list"))["result"]["resourceTemplates"]
         return [one["uriTemplate"] for one in found]
+
+
+class StdioClient(ToolClient):
+    """A process that speaks MCP over its pipes."""
+
+    def __init__(self, process):
+        self._process = process
+        self._ids = iter(range(1, 1 << 30))
+
+    async def ask(self, method, **params):
+        return await self._process.ask(request(next(self._ids), method, params))
+
+
+class LegacyClient(ToolClient):
+    """A session over HTTP."""
+
+    def __init__(self, http):
+        self._http = http
+        self._ids = iter(range(1, 1 << 30))
+
+    async def begin(self, hello=None):
+        answer = await self._http.post(initialize(**({} if hello is None else {"vcp": hello})))
+        self._headers = {
+            "mcp_session_id": answer.headers["Mcp-Session-Id"],
+            "mcp_protocol_version": "2025-11-25",
+        }
+        self.ack = answer.json()["result"].get("vcp")
+        return self.ack
+
+    async def ask(self, method, **params):
+        answer = await self._http.post(request(next(self._ids), method, params), **self._headers)
+        return answer.json()
 
 
 @asynccontextmanager

@@ -356,18 +356,6 @@ class TestADeliberation:
                 await bob.call("vcp_consensus_join", url=there.node.url, delib_id="another")
 
 
-ATTEMPTS = [
-    ("vcp_get_personal_state", {"session_id": "{id}"}),
-    ("vcp_set_personal_state", {"session_id": "{id}", "signals": {"body_signals": None}}),
-    ("vcp_personal_purge", {"session_id": "{id}"}),
-    ("vcp_personal_pin", {"session_id": "{id}", "dimension": "body_signals", "pinned": True}),
-    ("vcp_infer_intent", {"session_id": "{id}"}),
-    ("vcp_correct_intent", {"session_id": "{id}", "category": "learning"}),
-    ("vcp_generate_torch", {"session_id": "{id}"}),
-    ("vcp_send_context", {"session_id": "{id}", "context": {"categorical": WIRE}}),
-]
-
-
 class TestTheHelloOfAConnection:
     """`comity mcp --vcp`, for a client that cannot say one."""
 
@@ -402,54 +390,6 @@ class TestTheHelloOfAConnection:
             code, _, err = await client.over()
             assert code != 0
             assert "personal, relational, consensus, torch, intent" in err
-
-
-class TestTwoIdentities:
-    @pytest.mark.parametrize("open_still", [True, False])
-    async def test_neither_read_nor_write_nor_list_what_is_the_others(self, open_still):
-        async with extension_scene() as scene:
-            async with scene.session() as alice:
-                await alice.ask({"personal": PAIN, "categorical": WIRE})
-                await alice.call("relational.norm", norm=NORM)
-                torch = await alice.call("torch.generate")
-                id_ = alice.session_id
-                if open_still:
-                    await self.attempt(scene, id_, torch)
-            if not open_still:
-                await self.attempt(scene, id_, torch)
-
-    async def test_do_not_read_a_session_of_which_nothing_is_known_yet(self):
-        async with (
-            extension_scene() as scene,
-            scene.session() as alice,
-            over_http(scene, hello(*FOUR, identity=scene.token("bob"))) as bob,
-        ):
-            for host in (*HOSTS, "bundle"):
-                assert "another owner" in await bob.read(f"vcp://{host}/{alice.session_id}")
-                assert isinstance(await bob.read(f"vcp://{host}/ses_0"), str)
-
-    async def attempt(self, scene, id_, torch):
-        before = await scene.stored()
-        for greeting in (hello(*FOUR, identity=scene.token("bob")), hello(*FOUR)):
-            async with over_http(scene, greeting) as bob:
-                for name, arguments in ATTEMPTS:
-                    given = {key: id_ if value == "{id}" else value for key, value in arguments.items()}
-                    with pytest.raises(ToolError) as refused:
-                        await bob.call(name, **given)
-                    assert "another owner" in str(refused.value) or refused.value.code == "FORBIDDEN", name
-                with pytest.raises(ToolError, match="somebody else"):
-                    await bob.call("vcp_receive_torch", torch=torch)
-                for host in (*HOSTS, "bundle"):
-                    assert isinstance(await bob.read(f"vcp://{host}/{id_}"), str)
-                assert id_ not in json.dumps(await bob.listed())
-                assert (await bob.call("vcp_get_relational_context"))["established_norms"] == []
-                assert (await bob.call("vcp_torch_lineage"))["torch_chain"] == []
-        async with scene.session(subject="bob") as bob:
-            assert (await bob.call("relational.get"))["established_norms"] == []
-            assert (await bob.call("personal.get"))["signals"] == {}
-            assert (await bob.call("torch.lineage"))["torch_chain"] == []
-        after = await scene.stored()
-        assert {key: after[key] for key in before} == before
 
 
 class TestTheOfficialClient:
