@@ -68,6 +68,7 @@ class Watched:
     async def counts(self):
         shown = (await self.http.get("/metrics", headers=self.owner)).text
         found = re.findall(r'comity_calls_total\{outcome="(\w+)",room="(\w+)"\} ([\d.e+]+)', shown)
+        found += re.findall(r'comity_acts_total\{kind="(\w+)",room="(\w+)"\} ([\d.e+]+)', shown)
         return Counter({(room, outcome): int(float(number)) for outcome, room, number in found})
 
     async def entries(self):
@@ -184,12 +185,12 @@ async def test_the_two_steps_of_a_call_to_another_agent_are_acts_of_whoever_aske
         async with comity.Client(data=tmp_path / "there", directory=watched.node.url) as owner:
             await owner.directory().publish(card_of(tmp_path / "there", there.url + SEND, "letters"))
         # a visitor may not call a loopback address, which is found out when the call is written down already
-        for headers, who, end in ((watched.owner, OWNER, "answered"), (visitor, ada, "failed")):
+        for headers, who, end in ((watched.owner, OWNER, "CALL_ANSWERED"), (visitor, ada, "CALL_FAILED")):
             async with Http(f"{watched.node.url}/mcp", **headers) as http:
                 session = await http.begin()
                 async with (
-                    watched.expecting("CALL_SENT", who, "calls", "call_sent") as sent,
-                    watched.expecting(f"CALL_{end.upper()}", who, "calls", f"call_{end}") as ended,
+                    watched.expecting("CALL_SENT", who, "calls", "CALL_SENT") as sent,
+                    watched.expecting(end, who, "calls", end) as ended,
                 ):
                     asked = call(1, "call_agent", agent=there.vacant_id.hex(), message="x")
                     posted(sent, await http.post(asked, **session))
@@ -226,7 +227,7 @@ async def test_a_command_is_a_request_of_the_node_s_own_user(tmp_path):
 async def test_what_a_vcp_server_answered_is_remembered_as_an_act(watched):
     house = watched.node.house
     begin_request("a" * 16)
-    async with watched.expecting("VCP_ACK_REMEMBERED", OWNER, "vcp", "vcp_ack_remembered") as told:
+    async with watched.expecting("VCP_ACK_REMEMBERED", OWNER, "vcp", "VCP_ACK_REMEMBERED") as told:
         told.append("a" * 16)
         url = watched.node.url.replace("http", "ws", 1) + "/vcp"
         async with VcpClient.connect(url, store=house.store, record=house.record):
@@ -243,7 +244,7 @@ async def test_a_review_is_an_act_of_the_reviewer(watched, tmp_path):
     begin_request("b" * 16)
     ann, bob = cards
     who = Who(kind="vacant", id=ann)
-    async with watched.expecting("REVIEW_RECORDED", who, "directory", "review_recorded") as told:
+    async with watched.expecting("REVIEW_RECORDED", who, "directory", "REVIEW_RECORDED") as told:
         told.append("b" * 16)
         review = Review(
             reviewer=ann, target=bob, signals={"factual": 1.0}, source="caller_review", at=time.time()

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from comity.doors.a2a.app import BehaviorHandler as BehaviorHandler
     from comity.doors.a2a.app import build_a2a_app as build_a2a_app
     from comity.doors.a2a.app import build_a2a_router as build_a2a_router
-    from comity.doors.a2a.response import make_response_envelope as make_response_envelope
+    from comity.doors.a2a.embedded import make_response_envelope as make_response_envelope
     from comity.doors.mcp.toolkit import McpServer as McpServer
     from comity.doors.mcp.vacant import VacantAsMCPServer as VacantAsMCPServer
     from comity.node import Node as Node
@@ -206,7 +206,7 @@ _HOMES = {
         "build_a2a_app",
         "build_a2a_router",
     ),
-    "comity.doors.a2a.response": ("make_response_envelope",),
+    "comity.doors.a2a.embedded": ("make_response_envelope",),
     "comity.doors.mcp.toolkit": ("McpServer",),
     "comity.doors.mcp.vacant": ("VacantAsMCPServer",),
     "comity.node": (

@@ -16,21 +16,26 @@ from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
 from comity.cli.outside import Outside, find_card
-from comity.cli.own_card import own_card
+from comity.cli.own_node import OwnNode
 from comity.cli.own_state import current_state, set_state
 from comity.cli.own_store import own_key
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line
+from comity.clients.finding import CARD_PATH, read_card
 from comity.clients.publishing import publish_card, refuse_unspecified
 from comity.clients.urls import read_url
 from comity.config import Settings, is_loopback
 from comity.core.card.card import CapabilityCard, refuse_control_characters
 from comity.core.card.codec import serialize
 from comity.core.card.lifecycle import RuntimeState, Visibility
-from comity.core.envelope.errors import EnvelopeFormatError
-from comity.core.errors import ConfigError
+from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError
+from comity.core.errors import ConfigError, NotFoundError
 from comity.core.identity.keys import SigningKey
+from comity.core.wire import strict_json
+from comity.doors.a2a.message_send import MESSAGE_SEND_PATH
 from comity.keys.identity import has_identity, load_identity, needs_passphrase
-from comity.pipeline.residence import new_state
+from comity.pipeline.residence import make_card, new_state
+
+_HOW_TO_SERVE = "start one with `comity up --agent echo`, or set agent.behaviour"
 
 app = new_app(
     "Show, publish or verify a capability card. The card says what an agent offers and where; the agent signs it."
@@ -199,7 +204,7 @@ def _key_at_hand(settings: Settings) -> SigningKey | None:
 async def _own(
     settings: Settings, ways: Outside, passphrase_file: str | None
 ) -> tuple[CapabilityCard, RuntimeState]:
-    card = await own_card(settings, ways.own, passphrase_file)
+    card = await _own_card(settings, ways.own, passphrase_file)
     return card, await current_state(settings, ways.own)
 
 
@@ -208,7 +213,7 @@ async def _publish(
 ) -> tuple[CapabilityCard, PublishReport]:
     ways = Outside(settings, key)
     where = ways.directory_url
-    card = await own_card(settings, ways.own, passphrase_file)
+    card = await _own_card(settings, ways.own, passphrase_file)
     refuse_unspecified(card)
     former = await current_state(settings, ways.own)
     state = former
@@ -292,3 +297,30 @@ def _facts(card: CapabilityCard) -> list[tuple[str, str]]:
         ),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+async def _own_card(settings: Settings, own: OwnNode | None, passphrase_file: str | None) -> CapabilityCard:
+    if own is None:
+        return _card_to_be(settings, passphrase_file)
+    try:
+        told = await own.ask("GET", CARD_PATH)
+    except NotFoundError:
+        raise NotFoundError(f"the node at {own.url} serves no agent; {_HOW_TO_SERVE}") from None
+    card = read_card(strict_json.dumps(told), own.url)
+    if card.vacant_id.hex() != own.vacant_id or not card.verify():
+        raise EnvelopeSignatureError(f"what the node at {own.url} shows is not a card of its own; restart it")
+    return card
+
+
+def _card_to_be(settings: Settings, passphrase_file: str | None) -> CapabilityCard:
+    agent = settings.agent
+    if not agent.behaviour:
+        raise NotFoundError(f"no agent is served here; {_HOW_TO_SERVE}")
+    if not settings.port:
+        raise NotFoundError(
+            "with port 0 the address is known only while the node runs; start it: `comity up`"
+        )
+    scheme = "https" if settings.tls.cert else "http"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    endpoint = agent.endpoint or f"{scheme}://{host}:{settings.port}{MESSAGE_SEND_PATH}"
+    return make_card(own_key(settings, passphrase_file), agent.offer, endpoint)

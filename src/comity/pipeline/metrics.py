@@ -42,6 +42,7 @@ class Metrics(Collector):
         self._uptime = uptime
         self._of_parts = of_parts
         self._calls = _Calls()
+        self._acts: Counter[tuple[str, str]] = Counter()
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -53,6 +54,10 @@ class Metrics(Collector):
         """Calls that were counted together, without their seconds."""
         self._calls.outcomes[room, outcome] += number
 
+    def count_act(self, room: str, kind: str) -> None:
+        """An act that is no call to this node."""
+        self._acts[room, kind] += 1
+
     @property
     def calls(self) -> int:
         return self._calls.outcomes.total()
@@ -62,6 +67,12 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Family]:
         yield from self._calls.collect()
+        acts = CounterMetricFamily(
+            "comity_acts", "Acts that are no calls to this node.", labels=["room", "kind"]
+        )
+        for labels, number in self._acts.items():
+            acts.add_metric(labels, number)
+        yield acts
         own = (
             Metric("comity_build", "Always 1; the release is a label.", {self._version: 1}, "version"),
             Metric("comity_uptime_seconds", "Seconds since the node started.", self._uptime()),

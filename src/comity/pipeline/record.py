@@ -141,9 +141,10 @@ class Recorder:
         return written.result()
 
     async def commit_counted(self, operations: Sequence[Operation], act: Act) -> tuple[Any, ...]:
-        """The same for an act outside the walk, which counts it in the metrics otherwise."""
+        """The same for an act that is no call to this node; the walk counts the others."""
         results = await self.commit(operations, act)
-        self.count(act.room, act.result.lower())
+        if self._metrics is not None:
+            self._metrics.count_act(act.room, act.result)
         return results
 
     async def commit_through(self, operations: Sequence[Operation], act: Act) -> bool:

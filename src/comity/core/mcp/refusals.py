@@ -11,7 +11,6 @@ from comity.core.wire.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    Invalid,
     RpcError,
 )
 
@@ -89,7 +88,3 @@ def unsupported_version(requested: object) -> McpError:
 
 def header_mismatch(message: str) -> McpError:
     return McpError(HEADER_MISMATCH, message)
-
-
-def from_invalid(invalid: Invalid) -> RpcError:
-    return invalid.error

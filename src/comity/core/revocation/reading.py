@@ -2,17 +2,21 @@
 
 - A list counts when it is of the issuer that was configured for the address, is fresh, and is signed with
   that issuer's key. A signature that we have no key for is no signature.
-- The unsigned shape counts only over HTTPS, from a configured issuer, and only when the owner of the
-  node allowed it for that issuer (ruling 18). The signed shape without a signature never counts.
+- There is another shape of a list (vcp 5.4): `issuer`, `updated_at`, `next_update`, `revoked`. It usually has no
+  signature. Then it counts only over HTTPS, from a configured issuer, and only when the owner of the node allowed it
+  for that issuer (ruling 18). The first shape without a signature never counts.
+- If anything in a list is wrong, the whole list is refused: half a list would let through what its other half revokes.
 """
 
+from enum import StrEnum
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from comity.core.errors import InvalidError, MalformedError
-from comity.core.revocation.alternate import read_alternate
-from comity.core.revocation.crl import RevocationList, read_crl, revocation_list
+from comity.core.revocation.crl import RevocationList, malformed_list, read_crl, revocation_list, window
+from comity.core.revocation.moment import read_moment
 from comity.core.revocation.signature import TrustKey, signature_holds
 from comity.core.wire import strict_json
 
@@ -67,3 +71,51 @@ def _check_signature(received: dict[str, Any], source: CrlSource) -> None:
         raise InvalidError(f"the list is signed and no key of {source.issuer_id} is configured")
     if not signature_holds(received, source.key):
         raise InvalidError(f"the list does not carry a signature of {source.issuer_id}")
+
+
+class AlternateEntry(Struct, frozen=True, kw_only=True):
+    jti: str
+    reason: str
+    revoked_at: str
+
+
+class AlternateCRL(Struct, frozen=True, kw_only=True):
+    issuer: str
+    updated_at: str
+    next_update: str
+    revoked: tuple[AlternateEntry, ...]
+
+
+class AlternateOutcome(StrEnum):
+    NOT_REVOKED = "not_revoked"
+    REVOKED = "revoked"
+    UNAVAILABLE = "unavailable"
+
+
+def read_alternate(received: Any) -> RevocationList:
+    """Raises MalformedError or InvalidError."""
+    try:
+        crl = msgspec.convert(received, AlternateCRL)
+    except msgspec.ValidationError as error:
+        raise malformed_list(error) from None
+    updated, next_update = window("updated_at", crl.updated_at, crl.next_update)
+    jtis: dict[str, str] = {}
+    for entry in crl.revoked:
+        read_moment("revoked_at", entry.revoked_at)
+        if not entry.jti.strip() or not entry.reason.strip():
+            raise MalformedError("an entry of the revocation list has a blank jti or reason")
+        if entry.jti in jtis:
+            raise InvalidError("the revocation list names a jti twice")
+        jtis[entry.jti] = entry.reason
+    return RevocationList(crl.issuer, updated, next_update, jtis, {})
+
+
+def alternate_outcome(received: Any, *, issuer: str, jti: str, now: float) -> AlternateOutcome:
+    """What a response of this shape says about one id."""
+    try:
+        found = read_alternate(received)
+    except (MalformedError, InvalidError):
+        return AlternateOutcome.UNAVAILABLE
+    if found.issuer_id != issuer or not found.is_fresh(now):
+        return AlternateOutcome.UNAVAILABLE
+    return AlternateOutcome.REVOKED if jti in found.jtis else AlternateOutcome.NOT_REVOKED

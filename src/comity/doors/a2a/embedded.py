@@ -5,13 +5,16 @@ is driven as it is, with the reference's semantics. What is embedded like this h
 """
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
 from comity.core.card.resident import ResidentForm
 from comity.core.envelope.chain import ReplayStore
+from comity.core.envelope.envelope import VacantEnvelope
+from comity.core.envelope.message import A2AMessage
 from comity.core.errors import InvalidError
 from comity.core.identity.keys import AnySigningKey, SigningKey, own_key
-from comity.pipeline.envelopes.foreign import NO_STORE, ForeignStoreRoom
+from comity.pipeline.envelopes.foreign import NO_STORE, ForeignStoreRoom, chained_reply
 from comity.pipeline.envelopes.room import Behaviour, EnvelopeRoom, StateProvider
 from comity.pipeline.record import Recorder
 from comity.pipeline.walk import Walk
@@ -91,3 +94,21 @@ def key_of(form: ResidentForm, key: AnySigningKey) -> SigningKey:
             "give the form its own key"
         )
     return own
+
+
+async def make_response_envelope(
+    *,
+    request: VacantEnvelope,
+    response_payload: A2AMessage,
+    self_signing_key: AnySigningKey,
+    response_replay_store: ReplayStore,
+    self_form: ResidentForm,
+) -> VacantEnvelope:
+    """The next signed link of the chain of replies to this caller, recorded before it is returned."""
+    return await chained_reply(
+        response_replay_store,
+        request=request,
+        payload=response_payload,
+        key=key_of(self_form, self_signing_key),
+        now=datetime.now(UTC),
+    )
