@@ -105,7 +105,7 @@ class _Exchange:
         self._behind = behind
         self._scope = scope
         self._receive = receive
-        self._respond = HttpResponder(receive, send)
+        self._respond = HttpResponder(scope, receive, send)
         self._caller = caller_of(scope)
         self.asked: Id | None = None
 

@@ -9,7 +9,7 @@ from comity.core.mcp import sse
 from comity.core.mcp.answers import around, refused
 from comity.core.mcp.refusals import status_of
 from comity.core.wire.jsonrpc import Id, Request, RpcError
-from comity.doors.http.asgi import Headers, Receive, Send, answer
+from comity.doors.http.asgi import Headers, Receive, Scope, Send, answer, answer_at_once
 from comity.pipeline.mcp.calls import Outcome
 from comity.pipeline.mcp.events import EventStream, Following
 
@@ -21,19 +21,23 @@ SILENCE: Final = 5.0
 
 
 class HttpResponder:
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
         self._receive = receive
         self._send = send
 
     async def with_body(self, status: int, body: bytes, headers: Headers = ()) -> None:
-        await answer(self._send, status, body, headers=headers)
+        if status == 200 and not headers:
+            await answer_at_once(self._scope, self._send, body)
+        else:
+            await answer(self._send, status, body, headers=headers)
 
     async def refuse(self, id_: Id | None, error: RpcError, status: int, headers: Headers = ()) -> None:
         await refuse(self._send, id_, error, status, headers)
 
     async def say(self, request: Request, outcome: Outcome, *, legacy: bool = False) -> None:
         status = 200 if legacy or isinstance(outcome, bytes) else status_of(outcome.code)
-        await answer(self._send, status, spoken(request, outcome))
+        await self.with_body(status, spoken(request, outcome))
 
     async def until_done(
         self,
