@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 
-class RequestMark(NamedTuple):
+class RequestMark(Struct, frozen=True, gc=False):
     id: str = ""
     traceparent: str = ""
 
