@@ -78,6 +78,11 @@ class TestSignals:
             assert told["model_safe_context"]["protection_level"] == "high"
             assert told["extensions"][PERSONAL]["signals"]["body_signals"]["intensity"] == 5
             assert told["extensions"].keys() == set(FOUR)
+            misspelt = {"cognitive_state": {"category": "foggy", "intensty": 5}}
+            told = await client.ask({"personal": misspelt})
+            assert told["ignored"] == [
+                {"field": "personal.cognitive_state.intensty", "reason": "unknown member"}
+            ]
             scene.clock.jump(8 * HOUR)
             told = await client.ask({"generation_preferences": {"depth": 2}})
             assert told["model_safe_context"]["protection_level"] == "elevated"
@@ -181,6 +186,7 @@ BAD_CALLS = [
     ("personal.set", {"signals": {"body_signals": {"category": "pain", "source": "inferred"}}}),
     ("personal.set", {"signals": {"body_signals": {"category": "pain", "extended": "x" * 257}}}),
     ("personal.set", {"signals": {"mood": {"category": "calm"}}}),
+    ("personal.set", {"signals": {"body_signals": {"category": "pain", "intensty": 5}}}),
     ("personal.set", {"signals": 7}),
     ("personal.set", {}),
     ("personal.pin", {"dimension": "mood", "pinned": True}),
