@@ -17,7 +17,7 @@ from comity.testing.vectors import format_runner, known_keys
 
 LIFE = ["set", "active", "decaying", "stale", "expired"]
 
-moments = st.floats(0, 1e7)
+moments = st.floats(0, 1e4) | st.floats(0, 1e7)
 intensities = st.integers(1, 5)
 
 

@@ -218,7 +218,7 @@ class TestASelfModel:
     @pytest.mark.parametrize(
         ("model", "field"),
         [
-            ({"valence": {"value": 7}}, "model.valence"),
+            ({"valence": {"value": 7}}, "model.valence.uncertain"),
             ({"valence": {"value": 0.9, "uncertain": True}}, "model.valence.value"),
             ({"valence": {"value": 9.1, "uncertain": True}}, "model.valence.value"),
             ({"valence": {"value": float("nan"), "uncertain": True}}, "model.valence.value"),

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from comity.core.context.signals import CATEGORIES
+from comity.core.extensions.torch import TorchRules, TorchState, hand_over
+from comity.keys.identity import load_identity
 from comity.parts.extensions import ExtensionSettings
 from comity.store.audit_log import tail
 from comity.store.operations import Delete, Put
@@ -76,6 +78,11 @@ class TestSignals:
             assert told["model_safe_context"]["protection_level"] == "high"
             assert told["extensions"][PERSONAL]["signals"]["body_signals"]["intensity"] == 5
             assert told["extensions"].keys() == set(FOUR)
+            misspelt = {"cognitive_state": {"category": "foggy", "intensty": 5}}
+            told = await client.ask({"personal": misspelt})
+            assert told["ignored"] == [
+                {"field": "personal.cognitive_state.intensty", "reason": "unknown member"}
+            ]
             scene.clock.jump(8 * HOUR)
             told = await client.ask({"generation_preferences": {"depth": 2}})
             assert told["model_safe_context"]["protection_level"] == "elevated"
@@ -150,6 +157,22 @@ class TestACall:
             assert failed == ["bad_signature", "invalid_argument"]
 
 
+def torch_of(scene, *, handed_in=0.0, to=None):
+    """A torch of Alice's under the key of the node, handed over so many seconds from now."""
+    _, torch = hand_over(
+        TorchState(),
+        None,
+        TorchRules(),
+        owner=scene.owner(),
+        session_id="ses_before",
+        jti=f"jti-{handed_in}",
+        key=load_identity(scene.node.settings.data),
+        now=scene.clock.now() + handed_in,
+        to=to,
+    )
+    return torch
+
+
 DEEP = {"value": 7, "uncertain": False}
 BAD_CALLS = [
     ("personal.set", {"signals": {"energy_level": {"category": "calm"}}}),
@@ -163,6 +186,7 @@ BAD_CALLS = [
     ("personal.set", {"signals": {"body_signals": {"category": "pain", "source": "inferred"}}}),
     ("personal.set", {"signals": {"body_signals": {"category": "pain", "extended": "x" * 257}}}),
     ("personal.set", {"signals": {"mood": {"category": "calm"}}}),
+    ("personal.set", {"signals": {"body_signals": {"category": "pain", "intensty": 5}}}),
     ("personal.set", {"signals": 7}),
     ("personal.set", {}),
     ("personal.pin", {"dimension": "mood", "pinned": True}),
@@ -203,23 +227,38 @@ class TestBadInput:
             assert answer["error"]["code"] == "MALFORMED"
             assert await scene.stored() == before
 
-    async def test_of_a_torch_is_refused_by_name(self):
-        async with extension_scene() as scene, scene.session() as alice, scene.session(subject="bob") as bob:
-            torch = await alice.call("torch.generate")
-            before = await scene.stored()
-            assert (await refused(bob, "torch.receive", torch=torch)).code == "FORBIDDEN"
-            forged = torch | {"session_count": 500}
-            assert (await refused(alice, "torch.receive", torch=forged)).code == "BAD_SIGNATURE"
-            assert await scene.stored() == before
-            scene.clock.jump(25 * HOUR)
-            async with scene.session() as later:
-                assert (await refused(later, "torch.receive", torch=torch)).code == "STALE"
-
-    async def test_of_a_torch_that_was_taken_before(self):
-        async with extension_scene() as scene, scene.session() as alice:
-            torch = await alice.call("torch.generate")
-            await alice.call("torch.receive", torch=torch)
-            assert (await refused(alice, "torch.receive", torch=torch)).code == "ALREADY_USED"
+    @pytest.mark.parametrize("door", DOORS)
+    async def test_of_a_torch_is_refused_by_name_and_changes_nothing(self, door):
+        async with extension_scene() as scene:
+            async with scene.session(door=door) as alice:
+                torch, stale = await alice.call("torch.generate"), await alice.call("torch.generate")
+                taken = await alice.call("torch.generate")
+                await alice.call("torch.receive", torch=taken)
+            early = torch_of(scene, handed_in=61)
+            async with scene.session(door=door) as alice, scene.session(subject="bob", door=door) as bob:
+                for client in (alice, bob):
+                    await client.call("relational.get")
+                table = [
+                    ("of another owner", bob, torch, "FORBIDDEN"),
+                    ("for another node", alice, torch_of(scene, to="1" * 64), "FORBIDDEN"),
+                    ("forged", alice, torch | {"session_count": 500}, "BAD_SIGNATURE"),
+                    ("without its signer", alice, {**torch, "from": None}, "INVALID_ARGUMENT"),
+                    ("from the future", alice, early, "STALE"),
+                    ("twice", alice, taken, "ALREADY_USED"),
+                    ("too long", alice, torch | {"gift": "x" * 1001}, "LIMIT_EXCEEDED"),
+                ]
+                before = await scene.stored()
+                for name, client, given, code in table:
+                    assert (await refused(client, "torch.receive", torch=given)).code == code, name
+                assert await scene.stored() == before
+                scene.clock.jump(1)
+                assert (await alice.call("torch.receive", torch=early))["counted"]
+            scene.clock.jump(24 * HOUR)
+            async with scene.session(door=door) as alice:
+                await alice.call("relational.get")
+                before = await scene.stored()
+                assert (await refused(alice, "torch.receive", torch=stale)).code == "STALE"
+                assert await scene.stored() == before
 
 
 class TestATorch:

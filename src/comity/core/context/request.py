@@ -251,6 +251,8 @@ class _RequestReading:
         self.signals = signals.of
         for name in signals.unknown:
             self._ignore(name, "unknown dimension")
+        for name in signals.strange:
+            self._ignore(name, "unknown member")
 
     def _ignore(self, field: str, reason: str) -> None:
         self.ignored.append(Ignored(field[:_LONGEST_NAME], reason))

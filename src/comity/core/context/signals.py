@@ -44,11 +44,17 @@ class Signal(Struct, frozen=True, kw_only=True):
     extended: str | None = None
 
 
+_MEMBERS: Final = frozenset((*Signal.__struct_fields__, "value"))
+
+
 class Signals(NamedTuple):
-    """What was told of each dimension, None for "no signal"; and the names that are no dimension."""
+    """What was told of each dimension, None for "no signal"; the names that are no dimension, and those that are no
+    member of a signal.
+    """
 
     of: dict[str, Signal | None]
     unknown: list[str]
+    strange: tuple[str, ...] = ()
 
 
 def read_personal(value: Any, field: str = "personal") -> Signals:
@@ -59,12 +65,17 @@ def read_personal(value: Any, field: str = "personal") -> Signals:
         raise ContextError("INVALID", f"{field} must be an object of dimensions", field)
     told: dict[str, Signal | None] = {}
     unknown = []
+    strange: list[str] = []
     for dimension, signal in value.items():
         if dimension not in CATEGORIES:
             unknown.append(f"{field}.{dimension}")
+        elif signal is None:
+            told[dimension] = None
         else:
-            told[dimension] = None if signal is None else _signal(signal, dimension, f"{field}.{dimension}")
-    return Signals(told, unknown)
+            place = f"{field}.{dimension}"
+            told[dimension] = _signal(signal, dimension, place)
+            strange += [f"{place}.{name}" for name in signal if name not in _MEMBERS]
+    return Signals(told, unknown, tuple(strange))
 
 
 def _signal(value: Any, dimension: str, field: str) -> Signal:

@@ -72,6 +72,9 @@ def read_signals(value: Any, field: str = "signals") -> dict[str, Signal | None]
     if told.unknown:
         place = told.unknown[0][:128]
         raise invalid(f"{place} is no dimension; use {', '.join(DECAY_CONFIGS)}", place)
+    if told.strange:
+        place = told.strange[0][:128]
+        raise invalid(f"{place} is no member of a signal; leave it out", place)
     return told.of
 
 
@@ -110,8 +113,9 @@ def tell(
 def apply_preset(state: PersonalState, preset_id: str, rules: PersonalRules, now: float) -> PersonalState:
     preset = rules.presets.get(preset_id)
     if preset is None:
-        known = ", ".join(sorted(rules.presets)) or "none is configured"
-        raise ExtensionError("NOT_FOUND", f"there is no such preset; known are: {known}", "id")
+        known = ", ".join(sorted(rules.presets))
+        remedy = f"known are {known}" if known else "the owner of this node has set none"
+        raise ExtensionError("NOT_FOUND", f"there is no such preset; {remedy}", "id")
     signals = {
         dimension: replace(signal, source="preset", declared_at=None) for dimension, signal in preset.items()
     }

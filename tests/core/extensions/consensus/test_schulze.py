@@ -7,6 +7,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from comity.core.extensions.consensus.deliberation import (
+    Clause,
+    Deliberation,
+    Stakeholder,
+    Variant,
+    result_of,
+)
 from comity.core.extensions.consensus.schulze import count, read_groups
 from comity.core.extensions.refusals import ExtensionError
 from comity.testing.vectors import format_runner, known_keys
@@ -225,3 +232,31 @@ class TestABallot:
             assert refused.value.wire_code == "INVALID_ARGUMENT"
         else:
             assert read_groups(ranking, tied) == groups
+
+
+@given(elections(), st.randoms(use_true_random=False))
+def test_the_result_of_a_clause_does_not_depend_on_the_names_of_its_voters(election, random):
+    names, ballots = election
+    variants = tuple(Variant(id=name, text=name, author="ann") for name in names)
+
+    def result(voters):
+        clause = Clause(id="c1", variants=variants, ballots=dict(zip(voters, ballots, strict=True)))
+        return result_of(
+            Deliberation(
+                id="d",
+                title="t",
+                keeper="k",
+                author="ann",
+                phase="convergence",
+                quorum="1/2",
+                ratification="2/3",
+                created_at=0.0,
+                stakeholders={name: Stakeholder(id=name, role="participant") for name in sorted(voters)},
+                clauses={"c1": clause},
+            ),
+            clause,
+        )
+
+    voters = [f"voter {number}" for number in range(len(ballots))]
+    renamed = [f"{random.random()} {number}" for number in range(len(ballots))]
+    assert result(voters) == result(renamed)

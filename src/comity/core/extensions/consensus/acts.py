@@ -310,7 +310,9 @@ def _advance(turn: _Turn, args: AdvanceArguments) -> Deliberation:
         cleared = {id_: replace(clause, ballots={}) for id_, clause in deliberation.clauses.items()}
         return replace(moved, clauses=cleared, votes={})
     if step not in itertools.pairwise(PHASES):
-        raise _not_yet(f"there is no way from {deliberation.phase} to {args.to}", "to")
+        onward = [to for phase, to in itertools.pairwise(PHASES) if phase == deliberation.phase]
+        remedy = f"; next is {onward[0]}" if onward else ""
+        raise _not_yet(f"there is no way from {deliberation.phase} to {args.to}{remedy}", "to")
     _need_part(who)
     if args.to == "deliberation" and who.id != deliberation.author:
         raise ExtensionError("FORBIDDEN", "only the author begins the deliberation; ask the author")
