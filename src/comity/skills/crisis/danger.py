@@ -7,9 +7,11 @@
   folded text; the work is linear in it.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -28,6 +30,7 @@ _TELLING = frozenset({"act", "body", "violence", "self_violence", "child"})
 _COMMON = frozenset(
     {"the", "about", "going", "will", "over", "to", "do", "all", "be", "it", "me", "her", "him", "them", "us"}
 )
+_END = attrgetter("end")
 _OF_THE_WRITER: tuple[tuple[str, Kind], ...] = (("self_violence", "violence"), ("child", "child"))
 
 
@@ -148,7 +151,13 @@ class _Reader:
 
     def _near(self, name: str, hit: _Hit) -> bool:
         low, high = hit.start - self._reach, hit.end + self._reach
-        return any(one.start >= low and one.end <= high for one in self._hits.get(name, ()))
+        hits = self._hits.get(name, ())  # in the order of their ends
+        at = bisect_right(hits, high, key=_END) - 1
+        while at >= 0 and hits[at].end > low:
+            if hits[at].start >= low:
+                return True
+            at -= 1
+        return False
 
     def _danger(self, kind: Kind, subject: Literal["self", "other"], hit: _Hit) -> Danger:
         text = self._folded.text

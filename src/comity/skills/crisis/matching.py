@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from comity.skills.crisis.context import NEG
 from comity.skills.crisis.lexicon import Rule
-from comity.skills.crisis.page import Page
+from comity.skills.crisis.page import REACH, Page
 from comity.skills.crisis.report import MOST_SIGNALS, RANK
 from comity.skills.crisis.sighting import Hit, Sighting
 
@@ -65,29 +65,30 @@ def has_grave_match(sighting: Sighting, page: Page) -> bool:
 
 
 def _has_match(rule: Rule, sighting: Sighting, page: Page, *, denied: bool) -> bool:
-    hits = sighting.hits(rule.concepts | _NEGATIONS if denied else rule.concepts)
+    hits = sighting.hits(rule.concepts)
+    negations = sighting.hits(_NEGATIONS) if denied else []
     latest: dict[int, tuple[int, int]] = {}
     for index, (start, end, concept) in enumerate(hits):
         latest[concept] = (start, end)
         if concept in rule.ends:
             spans = _spans(hits, index, latest, rule, page)
-            if spans and (not denied or _says_no_itself(spans, hits)):
+            if spans and (not denied or _says_no_itself(spans, negations)):
                 return not rule.own or sighting.spoken()
     return False
 
 
-def _says_no_itself(spans: Spans, hits: Sequence[Hit]) -> bool:
+def _says_no_itself(spans: Spans, negations: Sequence[Hit]) -> bool:
     """Whether the match holds a negation of its own, as "I don't want to live" does, and none stands before it:
     then none denies it, nor what it is part of.
     """
     own = False
-    first = spans[0][0]
-    for start, end, concept in hits:
-        if concept == NEG:
-            if any(left <= start and end <= right for left, right in spans):
-                own = True
-            elif start < first:
-                return False
+    first, last = spans[0][0], max([end for _, end in spans])
+    for start, end, _ in negations:
+        if start < first:
+            return False
+        if start > last + REACH:
+            break
+        own = own or any(left <= start and end <= right for left, right in spans)
     return own
 
 

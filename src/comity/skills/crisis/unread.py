@@ -16,6 +16,7 @@ _LEAST = 20  # letters
 _WORDS = 4  # different small words
 _SHORT = range(3, 8)  # different words of a short message that has to consist of small words
 _LOOKED_AT = 2000  # characters
+_BEGINNING = 100  # characters, of which nearly always enough are letters
 _FOREIGN = re.compile(
     "[\u0370-\u03ff\u0400-\u052f\u0530-\u05ff\u0700-\u08ff\u0980-\u0fff\u1000-\u10ff\u1200-\u139f\u1780-\u18af]"
 )
@@ -40,11 +41,11 @@ class Unread:
 
     def __call__(self, text: str) -> bool:
         start = text[:_LOOKED_AT]
-        letters = sum(map(str.isalpha, start))
         words = set(_WORD.findall(unicodedata.normalize("NFC", start).lower()))
-        if letters < _LEAST:
+        if _letters(start[:_BEGINNING]) < _LEAST and _letters(start) < _LEAST:
             return len(words) in _SHORT and any(words <= small for small in self._unread.values())
-        if len(_FOREIGN.findall(start)) * 2 > letters:
+        foreign = len(_FOREIGN.findall(start))
+        if foreign and foreign * 2 > _letters(start):
             return True
         read = len(words & self._file.read)
         return any(
@@ -56,3 +57,7 @@ class Unread:
     def _unread(self) -> Mapping[str, frozenset[str]]:
         """The small words that no language shares which is read."""
         return {language: small - self._file.read for language, small in self._file.languages.items()}
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalpha, text))

@@ -88,10 +88,11 @@ def plan(
     detector: CrisisDetector,
 ) -> SkillOutcome:
     crisis = detector.detect(description)
-    situation = understood(read(description), rules, crisis)
     wanted = intensity or DEFAULT_INTENSITY
-    if intensity is None and mode == "enhanced" and situation.suggested:
-        wanted = max(wanted, situation.suggested, key=INTENSITIES.index)
+    if mode == "enhanced":
+        situation = understood(read(description), rules, crisis)
+        if intensity is None and situation.suggested:
+            wanted = max(wanted, situation.suggested, key=INTENSITIES.index)
     used = "high" if crisis.raised else wanted
     assumptions = [
         f"Intensity: {used}" + (" (raised: signs of a crisis)" if used != wanted else ""),
