@@ -111,6 +111,16 @@ def test_a_browser_makes_no_links_so_it_is_let_in_for_12_hours_and_no_longer(pro
         token = {"authorization": f"Bearer {(data / 'token').read_text().strip()}"}
         assert "/enter/" in browser.post("/v1/link", json={}, headers=token).json()["link"]
         assert browser.post("/v1/link", json={"read_only": 1}, headers=token).status_code == 400
+        for path, body in (
+            ("/v1/link", {"read_only": True, "hours": 1}),
+            ("/v1/stop", {"after": 60}),
+            ("/v1/stop", []),
+            ("/v1/vault/rotate", {"key": "x"}),
+        ):
+            refused = browser.post(path, json=body, headers=token)
+            assert (refused.status_code, refused.json()["code"]) == (400, "invalid"), path
+            assert "the body must be empty or" in refused.json()["detail"]
+    assert node.poll() is None
 
 
 def test_open_makes_a_link_that_only_reads(program, start, data):

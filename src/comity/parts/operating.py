@@ -6,7 +6,7 @@ removed while the node runs stops it: what it would store from then on is not wh
 
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.core.errors import InvalidError, StoreUnavailableError
+from comity.core.errors import StoreUnavailableError
 from comity.parts.part import Chore, Part
 
 if TYPE_CHECKING:
@@ -39,24 +39,21 @@ class Operating(Part):
 
         rooms = {
             STOP_PATH: OwnersRoom("stop", self._stop),
-            LINK_PATH: OwnersRoom("link", self._new_link, needs_token=True),
+            LINK_PATH: OwnersRoom("link", self._new_link, flag="read_only", needs_token=True),
             ROTATION_PATH: OwnersRoom("vault", self._rotate, ROTATION_SECONDS),
         }
         limit = house.settings.http.body_limit
         self.routes = [Route(path, RoomRoute(room, house.walk, limit)) for path, room in rooms.items()]
 
-    async def _stop(self, _body: Any) -> dict[str, Any]:
+    async def _stop(self) -> dict[str, Any]:
         """Whoever stops the node lets open requests finish, this one too."""
         self._house.stopping.set()
         return {"stopping": True}
 
-    async def _new_link(self, body: Any) -> dict[str, Any]:
-        reads_only = body.get("read_only", False) if isinstance(body, dict) else None
-        if not isinstance(reads_only, bool):
-            raise InvalidError('the body must be a JSON object; "read_only" in it is true or false')
-        return {"link": self._house.new_entry_link(reads_only=reads_only), "read_only": reads_only}
+    async def _new_link(self, *, read_only: bool = False) -> dict[str, Any]:
+        return {"link": self._house.new_entry_link(reads_only=read_only), "read_only": read_only}
 
-    async def _rotate(self, _body: Any) -> dict[str, Any]:
+    async def _rotate(self) -> dict[str, Any]:
         file = self._house.vault_file
         return await rotate_vault(self._house.store, None if file is None else file.path)
 
