@@ -25,6 +25,18 @@ def test_arguments_are_listed_before_options():
     assert any("Whom." in line for line in lines)
 
 
+def test_what_may_be_given_several_times_is_shown_as_such():
+    app = new_app()
+
+    @app.command(cls=HelpfulCommand)
+    def greet(names: Annotated[list[str], typer.Argument(metavar="NAME")]):
+        """Greet somebody."""
+
+    command = typer.main.get_command(app)
+    shown = command.get_help(command.make_context("greet", ["x"]))
+    assert "Usage: greet [OPTIONS] NAME...\n" in shown
+
+
 def test_a_long_name_has_its_meaning_on_the_next_line():
     shown = section("Title", [("short", "one"), ("x" * 40, "two")])
     assert shown.splitlines() == [

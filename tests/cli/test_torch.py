@@ -71,7 +71,8 @@ class TestATorch:
         assert "cannot be read" in comity("torch", "take", str(tmp_path / "none")).err
 
     def test_to_somebody_who_is_no_node(self, folder, comity):
-        assert "64 lower-case hexadecimal digits" in comity("torch", "give", "--to", "bob").err
+        said = comity("torch", "give", "--to", "bob").err
+        assert said == "error: --to must be a key of 64 lower-case hexadecimal digits\n"
 
     def test_looking_changes_nothing(self, folder, comity):
         before = json.loads(comity("torch", "show", "--json").out)
@@ -133,6 +134,10 @@ class TestContext:
         told = json.loads(comity("context", "decode", wire, "--json").out)
         assert told.keys() == {"time", "space", "company", "cognitive_state"}
         assert told["cognitive_state"] == "foggy:3"
+
+    def test_that_is_empty_is_told_so(self, comity):
+        assert comity("context", "decode", "").out == "The context is empty.\n"
+        assert json.loads(comity("context", "decode", "", "--json").out) == {}
 
     def test_of_nine_symbols_is_read(self, comity):
         told = json.loads(comity("context", "decode", "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:" + ABSENT, "--json").out)

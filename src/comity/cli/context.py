@@ -1,12 +1,11 @@
 """`comity context`: the wire formats of VCP contexts, and what this node keeps of the owner's sessions."""
 
-import asyncio
 from typing import Annotated, Any
 
 import typer
 
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
+from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm
 from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.core.errors import ConfigError, InvalidError
 
@@ -24,7 +23,8 @@ def encode(
     told: Annotated[
         list[str],
         typer.Argument(
-            metavar="DIMENSION=VALUE…", help="What is known, such as time=morning or energy_level=fatigued:4."
+            metavar="DIMENSION=VALUE",
+            help="What is known, such as time=morning or energy_level=fatigued:4.",
         ),
     ],
     as_json: Json = False,
@@ -75,6 +75,9 @@ def decode(
     if as_json:
         print_json(fields)
         return
+    if not fields:
+        print_line("The context is empty.")
+        return
     print_fields(
         (name, one_line(" ".join(value) if isinstance(value, list) else str(value)))
         for name, value in fields.items()
@@ -108,16 +111,12 @@ def forget(
     """
     if (session is None) is not mine:
         raise ConfigError("give either --session ID or --mine")
-    settings = settings_of(data, config).settings
     if mine:
         confirm("Your sessions, trust, norms and torches are removed for good. Forget them?", yes=yes)
     from comity.cli.own_extensions import own_extensions
+    from comity.cli.own_store import work_with
 
-    async def run() -> int:
-        async with own_extensions(settings, passphrase_file) as own:
-            return await own.forget(session)
-
-    values = asyncio.run(run())
+    values = work_with(own_extensions, data, config, passphrase_file, lambda own: own.forget(session))
     if as_json:
         print_json({"forgotten": values})
         return

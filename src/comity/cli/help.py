@@ -4,6 +4,7 @@ The same for every command, and drawn without a table library, because help must
 """
 
 import inspect
+import re
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ _NARROWEST = 40
 _COLUMN = 26
 _INDENT = 6
 _READABLE = 24
+_MUST = re.compile(r"\{(.*)\}")
 
 # typer keeps the types of its contexts and formatters private, hence Any
 
@@ -90,7 +92,8 @@ def command_help(command: Any, ctx: Any) -> str:
 
 
 def usage(command: Any, ctx: Any) -> str:
-    pieces = (piece.strip("{}") for piece in command.collect_usage_pieces(ctx))  # what must be there is plain
+    # what must be there is plain: {FILE}... is FILE...
+    pieces = (_MUST.sub(r"\1", piece) for piece in command.collect_usage_pieces(ctx))
     call = " ".join((ctx.command_path, *pieces))
     return f"{paint('Usage:', 'bold', wanted=colour_wanted())} {call}"
 

@@ -4,34 +4,28 @@ A command reads and writes the database itself, signs with the key of the folder
 the node that keeps a deliberation has to run; whoever takes part needs a data folder and nothing else.
 """
 
-import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 
-from comity.cli.options import settings_of
 from comity.cli.outside import Outside
 from comity.cli.own_store import own_key, own_vault, refuse_memory, writing
 from comity.cli.screen import note, waiting
-from comity.cli.vote_arguments import in_typed_words
 from comity.clients.deliberations import KeeperClient
 from comity.clients.guarded_http import GuardedHttp
 from comity.config import Settings
 from comity.core.errors import ComityError, ConfigError, NotFoundError
 from comity.core.extensions.calls import CallFacts, ClauseReport, ExtensionRules, ResultReport
 from comity.core.extensions.operations import perform
-from comity.core.extensions.refusals import ExtensionError
 from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS
 from comity.pipeline.deliberations.desk import ActOutcome, DeliberationDesk
 from comity.pipeline.deliberations.ledger import KeptDeliberation, Ledger
 from comity.system_clock import SystemClock
-
-_Result = TypeVar("_Result")
 
 
 class OwnDesk:
@@ -112,25 +106,6 @@ class OwnDesk:
 
 def _given(args: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in args.items() if value is not None}
-
-
-def with_desk(
-    data: str | None,
-    config: str | None,
-    passphrase_file: str | None,
-    work: Callable[[OwnDesk], Awaitable[_Result]],
-) -> _Result:
-    """Do some work at the desk of a data folder; what is refused is told in the words of the command line."""
-    settings = settings_of(data, config).settings
-
-    async def run() -> _Result:
-        async with own_desk(settings, passphrase_file) as own:
-            return await work(own)
-
-    try:
-        return asyncio.run(run())
-    except ExtensionError as refusal:
-        raise in_typed_words(refusal) from None
 
 
 @contextlib.asynccontextmanager

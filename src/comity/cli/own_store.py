@@ -3,12 +3,14 @@
 A process that writes has an audit chain of its own: `cli`, or `cli-2` while another command has that.
 """
 
+import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Final, TypeVar
 
-from comity.cli.options import passphrase_for, read_passphrase
+from comity.cli.options import passphrase_for, read_passphrase, settings_of
 from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
@@ -22,6 +24,9 @@ from comity.store.vault import Vault
 from comity.system_clock import SystemClock
 
 CLI_CHAIN: Final = "cli"
+
+_Own = TypeVar("_Own")
+_Result = TypeVar("_Result")
 
 
 def refuse_memory(settings: Settings, what: str) -> None:
@@ -72,3 +77,26 @@ def own_vault(settings: Settings) -> Vault:
     """What the stored values of the folder are sealed with."""
     keys = load_or_create_vault_keys(settings.data / VAULT_KEY_FILE, os.environ.get(VAULT_KEY_VARIABLE))
     return Vault(keys, environment=settings.environment, plaintext=settings.vault.plaintext)
+
+
+def work_with(
+    opening: Callable[[Settings, str | None], AbstractAsyncContextManager[_Own]],
+    data: str | None,
+    config: str | None,
+    passphrase_file: str | None,
+    work: Callable[[_Own], Awaitable[_Result]],
+) -> _Result:
+    """Do some work with what is opened of a data folder; what is refused is told in the words of the command line."""
+    from comity.cli.vote_arguments import in_typed_words
+    from comity.core.extensions.refusals import ExtensionError
+
+    settings = settings_of(data, config).settings
+
+    async def run() -> _Result:
+        async with opening(settings, passphrase_file) as own:
+            return await work(own)
+
+    try:
+        return asyncio.run(run())
+    except ExtensionError as refusal:
+        raise in_typed_words(refusal) from None

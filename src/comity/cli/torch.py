@@ -1,6 +1,5 @@
 """`comity torch`: hand over what two sides have built up to the next session, and take it on (vcp 6.4, ruling 50)."""
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
+from comity.cli.options import Config, Data, Json, PassphraseFile
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line, print_table
 from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.wire import strict_json
@@ -67,7 +66,7 @@ def show(
 def give(
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="ID", help="The id of the only node that may take it, 64 digits."),
+        typer.Option("--to", metavar="ID", help="The id of the only node that may take it."),
     ] = None,
     data: Data = None,
     config: Config = None,
@@ -121,24 +120,12 @@ def _sessions(count: int) -> str:
 
 
 def _run(
-    data: str | None,
-    config: str | None,
-    passphrase_file: str | None,
-    work: Callable[[Any], Awaitable[Any]],
+    data: str | None, config: str | None, passphrase_file: str | None, work: Callable[[Any], Awaitable[Any]]
 ) -> Any:
     from comity.cli.own_extensions import own_extensions
-    from comity.core.extensions.refusals import ExtensionError
+    from comity.cli.own_store import work_with
 
-    settings = settings_of(data, config).settings
-
-    async def run() -> Any:
-        async with own_extensions(settings, passphrase_file) as own:
-            return await work(own)
-
-    try:
-        return asyncio.run(run())
-    except ExtensionError as refusal:
-        raise InvalidError(refusal.message) from None
+    return work_with(own_extensions, data, config, passphrase_file, work)
 
 
 def _read_torch(file: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ import typer
 
 from comity.cli.help import HelpfulCommand, new_app
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm
-from comity.cli.own_desk import OwnDesk, with_desk
+from comity.cli.own_desk import OwnDesk, own_desk
+from comity.cli.own_store import work_with
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line, waiting
 from comity.cli.vote_arguments import read_party, read_ranking
 from comity.cli.vote_screen import (
@@ -128,7 +129,7 @@ def open_command(
         if own.url is None:
             note("no node runs on this data folder, so nobody can reach it; start it: comity up")
 
-    with_desk(data, config, passphrase_file, work)
+    work_with(own_desk, data, config, passphrase_file, work)
 
 
 @app.command(
@@ -173,7 +174,7 @@ def join(
         print_overview(kept, own.id)
         print_next(kept.deliberation)
 
-    with_desk(data, config, passphrase_file, work)
+    work_with(own_desk, data, config, passphrase_file, work)
 
 
 @app.command(
@@ -197,7 +198,7 @@ def list_command(
         else:
             print_list(known, acts, own.id)
 
-    with_desk(data, config, passphrase_file, work)
+    work_with(own_desk, data, config, passphrase_file, work)
 
 
 @app.command(
@@ -281,7 +282,7 @@ def ballot(
     which: Which,
     ranking: Annotated[
         list[str],
-        typer.Argument(metavar="RANKING...", help="Variants, the best first; equal ones are written v0=v1."),
+        typer.Argument(metavar="RANKING", help="Variants, the best first; equal ones are written v0=v1."),
     ],
     clause: Clause = None,
     data: Data = None,
@@ -421,7 +422,7 @@ def result(
             print_trouble(kept, acts)
         print_next(kept.deliberation)
 
-    with_desk(data, config, passphrase_file, work)
+    work_with(own_desk, data, config, passphrase_file, work)
 
 
 @app.command(
@@ -448,7 +449,7 @@ def record(
         kept = await own.newest(which)
         return kept, write_record(await own.desk.ledger.all_entries(kept.id), kept.head)
 
-    kept, written = with_desk(data, config, passphrase_file, work)
+    kept, written = work_with(own_desk, data, config, passphrase_file, work)
     if out is None:
         print_line(written.decode())
         return
@@ -478,7 +479,7 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Remove a deliberation from this node. If this node keeps it, it ends for everybody; others keep their copies."""
-    kept = with_desk(data, config, passphrase_file, lambda own: own.chosen(which))
+    kept = work_with(own_desk, data, config, passphrase_file, lambda own: own.chosen(which))
     ends = "" if kept.url else "This node keeps it: it ends for all parties. "
     title = one_line(kept.deliberation.title)
     confirm(f"{ends}The log of {title!r} and its proof are deleted here. Remove it?", yes=yes)
@@ -486,7 +487,7 @@ def remove(
     async def work(own: OwnDesk) -> None:
         await own.desk.remove(kept.id)
 
-    with_desk(data, config, passphrase_file, work)
+    work_with(own_desk, data, config, passphrase_file, work)
     if as_json:
         print_json({"removed": kept.id})
     else:
@@ -503,7 +504,7 @@ def remove(
 )
 def verify(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Records, as `comity vote record` writes them.")
+        list[str], typer.Argument(metavar="FILE", help="Records, as `comity vote record` writes them.")
     ],
     as_json: Json = False,
 ) -> None:
@@ -550,7 +551,7 @@ def _act(
             if op == "consensus.advance":
                 print_next(after)
 
-    with_desk(data, config, passphrase_file, work)
+    work_with(own_desk, data, config, passphrase_file, work)
 
 
 def _need_word(name: str, given: str, words: tuple[str, ...]) -> None:

@@ -21,6 +21,11 @@ _TYPED: Final = {
     "delib_id": "ID",
     "stakeholder.id": "PARTY",
     "signal": "TEXT",
+    "to": "--to",
+    "title": "TITLE",
+    "clauses": "--clause",
+    "quorum": "--quorum",
+    "ratification": "--ratification",
 }
 
 

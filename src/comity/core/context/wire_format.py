@@ -187,7 +187,7 @@ def _values(dimension: Dimension, value: Any) -> tuple[str, ...]:
     text = "".join(symbols)
     if None in written or not _is_visible(text) or not _SEPARATORS.isdisjoint(text):
         raise _wrong(
-            dimension.name, f"must be of {', '.join(dimension.values)}, or one symbol for each value"
+            dimension.name, f"must be one or more of {', '.join(dimension.values)}, or a symbol for each"
         )
     if split_symbols(text) != list(symbols):
         raise _wrong(dimension.name, "holds symbols that become another one side by side; leave one out")
