@@ -10,7 +10,7 @@ SECONDS ?= 60
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lowest check format bench fuzz sim torture evals train conformance mcpb docs lock clean
+.PHONY: help run test lowest check format bench fuzz sim torture evals train conformance mcpb sbom docs lock clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -54,6 +54,9 @@ train: $(VENV)/ready-dev ## fit the second opinion of the crisis detector to its
 
 conformance: $(VENV)/ready-dev ## run the official MCP conformance suite on the toolkit and the product (needs npm)
 	@$(BIN)/python -m compliance $(ARGS)
+
+sbom: $(VENV)/ready-dev ## write the bill of materials into dist (CycloneDX)
+	@$(BIN)/python packaging/sbom.py dist
 
 mcpb: $(VENV)/ready-dev ## pack the bundle that desktop clients install
 	@$(BIN)/python packaging/mcpb/build.py

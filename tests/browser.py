@@ -47,7 +47,8 @@ class Browser:
         self._number += 1
         answer = self._answers[self._number] = asyncio.get_running_loop().create_future()
         await self._link.send(json.dumps({"id": self._number, "method": method, "params": params}))
-        told = await asyncio.wait_for(answer, SECONDS)
+        async with asyncio.timeout(SECONDS):
+            told = await answer
         assert "error" not in told, told
         return told["result"]
 

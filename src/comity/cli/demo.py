@@ -61,7 +61,7 @@ def demo(
         bool,
         typer.Option(
             "--keep",
-            help="Keep the nodes running after the last scene, until Ctrl-C, and print a link to the page of one.",
+            help="Keep the nodes running after the last scene, until Ctrl-C, and print a link to the page of each.",
         ),
     ] = False,
     as_json: Json = False,
@@ -88,7 +88,7 @@ async def _play(stage: "_JsonStage | _StoryTerminal", *, keep: bool) -> bool:
     from comity.cli.demo_scenes import SCENES
 
     begun = time.monotonic()
-    async with household() as house:
+    async with household(keep=keep) as house:
         stage.open()
         for number, scene in enumerate(SCENES):
             since = time.monotonic()
@@ -101,7 +101,7 @@ async def _play(stage: "_JsonStage | _StoryTerminal", *, keep: bool) -> bool:
             stage.ended(scene, facts, time.monotonic() - since)
         stage.close(time.monotonic() - begun)
         if keep:
-            stage.kept(house, await house.anna.page_link())
+            stage.kept(house, {node.name: await node.page_link() for node in house.nodes})
             await asyncio.Event().wait()
     return True
 
@@ -145,8 +145,8 @@ class _JsonStage:
     def close(self, _seconds: float) -> None:
         pass
 
-    def kept(self, house: "Household", page: str) -> None:
-        print_json({"kept": True, "page": page, "folder": str(house.folder)})
+    def kept(self, house: "Household", pages: dict[str, str]) -> None:
+        print_json({"kept": True, "pages": pages, "folder": str(house.folder)})
 
 
 class _StoryTerminal:
@@ -188,10 +188,11 @@ class _StoryTerminal:
         self._paragraph(f"All scenes came out as they must, in {seconds:.0f} seconds.", "bold green")
         self._paragraph("Start a node of your own with `comity up`; `comity --help` shows the rest.")
 
-    def kept(self, house: "Household", page: str) -> None:
+    def kept(self, house: "Household", pages: dict[str, str]) -> None:
         self._console.print()
-        self._paragraph("The nodes keep running. The page of Anna's node; the link works once:")
-        self._write(page, style="cyan")
+        self._paragraph("The nodes keep running. The page of each, at a link that works once:")
+        for name, page in pages.items():
+            self._write(f"{name:<5}  {page}", style="cyan")
         self._paragraph("Try commands on them from another terminal, for example:")
         self._write(f"comity watch --data {house.anna.data}", style="cyan")
         self._paragraph("Ctrl-C stops them and removes their folder.")

@@ -15,8 +15,9 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from comity.cli.failures import DEBUG_VARIABLE
 from comity.clients.guarded_http import GuardedHttp, HttpResponse
@@ -29,6 +30,8 @@ from comity.keys.identity import create_identity
 from comity.keys.tokens import TOKEN_FILE, read_token
 from comity.parts.operating import LINK_PATH
 from comity.release import __version__
+
+T = TypeVar("T")
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
@@ -216,7 +219,10 @@ class ModelClient:
 class Household:
     """The folder of the demo and the three nodes in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep: bool = False) -> None:
+        """With `keep`, what the scenes open stays open until the nodes stop."""
+        self.keeps = keep
+        self.stack = contextlib.AsyncExitStack()
         self.folder = Path(tempfile.mkdtemp(prefix="comity-demo-"))
         try:
             self.anna, self.bert, self.carol = (
@@ -229,6 +235,15 @@ class Household:
     @property
     def nodes(self) -> tuple[DemoNode, DemoNode, DemoNode]:
         return self.anna, self.bert, self.carol
+
+    @contextlib.asynccontextmanager
+    async def opened(self, context: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+        """Open for the block, or for as long as the nodes are kept."""
+        if self.keeps:
+            yield await self.stack.enter_async_context(context)
+        else:
+            async with context as entered:
+                yield entered
 
     def running(self) -> list["subprocess.Popen[bytes]"]:
         started = [node.process for node in self.nodes if node.process is not None]
@@ -254,7 +269,7 @@ class Household:
 
 
 @contextlib.asynccontextmanager
-async def household() -> AsyncIterator[Household]:
+async def household(*, keep: bool = False) -> AsyncIterator[Household]:
     """The nodes of a demo, gone when the block ends. SIGTERM and a closed terminal end it as Ctrl-C does."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
@@ -263,11 +278,12 @@ async def household() -> AsyncIterator[Household]:
             continue
         with contextlib.suppress(NotImplementedError):  # not every system has them
             loop.add_signal_handler(number, task.cancel)
-    house = Household()
+    house = Household(keep=keep)
     try:
         yield house
     finally:
         try:
+            await house.stack.aclose()
             for node in house.nodes:
                 await node.close()
         finally:

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from comity.core.errors import InvalidError, NotFoundError
 from comity.doors.http.guard import caller_of
+from comity.pipeline.act_words import ACT_WORDS
 from comity.pipeline.views import MOST, PAGE, View, ViewQuery
 
 VIEWS_PATH: Final = "/v1/views"
@@ -29,7 +30,8 @@ def view_routes(views: Iterable[View]) -> list[Route]:
 
     async def all_views(request: Request) -> Response:
         read_only = caller_of(request.scope).reads_only
-        return Response(_encode({"views": listed, "read_only": read_only}), headers=_HEADERS)
+        told = {"views": listed, "read_only": read_only, "acts": ACT_WORDS}
+        return Response(_encode(told), headers=_HEADERS)
 
     async def one_view(request: Request) -> Response:
         view = known.get(request.path_params["name"])

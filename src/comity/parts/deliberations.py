@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from comity.pipeline.views import ViewPage, ViewQuery
 
 
+_COUNTED_SECONDS = 5.0
+
+
 class Deliberations(Part):
     name = "deliberations"
 
@@ -55,6 +58,8 @@ class Deliberations(Part):
             ),
             holder=house.chain,
         )
+        self._house = house
+        self._count_again = 0.0
         self._self = house.vacant_id.hex()
         self.views = [View("deliberations", "Deliberations", self._view)]
         self._kept = self._joined = self._waiting = self._frauds = 0
@@ -136,6 +141,10 @@ class Deliberations(Part):
         return ViewPage(tables=[table], matrices=matrices)
 
     async def panel(self) -> Panel:
+        now = self._house.clock.monotonic()
+        if now >= self._count_again:
+            self._count_again = now + _COUNTED_SECONDS
+            await self.count()
         rows = [
             ("kept here", f"{self._kept:,}"),
             ("kept elsewhere", f"{self._joined:,}"),

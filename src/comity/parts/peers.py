@@ -192,7 +192,9 @@ class Peers(Part):
             for way, moving in (("in", files.incoming), ("out", files.outgoing)):
                 for each in moving.values():
                     told = each.summary()
-                    transfers.append((name, way, told["transfer_id"], told["status"], f"{told['size']:,}"))
+                    done = f"{told['acked_chunks']:,} of {told['total_chunks']:,}"
+                    size = f"{told['total_bytes']:,}"
+                    transfers.append((name, way, told["name"], told["status"], size, done))
         shown, more = paged(transfers, query)
         return ViewPage(
             tables=[
@@ -202,7 +204,7 @@ class Peers(Part):
                     empty="this node is in no room",
                 ),
                 Table(("room", "peer", "state", "path"), peers, "Peers", empty="nobody is here"),
-                Table(("room", "way", "transfer", "state", "bytes"), shown, "Transfers", more, "none"),
+                Table(("room", "way", "file", "state", "bytes", "pieces"), shown, "Transfers", more, "none"),
             ]
         )
 

@@ -36,6 +36,8 @@ export function facts(rows) {
   return list;
 }
 
+const SHORT = 24;
+
 export function table({ columns, rows, title = "", empty = "nothing yet", button = null }, press = null) {
   const box = element("div", undefined, { class: "table" });
   if (title) box.append(element("h3", title));
@@ -52,7 +54,7 @@ export function table({ columns, rows, title = "", empty = "nothing yet", button
   const body = element("tbody");
   rows.forEach((row, at) => {
     const line = element("tr");
-    for (const cell of row) line.append(element("td", cell));
+    row.forEach((cell, column) => line.append(element("td", cell, { "data-label": columns[column], class: cell.length > SHORT ? "" : "short" })));
     if (pressed) {
       const place = element("td");
       if (button.values[at]) place.append(rowButton(button, at, row[0], press));
@@ -93,9 +95,9 @@ export function matrix({ title, names, cells }) {
 const SVG = "http://www.w3.org/2000/svg";
 
 export function line(svg, values, width = 300, height = 60) {
-  const most = Math.max(1, ...values);
+  const most = Math.max(0, ...values);
   const step = width / Math.max(1, values.length - 1);
-  const points = values.map((value, at) => `${(at * step).toFixed(1)},${(height - 2 - (value / most) * (height - 4)).toFixed(1)}`);
+  const points = values.map((value, at) => `${(at * step).toFixed(1)},${(height - 2 - (value / Math.max(1, most)) * (height - 4)).toFixed(1)}`);
   const drawn = document.createElementNS(SVG, "polyline");
   drawn.setAttribute("points", points.join(" "));
   svg.replaceChildren(drawn);

@@ -3,6 +3,7 @@ import { copyButton, element, facts, line, matrix, show, table } from "./draw.js
 const FRESH_MS = 2000;
 const SAMPLES = 150;
 const ACTS = 100;
+const ORDER = ["agent", "pairs", "directory", "vcp", "rooms", "deliberations", "actions"];
 const LAST = ["audit", "limits"];
 const FIGURES = ["uptime", "calls", "audit_entries", "state"];
 const VERSION = document.documentElement.dataset.version;
@@ -12,6 +13,7 @@ const load = [];
 let lastCalls = null;
 let current = "overview";
 let readsOnly = false;
+let actWords = {};
 let after = "";
 let before = [];
 
@@ -71,7 +73,7 @@ function drawLoad(calls) {
   if (load.length > SAMPLES) load.shift();
   const most = line(place("load"), load);
   const now = load[load.length - 1];
-  show("load-said", `${now.toFixed(1)} calls a second now, at most ${most.toFixed(0)} in what is shown`);
+  show("load-said", `${now.toFixed(1)} calls a second now, at most ${most.toFixed(1)} in what is shown`);
 }
 
 function drawPanels(panels) {
@@ -91,7 +93,7 @@ function addActs(acts) {
   const rows = place("act-rows");
   for (const act of acts) {
     const row = element("tr", undefined, act.failed ? { class: "failed" } : {});
-    const kind = act.kind.toLowerCase().replaceAll("_", " ");
+    const kind = actWords[act.kind] || act.kind.toLowerCase().replaceAll("_", " ");
     const what = act.failed ? `${kind}: ${act.failed}` : kind;
     for (const cell of [act.time.slice(11, 19), what, (act.who || "").replace(/:-$/, ""), act.what || "", String(act.count || 1)])
       row.append(element("td", cell));
@@ -110,8 +112,7 @@ function listen() {
 }
 
 async function drawView() {
-  const view = views.get(current);
-  const text = place("tools").querySelector("input")?.value || "";
+  const text = place("search")?.value || "";
   const query = new URLSearchParams({ after, text });
   const page = await ask(`/v1/views/${current}?${query}`);
   const body = place("view-body");
@@ -124,7 +125,6 @@ async function drawView() {
   body.append(...tables.map((one) => table(one, readsOnly ? null : post)), ...(page.matrices || []).map(matrix));
   const more = tables.find((one) => one.more)?.more;
   if (more || before.length) body.append(pager(more));
-  if (view.kind === "try") fillActions(tables[0].rows);
 }
 
 async function post(path, body) {
@@ -167,13 +167,20 @@ const TOOLS = {
   },
   try() {
     const chosen = element("select", undefined, { id: "action" });
-    const text = element("textarea", undefined, { id: "text", rows: "4" });
-    const run = element("button", "Try it", { type: "button" });
+    const form = element("div", undefined, { id: "input", class: "stack" });
+    const run = element("button", "Try it", { type: "button", id: "run" });
     const said = element("pre", undefined, { id: "said", tabindex: "0", hidden: "" });
+    const choose = () => form.replaceChildren(...inputsOf(contracts.get(chosen.value)));
+    ask("/v1/actions").then(({ actions }) => {
+      for (const one of actions) contracts.set(one.action, one.inputSchema);
+      chosen.append(...actions.map((one) => element("option", one.action)));
+      choose();
+    }, unreachable);
+    chosen.addEventListener("change", choose);
     run.addEventListener("click", async () => {
       run.disabled = true;
       try {
-        const asked = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ text: text.value }) };
+        const asked = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(givenIn(form)) };
         said.textContent = JSON.stringify((await ask(`/v1/actions/${chosen.value}`, asked)).output, null, 2);
       } catch (reason) {
         said.textContent = reason.message;
@@ -181,21 +188,46 @@ const TOOLS = {
       said.hidden = false;
       run.disabled = false;
     });
-    return [element("label", "Action", { for: "action" }), chosen, element("label", "Text", { for: "text" }), text, run, said];
+    return [element("label", "Action", { for: "action" }), chosen, form, run, said];
   },
 };
+
+const contracts = new Map();
+
+function inputsOf(schema) {
+  return Object.entries(schema.properties).flatMap(([name, kind]) => {
+    const needed = schema.required.includes(name);
+    const made = inputFor(kind, needed);
+    if (!made) return [];
+    made.id = `input-${name}`;
+    made.name = name;
+    const label = element("label", needed ? name : `${name} (optional)`, { for: made.id });
+    return [label, ...(kind.description ? [element("small", kind.description, { class: "faint" })] : []), made];
+  });
+}
+
+function inputFor(kind, needed) {
+  if (kind.enum) {
+    const select = element("select");
+    select.append(...kind.enum.map((value) => element("option", value)));
+    select.value = kind.default ?? kind.enum[0];
+    return select;
+  }
+  if (kind.type === "string") return needed ? element("textarea", undefined, { rows: "3" }) : element("input", undefined, { placeholder: kind.default ?? "" });
+  if (kind.type === "array" && kind.items?.type === "string") return element("input", undefined, { placeholder: "several, with commas between them", "data-list": "" });
+  return null;
+}
+
+function givenIn(form) {
+  const fields = [...form.querySelectorAll("[name]")].filter((field) => field.value.trim());
+  return Object.fromEntries(fields.map((field) => [field.name, "list" in field.dataset ? field.value.split(",").map((one) => one.trim()) : field.value]));
+}
 
 const ACTING = ["verify", "try"];
 
 function toolsOf(view) {
   if (readsOnly && ACTING.includes(view.kind)) return [element("p", "This page only reads. `comity open` gives a link that may act.", { class: "faint" })];
   return TOOLS[view.kind]?.() || [];
-}
-
-function fillActions(rows) {
-  const chosen = place("action");
-  if (!chosen || chosen.childElementCount) return;
-  chosen.append(...rows.map(([name]) => element("option", name)));
 }
 
 function go() {
@@ -219,6 +251,11 @@ function go() {
   refreshView();
 }
 
+function rank(name) {
+  if (LAST.includes(name)) return 100 + LAST.indexOf(name);
+  return ORDER.includes(name) ? ORDER.indexOf(name) : 50;
+}
+
 function addCopyButtons() {
   for (const code of document.querySelectorAll("#overview dd code, #overview pre code"))
     code.after(copyButton(code.textContent, code.textContent.slice(0, 40)));
@@ -226,12 +263,12 @@ function addCopyButtons() {
 
 async function begin() {
   addCopyButtons();
-  listen();
   await refresh();
   try {
-    const { views: listed, read_only: only } = await ask("/v1/views");
+    const { views: listed, read_only: only, acts } = await ask("/v1/views");
     readsOnly = only;
-    listed.sort((one, other) => LAST.indexOf(one.name) - LAST.indexOf(other.name));
+    actWords = acts;
+    listed.sort((one, other) => rank(one.name) - rank(other.name));
     for (const view of listed) {
       views.set(view.name, view);
       const item = element("li");
@@ -241,6 +278,7 @@ async function begin() {
   } catch (reason) {
     unreachable(reason);
   }
+  listen();
   addEventListener("hashchange", go);
   go();
   setInterval(() => document.hidden || refresh(), FRESH_MS);
