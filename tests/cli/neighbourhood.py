@@ -60,9 +60,11 @@ class UnreliablePostman:
             request = await read_request(reader)
             self.carried.append(request.partition(b"\r\n\r\n")[2])
             there, back = await asyncio.open_connection("127.0.0.1", self._port)
-            back.write(request.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n", 1))
-            answer = await there.read()
-            back.close()
+            try:
+                back.write(request.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n", 1))
+                answer = await there.read()
+            finally:
+                back.close()
             match self.orders.pop(0) if self.orders else "pass":
                 case "pass":
                     writer.write(answer)

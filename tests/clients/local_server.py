@@ -44,6 +44,7 @@ async def serving(
 ) -> AsyncIterator[LocalServer]:
     """`answer` gets each request and gives the bytes of its answer, None to hang up; or it is a handler."""
     busy: set[asyncio.Task[None]] = set()
+    writers: list[asyncio.StreamWriter] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server.connections += 1
@@ -67,6 +68,7 @@ async def serving(
             await writer.drain()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
         task = asyncio.ensure_future(handle(reader, writer))
         busy.add(task)
         task.add_done_callback(busy.discard)
@@ -80,4 +82,7 @@ async def serving(
         for task in list(busy):
             task.cancel()
         await asyncio.gather(*busy, return_exceptions=True)
+        for writer in writers:  # a peer that reads no more, or says no goodbye in TLS, holds nobody up
+            writer.transport.abort()
+        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
         await listener.wait_closed()

@@ -189,8 +189,10 @@ async def websocket_server(handle, **options):
 async def line_server(handle, **options):
     async def connected(reader, writer):
         link = TcpClientLink("127.0.0.1", reader, writer)
-        await handle(link)
-        await link.close()
+        try:
+            await handle(link)
+        finally:  # also when the scene ends first
+            await link.close()
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0, **options)
     async with server:

@@ -1,11 +1,11 @@
-"""Which addresses a call may go to: public ones. Whatever else there is needs the owner's word.
+"""Which addresses may be called: public ones, and others only if the owner allows them.
 
 The tables follow the special-purpose registries of IANA and are written out here, because what the
 interpreter's own `is_global` says has changed between releases. In IPv6 only 2000::/3 is handed out for
 public use, so whatever lies outside it is refused without being listed.
 
-An address that carries an IPv4 address inside it (mapped, compatible, translated, 6to4, Teredo) is
-refused whatever it carries: it is another spelling, and the public host behind it has a plain one.
+An IPv6 address that contains an IPv4 address (mapped, compatible, translated, 6to4, Teredo) is always refused. It is only
+another way to write the IPv4 address, and a public host can be called by that one.
 """
 
 import re

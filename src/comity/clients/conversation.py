@@ -1,7 +1,7 @@
-"""One call on one pair, from the first attempt to its reply or to a clear word on what became of it.
+"""One call on one pair, from the first attempt to its reply, or to an error that says what happened to it.
 
-An envelope is written down before it is sent and then sent again, byte for byte, for as long as its
-outcome is open: a target that keeps its replies answers all of them with the same one (ruling 9).
+An envelope is stored before it is sent. While its outcome is unknown, the same bytes are sent again: a target that stores
+its replies answers all of them with the same reply (ruling 9).
 
 | the target says                    | so the envelope was  | and we                                    |
 |------------------------------------|----------------------|-------------------------------------------|
@@ -14,9 +14,9 @@ outcome is open: a target that keeps its replies answers all of them with the sa
 | 500, 504                           | maybe accepted       | tell the caller                           |
 | any other refusal                  | not accepted by this | tell the caller                           |
 
-"By this" counts only as long as no earlier attempt may have been accepted. Peers of the reference
-release sign no statement and keep no replies; with them a lost reply cannot be had any more, and the
-next call finds the place where the pair goes on, proven by the signature on its reply.
+"By this" holds only if no earlier attempt may have been accepted. Peers of the reference release sign no statement and
+store no replies. With them a lost reply stays lost, and the next call finds the position where the chain continues. The
+signature on its reply proves that position.
 """
 
 from collections.abc import Iterator

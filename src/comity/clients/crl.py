@@ -1,14 +1,15 @@
 """Revocation lists, fetched and kept (vcp 5.4).
 
 - A list is asked of its issuer's address through the guarded client, for at most 5 seconds and 1 MiB, over
-  HTTPS where the node demands it. What does not count (`core.revocation.reading`) was not had.
+  HTTPS where the node demands it. A list that
+  is refused (`core.revocation.reading`) is treated as if it had not come.
 - A list is kept until its `next_update`, and for 300 seconds more while the next one is being fetched.
-  Fresh is what both clocks call fresh: the monotonic one cannot be set back, and the wall clock alone
-  knows of a machine that was asleep. An issuer that dates its list for years is asked again every hour.
-- Fetching is done once for all who wait. Somebody who stops waiting does not stop it for the others.
-  After a failure there is a pause, so that an address that hangs costs one attempt and not one each.
-- A list never replaces a newer one that still counts: somebody may be playing back an old answer.
-- Of 100 addresses the lists are kept, those last used; no more than that are fetched at once.
+  It is fresh only if both clocks say so: the monotonic clock cannot be set back, and only the wall clock counts the
+  time while the machine sleeps. A list that is valid for years is fetched again every hour.
+- Callers that wait for the same list share one request, which goes on if one of them stops waiting. After a failure there
+  is a pause, so that an address that does not answer costs one attempt and not one for each caller.
+- A list never replaces a newer one that is still valid: it may be an old answer that somebody replays.
+- The lists of the last 100 addresses that were used are kept, and at most 100 are fetched at the same time.
 """
 
 import asyncio

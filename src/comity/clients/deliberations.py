@@ -1,7 +1,7 @@
 """The way to the keeper of a deliberation: signed envelopes to `/v1/deliberations` of its node (ruling 50a).
 
-A node without an agent has no card, so the node itself says who it is; whoever answers then has to sign with that key.
-The chain with a keeper stands in a book of its own, beside that of calls to the agent of the same node.
+A node without an agent has no card. So the node itself says its id, and all its answers must be signed with that key. The
+chain with a keeper is separate from the chain of calls to the agent of the same node.
 
 | the keeper | what is raised |
 |---|---|

@@ -1,7 +1,7 @@
-"""Calls with a memory: a caller that goes on where it was, after lost replies, restarts and crashes.
+"""Calls whose chains are stored: after lost replies, restarts and crashes, the next call continues at the right position.
 
-Calls to one target queue up here, so that callers who do not know of each other never give two
-envelopes the same place in the chain; calls to different targets do not wait for each other.
+Calls to one target wait in a queue here, so that two envelopes never get the same position in the chain. Calls to
+different targets do not wait for each other.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""New envelopes, with the moment and the key that the core cannot make up."""
+"""New envelopes, with the time and the random idempotency key, which the core gets as arguments."""
 
 from datetime import UTC, datetime
 from uuid import uuid4

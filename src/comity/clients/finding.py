@@ -1,7 +1,7 @@
 """From what a person types to a card: the URL of a node or an endpoint, host:port, an id, or a file.
 
-The card of a URL is what the node there shows of itself; that of an id is looked up in the directory. A
-card is a stranger's word: whoever uses one asks for its signature.
+For a URL, it is the card that the node there shows; for an id, the card in the directory. A card is not trusted: check its
+signature before you use it.
 """
 
 import re

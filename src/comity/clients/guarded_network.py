@@ -1,6 +1,6 @@
-"""Where connections are made: the name is resolved, every address of it judged, and one of those dialled.
+"""Opening connections: resolve the name, check all its addresses, connect to one of them.
 
-Loaded with the first request, because the HTTP library is.
+It is loaded with the first request, as the HTTP library is.
 """
 
 import asyncio

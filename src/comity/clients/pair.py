@@ -1,12 +1,11 @@
 """What a caller must not forget about one target, and the transactions that change it.
 
-- The chain (self → target) of the book `call` stands at the last request that the target is known to
-  have accepted; the chain (target → self) at the last reply that was verified.
-- `sent` lists the requests beyond that point which the target may have accepted although no reply to
-  them came: each is written down before its first byte leaves. At most one of them is the target's tip.
-- Every transaction also sets the record of the pair at the version that was read, so of two processes
-  that work from the same picture only one gets through. A lease makes the other one wait for its turn
-  instead of finding out.
+- The chain (self → target) of the book `call` ends with the last request that the target is known to have accepted. The
+  chain (target → self) ends with the last verified reply.
+- `sent` lists the requests after that. The target may have accepted them although no reply came. Each is stored before
+  its first byte is sent. At most one of them is the last request that the target accepted.
+- Every transaction also replaces the record of the pair, and expects the version that was read. So if two processes have
+  read the same version, only one of them commits. A lease lets the other one wait, so that this is rare.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""What can go wrong on the way out, told apart by what became of the request.
+"""Errors of outgoing requests. Each says what happened to the request.
 
 | raised                | the request                                       |
 |-----------------------|---------------------------------------------------|

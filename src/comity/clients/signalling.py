@@ -1,8 +1,8 @@
 """The way to a signalling relay: one WebSocket, one message per text frame.
 
-- The address is the user's own, or of an invite; it is never one that a peer or a relay names.
-- Beyond this machine only TLS is spoken. A relay with a certificate of its own making is known by its SHA-256,
-  which is checked before the first byte of HTTP is sent: no token reaches anybody else.
+- The address comes from the user or from an invite, never from a peer or a relay.
+- Connections to other machines use TLS. A relay with a self-signed certificate is recognised by the SHA-256 of the
+  certificate. It is checked before the first byte of HTTP is sent, so no other server gets the token.
 """
 
 import hashlib

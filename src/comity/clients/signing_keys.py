@@ -1,7 +1,7 @@
 """The keys of an authorization server, fetched and kept, so that a token can be judged without waiting.
 
-They are asked for at start, then every hour, and when a token names a key that is not among them, but not more
-often than twice a minute. While they cannot be had, those that were had last count.
+They are fetched at the start, then every hour, and when a token names an unknown key, but at most twice a minute. If they
+cannot be fetched, the last ones stay valid.
 """
 
 import asyncio

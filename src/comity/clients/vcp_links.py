@@ -87,6 +87,7 @@ class TcpClientLink:
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._writer.wait_closed()
+        self._writer.transport.abort()  # where the peer says no goodbye; nothing happens to what is closed
 
 
 def _refuse_too_large(message: bytes) -> None:

@@ -1,12 +1,12 @@
 """What a server answered last time, kept so that a downgrade is noticed (vcp 1.9).
 
-- One answer is kept for each server and highest version that was asked for: who asks for an older version
-  is not surprised to get it.
-- What was not asked for this time is remembered from before. What was answered this time replaces the
-  rest, so that an alert is given once and not for ever.
-- The id of the session is not kept. A record that cannot be read is as good as none, and the log says so.
-- Without a store of the program's own, the answers are kept in a file of the data folder, `vcp-acks.json`: of the last
-  1,000 servers. Where it cannot be written, the log says so and nothing else fails.
+- One answer is stored for each server and each highest version that was requested, because a request for an older version
+  gets an older version.
+- Extensions that were not requested this time keep their earlier answer. All others get the new answer, so an alert is
+  given once.
+- The id of the session is not stored. A record that cannot be read is ignored, with a line in the log.
+- Without a store, the answers of the last 1,000 servers are in the file `vcp-acks.json` of the data folder. If the file
+  cannot be written, the log says so and nothing else fails.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""A server's refusal, as its client meets it; the words are a stranger's and are cleaned before they are shown."""
+"""The refusal of a server, as an error of the client. Its text comes from a stranger and is cleaned before it is shown."""
 
 from typing import Final
 

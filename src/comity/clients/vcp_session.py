@@ -1,13 +1,13 @@
 """A negotiated session with a server: what was agreed on, context sent within it, and calls of extensions.
 
-- Every context request gets exactly one answer, in order; so each answer belongs to the request that has waited
-  longest, also when its sender has stopped waiting. At most eight wait at a time.
+- Every context request gets exactly one answer, in order. So each answer belongs to the oldest open request, also if its
+  sender has stopped waiting. At most eight requests are open at the same time.
 - Calls of extensions are answered in any order, by their ids. At most sixteen are in flight (ruling 47).
-- What the session does not take is not sent, and the answer says so under `withheld`.
-- Once the session has ended nothing leaves: who waits and who comes later is told why.
+- Content that the session does not support is not sent, and the answer lists it under `withheld`.
+- After the end of the session nothing is sent. Callers that wait, and later callers, get an error with the reason.
 
-`VcpConversation` is the machine of the client as the conductor runs it: what the program wants said comes in
-as the answer to a question, and what the machine reports is heard at once.
+`VcpConversation` is the client's machine as the conductor runs it. The machine asks a question, and the next message of
+the program is the answer to it. Reports of the machine are handled at once.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
-"""Time comes in from outside: the core never reads a clock, it is told.
+"""The clock is an argument: the core never reads the time itself.
 
-`now` is seconds since 1970 (wall time, for what is written down); `monotonic` never goes back
-(for limits and deadlines).
+`now` is seconds since 1970, for times that are stored or sent. `monotonic` never goes back, for limits and timeouts.
 """
 
 from typing import Protocol

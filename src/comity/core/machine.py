@@ -1,8 +1,8 @@
-"""What a protocol machine hears and what it wants: the events and effects every machine shares.
+"""The events and effects that all protocol machines share.
 
-A machine is sans-I/O: `receive(event, now) -> effects`. It never waits; what takes time is asked
-for with `Ask` and comes back as `Answered` or `Refused` under the same tag. Machines add events and
-effects of their own by asking: the request inside an `Ask` is theirs to define.
+A machine is sans-I/O: `receive(event, now) -> effects`. It never waits. It asks for work that takes time with the effect
+`Ask`; the result comes back as the event `Answered` or `Refused` with the same tag. Each machine defines its own requests
+inside an `Ask`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
-"""The request that is being dealt with: its id, which is ours, and the trace that its sender named.
+"""The current request: its id, which Comity makes, and the trace id of its sender.
 
-Whoever takes a message off a connection begins it; whatever is done about the message, in the same task or in one that
-was started for it, finds it here. The same id stands in the answer, the log, the events and, as a hash, in the audit.
+The code that reads a message from a connection begins the request. All code that handles the message finds it here, in the
+same task or in a task that was started for it. The same id is in the answer, the log, the events and, as a hash, in the
+audit entries.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,7 +41,7 @@ def begin_request(id_: str, traceparent: str = "") -> None:
 
 @contextmanager
 def within_request(new_id: Callable[[], str]) -> Iterator[None]:
-    """For work that may also begin by itself: where no request is being dealt with, this block is one."""
+    """For work that may also start without a request: then this block is a request of its own."""
     if _current.get().id:
         yield
         return

@@ -5,8 +5,8 @@
 - `kept` says where the seed is: "here" in the open, "sealed" under a passphrase, or in the "keyring"
   of the operating system. The public key can be read in each case; a loaded seed must match it.
 - A file of a newer version is refused and left alone, and so is one with fields we do not know.
-- A passphrase for a file that is not sealed is refused too: whoever gives one believes that the seed
-  is protected, and it is not, or the file is not the one it was.
+- A passphrase for a file that is not sealed is refused too. The user believes that the seed is protected, but it is not,
+  or somebody replaced the file.
 """
 
 from pathlib import Path

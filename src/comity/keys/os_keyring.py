@@ -1,8 +1,7 @@
 """Seeds in the keyring of the operating system, for those who have one.
 
 - It needs the extra `keyring` and a keyring that is really there. Without a desktop session there is
-  usually none, and the library then offers a stand-in that only fails: that is said before anything
-  is stored, never after.
+  usually none, and every operation of the library fails. This is checked before anything is stored.
 - An entry is named by the public key, so two data folders never share one by accident, and what comes
   back is checked against that name.
 """

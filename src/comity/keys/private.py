@@ -1,10 +1,10 @@
 """Files and folders that only their owner may touch.
 
-- A secret is read only from a regular file of ours that grants nothing to group and others. What is
-  checked is the opened file itself, by its mode bits: trying to open it proves nothing to root.
-- A secret appears whole or not at all, and is durable before its name exists: written to a new file
-  beside it, synced, then linked to its name. A name that is taken stays as it is.
-- Where there are no owners and mode bits (Windows), the folder's own access list is what protects it.
+- A secret is read only from a regular file that belongs to us and gives no rights to group and others. The mode bits of
+  the opened file are checked, because root can open every file.
+- A secret is written to a new file, synced, and then linked to its name. So no reader sees half of it, and it is durable
+  before its name exists. If the name exists already, that file is not changed.
+- On systems without owners and mode bits (Windows), the access list of the folder protects it.
 - Every refusal is one sentence with the command or the step that repairs it.
 """
 

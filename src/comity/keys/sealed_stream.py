@@ -4,9 +4,10 @@
     {"version":1,"cost":{...},"salt":HEX}
     24 bytes, a frame that holds nothing, frames of 1 MiB, a last frame
 
-- Each frame depends on all before it, and the last one is marked: a stream that was cut, reordered or lengthened is
-  refused. What was read of it until then is not to be believed before `SealedReader` has reached the end.
-- The first frame opens only under the right passphrase, so a wrong one is told from a damaged stream.
+- Each frame depends on all frames before it, and the last one is marked. So a stream that was cut, reordered or extended
+  is refused. Do not use what was read before `SealedReader` has reached the end.
+- The first frame can be opened only with the right passphrase. So a wrong passphrase and a damaged stream get different
+  errors.
 - The line with version, cost and salt is authenticated with every frame.
 """
 

@@ -1,8 +1,8 @@
 """The keys of the vault (vcp 5.1): the first encrypts, all decrypt.
 
-They come from the environment when it names any, else from a file of mode 0600 that is made at the
-first start. Each is a Fernet key. A value that cannot be used is never replaced by another: data
-that was sealed under it would be lost without a word.
+They come from the environment variable if it is set, else from a file of mode 0600 that is made at the first start. Each
+is a Fernet key. A key that cannot be used is never replaced by a new one, because the data that was encrypted with it
+would be lost silently.
 """
 
 import base64

@@ -1,1 +1,1 @@
-"""The walk that every message takes: rate, who, admit, handle, seal. The only place that opens transactions."""
+"""The walk that every message takes: rate, who, admit, handle, seal; and the record, through which state is changed."""

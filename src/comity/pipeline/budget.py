@@ -1,15 +1,14 @@
 """The budget: how much one address, and then one identity, may ask of this node.
 
-- A message is charged twice at most: to the address it came from, before anything about it is proven, and to
-  the identity that it proved. The door's guard does the first, whoever checked the proof does the second.
-- Requests and bytes are one budget. A message costs one request, or as many as its bytes are worth where that
-  is more, so that neither `requests` nor `bytes` of a period is ever exceeded. One that is larger than the
-  whole budget takes all of it.
-- A fault, such as a proof that fails, costs the address as much as many requests (`spend_fault`), and may leave it in
-  debt; whoever only asked for too much is never in debt.
-- This machine's own addresses are not charged, and neither are the identities that come from there, unless
-  `limit_loopback` says so. The node's own user is never charged: whoever calls this has made sure of that.
-- VCP hellos, new pairs and audit entries of refused hellos have figures of their own, and are counted here too.
+- A message is charged to its address before it is authenticated, and to its identity after that. The guard of the door
+  does the first; the code that checked the proof does the second.
+- Requests and bytes are one budget. A message costs one request, or more if it is large, so that neither the `requests` nor
+  the `bytes` of a period are exceeded. A message that is larger than the whole budget uses all of it.
+- A fault, such as a proof that fails, costs the address as much as many requests (`spend_fault`). After that the address
+  may be in debt. An address that only sent too many requests is never in debt.
+- The addresses of this machine, and identities that come from there, are not charged, unless `limit_loopback` is set. The
+  node's own user is never charged; the caller of this module checks that.
+- VCP hellos, new pairs and audit entries of refused hellos have limits of their own, which are counted here too.
 """
 
 from collections import Counter

@@ -1,12 +1,10 @@
 """The conductor: runs one machine on one link under asyncio.
 
-Events reach the machine one at a time, in the order in which they happened. The next message is
-taken from the link only when the one before has been dealt with, so a fast peer is held back by
-the link and not by memory. A peer that does not take what it is sent is given up after
-`send_seconds`; so are two machines that flood each other, unasked, beyond what the link holds: such
-a protocol needs a window of its own. A timer that is moved or cancelled does not fire, even if its
-time was up already. However the run ends, the link is closed, and timers and questions still open
-are dropped.
+The machine gets its events one at a time, in order. The next message is read from the link only after the one before it
+was handled, so a fast peer has to wait and does not fill the memory. If a peer does not read what is sent to it, the
+link is closed after `send_seconds`. The same happens if two machines send so much to each other that the link is full in
+both directions; such a protocol needs flow control of its own. A timer that was moved or cancelled does not fire, even if
+its time had already come. At the end of the run the link is closed, and open timers and questions are dropped.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """What happens on this node, one event per act, for whoever watches: the page, `comity watch`, the log.
 
-An event names who and what by short ids, names and hashes, never by content. The last `KEPT` are kept; a reader asks
-for those after a number and is told when some of them are gone already. Readers are woken together, a moment after
-the first event, so that a flood of acts costs them no more than a few. Numbers begin anew when the node starts; `run`
-names this life of it.
+An event says who and what by short ids, names and hashes. It contains no content. The last `KEPT` events are kept. A
+reader asks for the events after a number, and learns if some of them are no longer there. Readers wake together, a moment
+after the first event, so that many acts cost them little more than one. Numbers start again when the node starts; `run`
+is different for each start.
 """
 
 import asyncio
@@ -105,14 +105,14 @@ class Events:
             self._due = asyncio.get_running_loop().call_later(_MOMENT, self._wake)
 
     def since(self, number: int, most: int = KEPT) -> EventPage:
-        """The first `most` after that number. One from the future is of another life of the node, and as good as none."""
+        """The first `most` events after that number. A number that is too high comes from an earlier run, and is ignored."""
         reset = number > self._last
         oldest = self._last - len(self._kept)
         skipped = 0 if reset else max(0, number - oldest)
         return EventPage([*islice(self._kept, skipped, skipped + most)], reset=reset or number < oldest)
 
     def hints(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Something for each time that there may be more to read; until the bus closes."""
+        """A hint each time that there may be more to read, until the bus closes."""
         return self._bus.listen(SUBJECT)
 
     async def follow(self, after: int) -> AsyncIterator[EventPage]:

@@ -1,7 +1,7 @@
 """What the node counts about itself, in the form that Prometheus reads.
 
-Counting happens for every call and reading now and then: a call adds to plain numbers, which become metrics when
-somebody asks for them.
+Every call is counted, but metrics are read rarely. So a call only adds to plain numbers, and the metrics are made when they
+are read.
 """
 
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""A room for what only the owner of the node may ask, and which needs no more than to be asked."""
+"""A room for requests that only the owner of the node may make, and that have no body, or one flag in it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -2,11 +2,11 @@
 
 - A change of state and its entry are one commit (`commit`). The caller waits for it, and the event follows it. An act that
   changes nothing is written in the same group commit without waiting (`note`).
-- Refusals of strangers are counted by minute, room and reason (`refuse`), and alike calls that change nothing by the
-  moment (`tally`): one entry and one event for each group, with the number among the checks, where the hash covers it
-  (rulings 22, 23), and with the time that all of them took. So refused or read-only requests cannot fill the disk.
-- An entry ends with who called and which request it was: `caller:<kind>:<short>`, `request:<hash>`. A group of acts that
-  belong to several requests names none.
+- Refusals of strangers are counted in groups by minute, room and reason (`refuse`). Equal calls that change nothing are
+  counted in groups by the moment (`tally`). Each group has one entry and one event, with the number among the checks, so
+  that the hash covers it (rulings 22, 23), and with the sum of the times. So such requests cannot fill the disk.
+- The last checks of an entry are the caller and the request: `caller:<kind>:<short>`, `request:<hash>`. A group of acts of
+  several requests has no request.
 - If an entry cannot be written, the error goes to the log and not to the caller.
 """
 

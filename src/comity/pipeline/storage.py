@@ -1,13 +1,11 @@
 """What strangers may make this node store, in bytes (ruling 54).
 
-- A quota has a total. One address holds at most a 32nd of it, and the last quarter is for those who are known:
-  a pair that has a chain, a card that is being refreshed. Things that this machine's own programs store count
-  on the total alone.
-- What does not fit is refused, with a code and a sentence, and nothing that was promised is dropped for it.
-- Bytes are reserved before the work whose result they are for, and settled after its commit. The store adds up
-  what is held, in the same transaction as the rows themselves. Here is only kept what may be held at most: where
-  that does not fit any more, the store is asked, and not more often than once a second.
-- An account goes by a hash of its address: the address itself is not stored.
+- A quota has a total. One address may use at most a 32nd of it. The last quarter is for known callers: a pair that has a
+  chain, a card that is refreshed. For programs on this machine only the total counts.
+- A request that does not fit is refused, with a code and a sentence. Nothing that was stored before is deleted for it.
+- Bytes are reserved before the work and settled after its commit. The store keeps the sums, in the same transaction as the
+  rows. This module keeps an upper bound. Only when the bound is reached, the store is asked, at most once a second.
+- An account is named by a hash of the address; the address itself is not stored.
 """
 
 import asyncio

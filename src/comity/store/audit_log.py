@@ -1,7 +1,7 @@
-"""The reading end of the audit chains: verify, look at the tail, prune.
+"""Reading the audit chains: verify one, read its last entries, prune it.
 
-Verification needs no secret: the node's public key, the store and the head files. The head files
-are read first, because the log may grow meanwhile but never shrinks.
+Verification needs no secret, only the node's public key, the store and the head files. The head files are read first,
+because the log can grow during the verification but never shrinks.
 """
 
 from collections.abc import AsyncIterator, Callable

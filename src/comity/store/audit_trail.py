@@ -1,12 +1,11 @@
-"""The writing end of an audit chain.
+"""Writing an audit chain.
 
-Each writing process owns one chain. Entries are linked when their transaction is made ready or
-written, in commit order; the head is signed once per commit, stored in the same commit and, after it is
-durable, kept outside the database too. On resuming the three must agree: a database that was cut
-or rolled back is behind the head outside, and is refused.
+Each process that writes has a chain of its own. Entries are linked in the order of the commits. The head of the chain is
+signed once per commit and stored in the same commit. After the commit is durable, the head is also written to a file
+outside the database.
 
-The head file may lag behind the database by the commits that were made durable just before a
-crash; it is never ahead of it.
+At the start, the last entry, the stored head and the head file must agree. The head file may be older than the database
+by the last commits before a crash. It is never newer: if it is, the database was cut or rolled back, and is refused.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """One node per data folder: the folder itself is locked, and a file in it says where the node is.
 
 The operating system releases the lock when the process ends, for any reason. While the folder is not locked, the
-content of the file is out of date. Whoever removes the file does not remove the lock; whoever moves the folder away
-takes the lock along, which the node notices (`is_in_place`).
+content of the file is out of date. Removing the file does not remove the lock. If the folder is
+moved, the lock moves with it, and the node notices that (`is_in_place`).
 """
 
 import contextlib

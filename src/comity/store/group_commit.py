@@ -1,12 +1,12 @@
 """Many transactions, one durable commit.
 
-Transactions submitted during one turn of the event loop are handed over together; while one batch
-is being made durable, and until its callers were told and the loop has gone round once more, the next
-gathers. So a lone caller never waits for company, and sixty-four callers share one sync. A caller hears
-of its transaction only after its batch is durable.
+Transactions that are submitted in one iteration of the event loop form a batch. While a batch is written, the next one is
+collected; it is handed over when the callers of the last batch were told and the loop has run once more. So a single
+caller never waits for others, and sixty-four callers share one sync. A caller gets its result only after its batch is
+durable.
 
-Two threads that run Python at the same time only wait for each other. So what can be made ready for a batch is made
-ready on the loop's thread, while the other one sleeps, and little more than the writing itself is left to that one.
+Two threads cannot run Python at the same time. So the event loop prepares as much of a batch as it can while the writer
+thread waits for the disk, and the writer thread does little more than write.
 """
 
 import asyncio

@@ -1,11 +1,10 @@
 """Ids that may be used once: the replay cache of signed objects (vcp 5.4).
 
-- An id is claimed under `vcp:jti:{issuer}:{jti}` until its object expires; after that nobody can present
-  it any more, so it need not be remembered. The first claim wins, also among several processes.
-- Of each issuer at most `limit` ids are remembered at a time. Beyond that a claim is refused, and not an
-  older one forgotten: what is forgotten could be used again. Ids that other processes claim after our
-  first look are not counted; each process keeps to the limit for itself.
-- Claim only what has been verified: an id without a proof would let strangers fill the cache.
+- An id is stored under `vcp:jti:{issuer}:{jti}` until its object expires. An expired object is refused anyway, so its id
+  can be forgotten. The first claim of an id wins, also among several processes.
+- At most `limit` ids of each issuer are stored. Over the limit a claim is refused, and no older id is forgotten, because
+  a forgotten id could be used again. Each process counts for itself: ids that other processes claim later are not counted.
+- Claim an id only after its object is verified. Otherwise unknown callers could fill the cache.
 """
 
 import asyncio

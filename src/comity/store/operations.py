@@ -1,9 +1,9 @@
 """What can be asked of a store, as data.
 
-A transaction is a tuple of operations and of audit drafts; it happens whole or not at all. An
-operation that names what it expects fails with `StoreConflict` when the store holds something
-else, and says what it holds. Because a transaction is data and not a conversation, an engine can
-run many of them in one durable commit, and a remote engine can run one in a single round trip.
+A transaction is a tuple of operations and audit drafts. It is done completely or not at all. An operation can say which
+value it expects. If the store has another value, the operation fails with `StoreConflict`, which contains that value.
+Because a transaction is data, an engine can run many of them in one durable commit, and a remote engine can run one in a
+single round trip.
 """
 
 from typing import Any

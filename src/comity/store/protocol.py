@@ -1,8 +1,7 @@
 """The Store: durable state.
 
-Every method may be called from one event loop at a time. A write is acknowledged only when it is
-durable, together with its audit entries; reads see every acknowledged write. Engines differ in
-where the bytes live, never in an answer: one conformance suite runs on all of them.
+All methods are called from one event loop. A write returns when it is durable, together with its audit entries. Reads see
+every write that has returned. All engines give the same answers: one conformance suite runs on all of them.
 """
 
 import asyncio

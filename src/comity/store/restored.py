@@ -1,9 +1,8 @@
 """What a store remembers of having been restored from a backup.
 
-A restored store has gone back in time: envelopes that were accepted after the backup are unknown to it, and could be
-replayed. So nothing that was signed before the restore moves a chain any more (`check_stamped_after`). The moment is
-set when the backup is put back, and once more when a node first starts on it: until then the former node may have
-been running.
+A restored store does not know the envelopes that were accepted after the backup, so these could be replayed. Therefore an
+envelope that was signed before the restore does not move a chain (`check_stamped_after`). The time of the restore is set
+when the backup is restored, and again when a node first starts on it, because the old node may have run until then.
 """
 
 import msgspec

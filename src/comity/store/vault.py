@@ -2,9 +2,9 @@
 
 - A sealed value is `enc:` and a Fernet token. The first key seals; the others only open, so that a
   key is rotated by putting a new one in front (vcp 5.1).
-- With a key, a value that is not sealed is refused: somebody wrote it past the vault.
-- Without a key nothing is stored, unless plaintext was asked for by name, outside production.
-- What cannot be opened is None; ciphertext is never handed out.
+- If there is a key, a value that is not sealed is refused: something else than the vault wrote it.
+- Without a key nothing is stored, unless the setting for plaintext is on and the environment is not production.
+- A value that cannot be opened is returned as None, never as ciphertext.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""Calling an action: is it known, can it use this input, what did it say (actions 1.2, steps 6 to 8).
+"""Calling an action: look it up, check its input, run it and check its result (actions 1.2, steps 6 to 8).
 
-- Every way to an action leads through here: a line, a JSON-RPC request, an HTTP call, a signed envelope.
+- All calls of actions use this module: a line, a JSON-RPC request, an HTTP call, a signed envelope.
   What is raised is a ComityError whose sentence goes to the caller as it is.
-- Whatever else a handler does, raise anything, or return nonsense, is an internal error: it is told to
-  whoever owns the log, and the caller lives.
-- Work that needs a page or a worker is handed back as `Work`, for a runner; what came of it is `settled`.
+- If a handler raises another exception, or returns something invalid, that is an internal error. It goes to the log, and
+  the caller gets an error.
+- Work that needs a page or a worker process is returned as `Work`, for a runner. Its result goes to `settled`.
 """
 
 from collections.abc import Callable, Mapping

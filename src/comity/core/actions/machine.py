@@ -1,10 +1,10 @@
 """The NDJSON protocol (actions 1): bytes in, replies out, one for each line, in order.
 
-- The checks come in the order of the contract, and the first that fails answers. Nothing ends the stream:
-  too long a line is refused once, as soon as that is certain, and skipped without being kept.
-- What cannot be answered at once is yielded as `Work` between the replies. Whoever drives the machine
-  sends back what came of it; meanwhile no later line is looked at.
-- The replies of one read come together, in pieces, so that they can leave in one write.
+- The checks have the order of the contract, and the first one that fails gives the reply. Nothing ends the stream: a line
+  that is too long is refused once, as soon as it is over the limit, and skipped without being stored.
+- A call that needs time is yielded as `Work` between the replies. The code that drives the machine sends back the result.
+  No later line is read before that.
+- The replies of one read are yielded together, so that they can be sent in one write.
 - Lines are read as JavaScript reads them: bytes that are no UTF-8 become U+FFFD, and count as such; half a
   surrogate pair is a character; a number too large is infinite; of two equal keys the later one counts.
   Only depth is ours: beyond 10,000 levels a line is malformed.

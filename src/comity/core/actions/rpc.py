@@ -3,7 +3,7 @@
 - Methods are `list_actions`, `invoke` and `describe_action`; `params` is what the payload is on the other
   wire, and `result` is what `data` is there. A refusal keeps its sentence, as the message of the error;
   `issues` go under `data`.
-- A notification asks for nothing and changes nothing, so it is read and dropped. So is a response.
+- A notification gets no answer and no action changes anything, so it is ignored. A response is ignored too.
 - `Work` is yielded as by the other machine; a batch is answered when the last of its work is done.
 """
 

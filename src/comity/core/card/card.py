@@ -2,7 +2,7 @@ r"""The capability card, called halo on the wire: what a vacant offers, on what,
 
 The signing payload is five byte strings joined by 0x1F, which is not escaped: a text or an endpoint that
 holds 0x1F can be read as other fields under the same signature. Codec and signature stay as the contract
-has them; whoever publishes, lists or calls asks `refuse_control_characters` first.
+says; code that publishes, lists or calls must use `refuse_control_characters` first.
 """
 
 from typing import Any, Self

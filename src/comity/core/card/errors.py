@@ -1,6 +1,6 @@
-"""What a directory and a life cycle refuse, in the contract's own names.
+"""Errors of a directory and of a life cycle, with the names of the contract.
 
-As with envelopes, each name also stands in a line of ours, by which the doors know how to speak it.
+Each is also a subclass of one of our own errors, so that the doors know its status.
 """
 
 from comity.core import errors

@@ -1,6 +1,6 @@
-"""The life of a vacant (envelope 3): six states, seven events, and a table of every step there is.
+"""The life cycle of a vacant (envelope 3): six states, seven events, and a table of all transitions.
 
-A cell that is not in the table is refused, and the state stays. No event leads into ACTIVE from LOCAL
+A transition that is not in the table is refused, and the state does not change. No event leads into ACTIVE from LOCAL
 (publishing does that), nor into HIBERNATING, STALE or SUNK: those come with time or from outside.
 """
 

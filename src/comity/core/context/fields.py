@@ -1,7 +1,7 @@
 """The members of a context request, and which of them a session takes (vcp 1.8, 1.10, 4.3; ruling 15).
 
-Both sides ask here: a client before it sends, a server before it reads. What a session does not take is
-named with the reason and neither sent nor kept.
+Both sides use this table: a client before it sends, a server before it reads. A member that a session does not support is
+listed with the reason, and is not sent or stored.
 """
 
 from typing import Final

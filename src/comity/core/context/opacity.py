@@ -1,11 +1,11 @@
 """Context opacity: how much care a person needs now, and all that a model may know of it (vcp 5.3).
 
-- Each signal weighs its category's weight times its intensity. The sum and the greatest of them give a score,
-  the score gives one of four levels. More intensity never lowers it.
-- The arithmetic is in whole numbers (tenths of weights, a score in 5,000ths), so that a score on a threshold
-  is on it for everybody.
-- The score and the signals stay on this side. A model is given a ModelSafeContext: a level, two words that
-  come from the categorical wire alone, and whether there is a session. It has no other member, ever.
+- The value of a signal is the weight of its category times its intensity. The sum and the greatest of these values give a
+  score, and the score gives one of four levels. More intensity never lowers the level.
+- The arithmetic uses whole numbers (tenths of weights, a score in 5,000ths), so that every node gets the same level at a
+  threshold.
+- The score and the signals are never given to a model. A model gets a ModelSafeContext: a level, two words that come only
+  from the categorical wire, and whether there is a session. It has no other member.
 """
 
 from collections.abc import Iterable, Mapping

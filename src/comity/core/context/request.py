@@ -1,7 +1,7 @@
 """The context request: what a session takes of it, what it leaves aside, what makes it invalid (vcp 4.3).
 
-- Members that the session does not take are listed under `ignored` with a reason; their content is neither
-  looked at nor kept. Members that it takes are judged, and one wrong value refuses the whole request.
+- Members that the session does not support are listed under `ignored` with a reason; their content is not read or stored.
+  All other members are checked, and one wrong value makes the whole request invalid.
 - The payload of an extension sits under `extensions` or in the member of its own (`personal`,
   `relational_context`); where both are there, its own member counts.
 - Constitution text is scanned before anything else is done with it, in any session (ruling 17); a refusal

@@ -1,9 +1,9 @@
 """What a session knows after a context request, and what the client is told (vcp 4.3).
 
-- A `SessionContext` is the memory of one session: each request adds to it, a null takes back. It is what is
-  stored, encrypted, and it never leaves in an answer.
-- The answer names what was accepted and ignored, echoes the preferences, and shows what a model may see.
-  Neither score nor constitution are in it. What the extensions say stands under `extensions`.
+- A `SessionContext` is the state of one session. Each request adds to it, and a null removes a value. It is stored
+  encrypted, and is never part of an answer.
+- The answer lists what was accepted and ignored, repeats the preferences, and contains what a model may see. It does not
+  contain the score or the constitution. The answers of the extensions are under `extensions`.
 """
 
 from collections.abc import Mapping

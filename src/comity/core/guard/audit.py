@@ -8,9 +8,9 @@
 - Verification stops at the first bad entry and names it. It holds one entry at a time, so a chain
   of any length can be streamed through it, also in pages: each page takes the last entry of the
   page before as its `prior`.
-- A chain cannot notice that its own tail is missing. Whoever keeps one signs its head
-  (`head_bytes`), and signs what a pruned chain now starts from (`checkpoint_bytes`). The two forms
-  differ, so that an old head cannot be passed off as a checkpoint.
+- A chain does not show that its last entries are missing. So the owner of a chain signs its head (`head_bytes`), and for
+  a pruned chain the entry that it now starts after (`checkpoint_bytes`). The two forms differ, so that an old head cannot be
+  used as a checkpoint.
 """
 
 import hmac

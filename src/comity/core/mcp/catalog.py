@@ -1,13 +1,12 @@
 """What a server offers: tools, resources and prompts, registered by the rooms that have them.
 
-- What a client sees is a *view*: the selection of its connection (rooms and profile) and the VCP extensions
-  that are active for it. A view is made once and holds its lists ready as bytes.
-- A tool names what it needs to be seen: its room, the profiles it is in, the extension it belongs to, the scope
-  that a visitor's token must have. Its own validator and its own way to render an error go before those of this
-  house.
-- A namespace is a family of names with its own answer to a name that is not there.
-- Lists keep the order of registration. A change of the catalogue makes all views anew and tells whoever
-  listens.
+- A client sees a *view*. It depends on the selection of its connection (rooms and profile) and on its active VCP
+  extensions. A view is made once and contains its lists as bytes.
+- A tool says when it is visible: its room, its profiles, the extension it belongs to, the scope that the token of a visitor
+  must have. It can have its own validator and its own format of errors.
+- A namespace is a group of names with an answer of its own to an unknown name.
+- Lists keep the order of registration. After a change of the catalogue, all views are made again and the listeners are
+  told.
 """
 
 import functools

@@ -1,10 +1,9 @@
 """What a handler is told about the call it serves, and what it can do meanwhile.
 
 - `progress` and `log` cost nothing when the client did not ask for them.
-- `ask` puts questions to the client in either era. In the legacy one they travel while the handler waits.
-  In the modern one the handler is run again from its start once the answers are there, so what comes before
-  an `ask` must be safe to repeat.
-- `cancelled` tells that nobody waits any more; an asynchronous handler is also cancelled in its own right.
+- `ask` asks the client questions, in both eras. In the legacy era the handler waits for the answers. In the modern era the
+  handler runs again from its start when the answers are there, so the code before an `ask` must be safe to repeat.
+- `cancelled` says that nobody waits for the result any more. The task of an asynchronous handler is also cancelled.
 """
 
 from collections.abc import Callable, Mapping

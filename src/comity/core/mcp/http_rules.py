@@ -1,8 +1,8 @@
 """What HTTP adds to MCP: the era from a header, and headers that repeat what the body says.
 
 - `MCP-Protocol-Version` tells the era: one of the legacy revisions, or none, is legacy; anything else is modern.
-- A modern POST repeats its method, and the name of what it is about, in headers, so that whoever stands in
-  between need not read the body. What they say must be what the body says, or it is -32020.
+- A modern POST repeats its method and the name of its tool, resource or prompt in headers, so that proxies need not read
+  the body. If the headers and the body differ, the error is -32020.
 - A value that is not plain ASCII comes as `=?base64?…?=`. White space around a value means nothing.
 """
 

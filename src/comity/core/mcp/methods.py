@@ -1,8 +1,7 @@
 """The table of methods: from a request to its answer, or to the work that will give one.
 
-Each era has its own table; a method that an era lacks is unknown in it. What can be answered at once is
-answered with bytes, most of them made once per view. The rest is a `RunningRequest`: whoever runs it calls `work.start`,
-and hands what comes of it to `work.finish`.
+Each era has its own table. Some requests are answered at once with bytes; most of these are made once per view. All others
+become a `RunningRequest`: the code that runs it calls `work.start`, and gives the result to `work.finish`.
 
 - A tool that is not in the view is -32602, unless a namespace or an inactive extension has its own answer.
 - Arguments that break a tool's schema are an error of the tool (`isError`), so that a model can do better.

@@ -1,7 +1,7 @@
-"""What a server hands out between two rounds of one request, so that it has to remember nothing.
+"""The state that a client keeps for the server between two rounds of one request, so that the server stores nothing.
 
-Sealed with AES-256-GCM under a key of this node, bound to who asked for what, and good for ten minutes. A
-state that was altered, moved to another request or kept too long does not open.
+It is encrypted with AES-256-GCM and a key of this node, bound to the caller and the request, and valid for ten minutes. A
+state that was changed, used for another request or expired is refused.
 """
 
 import base64

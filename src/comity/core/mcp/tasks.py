@@ -5,9 +5,9 @@
 
 - What a tool refuses is *completed*, with `isError` in its result. *failed* is for errors of the protocol and
   for a process that died.
-- A question has a key that is used once in the life of its task. An answer counts when its key is open and it
-  is an object; all else is passed over, and what is unanswered stays open.
-- Functions here give the task as it is next, or the same object where nothing changes.
+- The key of a question is used once in a task. An answer is accepted if the question with its key is open and the answer
+  is an object. Other answers are ignored, and questions without an answer stay open.
+- Functions here return the changed task, or the same object if nothing changes.
 """
 
 from collections.abc import Mapping

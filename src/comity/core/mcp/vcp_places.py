@@ -1,8 +1,8 @@
 """Where a VCP hello stands in an MCP message, and where its answer is written (mcp 2.3, ruling 30).
 
-The two founding documents and the SDKs disagree on the place, and clients strip what they do not know: so
-every place is read, the first one that holds a hello counts, and the answer goes to every place from which
-the asker can read it. Whoever says no hello gets no word about VCP.
+The two founding documents and the SDKs disagree on the place, and clients remove fields that they do not know. So every
+place is read, the first hello that is found counts, and the answer is written to every place that the client can read. A
+client that sends no hello gets nothing about VCP.
 """
 
 from collections.abc import Mapping

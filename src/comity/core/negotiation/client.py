@@ -13,10 +13,10 @@
   that is not named is not there, and a warning says so.
 - What goes out in a session is filtered to what is active in it; what was left out is reported. Calls of extensions
   leave in a session only.
-- A busy or failing server is asked again on the same connection, a few times, each time later; to connect
-  again with the same waits is for whoever owns the connection.
+- If the server is busy or fails, the client asks again on the same connection, a few times, with longer waits. The code
+  that owns the connection can connect again, with the same waits.
 
-What happened is reported by asking; answers to these reports count for nothing.
+The machine reports what happened with the effect `Ask`. It ignores the answers to these reports.
 """
 
 import enum

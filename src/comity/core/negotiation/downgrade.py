@@ -2,9 +2,9 @@
 
 - A lower version, a core feature that was true, an extension that was there and is asked for again, and a
   capability that has shrunk: true became false, a number fell, a list lost a member, a key is gone.
-- What the client itself no longer asks for is not missed; the flags that depend on another extension follow
-  from that extension and are not told twice.
-- The alerts are for people. Whether to go on is theirs to decide.
+- There is no alert for an extension that the client no longer requests. Flags that depend on another extension give no
+  alert of their own.
+- The alerts are for people, who decide whether to go on.
 """
 
 from collections.abc import Iterator, Mapping

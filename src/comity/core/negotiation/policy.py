@@ -1,7 +1,7 @@
-"""What a server has decided before anybody connects; a policy that breaks the protocol is refused here.
+"""The settings of a server for negotiation. Settings that break the protocol are refused here.
 
-The hello timer may be shorter than five seconds, never shorter than two (vcp 1.9). An identity check has to
-leave time for its answer: the client hears something within five seconds of its hello, come what may.
+The hello timer has two to five seconds (vcp 1.9). The timeout of the identity check is shorter, so that the client always
+gets an answer within five seconds of its hello.
 """
 
 from typing import Any, Literal, get_args

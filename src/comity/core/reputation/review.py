@@ -1,8 +1,8 @@
 """What one review weighs, and which reviews count at all.
 
-A review weighs as much as its source, less when reviewer and target are of one model family, less
-with every repetition, less when other signals say that the two are the same hand, and as much more
-as the reviewer has proven to be right in that dimension.
+The weight of a review depends on its source. It is lower if reviewer and target are of the same model family, with every
+repetition, and if other signals say that both belong to the same person. It is higher if the earlier reviews of the
+reviewer were right in that dimension.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Revocation lists: what an issuer says no longer counts, signed and with a date (vcp 5.4).
 
-`CRL` is the list as it is written, with moments as the texts that were signed. `RevocationList` is what
-is asked: either shape of list becomes one, and finds an id in one step however long the list is.
+`CRL` is the list as it was sent, with times as the texts that were signed. `RevocationList` is the form for lookups: both
+shapes of a list are converted to it, and it finds an id in one step.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Moments as lists and proofs write them: RFC 3339 with an offset. Without one, nobody knows when it is."""
+"""Times in lists and proofs: RFC 3339 with an offset. A time without an offset is refused."""
 
 import re
 from datetime import UTC, datetime

@@ -1,8 +1,8 @@
 """Stapled proofs: a responder's signed word about one bundle, brought along by whoever presents it (vcp 5.4).
 
 A proof counts when a responder we know signed it, it was produced at most 24 hours ago, and now lies in
-its window. Otherwise it says `unknown`, as if it had not been brought: it can spare looking elsewhere, and
-it can never stop it.
+its window. Otherwise its status is `unknown`, as if it had not been sent. So a good proof saves a request to
+the issuer, and a bad one prevents nothing.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,10 @@
-"""Seeing calls through: quick ones here, long and slow ones in a worker with a deadline, pages through a fetcher.
+"""Runs calls: quick ones in this process, long and slow ones in a worker process with a timeout; pages come from a fetcher.
 
-Work on a text holds the interpreter, in a thread too: an expression looks through a megabyte in one go, and the event
-loop waits that long. So only short texts are worked on in this process, two at a time, and callers take turns.
+Work on a text blocks the interpreter, also from a thread: a regular expression reads a megabyte without a pause, and the
+event loop waits. So this process works only on short texts, two at a time, and callers take turns.
 
-`settle` is for whoever drives a machine; `call` is the whole of a call, for doors that have no machine of
-their own. Both end in an answer or in a ComityError whose sentence may be shown to the caller.
+`settle` is for code that drives a machine. `call` is a complete call, for doors without a machine. Both give an answer or
+raise a ComityError, whose sentence may be shown to the caller.
 """
 
 import asyncio

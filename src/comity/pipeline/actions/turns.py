@@ -1,12 +1,12 @@
 """Whose work is next: a queue that is fair between callers.
 
-- A piece of work has a weight, about what it costs. ActionTurns are given in the order in which the pieces would end if
-  all callers worked side by side (self-clocked fair queueing): each piece is marked with where its caller's last one
-  ends, or with where the queue is by now, plus its weight. So who has asked for much waits behind who has asked for
-  little, a new name wins no more than the weight of one piece, and nobody waits for ever, since marks only grow.
+- A piece of work has a weight, about what it costs. The order is self-clocked fair queueing: each piece gets a mark, and
+  the piece with the lowest mark is next. The mark is the end of the caller's last piece, or the current mark of the queue
+  if that is higher, plus the weight of this piece. So callers that ask for much wait behind callers that ask for little.
+  A caller with a new name gains no more than the weight of one piece. Nobody waits for ever, because marks only grow.
 - One caller holds half of the places at most; `long` pieces of work of all callers together leave one free.
-- One caller may have so many pieces waiting, and all callers so many; where the second limit is reached, the piece
-  that would be the last one makes room. Who is refused is told when to come back.
+- There is a limit for the waiting pieces of one caller (`of_one`) and of all callers (`in_all`). Over the second limit,
+  the piece that would be the last one is refused. A refusal says when to come back.
 """
 
 import asyncio

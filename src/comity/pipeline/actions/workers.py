@@ -1,8 +1,8 @@
 """The other end of the workers: starts them, hands out work, and ends one whose time is up.
 
-As many are kept as were ever needed at once, up to a few; a call beyond that waits for its turn (`turns.py`), and
-its time counts from when it begins; fetching pages has a limit of its own and is not counted. A worker that was
-interrupted in any way is ended and not used again.
+There are as many workers as were needed at the same time, up to a small limit. A call over the limit waits for its turn
+(`turns.py`). Its time is counted from its start, without the time for fetching pages, which has a limit of its own. A
+worker that was interrupted is ended and not used again.
 """
 
 import asyncio

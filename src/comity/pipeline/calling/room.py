@@ -1,7 +1,7 @@
 """Finding and calling agents of other owners, for a client of this node (ruling 51).
 
-The node signs, so only its own user may have it do that, and visitors whose access token has the scope `agents`. A
-visitor's call never reaches a loopback or a private address, and only some of them run at a time. The way out is given by whoever makes the room.
+The node signs these calls, so they are only for its own user and for visitors whose access token has the scope `agents`. A
+call of a visitor never reaches a loopback or a private address, and a visitor can make only some calls at the same time.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """`find_agents` and `call_agent`: how a model finds an agent of another owner and talks to it (ruling 51).
 
-The table is here and what does the work is loaded with the first call.
+This module has only the definitions; the code that does the work is loaded with the first call.
 """
 
 from collections.abc import Awaitable, Callable

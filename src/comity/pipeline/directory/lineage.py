@@ -1,9 +1,8 @@
 """Whose child an agent is, and who its children are.
 
-Children name their parent, so lineage never shows more than the cards do: a card of visibility NONE
-is neither shown nor passed through, and downwards, where ids are handed out that the reader did
-not know, only cards that anybody may find are. Parents may name each other in a circle; everybody is
-visited once.
+Each card names its parent. Lineage never shows more than the cards do: a card of visibility NONE is not shown, and the
+search does not continue behind it. On the way down the reader learns new ids, so only cards that everybody can find are
+shown. Parents may form a circle; each card is visited once.
 """
 
 from typing import Literal

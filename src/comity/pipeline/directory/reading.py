@@ -1,8 +1,8 @@
 """Reading the directory: one room for each question that a stranger may ask.
 
-Answers have the shapes of the contract (envelope 4, "Registry answers"), with some members more. Nobody needs a proof
-to read; who offers one (see `proof`) is who it proves to be, and sees what is its own. Numbers outside their range are
-refused, and what a question does not know is left unread.
+Answers have the shapes of the contract (envelope 4, "Registry answers"), with some more members. Reading needs no proof. A
+reader with a proof (see `proof`) also sees its own hidden cards. Numbers outside their range are refused, and unknown
+parameters are ignored.
 """
 
 import re

@@ -1,11 +1,10 @@
-"""Reviews, and the oracle that speaks from them.
+"""Reviews of agents, and the reputation that follows from them.
 
 - A review counts when both parties are in the directory and the reviewer's state lets it review.
 - The review, the pair's history, the target's posteriors and the audit entry are one transaction.
-- Reviewers of one target may come at the same time: who loses the race is counted after the winner.
-- An agent nothing was recorded of scores 0: a fresh key is no better choice than one that is known,
-  so nobody gains by minting keys. `start_reputation` is how an agent becomes known before its first
-  review, with what stands behind it.
+- If two reviews of one target come at the same time, they are counted one after the other.
+- An agent without any record has the score 0. So a new key is never better than a known one, and nobody gains by making
+  new keys. `start_reputation` makes an agent known before its first review.
 """
 
 from collections.abc import Sequence
@@ -97,7 +96,7 @@ async def reputation_of(store: Store, vacant_id: str) -> Reputation | None:
 
 
 class StoredReputation:
-    """Who is the better choice? Plugs into `call_capability(…, reputation_oracle=…)`."""
+    """The score of an agent. It is for `call_capability(…, reputation_oracle=…)`."""
 
     def __init__(self, store: Store, rules: ReputationRules = REPAIRED) -> None:
         self._store = store

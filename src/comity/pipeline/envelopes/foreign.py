@@ -1,7 +1,7 @@
 """Signed envelopes on a replay store of another program's (ruling 41): the reference's own semantics.
 
-Such a store accepts an envelope before the work begins and knows no way back: a number is used even when the
-agent fails, and a repeated envelope is refused, for no reply is kept. The checks before it are the node's own.
+Such a store accepts an envelope before the work begins, and cannot undo that. So a number is used up even if the agent
+fails, and a repeated envelope is refused, because no reply is stored. The checks before that are those of the node.
 """
 
 import asyncio

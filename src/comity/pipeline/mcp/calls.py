@@ -1,12 +1,12 @@
 """Runs what a conversation or an HTTP request asks for, and makes the result of it.
 
-- A handler that is a plain function runs in place: nothing is scheduled for it. One that waits is a coroutine,
-  run by whoever holds the carrier, under the deadline of its tool.
-- A question to the client travels in the legacy era; in the modern one it is the result, with what is known
-  so far sealed beside it, and the handler runs again when the request is repeated with the answers.
-- What a tool refuses is an error of the tool, for the model to read. What breaks inside goes to the log.
-- Calls that change nothing are counted and audited without waiting (ruling 23); what changes state takes
-  the walk in its own room.
+- A handler that is a plain function runs at once, without a task. A handler that waits is a coroutine. The code that owns
+  the connection runs it, with the timeout of its tool.
+- In the legacy era, a question to the client is a message. In the modern era it is the result of the call, together with
+  the encrypted state so far. The client repeats the request with the answers, and the handler runs again.
+- A refusal of a tool is an error of the tool, which the model reads. Internal errors go to the log.
+- Calls that change nothing are counted and audited without waiting (ruling 23). A call that changes state takes the walk,
+  in its own room.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Who wants to hear of what has changed: lists, resources, tasks. In this process; nothing is kept for later.
+"""Subscriptions to changes of lists, resources and tasks. They belong to this process, and nothing is stored for later.
 
-A listener is a callback that must not wait. What it is given are notifications as method and parameters.
+A listener is a callback that must not wait. It gets notifications as method and parameters.
 """
 
 import asyncio

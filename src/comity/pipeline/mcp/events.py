@@ -1,8 +1,8 @@
-"""Streams of messages to an HTTP client, which it can leave and take up again.
+"""Streams of messages to an HTTP client, which can disconnect and resume.
 
-A stream keeps its latest messages, within limits, after they were written. Only one reader at a time follows it.
-A second reader is refused, before it gets any message, unless the first has disconnected. One that comes back with the
-id of an event takes over: its former connection is broken, even if that was not noticed here yet.
+A stream keeps its latest messages, within limits, after they were sent. It has one reader at a time. A second reader is
+refused before it gets a message, unless the first has disconnected. A reader that comes back with the id of an event
+takes over: its earlier connection is broken, even if this node has not noticed that yet.
 """
 
 import asyncio

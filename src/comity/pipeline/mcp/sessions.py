@@ -1,15 +1,16 @@
 """Legacy sessions over HTTP: what `initialize` agreed on, kept in the store so that any process can go on.
 
-- An id is of 192 random bits, belongs to whoever opened the session, and proves nothing by itself.
-- A session ends when its client says so, when it was idle too long, or after a day. It is not idle while a call
-  of its client runs or a stream is being read. One that is idle here and has not run out in the store is in use
-  in another process: it is only let go.
-- At the limit the oldest idle session of whoever begins a new one makes room; one of somebody else never does, except
-  for the user of this node, who always gets in. Visitors share three quarters of all, and one has an eighth at most.
-- Running calls, open questions and streams are of this process; a session taken up elsewhere begins without. Streams
-  are named after the process, so that nobody who comes back misses anything without a word: a call that ended with its
-  process is gone, and who listened to changes is told that everything may have changed.
-- What is stored says who a client is, so it is sealed. While there is no key, a session lives in this process alone.
+- An id has 192 random bits. It belongs to the caller that opened the session, and proves nothing by itself.
+- A session ends when its client ends it, when it was idle too long, or after a day. It is not idle while a call of its
+  client runs or a stream is read. If it is idle here but not expired in the store, another process uses it: then this
+  process only forgets it.
+- At the limit, a new session replaces the oldest idle session of the same caller, never one of another caller. The user of
+  this node is an exception and always gets a session. All visitors together have three quarters of the sessions, and one
+  visitor has at most an eighth.
+- Running calls, open questions and streams belong to this process. A session that continues in another process starts
+  without them. Streams are named after the process, so a client that comes back learns what it missed: a call that ended
+  with its process is gone, and a listener gets the message that everything may have changed.
+- A stored session says who a client is, so it is encrypted. Without a key, a session exists only in this process.
 """
 
 import asyncio

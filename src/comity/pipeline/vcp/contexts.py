@@ -1,13 +1,12 @@
-"""What sessions know, kept sealed: `vcp:session:{id}:context` and `vcp:session:{id}:history` (vcp 5.1).
+"""The context of sessions, stored encrypted: `vcp:session:{id}:context` and `vcp:session:{id}:history` (vcp 5.1).
 
-- Only the context of an owner is stored; it stays for `ttl` seconds after the last exchange, so that the same
-  owner may resume. A stranger's context is held here for the time of the session and never stored (vcp 1.7).
-- What is stored carries its owner inside the seal. Anybody else is refused, and so is whoever asks for a
-  session that nobody owns.
-- A value that does not open is not taken for an absent one: the session is told that it may be corrupted.
-- History keeps the last exchanges without the constitution text, which is large and stands in the context.
-- What is written names the versions that were read. Of two exchanges of one session at once, the second one conflicts
-  and has to be applied to what the first one left.
+- Only the context of a session with an owner is stored, for `ttl` seconds after the last exchange, so that the owner may
+  resume. The context of a stranger stays in memory during the session and is never stored (vcp 1.7).
+- The encrypted value contains its owner. Every other caller is refused. A session without an owner cannot be resumed.
+- If a value cannot be decrypted, it is not treated as missing: the session is told that it may be corrupted.
+- The history keeps the last exchanges without the constitution text, which is large and is in the context.
+- A write names the versions that were read. If two exchanges of one session run at the same time, the second one gets a
+  conflict and is applied to the result of the first.
 """
 
 from collections import OrderedDict

@@ -1,8 +1,8 @@
-"""The core features as they run at this moment; nothing here is declared (vcp 1.3, 1.9).
+"""Which core features work at this moment. Each is checked, not only declared (vcp 1.3, 1.9).
 
-- Encryption is the vault's, and the audit chain is as good as its last write. Scanning is tried out once, with
-  a text that must be refused.
-- Sessions wait here for a change. One look a second serves all of them, and only while somebody waits.
+- Encryption works if the vault has a key, and the audit chain if its last write succeeded. The scan is tested once, with a
+  text that it must refuse.
+- Sessions wait here for a change. One check a second serves all of them, and only while a session waits.
 """
 
 import asyncio

@@ -1,16 +1,16 @@
 """A handshake inside an MCP message: one hello, one answer, by the same machine as on a link of its own.
 
-There is no timer: an MCP message without a hello is the decision for VCP 1.0 (mcp 2.3). A hello that cannot be
-accepted is answered with a vcp-error in the place of the ack, and the MCP request succeeds all the same.
+There is no timer: an MCP message without a hello means VCP 1.0 (mcp 2.3). If a hello cannot be accepted, the answer has a
+vcp-error in the place of the ack, and the MCP request succeeds anyway.
 
-A modern client repeats its hello with each request (ruling 30). The same hello from the same place within a
-minute is negotiated anew, for nothing is kept of it, but it is one handshake to the rate limit and to the record.
+A modern client repeats its hello with each request (ruling 30). Nothing of it is stored, so it is negotiated each time. But
+for the rate limit and the record, the same hello of the same caller within a minute is one handshake.
 
 The VCP session of a legacy client ends when a core feature that it was promised is lost or its identity is revoked
 (rulings 45, 46). MCP goes on without it: the extensions are not active any more, and the lists of the client change. It
 does not come back; a new MCP session negotiates anew.
 
-Whoever says no identity that verifies is known all the same: MCP serves the node's own user, and visitors with an
+A caller without a verified VCP identity is still known, because MCP serves only the node's own user and visitors with an
 access token. Their sessions belong to them (ruling 48).
 """
 

@@ -1,7 +1,7 @@
-"""What VCP puts on record: handshakes, refusals, context exchanges, decisions about revocation (vcp 5.5).
+"""The acts of VCP for the record: handshakes, refusals, context exchanges, decisions about revocation (vcp 5.5).
 
-An entry names a session, an owner and a token by their privacy hash. No word of a client is in it: neither its
-context nor the names that it made up. Those who watch are also shown how the client of a handshake calls itself.
+An entry contains a session, an owner and a token only as privacy hashes. It contains no text of a client: not its context,
+and no names that it chose. Events also show the name that the client of a handshake gives itself.
 """
 
 from comity.core.caller import Caller, stranger

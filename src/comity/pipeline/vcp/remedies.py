@@ -1,8 +1,8 @@
 """How a VCP tool says no: the sentence that says what was wrong, and behind it, as the last line, what to do
 about it (vcp 7.4).
 
-The last lines are the specification's, word for word, so that a host may look for them. Anything else that goes
-wrong has a message that says what to do by itself.
+The last lines are quoted from the specification, so that a host can search for them. All other errors have a message that
+already says what to do.
 """
 
 from typing import Any, Final

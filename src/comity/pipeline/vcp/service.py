@@ -1,15 +1,15 @@
 """The session service: runs the server's machine on a link and answers what the machine asks for.
 
-- Every handshake, refusal, exchange and decision about revocation becomes an audit entry the moment it
-  happens. Refusals beyond an address's share are counted instead of written (ruling 22).
+- Every handshake, refusal, exchange and decision about revocation becomes an audit entry at once. If an address causes too
+  many refusals, the rest of them are only counted (ruling 22).
 - A context, the state of its extensions and the entry about the exchange are one commit, and the answer waits for
   it (ruling 23). When another exchange of the same session was stored meanwhile, the request is applied to what that
   one left. Calls of extensions go through the walk.
-- What fails on our side is told to the log; the client hears that it failed.
-- A link takes hellos only, 64 KiB at most, until there is a session; then it takes longer messages.
-- Reading pauses while as many messages wait as may wait, or as many calls are in flight as may be (ruling 47).
-- Each message in a session is charged to the address and to a proven identity. Where nothing is left, reading
-  pauses until there is: nothing is refused, lost or closed. Hellos have a limit of their own and are refused.
+- Internal errors go to the log; the client learns only that it failed.
+- Before there is a session, a link accepts only hellos of at most 64 KiB. After that it accepts longer messages.
+- Reading pauses while too many messages wait or too many calls are in progress (ruling 47).
+- Each message in a session is charged to the address and to a proven identity. When a budget is used up, reading pauses
+  until there is budget again: nothing is refused, lost or closed. Hellos have a limit of their own and are refused.
 """
 
 import asyncio

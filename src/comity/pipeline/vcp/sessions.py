@@ -1,12 +1,11 @@
 """The connections and the sessions that are open now.
 
 Rooms look up what was agreed in a session: version, active extensions, identity. There are never more sessions than
-connections, and the number of those is limited:
-- Each address that has a limit has a share; what it opens beyond that is refused.
-- A connection that has said nothing yet is half open. There is room for `half_open` of them: one more
-  displaces the one that has been silent for longest. So whoever speaks at once always gets in, however
-  many are silent.
-- In all there are at most `connections`; where nobody is silent, a newcomer is told to try again later.
+connections, and the number of connections is limited:
+- Each address has a limit, unless it is exempt. A connection over the limit is refused.
+- A connection that has sent nothing yet is half open. There are at most `half_open` of them: one more closes the one that
+  has been silent for the longest time. So a client that speaks at once always gets in, however many others are silent.
+- There are at most `connections` in total. If none of them is half open, a new client is told to try again later.
 """
 
 from collections import Counter, OrderedDict

@@ -1,9 +1,9 @@
 """The four core tools of VCP, which everybody has whatever was agreed on (vcp 7.1). No door is in here.
 
-- A token or a code that is none is a finding, not a failure: `valid` is false and `error` says why, beginning
-  with the protocol's label. A context that cannot be written is a failure (`remedies`).
-- A token is judged by the desk that judges it in a handshake. A value token needs no proof to be valid. Why an
-  identity token is refused is for the log; its proof is never repeated.
+- A malformed token or code is a normal result: `valid` is false, and `error` says why, beginning with the label of the
+  protocol. A context that cannot be encoded is an error (`remedies`).
+- A token is verified by the same code as in a handshake. A value token needs no proof to be valid. The reason why an
+  identity token is refused goes to the log; its proof is never shown.
 - `vcp_status` tells what a session was promised; without a hello that is VCP 1.0 and no feature (vcp 1.8).
 """
 

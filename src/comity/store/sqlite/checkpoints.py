@@ -1,9 +1,9 @@
-"""Carrying the journal over into the database, while the writer goes on.
+"""Checkpoints: copying the write-ahead log into the database, while the writer goes on.
 
-A checkpoint copies pages and syncs twice; done by the writer it would keep every caller waiting for tens of
-milliseconds, several times a second under load. So it is done on a thread and a connection of its own each time the
-journal has grown by `SOME_PAGES`. The journal can only begin again when all of it has been carried over, and a busy
-writer is always a little ahead: from `MOST_PAGES` on it carries the little that is left over itself.
+A checkpoint copies pages and syncs twice. If the writer did it, every caller would wait for tens of milliseconds, several
+times a second under load. So a thread with a connection of its own does it, each time the log has grown by `SOME_PAGES`.
+The log can start again from its beginning only after all of it is copied, and a busy writer is always a little ahead. So
+when the log has `MOST_PAGES`, the writer copies the small rest itself.
 """
 
 import logging

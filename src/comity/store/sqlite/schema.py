@@ -1,7 +1,7 @@
 """The tables, as a list of steps. `user_version` counts the steps a file has taken.
 
-A step is never edited once released; a change is a new step. A file that took more steps than this
-release knows is refused untouched.
+A released step is never edited; a change is a new step. A file with more steps than this release knows is refused and
+not changed.
 """
 
 from pathlib import Path
