@@ -3,16 +3,19 @@
 Each tree runs its own code in its own `.venv`; both have a row open at the same time, and take their turns in pairs,
 the order turned around every time. A ratio says how fast this tree is in terms of the other. Its median is told with
 an interval that holds the true one nine times in ten, whatever the noise is like (from the order of the ratios alone);
-pairs are added until that interval is within 5 % of the median, or there are `MOST_PAIRS`.
+pairs are added until that interval is within 5 % of the median, or there are `MOST_PAIRS`. A row that the other tree
+does not have yet is measured there, too, as long as what it imports is there.
 """
 
 import contextlib
+import inspect
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import comb
 from pathlib import Path
 from statistics import median
@@ -132,7 +135,7 @@ def _both(row: Row, other: Path, seconds: float, data: Path) -> Iterator[tuple[S
         sides = []
         for tree in (HERE, other):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{row.name}-", dir=data))
-            sides.append(stack.enter_context(_opened(tree, row.name, seconds, Path(folder))))
+            sides.append(stack.enter_context(_opened(tree, row, seconds, Path(folder))))
         yield sides[0], sides[1]
 
 
@@ -145,13 +148,14 @@ class _Tree:
 
 
 @contextlib.contextmanager
-def _opened(tree: Path, row: str, seconds: float, folder: Path) -> Iterator[Side]:
+def _opened(tree: Path, row: Row, seconds: float, folder: Path) -> Iterator[Side]:
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("COMITY_") and name not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
-    command = [str(_python(tree)), str(HERE / "bench" / "turns.py"), row, str(seconds), str(folder)]
+    script, file = HERE / "bench" / "turns.py", _file_of(row)
+    command = [str(_python(tree)), str(script), row.name, str(seconds), str(folder), file]
     with subprocess.Popen(
         command, cwd=tree, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
@@ -181,6 +185,12 @@ def _opened(tree: Path, row: str, seconds: float, folder: Path) -> Iterator[Side
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 process.terminate()
+
+
+def _file_of(row: Row) -> str:
+    """Where the row is written."""
+    opens = row.open.func if isinstance(row.open, partial) else row.open
+    return inspect.getfile(inspect.unwrap(opens))
 
 
 def _python(tree: Path) -> Path:

@@ -1,25 +1,27 @@
-"""One row of one tree, a turn at a time: `python PATH/bench/turns.py ROW SECONDS FOLDER`, started in that tree.
+"""One row of one tree, a turn at a time: `python PATH/bench/turns.py ROW SECONDS FOLDER FILE`, started in that tree.
 
 It is run by the tree's own interpreter and takes the rows from the tree it was started in, which may be an older one:
-nothing is asked of it but that a row opens and that its first contender takes its turn. One line of JSON says that it
-is ready; then each line on standard input is one turn, and its figure one line.
+nothing is asked of it but that a row opens and that its first contender takes its turn. A row that it does not have
+yet is taken from FILE. One line of JSON says that it is ready; then each line on standard input is one turn, and its
+figure one line.
 """
 
 import json
+import runpy
 import sys
 from pathlib import Path
 
 
-def main(name: str, seconds: str, folder: str) -> None:
+def main(name: str, seconds: str, folder: str, file: str) -> None:
     sys.path[0] = str(Path.cwd())  # instead of the folder of this file
     from bench.harness.row import Setting
     from bench.rows import ROWS
 
-    row = next((row for row in ROWS if row.name == name), None)
-    if row is None:
-        _tell({"error": f"there is no row {name} in this tree"})
-        return
     try:
+        rows = {row.name: row for row in ROWS}
+        if name not in rows:
+            rows = {row.name: row for row in runpy.run_path(file)["ROWS"]}
+        row = rows[name]
         with row.open(Setting(folder=Path(folder), seconds=float(seconds))) as contenders:
             _tell({"ready": contenders[0].name})
             for _ in sys.stdin:

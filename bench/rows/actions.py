@@ -32,6 +32,23 @@ EXAMPLE = _reply("I feel overwhelmed")
 SENTENCE = _reply("I had a hard week and nothing seems to go right")
 WEARY = _reply("I feel overwhelmed, and I do not know how to go on like this")
 CRISIS = _reply("I feel like a burden to everyone and I want to die")
+# 1,500 characters of distress without a crisis: everything is looked for, and nothing may be missed between the lines.
+LONG = _reply(
+    "I do not know where to begin. Since my mother moved into the home in spring I sleep four hours a night, and on "
+    "weekends I drive there and back and sit in the car park for a while before I go in. She does not always know who I "
+    "am. Last week she asked me when her daughter would come. My brother says he has no time, he has children, and that "
+    "I should stop making a drama of it. Maybe he is right. At work they have given half of my projects to somebody "
+    "else and nobody has said a word about it; I find out from the calendar. I used to like that job. Now I sit in "
+    "front of the screen and read the same line five times, and when the phone rings my heart races. On Tuesday I cried "
+    "in the lift, on Thursday in the supermarket, because they had moved the tea. I know how that sounds. My husband "
+    "cooks, takes the dog out and asks every evening what he can do, and I get angry with him for asking. Then I am "
+    "ashamed. We have not been away together for two years. I miss my garden, I miss being bored. The doctor wrote me "
+    "off sick for a week, and I spent it cleaning out the flat of my mother, forty years of letters and cups. I kept a "
+    "blue one. What frightens me is that it may go on like this for years, and that I will turn into somebody who only "
+    "complains. I want to look after her, and I want my life back, and I cannot see how both should fit into one week. "
+    "Has anybody here found a way to share this with a family that does not want to? And how do you say no without "
+    "hating yourself the whole way home?"
+)
 BATCH_BYTES = 24_576  # two of them fit into a pipe: nobody waits for somebody who waits
 READ_BYTES = 262_144
 LINES_WATCHED = 1_000_000
@@ -194,13 +211,14 @@ ROWS = (
             open=lambda setting, request=request: _contenders(  # type: ignore[misc]
                 setting, request, [NODE, PIPE], watched=False
             ),
-            bars=(AtLeast(0.2, of=NODE),),
+            bars=() if request is LONG else (AtLeast(0.2, of=NODE),),
         )
         for name, what, request in (
             ("actions-reply", "the document's example", EXAMPLE),
             ("actions-reply-sentence", "an ordinary sentence", SENTENCE),
             ("actions-reply-weary", "words of weariness", WEARY),
             ("actions-reply-crisis", "a crisis", CRISIS),
+            ("actions-reply-long", "1,500 characters of distress", LONG),
         )
     ),
 )

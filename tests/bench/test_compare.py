@@ -81,11 +81,21 @@ def turns(*arguments, lines):
 
 
 def test_a_tree_takes_as_many_turns_as_it_is_asked_for(tmp_path):
-    ready, *figures = turns("canonical", 0.01, tmp_path, lines=2)
+    ready, *figures = turns("canonical", 0.01, tmp_path, "-", lines=2)
     assert "ready" in ready
     assert [figure["figure"] > 0 for figure in figures] == [True, True]
 
 
-def test_a_row_that_a_tree_does_not_know_is_told(tmp_path):
-    (told,) = turns("no-such-row", 0.01, tmp_path, lines=1)
+def test_a_row_that_a_tree_does_not_have_yet_is_taken_from_the_file(tmp_path):
+    file = tmp_path / "rows.py"
+    file.write_text(
+        "import contextlib\n"
+        "from bench.harness.row import Contender, Row, Unit\n"
+        "def opened(setting):\n"
+        "    return contextlib.nullcontext([Contender('ours', lambda: 7.0)])\n"
+        "ROWS = (Row(name='brand-new', title='', unit=Unit.RATE, open=opened),)\n"
+    )
+    ready, figure = turns("brand-new", 0.01, tmp_path, file, lines=1)
+    assert (ready, figure) == ({"ready": "ours"}, {"figure": 7.0})
+    (told,) = turns("no-such-row", 0.01, tmp_path, file, lines=1)
     assert "no-such-row" in told["error"]

@@ -42,21 +42,35 @@ class Unread:
     def __call__(self, text: str) -> bool:
         start = text[:_LOOKED_AT]
         words = set(_WORD.findall(unicodedata.normalize("NFC", start).lower()))
-        if _letters(start[:_BEGINNING]) < _LEAST and _letters(start) < _LEAST:
-            return len(words) in _SHORT and any(words <= small for small in self._unread.values())
+        known = words & self._small
+        if _has_few_letters(start):
+            short = len(words) in _SHORT and known == words
+            return short and any(words <= small for small in self._unread.values())
         foreign = len(_FOREIGN.findall(start))
         if foreign and foreign * 2 > _letters(start):
             return True
+        if len(known) < _WORDS:
+            return False
         read = len(words & self._file.read)
         return any(
-            len(words & small) >= _WORDS and len(words & self._unread[language]) > 2 * read
+            len(known & small) >= _WORDS and len(known & self._unread[language]) > 2 * read
             for language, small in self._file.languages.items()
         )
+
+    @cached_property
+    def _small(self) -> frozenset[str]:
+        return frozenset().union(*self._file.languages.values())
 
     @cached_property
     def _unread(self) -> Mapping[str, frozenset[str]]:
         """The small words that no language shares which is read."""
         return {language: small - self._file.read for language, small in self._file.languages.items()}
+
+
+def _has_few_letters(text: str) -> bool:
+    if len(text) > _BEGINNING and _letters(text[:_BEGINNING]) >= _LEAST:
+        return False
+    return _letters(text) < _LEAST
 
 
 def _letters(text: str) -> int:
