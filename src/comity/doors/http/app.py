@@ -21,6 +21,7 @@ from comity.doors.http.asgi import App, Receive, Scope, Send
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard, Visitors, caller_of
+from comity.doors.http.openapi import OPENAPI_PATH, openapi_document
 from comity.doors.http.page import PAGE_HEADERS, assets, page, refusal_page, wants_page
 from comity.doors.views import VIEWS_PATH, view_routes
 from comity.pipeline.budget import Budget
@@ -28,6 +29,7 @@ from comity.pipeline.metrics import CONTENT_TYPE, Metrics
 from comity.pipeline.room import Arrival, Room
 from comity.pipeline.views import View
 from comity.pipeline.walk import Walk
+from comity.release import __version__
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
 _PUBLIC_PREFIXES: tuple[str, ...] = ("/enter/", "/assets/")
@@ -96,6 +98,7 @@ class HttpDoor:
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._show_metrics),
                 Route("/v1/status", self._show_status),
+                Route(OPENAPI_PATH, self._show_openapi),
                 *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
                 *view_routes(view for part in parts for view in part.views),
                 *(route for part in parts for route in part.routes),
@@ -113,10 +116,19 @@ class HttpDoor:
             sockets |= part.sockets
             public |= set(part.public)
             prefixes += part.public_prefixes
+        self._served = [
+            *(
+                (route.path, route.methods or {"GET"})
+                for route in application.routes
+                if isinstance(route, Route)
+            ),
+            *((path, {"GET"}) for path in (*hot, *sockets)),
+        ]
+        self._is_public: Callable[[str], bool] = lambda path: path in public or path.startswith(prefixes)
         self.app: App = Guard(
             _HotPaths(hot, sockets, application),
             entry,
-            is_public=lambda path: path in public or path.startswith(prefixes),
+            is_public=self._is_public,
             is_readable=lambda path: (
                 path in READABLE or path.startswith((VIEWS_PATH + "/", *_PUBLIC_PREFIXES))
             ),
@@ -139,6 +151,9 @@ class HttpDoor:
 
     async def _show_status(self, _request: Request) -> Response:
         return _json(await self._status())
+
+    async def _show_openapi(self, _request: Request) -> Response:
+        return _json(openapi_document(self._served, self._is_public, __version__))
 
     async def _page(self, _request: Request) -> Response:
         return Response(page(await self._status()), headers=PAGE_HEADERS)
