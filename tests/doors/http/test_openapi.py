@@ -53,6 +53,19 @@ def command(node, *words):
     return json.loads(finished.stdout)
 
 
+async def mcp_session(client):
+    """The headers of a session, without which MCP has nothing to follow or to end."""
+    params = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    accept = {"accept": "application/json, text/event-stream"}
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    begun = await client.post("/mcp", json=begin, headers=accept)
+    return {"mcp-session-id": begun.headers["mcp-session-id"], **accept}
+
+
 async def test_it_is_valid_and_has_every_path_of_the_node(doors):
     async with running_node(agent=AGENT) as node:
         document = await document_of(node)
@@ -89,12 +102,13 @@ async def test_every_operation_is_answered_and_who_may_use_it_is_true(tmp_path):
             httpx.AsyncClient(base_url=node.url, timeout=SECONDS) as stranger,
             httpx.AsyncClient(base_url=node.url, timeout=SECONDS, headers=bearer(node)) as owner,
         ):
+            session = await mcp_session(owner)
             for path, item in {**document["paths"], "/v1/stop": stop}.items():
                 filled = {**values, "name": "supportive_reply"} if "actions" in path else values
                 for method, operation in item.items():
                     if method == "parameters":
                         continue
-                    asked = {"json": {}} if method == "post" else {}
+                    asked = {"json": {}} if method == "post" else {"headers": session}
                     if operation.get("security") != []:
                         refused = await stranger.request(method, path.format(**filled), **asked)
                         assert refused.status_code == 401, (method, path)

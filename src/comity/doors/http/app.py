@@ -17,7 +17,7 @@ from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.events import EVENTS_PATH
-from comity.doors.http.asgi import App, Receive, Scope, Send
+from comity.doors.http.asgi import App, Receive, Scope, Send, answer_json
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard, Visitors, caller_of
@@ -114,6 +114,7 @@ class HttpDoor:
         for part in parts:
             hot |= part.hot
             sockets |= part.sockets
+            hot |= dict.fromkeys(part.sockets, _needs_upgrade)
             public |= set(part.public)
             prefixes += part.public_prefixes
         self._served = [
@@ -122,7 +123,7 @@ class HttpDoor:
                 for route in application.routes
                 if isinstance(route, Route)
             ),
-            *((path, {"GET"}) for path in (*hot, *sockets)),
+            *((path, {"GET"}) for path in hot),
         ]
         self._is_public: Callable[[str], bool] = lambda path: path in public or path.startswith(prefixes)
         self.app: App = Guard(
@@ -193,6 +194,11 @@ class RoomRoute(Endpoint):
             return await walk.take(room, Arrival(door="http", caller=caller_of(scope), body=message))
 
         super().__init__("POST", take, room=room.name, record=walk.record)
+
+
+async def _needs_upgrade(_scope: Scope, _receive: Receive, send: Send) -> None:
+    refusal = {"detail": "this path is a WebSocket; ask for an upgrade", "code": "upgrade_required"}
+    await answer_json(send, refusal, 426, [(b"upgrade", b"websocket")])
 
 
 async def _refusal(_request: Request, refusal: Exception) -> Response:
