@@ -5,6 +5,7 @@ last column of a table is written by hand and kept; a new row gets the docstring
 `python -m tests.docs.reference` brings the pages up to date; the tests hold them against the code.
 """
 
+import asyncio
 import contextlib
 import importlib
 import io
@@ -16,17 +17,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 from msgspec import structs
 
 import comity
 from comity.cli.app import COMMANDS, load_command, run
 from comity.cli.options import settings_of
-from comity.config import Settings, values_of
+from comity.config import AgentSettings, Settings, values_of
 from comity.core.errors import ComityError, ConfigError
 from comity.core.extensions.operations import OPERATIONS
 from comity.doors.dialects import http_status, rpc_code, sentence_for_strangers
 from comity.node import PARTS, load_settings
 from comity.store import operations
+from comity.testing import bearer, running_node
 from tests.docs.markdown import DOCS
 
 Table = dict[str, tuple[str, ...]]
@@ -224,6 +227,7 @@ TABLES = {
     ),
 }
 COMMANDS_PAGE = DOCS / "reference" / "cli.md"
+OPENAPI_PAGE = DOCS / "reference" / "openapi.json"
 
 
 def _written(name: str) -> str:
@@ -243,7 +247,17 @@ def _replace(page: Path, name: str, text: str) -> None:
     )
 
 
+async def openapi() -> Any:
+    """The document of a node with everything on."""
+    async with (
+        running_node(agent=AgentSettings(behaviour="echo")) as node,
+        httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner,
+    ):
+        return (await owner.get("/openapi.json")).json()
+
+
 if __name__ == "__main__":
+    OPENAPI_PAGE.write_text(json.dumps(asyncio.run(openapi()), indent=2) + "\n", "utf-8")
     for table in TABLES:
         _replace(TABLES[table][0], table, _written(table))
     _replace(COMMANDS_PAGE, "commands", "\n" + commands() + "\n")

@@ -91,6 +91,24 @@ async def test_no_spelling_of_a_path_leads_a_stranger_to_what_is_private(path):
     assert b"vacant_id" not in answer.body
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets/../page.py",
+        "/assets/../../../config.py",
+        "/assets/..%2fpage.py",
+        "/assets/",
+        "/assets/page.html",
+        "/assets/page.js/..",
+        "/assets//page.js",
+        "/assets/page.js\0",
+    ],
+)
+async def test_an_asset_is_one_of_the_files_of_the_page_and_nothing_else(path):
+    assert (await House().ask("GET", path)).status == 404
+    assert (await House().ask("GET", path, TOKEN)).status == 404
+
+
 async def test_a_link_lets_a_browser_in_once_and_leads_to_the_page():
     house = House()
     link = house.entry.new_link()

@@ -1,6 +1,9 @@
 """The page in a real browser: every panel, live acts, what others wrote, and a node that stops."""
 
+import asyncio
 import json
+import subprocess
+import sys
 
 import httpx
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from comity.config import AgentSettings
 from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.envelope.chain import PairKey
+from comity.core.guard.audit import AuditDraft, timestamp
 from comity.parts.http import Http
 from comity.pipeline.record import Act
 from comity.store.operations import KeepReply
@@ -56,6 +60,41 @@ async def test_acts_appear_as_they_happen_and_what_others_wrote_is_text(tmp_path
         await browser.until(f"{words('act-rows')}.includes('shop ok')")
         assert NASTY in await browser.run(words("act-rows"))
         assert not await browser.run("!!document.querySelector('#act-rows img')")
+        assert browser.complaints == []
+
+
+async def test_a_card_that_tries_to_be_markup_or_to_turn_the_text_around_is_shown_as_text(tmp_path):
+    agent = AgentSettings(behaviour="echo", capability=f"helps {NASTY}", name=NASTY)
+    async with running_node(tmp_path / "data", agent=agent) as node, browsing(tmp_path / "it") as browser:
+        publish = [sys.executable, "-m", "comity", "card", "publish", "--data", str(node.settings.data)]
+        await asyncio.to_thread(subprocess.run, publish, check=True, capture_output=True, timeout=60)
+        await browser.open(node.entry_link)
+        await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        for name in ("directory", "agent"):
+            await browser.run(f"location.hash = '{name}'")
+            await browser.until(f"{words('view-body')}.includes({json.dumps(NASTY)})")
+            assert not await browser.run("!!document.querySelector('#view img')")
+        turned = "[...document.querySelectorAll('#view-body td, #view-body code')].every(one => getComputedStyle(one).unicodeBidi === 'isolate')"
+        assert await browser.run(turned)
+        assert browser.complaints == []
+
+
+async def test_ten_thousand_rows_come_in_pages(tmp_path):
+    async with running_node() as node, browsing(tmp_path) as browser:
+        drafts = [AuditDraft(verification_result="SHOP_OK", created_at=timestamp(0.0)) for _ in range(500)]
+        for _ in range(20):
+            await node.house.store.commit(audit=drafts)
+        await browser.open(node.entry_link)
+        await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        await browser.run("location.hash = 'audit'")
+        rows = "[...document.querySelectorAll('#view-body tbody tr')].map(one => Number(one.firstChild.textContent))"
+        first = await browser.until(f"{rows}.length === 50 && {rows}")
+        assert first == list(range(first[0], first[0] - 50, -1))
+        assert first[0] > 10_000
+        await browser.run("document.querySelectorAll('.pager button')[1].click()")
+        assert await browser.until(f"{rows}[0] < {first[-1]} && {rows}[0]") == first[-1] - 1
+        await browser.run("document.querySelectorAll('.pager button')[0].click()")
+        await browser.until(f"{rows}[0] >= {first[0]}")
         assert browser.complaints == []
 
 

@@ -111,7 +111,7 @@ async def test_other_paths_are_answered_over_http_whatever_they_ask_to_become():
     async with running_node() as node, httpx.AsyncClient(base_url=node.url) as client:
         upgrade = {"connection": "upgrade", "upgrade": "websocket"}
         assert (await client.get("/healthz", headers=upgrade)).status_code == 200
-        assert (await client.get("/vcp")).status_code == 404
+        assert (await client.get("/vcp")).status_code == 426
 
 
 def test_settings_that_contradict_the_protocol_are_refused(tmp_path):

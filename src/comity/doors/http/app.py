@@ -17,10 +17,11 @@ from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.events import EVENTS_PATH
-from comity.doors.http.asgi import App, Receive, Scope, Send
+from comity.doors.http.asgi import App, Receive, Scope, Send, answer_json
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard, Visitors, caller_of
+from comity.doors.http.openapi import OPENAPI_PATH, openapi_document
 from comity.doors.http.page import PAGE_HEADERS, assets, page, refusal_page, wants_page
 from comity.doors.views import VIEWS_PATH, view_routes
 from comity.pipeline.budget import Budget
@@ -28,6 +29,7 @@ from comity.pipeline.metrics import CONTENT_TYPE, Metrics
 from comity.pipeline.room import Arrival, Room
 from comity.pipeline.views import View
 from comity.pipeline.walk import Walk
+from comity.release import __version__
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
 _PUBLIC_PREFIXES: tuple[str, ...] = ("/enter/", "/assets/")
@@ -96,6 +98,7 @@ class HttpDoor:
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._show_metrics),
                 Route("/v1/status", self._show_status),
+                Route(OPENAPI_PATH, self._show_openapi),
                 *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
                 *view_routes(view for part in parts for view in part.views),
                 *(route for part in parts for route in part.routes),
@@ -111,12 +114,22 @@ class HttpDoor:
         for part in parts:
             hot |= part.hot
             sockets |= part.sockets
+            hot |= dict.fromkeys(part.sockets, _needs_upgrade)
             public |= set(part.public)
             prefixes += part.public_prefixes
+        self._served = [
+            *(
+                (route.path, route.methods or {"GET"})
+                for route in application.routes
+                if isinstance(route, Route)
+            ),
+            *((path, {"GET"}) for path in hot),
+        ]
+        self._is_public: Callable[[str], bool] = lambda path: path in public or path.startswith(prefixes)
         self.app: App = Guard(
             _HotPaths(hot, sockets, application),
             entry,
-            is_public=lambda path: path in public or path.startswith(prefixes),
+            is_public=self._is_public,
             is_readable=lambda path: (
                 path in READABLE or path.startswith((VIEWS_PATH + "/", *_PUBLIC_PREFIXES))
             ),
@@ -139,6 +152,9 @@ class HttpDoor:
 
     async def _show_status(self, _request: Request) -> Response:
         return _json(await self._status())
+
+    async def _show_openapi(self, _request: Request) -> Response:
+        return _json(openapi_document(self._served, self._is_public, __version__))
 
     async def _page(self, _request: Request) -> Response:
         return Response(page(await self._status()), headers=PAGE_HEADERS)
@@ -178,6 +194,11 @@ class RoomRoute(Endpoint):
             return await walk.take(room, Arrival(door="http", caller=caller_of(scope), body=message))
 
         super().__init__("POST", take, room=room.name, record=walk.record)
+
+
+async def _needs_upgrade(_scope: Scope, _receive: Receive, send: Send) -> None:
+    refusal = {"detail": "this path is a WebSocket; ask for an upgrade", "code": "upgrade_required"}
+    await answer_json(send, refusal, 426, [(b"upgrade", b"websocket")])
 
 
 async def _refusal(_request: Request, refusal: Exception) -> Response:
