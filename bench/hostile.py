@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from bench.harness.http_load import request_bytes
+from bench.harness.processes import allow_files
 from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.envelope.envelope import EMPTY_PREV_HASH, signed_envelope
 from comity.core.envelope.message import A2AMessage, A2APart
@@ -206,21 +207,13 @@ KINDS: dict[str, Callable[[Hostile], Awaitable[None]]] = {
 
 def main(kind: str, url: str, target: str) -> None:
     os.nice(19)
-    _allow_files(HALF_OPEN + 200)
+    allow_files(HALF_OPEN + 200)
 
     async def attack() -> None:
         await KINDS[kind](Hostile(url, target))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(attack())
-
-
-def _allow_files(wanted: int) -> None:
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard))
 
 
 if __name__ == "__main__":

@@ -13,23 +13,15 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.harness.loops import new_loop
+from bench.harness.processes import MIB, memory_of
 from bench.harness.room_nodes import Member, joined_member
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
-MIB = 1024 * 1024
 MESSAGES = 10_000
 AT_A_TIME = 20
 STEP = 2_000
 FILES, FILE_MIB = 16, 64
 MOST_GROWTH = 20_000_000
-
-
-def resident(pid: int) -> int:
-    """Bytes of the process that are in memory and are its own: pages of files are the system's."""
-    for line in Path(f"/proc/{pid}/status").read_text("ascii").splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"the memory of process {pid} is not told")
 
 
 async def talk(member: Member, count: int) -> None:
@@ -51,7 +43,7 @@ async def watch(kind: str, folder: Path) -> bool:
         pids = {"sender": os.getpid(), "receiver": other}
 
         def take(what: str) -> dict[str, int]:
-            figures = {name: resident(pid) for name, pid in pids.items()}
+            figures = {name: memory_of(pid).own for name, pid in pids.items()}
             shown = ", ".join(f"{name} {size / MIB:.1f} MiB" for name, size in figures.items())
             print(f"{what:40} {shown}  ({perf_counter() - begun:.0f} s)", flush=True)
             return figures

@@ -25,7 +25,7 @@ def serving(command: Sequence[str], said: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def serving_with(command: Sequence[str], said: Path) -> Iterator[dict[str, str]]:
-    """As `serving`, with all that the first line tells."""
+    """As `serving`, with all that the first line tells, and the `pid`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COMITY_")}
     with (
         said.open("wb") as errors,
@@ -34,7 +34,7 @@ def serving_with(command: Sequence[str], said: Path) -> Iterator[dict[str, str]]
         ) as process,
     ):
         try:
-            yield _told(process, said)
+            yield _told(process, said) | {"pid": str(process.pid)}
         finally:
             _stop(process)
 

@@ -249,3 +249,65 @@ async def test_an_address_that_has_used_up_its_budget_waits_and_loses_nothing():
             await say(a, request="joinroom", roomid="room")
         assert [(await hear(a))["request"] for _ in range(30)] == ["listing"] * 30
         assert budget.refused["address"] > 0
+
+
+class Blocked:
+    """A peer whose connection takes nothing, as the server would see it."""
+
+    def __init__(self, door):
+        self.said = asyncio.Queue()
+        self.cut_off = False
+        self.taken = []
+        self.takes = asyncio.Event()
+        scope = {"type": "websocket", "path": SIGNAL_PATH, "headers": [], "query_string": b""}
+        scope |= {"client": ("127.0.0.1", 1), "extensions": {"comity.cut_off": self._cut}}
+        self.said.put_nowait({"type": "websocket.connect"})
+        self.task = asyncio.create_task(door(scope, self.said.get, self._send))
+
+    def _cut(self):
+        self.cut_off = True
+        self.said.put_nowait({"type": "websocket.disconnect", "code": 1006})
+
+    async def _send(self, message):
+        self.taken.append(message)
+        if message["type"] == "websocket.send" and "filler" in message["text"]:
+            await self.takes.wait()
+
+    def say(self, **message):
+        self.said.put_nowait({"type": "websocket.receive", "text": json.dumps(message)})
+
+    def heard(self):
+        return [json.loads(message["text"]) for message in self.taken if message["type"] == "websocket.send"]
+
+
+async def test_what_a_peer_has_not_taken_yet_counts_until_it_has():
+    clock = SystemClock()
+    door = SignallingDoor(SignallingRelay(), clock, Budget(clock), all_queues_bytes=250_000)
+    peers = [Blocked(door) for _ in range(4)]
+    for peer in peers:
+        peer.say(request="joinroom", roomid="room")
+        await until(lambda peer=peer: peer.heard())
+    ids = [told["UUID"] for told in peers[0].heard()[1:]]
+
+    def send(number, size):
+        peers[0].say(UUID=ids[number], filler="x" * size)
+
+    async def blocked(peer):
+        await until(lambda: any("filler" in told for told in peer.heard()))
+
+    send(0, 100_000)
+    send(1, 120_000)
+    await blocked(peers[1])
+    await blocked(peers[2])
+    peers[1].takes.set()
+    await until(lambda: peers[1].heard()[-1].get("filler"))
+    send(2, 100_000)  # one of the three was taken: there is room for it
+    await blocked(peers[3])
+    assert not any(peer.cut_off for peer in peers)
+    send(2, 40_000)
+    await until(lambda: peers[3].cut_off)
+    assert not any(peer.cut_off for peer in peers[:3])
+    for peer in peers:
+        peer.takes.set()
+        peer.said.put_nowait({"type": "websocket.disconnect", "code": 1000})
+    await asyncio.gather(*(peer.task for peer in peers))

@@ -5,9 +5,9 @@
   trusted. Where every caller needs one, those without are refused before the upgrade.
 - Each message is charged to the budget of its address, unless the caller is trusted. Who has nothing left is not read
   until there is some again; the relay's own limits are stricter, and for each peer.
-- What the relay says to a peer waits in that peer's own queue. A peer that does not read is let go when the queue
-  is full: it holds up nobody else, and its stream ids are free again at once. All queues together have a limit too:
-  beyond it, the peer with the fullest queue is let go.
+- What the relay says to a peer waits in that peer's own queue, and counts until the peer has taken it. A peer that does
+  not read is let go when the queue is full: it holds up nobody else, and its stream ids are free again at once. All
+  queues together have a limit too: beyond it, the peer with the fullest queue is cut off.
 - The server below pings idle connections, so a peer that vanished is noticed.
 """
 
@@ -15,6 +15,7 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -33,13 +34,13 @@ from comity.core.wire import strict_json
 from comity.doors.dialects import http_status
 from comity.doors.http.asgi import JSON, Receive, Scope, Send, header
 from comity.doors.http.peer import peer_of
-from comity.doors.http.websocket import set_limit
+from comity.doors.http.websocket import cut_off, set_limit
 from comity.pipeline.budget import Budget
 
 SIGNAL_PATH: Final = "/signal"
 QUEUE_BYTES: Final = 2 * 1024 * 1024
 QUEUE_MESSAGES: Final = 1000
-ALL_QUEUES_BYTES: Final = 64 * 1024 * 1024
+ALL_QUEUES_BYTES: Final = 8 * 1024 * 1024
 FAREWELL_SECONDS: Final = 2.0
 
 _TOO_BIG: Final = LetGo("", 1009, f"a message has at most {MESSAGE_LIMIT:,} bytes")
@@ -83,7 +84,7 @@ class SignallingDoor:
         except ComityError as refused:
             await _refuse(send, refused)
             return
-        outbox = self._outboxes[who] = _Outbox(self._queued)
+        outbox = self._outboxes[who] = _Outbox(self._queued, partial(cut_off, scope))
         charged = None if trusted else address
         try:
             await self._serve(scope, who, charged, receive, send, outbox)
@@ -136,19 +137,27 @@ class SignallingDoor:
 
     async def _read(self, who: str, charged: str | None, receive: Receive, outbox: "_Outbox") -> None:
         while not outbox.over.done():
-            event = await receive()
-            if event["type"] == "websocket.disconnect":
+            if not await self._read_one(who, charged, receive, outbox):
                 return
-            text: str | None = event.get("text")
-            if text is None:
-                outbox.let_go(_TOO_BIG if event.get("oversize") else _BINARY)
-                await asyncio.Event().wait()  # the writer says it and ends this
-                return
-            message = text.encode()
-            while charged is not None and (wait := self._budget.take(charged, len(message))):
-                await self._clock.sleep(wait)  # the next message is not read meanwhile
-            for effect in self._relay.receive(who, message, self._clock.monotonic()):
-                self._perform(effect)
+
+    async def _read_one(self, who: str, charged: str | None, receive: Receive, outbox: "_Outbox") -> bool:
+        """Apart from the loop, so that nothing of a message is kept while the next one is waited for. False: it was the
+        last.
+        """
+        event = await receive()
+        if event["type"] == "websocket.disconnect":
+            return False
+        text: str | None = event.get("text")
+        if text is None:
+            outbox.let_go(_TOO_BIG if event.get("oversize") else _BINARY)
+            await asyncio.Event().wait()  # the writer says it and ends this
+            return False
+        message = text.encode()
+        while charged is not None and (wait := self._budget.take(charged, len(message))):
+            await self._clock.sleep(wait)  # the next message is not read meanwhile
+        for effect in self._relay.receive(who, message, self._clock.monotonic()):
+            self._perform(effect)
+        return True
 
     def _perform(self, effect: RelayEffect) -> None:
         whose = effect.to if isinstance(effect, Say) else effect.who
@@ -162,8 +171,7 @@ class SignallingDoor:
             self._relay.disconnect(whose)
         elif self._queued.bytes > self._all_queues_bytes:
             fullest = max(self._outboxes, key=lambda each: self._outboxes[each].bytes)
-            self._outboxes[fullest].clear()
-            self._outboxes[fullest].let_go(_UNREAD)
+            self._outboxes.pop(fullest).drop(_UNREAD)
             self._relay.disconnect(fullest)
 
 
@@ -176,9 +184,10 @@ class _Queued:
 class _Outbox:
     """What one peer has to be told, until it reads it."""
 
-    def __init__(self, queued: _Queued) -> None:
+    def __init__(self, queued: _Queued, cut_off: Callable[[], None]) -> None:
         self.bytes = 0
         self._queued = queued
+        self._cut_off = cut_off
         self.over: asyncio.Future[LetGo] = asyncio.get_running_loop().create_future()
         self._messages: deque[bytes] = deque()
         self._changed = asyncio.Event()
@@ -198,10 +207,16 @@ class _Outbox:
             self.over.set_result(why)
             self._changed.set()
 
+    def drop(self, why: LetGo) -> None:
+        """Without what is waiting, and without a farewell."""
+        self.clear()
+        self.let_go(why)
+        self._cut_off()
+
     def clear(self) -> None:
         """Forget what is waiting."""
+        self._count(-sum(map(len, self._messages)))
         self._messages.clear()
-        self._count(-self.bytes)
 
     def _count(self, size: int) -> None:
         self.bytes += size
@@ -211,9 +226,7 @@ class _Outbox:
         try:
             while self._messages or not self.over.done():
                 while self._messages:
-                    message = self._messages.popleft()
-                    self._count(-len(message))
-                    await send({"type": "websocket.send", "text": message.decode()})
+                    await self._write_one(self._messages.popleft(), send)
                 if not self.over.done():
                     self._changed.clear()
                     await self._changed.wait()
@@ -221,6 +234,14 @@ class _Outbox:
             await send({"type": "websocket.close", "code": why.code, "reason": why.reason})
         except OSError:
             return
+
+    async def _write_one(self, message: bytes, send: Send) -> None:
+        size, text = len(message), message.decode()
+        del message
+        try:
+            await send({"type": "websocket.send", "text": text})
+        finally:
+            self._count(-size)
 
 
 def _token_in(query: str) -> str:

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from comity.doors.http.asgi import App
 from comity.doors.http.heads import KnownHeads
 from comity.doors.http.peer import counted_as
+
+if TYPE_CHECKING:
+    from comity.doors.http.websocket import WebSocketConnection
 
 LINGER_SECONDS: Final = 2.0
 """To close on a peer that is still sending would take back the answer that it has not read yet (the system resets such
@@ -88,6 +91,9 @@ class Serving:
         self.heads = KnownHeads()
         self.connections: dict[Open, str] = {}
         self._by_address: dict[str, dict[Open, None]] = {}
+        self.unfinished: dict[WebSocketConnection, int] = {}
+        """Bytes of messages that are not complete."""
+        self.unfinished_bytes = 0
         self.tasks: set[asyncio.Task[None]] = set()
         self.date = b""
         self.buffer = memoryview(bytearray(READ_BYTES))

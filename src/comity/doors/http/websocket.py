@@ -7,7 +7,10 @@
 - Messages and pings have a budget (`ServerLimits.messages` in a second). Over it nothing is read for a moment; nothing is
   closed, and nothing is lost.
 - A peer that does not take what it is sent is not read either, and is given up after `ServerLimits.patience`. One that is
-  silent is sent a ping, and given up when it does not answer.
+  silent is sent a ping, and given up when it does not answer. `send` returns when the peer, or the system, has taken
+  nearly all of it, so that whoever sends knows what is still in memory. `cut_off` ends a connection at once.
+- All messages of one server that are not complete have at most `MOST_UNFINISHED` bytes together. Beyond it, the peer whose
+  message is longest is let go.
 - A message in too many fragments ends the connection; so does text that is no UTF-8, with 1007, as the protocol
   demands. Nothing is compressed.
 
@@ -35,10 +38,14 @@ from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, ConnectionEnd
 FIRST_LIMIT: Final = 65_536
 PING_SECONDS: Final = 20.0
 MOST_FRAGMENTS: Final = 1024
+MOST_UNFINISHED: Final = 8 * 1024 * 1024
+TRY_LATER: Final = 1013
 
 _SMALL_PIECE: Final = 512
 _LONGEST_FRAME_HEAD: Final = 14
 _SET_LIMIT: Final = "comity.limit"
+_CUT_OFF: Final = "comity.cut_off"
+_WRITE_AHEAD: Final = 4096
 _REFILLS_PER_SECOND: Final = 10
 _RESTARTING: Final = 1012
 _WITHOUT_CLOSE_FRAME: Final = 1006
@@ -59,6 +66,13 @@ def set_limit(scope: Scope, limit: int) -> None:
         set_it(limit)
 
 
+def cut_off(scope: Scope) -> None:
+    """End this connection without a farewell: its peer reads nothing, and what it was sent only fills the memory."""
+    end_it = scope.get("extensions", {}).get(_CUT_OFF)
+    if end_it is not None:
+        end_it()
+
+
 class WebSocketConnection(asyncio.BufferedProtocol):
     def __init__(
         self, serving: Serving, transport: asyncio.Transport, address: ConnectionEnds, head: Head
@@ -67,7 +81,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._transport = transport
         self._address = address_name(address)
         self._loop = asyncio.get_running_loop()
-        self._scope = _scope_of(head, address, self._set_limit)
+        self._scope = _scope_of(head, address, {_SET_LIMIT: self._set_limit, _CUT_OFF: transport.abort})
         self._protocol = ServerProtocol(state=State.OPEN, max_size=None, logger=_chatter)
         self._response = self._protocol.accept(Request(head.scope["path"], _headers(head.headers)))
         self._denial: Response | None = None  # an answer in HTTP that the application has begun
@@ -78,6 +92,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         self._is_text = True
         self._gathered = 0  # bytes of the fragments
         self._begun = 0  # bytes of a frame that is not complete
+        self._counted = 0  # bytes that are counted as unfinished
         self._inbox: deque[Message] = deque([{"type": "websocket.connect"}])
         self._ended: Message | None = None
         self._waits: asyncio.Future[None] | None = None
@@ -94,6 +109,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
         """`unread` is what came behind the head."""
         self._serving.join(self, self._address)
         self._unread = unread
+        self._transport.set_write_buffer_limits(_WRITE_AHEAD)
         self._look_timer = self._loop.call_later(PING_SECONDS, self._look)
         self._serving.tasks.add(self._loop.create_task(self._run()))
         self._proceed()
@@ -110,6 +126,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     def connection_lost(self, _fault: Exception | None) -> None:
         self._gone = True
         self._serving.leave(self)
+        self._count_unfinished()
         for timer in (self._refill, self._giving_up, self._look_timer):
             if timer is not None:
                 timer.cancel()
@@ -161,6 +178,11 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     async def send(self, message: Message) -> None:
         if self._stalled:
             await self._until_drained()
+        self._say(message)
+        if self._stalled:
+            await self._until_drained()
+
+    def _say(self, message: Message) -> None:
         if self._gone or self._closed:
             raise PeerGone
         match message["type"]:
@@ -196,7 +218,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             code = 1011
             log.exception("the application failed", exc_info=fault)
         finally:
-            self._scope["extensions"].pop(_SET_LIMIT, None)
+            self._scope["extensions"].clear()
             task = asyncio.current_task()
             assert task is not None
             self._serving.tasks.discard(task)
@@ -289,6 +311,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             self._flush()
         if self._gathered + self._begun > self._limit + _LONGEST_FRAME_HEAD:
             self._report_oversize()
+        self._count_unfinished()
 
     def _take_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.CLOSE:
@@ -300,6 +323,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             self._is_text = frame.opcode is Opcode.TEXT
         self._fragments.append(bytes(frame.data))
         self._gathered += len(frame.data)
+        frame.data = b""  # the parser keeps the frame until the next one
         if self._gathered > self._limit:
             self._report_oversize()
         elif len(self._fragments) > MOST_FRAGMENTS:
@@ -320,6 +344,20 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             message = {"type": "websocket.receive", "bytes": data}
         self._inbox.append(message)
         self._wake()
+
+    def _count_unfinished(self) -> None:
+        serving, size = self._serving, 0 if self._gone or self._deaf else self._gathered + self._begun
+        if size == self._counted:
+            return
+        serving.unfinished_bytes += size - self._counted
+        self._counted = size
+        if not size:
+            del serving.unfinished[self]
+            return
+        serving.unfinished[self] = size
+        while serving.unfinished_bytes > MOST_UNFINISHED:
+            longest = max(serving.unfinished, key=serving.unfinished.__getitem__)
+            longest._fail(TRY_LATER, "too much is sent here at once; try again later")  # noqa: SLF001 - one of us
 
     def _report_oversize(self) -> None:
         self._stop_listening()
@@ -385,6 +423,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     def _forget_fragments(self) -> None:
         self._fragments = []
         self._gathered = 0
+        self._count_unfinished()
 
     def _read_or_wait(self) -> None:
         if self._transport.is_closing():
@@ -428,7 +467,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             self._waits.set_result(None)
 
 
-def _scope_of(head: Head, address: ConnectionEnds, set_limit: object) -> Scope:
+def _scope_of(head: Head, address: ConnectionEnds, own: dict[str, object]) -> Scope:
     offered = [value.decode("latin-1") for name, value in head.headers if name == b"sec-websocket-protocol"]
     return {
         **head.scope,
@@ -439,7 +478,7 @@ def _scope_of(head: Head, address: ConnectionEnds, set_limit: object) -> Scope:
         "headers": head.headers,
         "subprotocols": [name.strip() for line in offered for name in line.split(",")],
         "state": {},
-        "extensions": {"websocket.http.response": {}, _SET_LIMIT: set_limit},
+        "extensions": {"websocket.http.response": {}, **own},
     }
 
 

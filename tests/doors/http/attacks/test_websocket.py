@@ -209,3 +209,20 @@ async def test_answers_that_nobody_reads_are_not_kept(tmp_path):
         assert await peer.push(ONE * 10_000, 64 * 1024 * 1024)
         assert node.growth < GROWTH_MB
         assert await honest(node.port)
+
+
+async def test_messages_that_never_end_have_a_limit_together_and_the_longest_goes_first(monkeypatch):
+    monkeypatch.setattr("comity.doors.http.websocket.MOST_UNFINISHED", 60_000)
+    async with asyncio.timeout(30), open_doors() as doors:
+        port = doors.http.port
+        async with talking(port) as short, talking(port) as long, talking(port) as last:
+            await short.send(frame(FIN | TEXT, b"x" * 10_000, length=40_000))
+            await long.send(frame(TEXT, b"x" * 38_000, length=40_000))
+            await last.send(frame(FIN | TEXT, b"x" * 20_000, length=40_000))
+            assert b"too much is sent here at once; try again later" in await long.rest()
+            await last.send(b"x" * 20_000)
+            answered = await last.reader.readexactly(2)
+            assert answered[0] == FIN | TEXT
+            await short.send(b"x" * 30_000)
+            assert (await short.reader.readexactly(2))[0] == FIN | TEXT
+        assert await honest(port)
