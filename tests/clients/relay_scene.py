@@ -1,14 +1,9 @@
 """A relay of ours on a free port, with or without TLS and a token."""
 
 import contextlib
-import datetime as dt
-import ipaddress
 from typing import NamedTuple
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import hashes
 
 from comity.core.peering.signalling_relay import SignallingRelay
 from comity.doors.http.entry import HttpAccess
@@ -17,6 +12,7 @@ from comity.doors.http.server import HttpServer
 from comity.doors.signalling import SIGNAL_PATH, SignallingDoor
 from comity.pipeline.budget import Budget
 from comity.system_clock import SystemClock
+from tests.certificates import self_signed
 
 
 class Scene:
@@ -52,26 +48,8 @@ class Certificate(NamedTuple):
 
 def certificate(folder):
     """One that nobody signed but itself, for 127.0.0.1."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "relay")])
-    now = dt.datetime.now(dt.UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    made, certificate, key = self_signed("localhost", "127.0.0.1")
     cert_file, key_file = folder / "cert.pem", folder / "key.pem"
-    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
+    cert_file.write_bytes(certificate)
+    key_file.write_bytes(key)
     return Certificate(cert_file, key_file, made.fingerprint(hashes.SHA256()).hex())

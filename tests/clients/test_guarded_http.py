@@ -5,17 +5,14 @@ import gc
 import ssl
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 
 import httpcore
 import orjson
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from comity.clients.guarded_http import GuardedHttp, HttpResponse
 from comity.clients.refusals import NoAnswerError, TargetRefusedError, UnreachableError, UnusableAnswerError
+from tests.certificates import self_signed
 from tests.clients.local_server import reply, serving
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -384,27 +381,9 @@ def test_the_http_library_is_loaded_with_the_first_request():
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """For a.example, signed by nobody but itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a.example")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("a.example")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    _, certificate, key = self_signed("a.example")
     file = tmp_path_factory.mktemp("tls") / "both.pem"
-    file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        + made.public_bytes(serialization.Encoding.PEM)
-    )
+    file.write_bytes(key + certificate)
     return file
 
 

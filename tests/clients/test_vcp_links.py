@@ -2,22 +2,17 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 import socket
 import ssl
-from datetime import UTC, datetime, timedelta
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.clients.vcp import VcpClient
 from comity.clients.vcp_refusals import VcpRefusedError
 from comity.core.negotiation.capabilities import PERSONAL
+from tests.certificates import self_signed
 from tests.clients.local_server import reply, serving
 from tests.clients.vcp_scene import OurServer, Script, ack, line_server, real, websocket_server
 from tests.core.negotiation.samples import WIRE
@@ -30,30 +25,9 @@ CARRIERS = [websocket_server, line_server]
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """Self-signed, for 127.0.0.1."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
-    today = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(today - timedelta(days=1))
-        .not_valid_after(today + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
+    _, certificate, key = self_signed("127.0.0.1")
     path = tmp_path_factory.mktemp("tls") / "server.pem"
-    path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        + made.public_bytes(serialization.Encoding.PEM)
-    )
+    path.write_bytes(key + certificate)
     return path
 
 

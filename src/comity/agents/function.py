@@ -10,12 +10,10 @@
 
 import asyncio
 import difflib
-import importlib
 import inspect
-import os
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final
 
 from comity.agents.behaviour import saying, text_of
@@ -23,6 +21,7 @@ from comity.core.context.response import CallerContext
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage
 from comity.core.errors import ConfigError, InvalidError
+from comity.extras import import_user_module, is_missing
 
 _THREADS: Final = 32
 _CONTEXT: Final = "context"
@@ -77,16 +76,12 @@ def load_function(spec: str) -> FunctionAgent:
 
 
 def _import(name: str) -> Any:
-    here = os.getcwd()  # noqa: PTH109 - sys.path holds strings
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    importlib.invalidate_caches()
     try:
-        return importlib.import_module(name)
+        return import_user_module(name)
     except ModuleNotFoundError as missing:
-        if missing.name and (name == missing.name or name.startswith(f"{missing.name}.")):
+        if is_missing(name, missing):
             raise ConfigError(
-                f"the module {name} was not found in {here} or among the installed packages; "
+                f"the module {name} was not found in {Path.cwd()} or among the installed packages; "
                 "check its name, or start where it is"
             ) from None
         raise ConfigError(f"the module {name} needs {missing.name}, which is not installed") from missing

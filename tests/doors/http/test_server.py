@@ -2,23 +2,18 @@
 
 import asyncio
 import contextlib
-import datetime as dt
-import ipaddress
 import json
 import socket
 import ssl
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from comity.core.errors import ConfigError
 from comity.doors.http.server import HttpServer, PortTakenError
 from comity.doors.http.serving import ServerLimits
 from comity.testing import bearer, running_node
+from tests.certificates import self_signed
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -377,27 +372,10 @@ def test_an_ipv6_address_is_written_as_in_a_url():
 
 
 def certificate(folder, password=None):
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    locked = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    _, certificate, key = self_signed("localhost", "127.0.0.1", password=password)
     cert_file, key_file = folder / "cert.pem", folder / "key.pem"
-    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked)
-    )
+    cert_file.write_bytes(certificate)
+    key_file.write_bytes(key)
     return cert_file, key_file
 
 

@@ -8,10 +8,7 @@
 - Its data files lie beside its module.
 """
 
-import importlib
-import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +20,7 @@ from comity.core.actions.action import Action
 from comity.core.actions.registry import NAMES, contract_of
 from comity.core.actions.validation import check_for, schema_check
 from comity.core.errors import ComityError, ConfigError
+from comity.extras import import_user_module, is_missing
 
 GROUP: Final = "comity.actions"
 
@@ -79,14 +77,10 @@ def _load(spec: str) -> list[Plugin]:
 
 
 def _import(spec: str, name: str) -> ModuleType:
-    here = os.getcwd()  # noqa: PTH109 - sys.path holds strings
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    importlib.invalidate_caches()
     try:
-        return importlib.import_module(name)
+        return import_user_module(name)
     except ModuleNotFoundError as missing:
-        if missing.name is not None and (missing.name == name or name.startswith(f"{missing.name}.")):
+        if is_missing(name, missing):
             remedy = "check its name, and that it is installed or in the working directory"
             raise _refused(spec, f"there is no module {name}; {remedy}") from None
         raise _refused(spec, f"it needs {missing.name}, which is not installed") from None

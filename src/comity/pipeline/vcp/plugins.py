@@ -9,11 +9,8 @@
 """
 
 import asyncio
-import importlib
 import inspect
 import logging
-import os
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -25,6 +22,7 @@ from comity.core.errors import ComityError, ConfigError, InvalidError
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS, Dependency, Extension
 from comity.core.negotiation.session import Session
 from comity.core.wire import strict_json
+from comity.extras import import_user_module
 
 log = logging.getLogger("comity.vcp")
 
@@ -118,12 +116,8 @@ async def _awaited(given: Awaitable[Any]) -> Any:
 
 def _load(spec: str) -> VcpExtension:
     module_name, _, name = spec.partition(":")
-    here = os.getcwd()  # noqa: PTH109 - sys.path holds strings
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    importlib.invalidate_caches()
     try:
-        found = getattr(importlib.import_module(module_name), name, None)
+        found = getattr(import_user_module(module_name), name, None)
     except ConfigError as fault:
         raise ConfigError(f"the VCP extension {spec} cannot be used: {fault.message}") from None
     except Exception as failure:  # noqa: BLE001 - a module of somebody else may raise anything
