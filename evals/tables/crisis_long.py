@@ -6,7 +6,9 @@
 - The *joined* texts put a text of the same language and half before and behind each: what is calm for itself stays
   calm in company, and a crisis is found between other things.
 - `crisis_others` are messages about another person who is in danger now.
-- `crisis_long_fresh` was written without sight of any rule. It only measures.
+- `evals/crisis_long_more` is harder on purpose: danger that is told indirectly, and safe texts full of its words (past
+  attempts, the death of others, fiction). It was written later and is split by the same rule.
+- `crisis_long_fresh` and `crisis_long_unread` were written without sight of any rule. They only measure.
 - Everyday and technical texts are other people's (`evals.sources`).
 """
 
@@ -23,8 +25,10 @@ from evals.tables.crisis import HALVES, Half, Text, detector, half_of
 
 FOLDER = Path(__file__).resolve().parents[1]
 SET = FOLDER / "crisis_long"
+MORE = FOLDER / "crisis_long_more"
 OTHERS = FOLDER / "crisis_others.json"
 FRESH = FOLDER / "crisis_long_fresh.json"
+UNREAD = FOLDER / "crisis_long_unread.json"
 LABELS = ("crisis", "distressed", "calm")
 BANDS = (range(200), range(200, 400), range(400, 600), range(600, 800), range(800, 1200), range(1200, 10_000))
 PER_LANGUAGE = 2000
@@ -43,12 +47,22 @@ class Rate(Struct, frozen=True):
 @cache
 def long_set() -> list[Text]:
     """Their tag is the label."""
-    texts: list[Text] = []
-    for path in sorted(SET.glob("*.json")):
-        content = json.loads(path.read_bytes())
-        for label in LABELS:
-            texts += [Text(text, content["language"], label, label == "crisis") for _, text in content[label]]
-    return texts
+    return _labelled(SET)
+
+
+@cache
+def more_set() -> list[Text]:
+    return _labelled(MORE)
+
+
+def _labelled(folder: Path) -> list[Text]:
+    return [
+        Text(text, content["language"], label, label == "crisis")
+        for path in sorted(folder.glob("*.json"))
+        for content in [json.loads(path.read_bytes())]
+        for label in LABELS
+        for _, text in content.get(label, ())
+    ]
 
 
 def joined_set(half: Half) -> list[Text]:
@@ -73,7 +87,15 @@ def others_set() -> list[Text]:
 
 
 def fresh_set() -> list[Text]:
-    texts = json.loads(FRESH.read_bytes())["texts"]
+    return _unread(FRESH)
+
+
+def unread_set() -> list[Text]:
+    return _unread(UNREAD)
+
+
+def _unread(path: Path) -> list[Text]:
+    texts = json.loads(path.read_bytes())["texts"]
     return [Text(one["text"], one["language"], one["tag"], one["crisis"]) for one in texts]
 
 
@@ -92,9 +114,13 @@ def found_texts(source: Callable[[], list[sources.Found]], half: Half) -> list[T
 def tables() -> Sequence[Table]:
     return [
         *(_long(half) for half in HALVES),
+        *(_more(half) for half in HALVES),
         *(_bands(half) for half in HALVES),
         *(_who(half) for half in HALVES),
-        _fresh(),
+        _by_language("crisis_long_fresh", "Crisis detection, long texts that nobody read", fresh_set()),
+        _by_language(
+            "crisis_long_unread", "Crisis detection, more long texts that nobody read", unread_set()
+        ),
         *(_outside(name, title, source) for name, title, source in _SOURCES),
     ]
 
@@ -110,6 +136,13 @@ _SOURCES = (
 def _long(half: Half) -> Table:
     texts = [one for one in long_set() if half_of(one.text) == half]
     return _by_language(f"crisis_long_{half}", f"Crisis detection, long texts, {half} half", texts)
+
+
+def _more(half: Half) -> Table:
+    texts = [one for one in more_set() if half_of(one.text) == half]
+    return _by_language(
+        f"crisis_long_more_{half}", f"Crisis detection, harder long texts, {half} half", texts
+    )
 
 
 def _who(half: Half) -> Table:
@@ -128,10 +161,6 @@ def _who(half: Half) -> Table:
         columns=("", "n", "seen", "rate", "taken for the writer's own"),
         rows=rows,
     )
-
-
-def _fresh() -> Table:
-    return _by_language("crisis_long_fresh", "Crisis detection, long texts that nobody read", fresh_set())
 
 
 def _by_language(name: str, title: str, texts: Sequence[Text]) -> Table:

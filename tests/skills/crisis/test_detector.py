@@ -282,6 +282,79 @@ def test_a_past_that_is_over_is_a_mention_and_one_that_came_back_is_not():
     assert not wrong(grave, lambda report: report.detected)
 
 
+def test_ages_in_words_and_roles_on_a_stage_are_no_danger_today():
+    texts = [
+        "Mit zweiundzwanzig habe ich alle Tabletten im Haus geschluckt. Heute schreibe ich der Ärztin eine Karte.",
+        "A ventidue anni ho ingoiato tutte le pastiglie di casa. Oggi mando una cartolina al medico.",
+        "في السابعة عشرة حاولت أن أنتحر بحبوب جدتي. اليوم أنا أب لطفلين.",
+        "बाईस साल की उम्र में मैंने घर की सारी गोलियाँ खा ली थीं। आज डॉक्टर को मिठाई भेजता हूँ।",
+        "最后一幕她喝下毒药。演一个想死的女人太累了。",
+        "死にたい女を毎晩演じるのは疲れます。",
+        "看護師さんに死にたいと思うことはありますかと聞かれて、いいえと答えました。",
+        "죽고 싶어 하는 여자를 연기하는 게 힘들어요.",
+        "मरना चाहने वाली औरत को निभाना थका देता है।",
+    ]
+    assert not wrong(texts, lambda report: not report.detected)
+    assert not wrong(
+        ["死にたい。舞台の稽古にも行けない。", "मैं मरना चाहता हूँ। कल मंच पर नहीं जाऊँगा।"],
+        lambda report: report.detected,
+    )
+
+
+def test_burns_engines_and_weapons_at_the_temple_are_found_in_every_language():
+    texts = [
+        "I have been burning my arms with a lighter and nobody sees it",
+        "Je me brûle les bras avec un briquet depuis l'automne",
+        "Me quemo los brazos con el mechero cuando no hay nadie",
+        "Estou queimando os braços com o isqueiro outra vez",
+        "Mi brucio le braccia con l'accendino, di notte",
+        "मैं लाइटर से अपनी बाँहें जला रही हूँ",
+        "أحرق ذراعي بالولاعة حين ينامون",
+        "我用烟头烫自己的手臂",
+        "夜になるとライターで腕を焼いています",
+        "밤마다 라이터로 팔을 지지고 있어요",
+        "Ich saß wieder in der Garage bei laufendem Motor",
+        "Hier soir j'ai attendu dans le garage moteur allumé",
+        "Anoche me quedé en el garaje con el motor encendido",
+        "Fiquei na garagem com o motor ligado até amanhecer",
+        "Ieri ero in garage con il motore acceso",
+        "रात को गैराज में इंजन चालू करके बैठा रहा",
+        "Er liegt geladen da, ich hatte die Pistole an der Schläfe",
+        "रात को मैंने बंदूक ठोड़ी के नीचे रखी",
+    ]
+    assert not wrong(texts, lambda report: report.detected)
+    calm = [
+        "I burned my arm on the oven door",
+        "Der Motor läuft, die Garage ist zu klein für das Auto",
+        "J'ai rangé le pistolet à colle sur l'étagère",
+    ]
+    assert not wrong(calm, lambda report: not report.detected)
+
+
+def test_a_resignation_that_takes_leave_of_more_than_the_job_is_a_plan():
+    grave = [
+        (
+            "I resign today. My last pay you can keep, I won't need it. You won't have to worry about me any more. "
+            "Tell the team it's not their fault."
+        ),
+        (
+            "Hiermit kündige ich. Den Resturlaub brauche ich nicht mehr. Um mich müsst ihr euch nicht mehr sorgen. "
+            "Sagt den anderen, es ist nicht ihre Schuld."
+        ),
+        (
+            "Je démissionne. Mes congés, je n'en aurai plus besoin. Vous n'aurez plus à vous inquiéter pour moi. "
+            "Dites à l'équipe que ce n'est pas leur faute."
+        ),
+        "मैं इस्तीफ़ा देता हूँ। बाक़ी पैसे की ज़रूरत नहीं पड़ेगी। आज के बाद मेरी चिंता नहीं करनी होगी। यह टीम की ग़लती नहीं।",
+    ]
+    calm = [
+        "I resign today, I found a job near home. My laptop is on the desk, I won't need it any more. Thank you all.",
+        "Hiermit kündige ich zum Ersten. Den Parkplatz brauche ich nicht mehr. Danke für die gute Zeit im Team.",
+    ]
+    assert not wrong(grave, lambda report: report.detected)
+    assert not wrong(calm, lambda report: not report.detected)
+
+
 def test_a_threat_with_an_if_and_laughter_is_a_joke_unless_it_is_said_not_to_be():
     calm = [
         "if this printer jams once more I'll jump out of the window lol",
