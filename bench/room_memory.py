@@ -1,8 +1,8 @@
-"""`python -m bench.room_memory [LINK]`: how much memory two nodes take after many messages and large files.
+"""`python -m bench.room_memory [LINK [MESSAGES]]`: how much memory two nodes take after many messages and large files.
 
 One node is in this process and one in another; they are warm before the first figure is taken. Each of them deals with
 every message, half of which go there and half back. It fails where either of them has grown by `MOST_GROWTH`. Part of the
-growth is SQLite's: the store's writer keeps up to 32 MiB of pages.
+growth is SQLite's: the store's writer keeps up to 8 MiB of pages.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ async def talk(member: Member, count: int) -> None:
             raise RuntimeError("what came back is not what was sent")
 
 
-async def watch(kind: str, folder: Path) -> bool:
+async def watch(kind: str, messages: int, folder: Path) -> bool:
     file = folder / "file.bin"
     await asyncio.to_thread(file.write_bytes, os.urandom(FILE_MIB * MIB))
     async with joined_member(kind, folder) as (member, other):
@@ -52,7 +52,7 @@ async def watch(kind: str, folder: Path) -> bool:
         await talk(member, 1000)
         await member.send_file(file)
         first = take("warm: 1,000 messages, 64 MiB")
-        for count in range(STEP, MESSAGES + 1, STEP):
+        for count in range(STEP, messages + 1, STEP):
             await talk(member, STEP)
             take(f"after {count:,} messages")
         for _ in range(FILES):
@@ -63,10 +63,10 @@ async def watch(kind: str, folder: Path) -> bool:
         return max(growth.values()) < MOST_GROWTH
 
 
-def main(kind: str = "websocket") -> int:
+def main(kind: str = "websocket", messages: str = str(MESSAGES)) -> int:
     BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="memory-", dir=BUILD) as folder:
-        fits = new_loop().run_until_complete(watch(kind, Path(folder).resolve()))
+        fits = new_loop().run_until_complete(watch(kind, int(messages), Path(folder).resolve()))
     print("less than 20 MB" if fits else "MORE THAN 20 MB")
     return int(not fits)
 

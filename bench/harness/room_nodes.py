@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness.loops import new_loop
+from comity.cli.up import SWITCH_SECONDS
 from comity.config import Settings
 from comity.core.caller import OWN_PROCESS
 from comity.core.peering.demands import Demands
@@ -80,16 +81,19 @@ class Member:
 
 @contextlib.asynccontextmanager
 async def node_of(kind: str, data: Path) -> AsyncIterator[Node]:
-    """`kind` is the link: websocket, wrtc or aiortc."""
+    """`kind` is the link: websocket, wrtc or aiortc. The process shares its time between threads as that of a node does."""
     if kind == "websocket":
         peers = PeersSettings(same_host=True)
     else:
         peers = PeersSettings(same_host=False, webrtc="wrtc" if kind == "wrtc" else "aiortc")
     node = Node(Settings(data=data, port=0, log_level="error", parts={"peers": peers}))
     await node.start()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         yield node
     finally:
+        sys.setswitchinterval(before)
         await node.stop()
 
 

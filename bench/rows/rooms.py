@@ -1,8 +1,8 @@
 """What two nodes in a room send each other through their tools, beside plain loops over the bare links.
 
 A file is read from a disk and is on the other disk, checked and confirmed, when its turn ends; the loops keep nothing. A
-message is shown to its receiver when it is durable there, and a round trip has two of them: so the bare link stands there
-once more, with the two commits that this takes at least.
+message is shown to its receiver while it is made durable, and receipted after that. Nobody waits for the two commits of a
+round trip, but both nodes have them to do: so the bare link stands there once more, with two commits one after the other.
 """
 
 import asyncio
@@ -265,7 +265,7 @@ ROWS = (
     ),
     Row(
         name="room-message-trip",
-        title="a message to another node and its answer, both durable",
+        title="a message to another node and its answer, both kept",
         unit=Unit.TIME,
         open=_trips,
         bars=(AtLeast(0.2, BARE_LINK),),

@@ -1,7 +1,8 @@
 """A world of sessions in simulated time: hosts with disks, links between them, and weather.
 
-Every host runs one session, carries out its effects and keeps what must survive. A link is one generation of a
-connection between two hosts; a new generation has new uuids and fingerprints, as after a reconnect. In fair weather a
+Every host runs one session, carries out its effects and keeps what must survive. What it keeps of messages is durable a
+moment later; a crash before that loses it, and `lost` says what it was, for the accounts. A link is one generation of
+a connection between two hosts; a new generation has new uuids and fingerprints, as after a reconnect. In fair weather a
 link is ordered and loses nothing; in bad weather it loses, doubles and reorders. Everything is drawn from a seed.
 """
 
@@ -75,6 +76,8 @@ class Host:
         self.disk = Disk()
         self.kept = {}
         self.had = []
+        self.writing = []
+        self.lost = Counter()
         self.clock_kept = 0
         self.nodes = {}
         self.chains = {}
@@ -120,6 +123,8 @@ class Host:
         self.nodes = self.session.messages.nodes
         self.is_up = False
         self.timers = {}
+        self.lost.update((_box(effect), effect.message_id) for effect in self.writing)
+        self.writing.clear()
         self.disk.crash()
         self.world.cut_all(self)
 
@@ -147,6 +152,15 @@ class Host:
         self.clock_kept = effect.clock
 
     def _keep(self, effect):
+        """Writes are durable in their order."""
+        self.writing.append(effect)
+        self.world.later(self.world.randomness.between(0, 0.02), self, _Written())
+
+    def write(self):
+        if self.writing:
+            self.make_durable(self.writing.pop(0))
+
+    def make_durable(self, effect):
         if isinstance(effect, MarkRead):
             self.kept.pop(("in", effect.node, effect.message_id), None)
             self.had.append((effect.node, effect.message_id))
@@ -189,8 +203,14 @@ class Host:
     # What its owner does.
 
     def send(self, data, target=None, **more):
+        """What waits for its peer is durable before this returns."""
         result, effects = self.session.send(data, target, self.world.now, **more)
         self.run(effects)
+        waiting = {
+            one for one in result.get("message_ids", ()) if self.session.messages.status(one)[0] == "waiting"
+        }
+        while any(effect.message_id in waiting for effect in self.writing):
+            self.write()
         return result
 
     def send_signed(self, data, target=None):
@@ -211,7 +231,11 @@ class Host:
             )
             self.chains[pair] = check_chain(state, envelope)
             message_id = f"msg_{self.name}_{envelope.sequence_no}_{node[:6]}"
-            self.run(self.session.send_signed(to_a2a_message(envelope), message_id, node, self.world.now))
+            effects = self.session.send_signed(to_a2a_message(envelope), message_id, node, self.world.now)
+            self.run([effect for effect in effects if not isinstance(effect, KeepMessage)])
+            for effect in effects:
+                if isinstance(effect, KeepMessage):
+                    self.make_durable(effect)  # with its place in the chain, before it is sent
             ids.append(message_id)
         return ids
 
@@ -325,9 +349,9 @@ class World:
             self.cut(host, self.hosts[other])
 
     def close(self, host, uuid):
+        """After what was sent before has arrived."""
         name, _, generation = uuid.rpartition("#")
-        if self.links.get(frozenset((host.name, name))) == int(generation):
-            self.later(0, host, _Cut(name))
+        self.later(self.weather.delay, host, _Cut(name, int(generation)))
 
     def transmit(self, host, effect):
         name, _, number = effect.uuid.rpartition("#")
@@ -369,7 +393,10 @@ class World:
         if isinstance(event, _Dial):
             self.signal(host, event.delay)
         elif isinstance(event, _Cut):
-            self.cut(host, self.hosts[event.name])
+            if self.links.get(frozenset((host.name, event.name))) == event.generation:
+                self.cut(host, self.hosts[event.name])
+        elif isinstance(event, _Written):
+            host.write()
         elif isinstance(event, TextArrived | BytesArrived):
             name, _, number = event.uuid.rpartition("#")
             if self.links.get(frozenset((host.name, name))) == int(number):
@@ -384,14 +411,25 @@ class World:
         self.now = end
 
 
+def _box(effect):
+    if isinstance(effect, MarkRead):
+        return "read"
+    return "forgotten" if isinstance(effect, ForgetMessage) else effect.box
+
+
 class _Dial:
     def __init__(self, delay):
         self.delay = delay
 
 
+class _Written:
+    """The oldest write is done."""
+
+
 class _Cut:
-    def __init__(self, name):
+    def __init__(self, name, generation):
         self.name = name
+        self.generation = generation
 
 
 OPEN = Demands()

@@ -7,6 +7,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from comity.core.errors import ConfigError, InvalidError
+from comity.core.peering.admission import RoomPeer
 from comity.core.peering.demands import Demands
 from comity.core.peering.exported_messages import export_lines, verify_export
 from comity.core.peering.session import RoomSession
@@ -42,9 +43,9 @@ def peer_of(host):
     return peer
 
 
-def say(world, frm, to, value):
-    """Put a raw message on the link."""
-    generation = world.links[frozenset((frm.name, to.name))]
+def say(world, frm, to, value, generation=None):
+    """Put a raw message on the link; `generation` is that of one that is being closed."""
+    generation = generation or world.links[frozenset((frm.name, to.name))]
     data = value if isinstance(value, bytes) else write_data(value)
     to.hear(TextArrived(world.uuid(frm.name, generation), data))
 
@@ -191,9 +192,10 @@ def test_a_peer_without_the_right_token_gets_nothing_in(own, demands, reason):
     assert peer_of(a)["rejected_reason"] == reason
     assert a.events("sync_peer_rejected")[0]["reason"] == reason
     assert b.events("sync_peer_rejected")[0]["reason"] == reason
-    say(world, b, a, "hello?")
-    say(world, b, a, write_envelope(envelope("state.patch", {"key": "k", "value": 1, "clock": 1}, "bob")))
-    say(world, b, a, write_envelope(envelope("file.offer", {"transfer_id": "t"}, "bob", nonce="p_2")))
+    say(world, b, a, "hello?", 1)
+    patch = envelope("state.patch", {"key": "k", "value": 1, "clock": 1}, "bob")
+    say(world, b, a, write_envelope(patch), 1)
+    say(world, b, a, write_envelope(envelope("file.offer", {"transfer_id": "t"}, "bob", nonce="p_2")), 1)
     world.run(5)
     assert a.data() == []
     assert a.session.state.values() == {}
@@ -483,11 +485,40 @@ def test_a_uuid_is_never_taken_for_somebody_s_name():
     assert (b.data(), mallory.data()) == (["for bob"], [])
 
 
-def test_who_was_refused_does_not_stay_on_the_link():
-    world, a, _ = pair(SECURE, other=Demands())
-    assert a.session.status()["peer_count"] == 1
-    world.run(40)
+def test_the_link_of_who_was_refused_is_closed_at_once_after_the_refusal():
+    world = World()
+    a, b = world.host("alice", demands=SECURE), world.host("bob", demands=Demands(join_token_secret="wrong"))
+    world.link(a, b)
+    world.run(0.05)
+    assert not world.is_linked(a, b)
+    assert b.events("sync_peer_rejected")[0]["reason"] == "invalid token signature"
     assert a.session.status()["peer_count"] == 0
+    kinds = [event["type"] for event in a.told]
+    assert kinds[kinds.index("sync_peer_rejected") :][:3] == [
+        "sync_peer_rejected",
+        "peer_disconnected",
+        "data_channel_close",
+    ]
+
+
+def test_who_was_refused_is_not_heard_while_the_link_is_being_closed():
+    world, a, b = pair(SECURE, other=Demands(join_token_secret="wrong"))
+    good = World(1).host("bob", demands=SECURE)
+    [hello, *_] = good.session._peers.greet(RoomPeer("alice#1", "viewer", "alice", 0, 0))
+    say(world, b, a, hello.data, 1)
+    assert peer_of(a)["handshake_state"] == "rejected"
+
+
+def test_who_says_nothing_does_not_stay_on_the_link():
+    world = World()
+    a, b = world.host("alice", demands=SECURE), world.host("bob")
+    b.is_up = False
+    world.link(a, b)
+    world.run(29)
+    assert world.is_linked(a, b)
+    world.run(2)
+    assert not world.is_linked(a, b)
+    assert a.events("sync_peer_rejected")[0]["reason"] == "no hello came in time"
 
 
 def test_one_record_that_cannot_be_read_does_not_keep_a_session_from_opening():
@@ -807,6 +838,7 @@ def test_an_unread_message_survives_a_restart_and_a_read_one_does_not_come_again
     again = [event for event in b.read() if event["type"] == "data_received"]
     assert [event["data"] for event in again] == ["two"]
     assert again[0]["streamID"] == "alice"
+    world.run(1)
     b.crash()
     b.boot()
     assert [event for event in b.read() if event["type"] == "data_received"] == []

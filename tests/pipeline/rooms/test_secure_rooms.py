@@ -84,6 +84,10 @@ async def test_a_missing_or_wrong_token_keeps_a_peer_out(given, reason, name):
         await host.join("lab", stream_id=name)
         await guest.join("lab", stream_id="bert", host=relay_of(here), **given)
         await rejected(host, reason)
+        told = []
+        async with asyncio.timeout(20):
+            while not {"sync_peer_rejected", "data_channel_close"} <= {event["type"] for event in told}:
+                told += (await guest.call("vdo_receive", wait_ms=1000))["events"]
         await refuse_everything(host, guest, here)
 
 

@@ -173,6 +173,7 @@ class RoomPeer:
         self.layer: OwnLayer | None = None
         self.capabilities: dict[str, Any] = {}
         self.is_admitted = False
+        self.was_refused = False
         self.was_greeted = False
         self.replays = ReplayWindow()
         self.waiting_hello: tuple[BridgeEnvelope, HelloPayload] | None = None

@@ -66,7 +66,7 @@ class Hearing:
         effects = [*self._peers.closed(uuid, now), *self._files.peer_gone(uuid)]
         for waiting, envelope, hello in self._peers.waiting_for(peer.stream_id) if peer is not None else ():
             passed, more = self._peers.judge_again(waiting, envelope, hello)
-            effects += more
+            effects += [*more, *self._end_refused(waiting, now)]
             if passed:
                 effects += self._peers.greet(waiting)  # it was turned away before, and does not know better
                 effects += [
@@ -158,7 +158,13 @@ class Hearing:
             return [*effects, self._exchange.request(peer), *self._greeted(peer, before, now)]
         if was_admitted and not peer.is_admitted:
             effects += self._files.peer_gone(peer.uuid)
-        return effects
+        return [*effects, *self._end_refused(peer, now)]
+
+    def _end_refused(self, peer: RoomPeer, now: float) -> list[Effect]:
+        """A peer that we refused hears why, and has no use for the link."""
+        if not peer.was_refused:
+            return []
+        return [CloseLink(peer.uuid, "not admitted"), *self.closed(peer.uuid, now)]
 
     def _greeted(self, peer: RoomPeer, before: str, now: float) -> list[Effect]:
         """The first hello of this link has passed: what waited on either side goes on."""

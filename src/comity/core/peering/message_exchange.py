@@ -98,9 +98,10 @@ class MessageExchange:
         if kind == "msg.receipt":
             return self._outbox.receipt(node, payload)
         try:
-            return self._inbox.receive(node, peer.uuid, payload, size, peer.stream_id)
+            mail, effects = self._inbox.receive(node, peer.uuid, payload, size, peer.stream_id)
         except InvalidError as why:
             return self._peers.fault(peer, now, "message_rejected", message_id=None, reason=why.message)
+        return self._shown(mail, effects)
 
     def greeted(self, peer: RoomPeer, now: float) -> list[Effect]:
         """A node is there: what waited for it goes out."""
@@ -114,11 +115,7 @@ class MessageExchange:
         return self._outbox.flush(node, peer.uuid, now, peer.stream_id)
 
     def kept(self, event: MessageKept) -> list[Effect]:
-        found = self._inbox.kept(event)
-        if found is None:
-            return []
-        mail, effects = found
-        return [self._delivered(mail), *effects]
+        return self._shown(*self._inbox.kept(event))
 
     def not_kept(self, event: MessageNotKept) -> list[Effect]:
         peer = self._peers.of_node(event.node)
@@ -128,8 +125,8 @@ class MessageExchange:
             "stream_id": None if peer is None else peer.stream_id,
             "reason": event.reason,
         }
-        told = [Report("message_rejected", members)] if event.final else []
-        return [*self._inbox.not_kept(event), *told]
+        refused = self._inbox.not_kept(event)
+        return [*refused, Report("message_rejected", members)] if refused else []
 
     def time_is_up(self, now: float) -> list[Effect]:
         return self._outbox.time_is_up(self._uuid_of, now)
@@ -155,6 +152,9 @@ class MessageExchange:
     def _uuid_of(self, node: str, stream: str | None = None) -> str | None:
         peer = self._peers.of_node(node, stream)
         return None if peer is None else peer.uuid
+
+    def _shown(self, mail: Mail | None, effects: list[Effect]) -> list[Effect]:
+        return effects if mail is None else [self._delivered(mail), *effects]
 
     def _delivered(self, mail: Mail) -> Effect:
         self._senders[mail.message_id] = (mail.node, mail.stream)

@@ -4,14 +4,17 @@
   until a receipt comes: a limited number, for a limited time.
 - The receiver says `stored` only after the message is durable. It knows the ids that it has had, so that a
   message that comes again is receipted again and delivered once.
+- A message is shown while it is being made durable. If the process dies before that is done, the sender has no receipt and
+  sends it again, under the same id. If it cannot be made durable, it is not refused any more: it may come again, and is
+  not shown a second time.
 - What is in the inbox and was not read survives a restart.
 - A signed message is an envelope from the sender's node to ours; its signature is checked before anything is
-  kept, its place in the chain by the one who keeps it.
+  kept, its place in the chain by the one who keeps it. So it is shown after that.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET, Struct
 
@@ -31,6 +34,7 @@ MOST_WAITING_BYTES: Final = 4 * 1024 * 1024
 LONGEST_WAIT: Final = 86_400.0
 MOST_UNREAD: Final = 1024
 MOST_UNREAD_BYTES: Final = 4 * 1024 * 1024
+MOST_NOT_KEPT: Final = 64
 MOST_IDS_PER_NODE: Final = 4096
 MOST_NODES: Final = 256
 MOST_STATUSES: Final = 1024
@@ -223,12 +227,21 @@ class Mail(Struct, frozen=True, kw_only=True):
         return {"node": self.node, "id": self.message_id, "re": self.re, "size": self.size, **body}
 
 
+class _Keeping(NamedTuple):
+    """A message that is being made durable. `uuid` is where its receipt goes."""
+
+    mail: Mail
+    uuid: str
+    is_shown: bool
+
+
 class MessageInbox:
     def __init__(self, own_id: VacantId | None) -> None:
         self._own_id = own_id
         self._unread: dict[tuple[str, str], Mail] = {}
-        self._unread_bytes = 0
-        self._keeping: dict[tuple[str, str], tuple[Mail, str]] = {}
+        self._keeping: dict[tuple[str, str], _Keeping] = {}
+        self._not_kept: set[tuple[str, str]] = set()
+        self._held = self._held_bytes = 0
         self._had: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
 
     @property
@@ -237,47 +250,69 @@ class MessageInbox:
 
     def receive(
         self, node: str, uuid: str, payload: dict[str, Any], size: int, stream: str | None = None
-    ) -> list[Effect]:
-        """A `msg.data` of a proven node."""
+    ) -> tuple[Mail | None, list[Effect]]:
+        """A `msg.data` of a proven node. The mail is to be shown now."""
         message_id = payload.get("id")
         if not isinstance(message_id, str) or not 0 < len(message_id) <= LONGEST_ID:
             raise InvalidError("a message needs an id of 1 to 128 characters")
         key = (node, message_id)
         if message_id in self._had.get(node, ()):
-            return [_receipt(uuid, message_id, "stored")]
+            return None, [_receipt(uuid, message_id, "stored")]
         if key in self._keeping:
-            return []
+            return None, []
         try:
             mail = self._read(node, message_id, payload, size, stream)
         except (InvalidError, MalformedError, EnvelopeFormatError) as why:
-            return [_receipt(uuid, message_id, "refused", why.message)]
-        held = self._unread_bytes + sum(one.size for one, _ in self._keeping.values())
-        if len(self._unread) + len(self._keeping) >= MOST_UNREAD or held + size > MOST_UNREAD_BYTES:
-            return [_receipt(uuid, message_id, "refused", "the inbox is full")]
-        self._keeping[key] = (mail, uuid)
-        return [KeepMessage("in", node, message_id, mail.record())]
+            return None, [_receipt(uuid, message_id, "refused", why.message)]
+        was_shown = key in self._not_kept
+        is_known = key in self._unread
+        if not is_known and (self._held >= MOST_UNREAD or self._held_bytes + size > MOST_UNREAD_BYTES):
+            return None, [] if was_shown else [_receipt(uuid, message_id, "refused", "the inbox is full")]
+        show = not was_shown and mail.signed is None and len(self._not_kept) < MOST_NOT_KEPT
+        self._not_kept.discard(key)
+        if not is_known:
+            self._held += 1
+            self._held_bytes += size
+        self._keeping[key] = _Keeping(mail, uuid, show or was_shown)
+        if show:
+            self._unread[key] = mail
+        return mail if show else None, [KeepMessage("in", node, message_id, mail.record())]
 
-    def kept(self, event: MessageKept) -> tuple[Mail, list[Effect]] | None:
-        """It is durable: it may be receipted and delivered."""
-        found = self._keeping.pop((event.node, event.message_id), None)
+    def kept(self, event: MessageKept) -> tuple[Mail | None, list[Effect]]:
+        """It is durable: it may be receipted, and shown if it was not."""
+        key = (event.node, event.message_id)
+        found = self._keeping.pop(key, None)
         if found is None:
-            return None
-        mail, uuid = found
-        self._hold(mail)
-        return mail, [_receipt(uuid, event.message_id, "stored")]
+            return None, []
+        self._remember(*key)
+        receipt = _receipt(found.uuid, event.message_id, "stored")
+        if not found.is_shown:
+            self._unread[key] = found.mail
+            return found.mail, [receipt]
+        if key in self._unread:
+            return None, [receipt]
+        self._let_go(found.mail)
+        return None, [MarkRead(*key), receipt]
 
     def not_kept(self, event: MessageNotKept) -> list[Effect]:
-        found = self._keeping.pop((event.node, event.message_id), None)
-        if found is None or not event.final:
+        key = (event.node, event.message_id)
+        found = self._keeping.pop(key, None)
+        if found is None:
             return []
-        return [_receipt(found[1], event.message_id, "refused", event.reason)]
+        if key not in self._unread:
+            self._let_go(found.mail)
+        if found.is_shown:
+            self._not_kept.add(key)
+            return []
+        return [_receipt(found.uuid, event.message_id, "refused", event.reason)] if event.final else []
 
     def mark_read(self, node: str, message_id: str) -> list[Effect]:
-        mail = self._unread.pop((node, message_id), None)
-        if mail is None:
+        key = (node, message_id)
+        mail = self._unread.pop(key, None)
+        if mail is None or key in self._keeping:  # then `kept` marks it
             return []
-        self._unread_bytes -= mail.size
-        return [MarkRead(node, message_id)]
+        self._let_go(mail)
+        return [] if key in self._not_kept else [MarkRead(node, message_id)]
 
     def restore(self, records: Iterable[dict[str, Any]], had: Iterable[tuple[str, str]]) -> list[Mail]:
         """What was not read before the restart, and the ids of what was."""
@@ -289,7 +324,10 @@ class MessageInbox:
                 name: record[name] for name in ("data", "envelope") if name in record
             }
             mail = self._read(record["node"], record["id"], payload, record["size"], record.get("stream"))
-            self._hold(mail)
+            self._unread[mail.node, mail.message_id] = mail
+            self._held += 1
+            self._held_bytes += mail.size
+            self._remember(mail.node, mail.message_id)
             restored.append(mail)
         return restored
 
@@ -309,10 +347,9 @@ class MessageInbox:
             node=node, message_id=message_id, data=data, re=re, signed=envelope, size=size, stream=stream
         )
 
-    def _hold(self, mail: Mail) -> None:
-        self._unread[mail.node, mail.message_id] = mail
-        self._unread_bytes += mail.size
-        self._remember(mail.node, mail.message_id)
+    def _let_go(self, mail: Mail) -> None:
+        self._held -= 1
+        self._held_bytes -= mail.size
 
     def _remember(self, node: str, message_id: str) -> None:
         ids = self._had.setdefault(node, OrderedDict())

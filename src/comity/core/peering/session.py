@@ -139,15 +139,16 @@ class RoomSession:
         """`ok` is False when nobody could be sent to. Messages to our own nodes have ids and get receipts."""
         body = {"data": data}
         peers = self._targets(target)
-        text = write_data(data)
         plain = [peer for peer in peers if self._node_of(peer) is None]
+        text = write_data(data) if plain else b""
         nodes = [(node, peer.stream_id) for peer in peers if (node := self._node_of(peer)) is not None]
         absent = None if peers else self.messages.absent_node(target)
         if absent is not None:
             nodes = [(absent, self.messages.absent_stream(target))]
         for peer in plain:
             self._check_fits(peer, len(text))
-        self.messages.check([node for node, _ in nodes], body)
+        if len(nodes) > 1:  # all of them or none
+            self.messages.check([node for node, _ in nodes], body)
         effects: list[Effect] = [SendText(peer.uuid, text) for peer in plain]
         ids: list[str] = []
         for node, stream in nodes:

@@ -1,7 +1,7 @@
 """The peers of a session: links that come and go, hellos, who is admitted, what of theirs is heard (peers 3).
 
 - Nothing of a peer that is not admitted is processed. Until its hello was judged it is held, within limits;
-  after a refusal it is dropped.
+  after a refusal it is dropped, and the link is closed once the peer was told.
 - After its hello a peer speaks under one stream id and one key. A second stream id of the same name is reported;
   where a hello is demanded, it has to wait until the first one is gone. The same peer on a new link takes over.
 - Where MACs are required nothing passes without one, plain data included. Our own nodes always use them.
@@ -209,7 +209,6 @@ class RoomPeers:
     def judge_again(
         self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload
     ) -> tuple[bool, list[Effect]]:
-        peer.waiting_hello = None
         return self._judge(peer, envelope, hello)
 
     def check(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect] | None:
@@ -318,6 +317,7 @@ class RoomPeers:
         greeted = peer.is_admitted and peer.public_key is not None
         if greeted and (peer.stream_id, peer.public_key) != (stream_id, hello.public_key):
             verdict = TurnedAway("the peer changed its identity")
+        peer.waiting_hello = None
         if isinstance(verdict, TurnedAway):
             return False, self._turn_away(peer, envelope, verdict)
         effects = self._take_over(peer, envelope, hello, verdict)
@@ -393,6 +393,7 @@ class RoomPeers:
         if not peer.is_admitted or peer.public_key is None:
             peer.stream_id = envelope.from_stream_id[:128] or peer.stream_id
         peer.reject(verdict.reason)
+        peer.was_refused = peer.waiting_hello is None
         members = {"uuid": peer.uuid, "stream_id": peer.stream_id, "reason": verdict.reason}
         effects: list[Effect] = [] if repeated else [Report("sync_peer_rejected", members)]
         if verdict.told:

@@ -45,6 +45,7 @@ from comity.core.peering.session_work import (
     KeepClock,
     LinkFailed,
     SendBytes,
+    SendFailed,
     SendText,
     SignallingLost,
     SignallingProblem,
@@ -218,14 +219,14 @@ class LiveRoom:
         if not self._closed:
             self.run(self.session.receive(event, self.now))
 
-    def run(self, effects: Sequence[Effect], caller: Caller = OWN_PROCESS) -> list["asyncio.Task[None]"]:
-        """Do what the machine wants. What is returned are commits that the caller may wait for."""
-        commits: list[asyncio.Task[None]] = []
+    def run(self, effects: Sequence[Effect], caller: Caller = OWN_PROCESS) -> dict[str, "asyncio.Task[None]"]:
+        """Do what the machine wants. What is returned are commits that the caller may wait for, by the ids of messages."""
+        commits: dict[str, asyncio.Task[None]] = {}
         for effect in effects:
             if isinstance(effect, FILE_WORK):
                 self.spool.carry_out(effect)
             elif isinstance(effect, KeepMessage):
-                commits.append(self._keep_message(effect, caller))
+                commits[effect.message_id] = self._keep_message(effect, caller)
             else:
                 act = self._ACTS.get(type(effect))
                 if act is None:
@@ -236,10 +237,14 @@ class LiveRoom:
         return commits
 
     async def settle(self, effects: Sequence[Effect], caller: Caller) -> None:
-        """The same, until what it keeps is durable."""
+        """The same, until each message is on its way to its peer, or durable where it has to wait for it."""
         commits = self.run(effects, caller)
-        if commits:
-            await asyncio.gather(*commits)
+        status = self.session.messages.status
+        waiting = [
+            commit for message_id, commit in commits.items() if status(message_id) == ("waiting", None)
+        ]
+        if waiting:
+            await asyncio.gather(*waiting)
 
     async def keep_state(self, caller: Caller) -> None:
         """What its owner has written is durable before that is answered."""
@@ -252,11 +257,14 @@ class LiveRoom:
         """Until an event is told, or so long."""
         if self._closed or seconds <= 0:
             return
-        waiter = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
         self._waiters.add(waiter)
+        timer = loop.call_later(seconds, _wake, waiter)
         try:
-            await asyncio.wait([waiter], timeout=seconds)
+            await waiter
         finally:
+            timer.cancel()
             self._waiters.discard(waiter)
 
     def expect_reply(self, message_id: str) -> "asyncio.Future[dict[str, Any]]":
@@ -326,11 +334,21 @@ class LiveRoom:
     def _keep_message(self, effect: KeepMessage, caller: Caller) -> "asyncio.Task[None]":
         if effect.box == "out":
             self.counts["sent"] += 1
-            return self._begin(self.keeping.keep_out(self.id, effect, caller), contextvars.copy_context())
+            return self._begin(self._keep_out(effect, caller), contextvars.copy_context())
         return self._begin(self._keep_in(effect))
+
+    async def _keep_out(self, effect: KeepMessage, caller: Caller) -> None:
+        await asyncio.sleep(0)  # first it is sent
+        try:
+            await self.keeping.keep_out(self.id, effect, caller)
+        except ComityError as why:
+            message = f"the message {effect.message_id} would be lost with a restart: {why.message}"
+            self.hear(SendFailed(effect.node, message))
+            raise
 
     async def _keep_in(self, effect: KeepMessage) -> None:
         sender = Caller(kind="peer", id=effect.node, proof="signature")
+        await asyncio.sleep(0)  # first whoever waits for it is told
         try:
             if "envelope" in effect.record:
                 async with self.keeping.chain_turn:
@@ -398,8 +416,7 @@ class LiveRoom:
         """Let whoever waits for an event look again."""
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _wake(waiter)
 
     # Shared state.
 
@@ -583,6 +600,11 @@ class LiveRoom:
         OpenSignalling: _open_signalling,
         CloseSignalling: lambda _self, _effect: None,
     }
+
+
+def _wake(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 _REFUSALS: Final = ("sync_peer_rejected", "protocol_auth_failed", "file_offer_rejected", "message_rejected")
