@@ -67,6 +67,10 @@ class ExtensionOperation(Struct, frozen=True, kw_only=True):
     described: Mapping[str, Any] = {}
 
 
+_MEMBERS: Final = {
+    "session_id": "another session of yours; leave it out for this one",
+    "voter_id": "your own id; it may be left out",
+}
 _SIGNALS_SCHEMA: Final = {
     "type": "object",
     "properties": {
@@ -144,7 +148,7 @@ _ROWS: Final = (
     ),
     _personal(
         "get",
-        "What was declared, and what is left of it now",
+        "What is left of the signals now; a model gets the protection level",
         calls.Empty,
         calls.personal_get,
         tool="vcp_get_personal_state",
@@ -395,7 +399,7 @@ def input_schema(row: ExtensionOperation) -> dict[str, Any]:
     [top], parts = msgspec.json.schema_components([row.arguments], ref_template="#/$defs/{name}")
     schema = parts.pop(top["$ref"].removeprefix("#/$defs/"))
     schema.pop("title", None)
-    members = {member: {"type": "string"} for member in row.tool_members}
+    members = {member: {"type": "string", "description": _MEMBERS[member]} for member in row.tool_members}
     properties = {**members, **schema["properties"], **row.described}
     schema = {**schema, "properties": properties, "additionalProperties": False}
     return {**schema, "$defs": parts} if parts else schema

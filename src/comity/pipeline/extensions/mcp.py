@@ -26,7 +26,10 @@ SEND_CONTEXT: Final = "vcp_send_context"
 
 SUMMARIES: Final = {
     "vcp_set_personal_state": ("personal.set", "Declare signals; null takes one back"),
-    "vcp_get_personal_state": ("personal.get", "What was declared, and what is left of it now"),
+    "vcp_get_personal_state": (
+        "personal.get",
+        "What is left of the signals now; a model gets the protection level",
+    ),
     "vcp_personal_preset": ("personal.preset", "Declare the signals of a preset"),
     "vcp_personal_pin": ("personal.pin", "Keep a signal from fading, or let it fade again"),
     "vcp_personal_engage": ("personal.engage", "Say that the person is here again"),
