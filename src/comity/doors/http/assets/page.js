@@ -89,13 +89,18 @@ function drawPanels(panels) {
   }));
 }
 
+function who(name) {
+  const short = name.replace(/:-$/, "");
+  return { local: "you", unknown: "a stranger" }[short] || short;
+}
+
 function addActs(acts) {
   const rows = place("act-rows");
   for (const act of acts) {
     const row = element("tr", undefined, act.failed ? { class: "failed" } : {});
     const kind = actWords[act.kind] || act.kind.toLowerCase().replaceAll("_", " ");
     const what = act.failed ? `${kind}: ${act.failed}` : kind;
-    for (const cell of [act.time.slice(11, 19), what, (act.who || "").replace(/:-$/, ""), act.what || "", String(act.count || 1)])
+    for (const cell of [act.time.slice(11, 19), what, who(act.who || ""), act.what || "", String(act.count || 1)])
       row.append(element("td", cell));
     rows.prepend(row);
   }
