@@ -1,6 +1,7 @@
 """A command line to talk to: in this process for speed, or as a program of its own."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -111,3 +112,26 @@ def neighbourhood():
     started = Neighbourhood()
     yield started
     started.close()
+
+
+@pytest.fixture
+def start(environ):
+    """Start nodes; whatever a test leaves running is stopped."""
+    started = []
+
+    def start(data, *more):
+        node = subprocess.Popen(
+            [*COMITY, "up", "--port", "0", "--json", "--data", str(data), *more],
+            env={**environ, "COMITY_LOG_LEVEL": "critical"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(node)
+        node.ready = json.loads(node.stdout.readline())
+        return node
+
+    yield start
+    for node in started:
+        node.kill()
+        node.communicate()

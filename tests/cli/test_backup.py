@@ -47,25 +47,8 @@ def passphrase(tmp_path):
 
 
 @pytest.fixture
-def start(environ):
-    """Start nodes; whatever a test leaves running is stopped."""
-    started = []
-
-    def start(data, *more):
-        node = subprocess.Popen(
-            [*COMITY, "up", "--port", "0", "--json", "--agent", "echo", "--data", str(data), *more],
-            env={**environ, "COMITY_LOG_LEVEL": "critical"},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(node)
-        node.ready = json.loads(node.stdout.readline())
-        return node
-
-    yield start
-    for node in started:
-        node.kill()
-        node.communicate()
+def start(start):
+    return lambda data, *more: start(data, "--agent", "echo", *more)
 
 
 def stop(node):

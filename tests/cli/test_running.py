@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import httpx
@@ -13,30 +11,7 @@ import pytest
 
 from comity.store.claim import CLAIM_FILE
 
-COMITY = [sys.executable, "-m", "comity"]
 DEADLINE = 30
-
-
-@pytest.fixture
-def start(environ):
-    started = []
-
-    def start(data, *more):
-        node = subprocess.Popen(
-            [*COMITY, "up", "--port", "0", "--json", "--data", str(data), *more],
-            env={**environ, "COMITY_LOG_LEVEL": "critical"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(node)
-        node.ready = json.loads(node.stdout.readline())
-        return node
-
-    yield start
-    for node in started:
-        node.kill()
-        node.communicate()
 
 
 def eventually(found):

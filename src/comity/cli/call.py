@@ -123,7 +123,8 @@ def call(
         return new
 
     find = partial(_named, named) if capability is None else partial(_offering, capability, key)
-    result = asyncio.run(_call(settings, Outside(settings, key), find, caller, _message(words), key_of_call))
+    ways = Outside(settings, key)
+    result = asyncio.run(_call(settings, ways, find, caller, _message(words), key_of_call))
     if as_json:
         print_json(_as_json(result))
     else:

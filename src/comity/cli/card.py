@@ -86,7 +86,7 @@ def show(
     """Show a card: the agent, its offer, its address, and whether the signature is valid."""
     settings = settings_of(data, config, **{"directory.url": directory}).settings
     if target is not None:
-        card = asyncio.run(_found(settings, target))
+        card = _found(settings, target)
         _print_card(card, {"verified": card.verify()}, _facts(card), as_json=as_json)
         return
     ways = Outside(settings)
@@ -169,7 +169,7 @@ def verify(
 ) -> None:
     """Show who signed a card, and its content. The exit code is 1 if the signature is not valid."""
     settings = settings_of(data, config, **{"directory.url": directory}).settings
-    card = asyncio.run(_found(settings, source))
+    card = _found(settings, source)
     holds = card.verify()
     if as_json:
         print_json({"ok": holds, **_as_json(card)})
@@ -190,8 +190,9 @@ def verify(
     _warn_of_controls(card)
 
 
-async def _found(settings: Settings, target: str) -> CapabilityCard:
-    return await find_card(target, Outside(settings, _key_at_hand(settings)))
+def _found(settings: Settings, target: str) -> CapabilityCard:
+    ways = Outside(settings, _key_at_hand(settings))
+    return asyncio.run(find_card(target, ways))
 
 
 def _key_at_hand(settings: Settings) -> SigningKey | None:

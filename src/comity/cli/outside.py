@@ -54,7 +54,9 @@ class OutgoingHttp(GuardedHttp):
 
 
 class Outside:
-    """Its connections end with the event loop of the command."""
+    """The event loop of a command closes its connections when the loop ends. So keep it until then: if it is dropped as the
+    last coroutine returns, the loop does not wait until the connections are closed.
+    """
 
     def __init__(self, settings: Settings, key: SigningKey | None = None) -> None:
         """`key`: in whose name a directory is asked for what it does not show to everybody."""

@@ -114,13 +114,18 @@ async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIter
     key = own_key(settings, passphrase_file)
     vault = own_vault(settings)
     ways, clock = Outside(settings), SystemClock()
-    async with writing(settings, key) as (store, record, chain):
+    public_http = GuardedHttp(timeout=settings.dispatch.timeout_seconds)
+    async with (
+        contextlib.aclosing(ways.http),
+        contextlib.aclosing(public_http),
+        writing(settings, key) as (store, record, chain),
+    ):
         post = KeeperClient(
             store,
             key,
             clock,
             ways.http,
-            public_http=GuardedHttp(timeout=settings.dispatch.timeout_seconds),
+            public_http=public_http,
             holder=chain,
             patience=settings.dispatch.timeout_seconds,
             record=record,
