@@ -551,6 +551,7 @@ def test_a_language_that_was_only_mistaken_for_another_does_not_count():
 
 
 def test_the_verdict_stops_at_the_first_statement_that_nothing_lowers():
+    detect("I want to kill myself")
     assert work("I want to kill myself", detector().judge) < work("I want to kill myself") / 2
 
 
@@ -607,6 +608,7 @@ UNITS = [
     "e\u0301",
     "lol haha ",
     'he killed himself "x" ',
+    "my brother wants to kill himself , in the novel . ",
 ]
 
 
@@ -615,7 +617,7 @@ def sized(unit, size):
 
 
 def test_half_a_megabyte_takes_twice_the_work_of_a_quarter():
-    detect("warm")
+    detect("kill myself")
     assert work(sized("kill myself ", 500_000)) <= 2.05 * work(sized("kill myself ", 250_000)) + 100
 
 

@@ -29,6 +29,7 @@ WORDS = Vocabulary(["kill", "myself", "suicide", "die", "want", "to", "i"])
         ("a. b", "a . b"),
         ("。", "."),
         ("\ud800a", "a"),
+        ("a\ufe71b", "ab"),
     ],
 )
 def test_many_spellings_become_one(text, folded):
@@ -71,6 +72,23 @@ def test_the_way_back_leads_to_the_word(before, word):
     start = folded.text.rindex("suicide")
     left, right = folded.span(start, start + len("suicide"))
     assert text[left:right] == word
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "original"),
+    [
+        ("죽고 싶다 지금", "싶다", "싶다"),
+        ("もう 死にたい です", "死にたい", "死にたい"),
+        ("I   w4nt to k1ll", "kill", "k1ll"),
+        ("e\u0301te\u0301 pe\u0301nible", "penible", "pe\u0301nible"),
+        ("one two", "wo", "wo"),
+    ],
+)
+def test_a_word_is_found_again_in_its_piece(text, word, original):
+    folded = fold(text, WORDS)
+    start = folded.text.rindex(word)
+    left, right = folded.span(start, start + len(word))
+    assert text[left:right] == original
 
 
 @given(st.text(alphabet="abI '.,!*1_-é죽想\n\u0301\u200bß", max_size=30))

@@ -18,6 +18,7 @@ _CAPITAL_I = re.compile("I(?<=[a-z]I)(?=[a-z])")
 _INVISIBLE = frozenset({"Cf", "Cc", "Mn", "Me", "Cs"})
 _DEVANAGARI = range(0x0900, 0x0980)
 _NUKTA = 0x093C
+_TATWEEL = "\u0640"
 _KANA = range(0x3040, 0x3100)
 _MARKS = "[\u0300-\u036f\u0483-\u0489\u064b-\u065f\u0670\u3099\u309a\uff9e\uff9f\u1160-\u11ff\ufe00-\ufe0f]"
 _CLUSTER = re.compile(f".{_MARKS}*", re.DOTALL)
@@ -38,7 +39,7 @@ def _fold_character(code: int) -> str:
         return "\n"
     if category == "Cs" or character == "\t":
         return " "
-    if category in _INVISIBLE or character == "\u0640":
+    if category in _INVISIBLE or character == _TATWEEL:
         return ""
     if character in "'\u2019\u2018\u02bc\u02b9\u00b4`\u2032\uff07\u201b\u02bb":
         return "'"
@@ -56,7 +57,7 @@ def _strip(character: str) -> str:
         return chr(code - 0x60)
     if code in _KANA:
         return character
-    if unicodedata.category(character) == "Mn":
+    if unicodedata.category(character) == "Mn" or character == _TATWEEL:
         return ""
     parts = unicodedata.normalize("NFD", character)
     return parts[0] if len(parts) > 1 and unicodedata.category(parts[1]) == "Mn" else character
