@@ -159,6 +159,30 @@ def test_a_file_is_sent_listed_and_saved(comity, joined, tmp_path):
     assert "ENOENT" in comity("room", "send-file", tmp_path / "none").err
 
 
+def test_who_sends_a_file_that_is_too_large_is_told_what_to_do(comity, joined, line, tmp_path, monkeypatch):
+    with (tmp_path / "large.bin").open("wb") as file:
+        file.truncate(64 * 1024 * 1024 + 1)
+    refused = comity("room", "send-file", tmp_path / "large.bin")
+    assert refused.code != 0
+    assert "file exceeds max 67108864 bytes" in refused.err
+    assert "--file-max-bytes" in refused.err
+    again = comity("room", "join", "lab", "--file-max-bytes", "100000000")
+    assert "comity room leave lab" in again.err
+    assert comity("room", "leave", "lab", "--data", joined).code == 0
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert comity("room", "join", line, "--file-max-bytes", "1000", "--data", joined).code == 0
+    wait_for(comity, "anna", joined)
+    (tmp_path / "small.bin").write_bytes(bytes(1001))
+    for _ in range(100):  # until the one that left is gone
+        refused = comity("room", "send-file", tmp_path / "small.bin")
+        if "ambiguous" not in refused.err:
+            break
+    assert "total_bytes must be 1..1000" in refused.err
+    assert "the receiver has to leave and join the room again with --file-max-bytes" in refused.err
+    wrong = comity("room", "join", "lab", "--file-max-bytes", "268435457")
+    assert "--file-max-bytes must be a whole number from 1 to 268435456" in wrong.err
+
+
 def test_the_files_of_the_node_are_not_sent(comity, joined, data):
     refused = comity("room", "send-file", data / "token")
     assert refused.code != 0

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -221,3 +222,16 @@ async def test_a_disturbed_connection_gets_time_to_recover(tmp_path, monkeypatch
         end = await left.wait_closed()
         assert (end.by, end.reason) == ("fault", "the peer cannot be reached any more")
         await right.wait_closed()
+
+
+@pytest.mark.parametrize(("window", "left"), [(5_000_000, 512 * 1024), (4000, 4000), (None, None)])
+def test_aiortc_sends_no_more_ahead_than_its_socket_has_room_for_the_answers(window, left):
+    """None: a release of the library that keeps its window elsewhere."""
+    from comity.links.webrtc_aiortc import AiortcChannel
+
+    sctp = SimpleNamespace() if window is None else SimpleNamespace(_cwnd=window)
+    sent = []
+    channel = AiortcChannel(SimpleNamespace(label="x", transport=sctp, send=sent.append))
+    channel.send(b"message")
+    assert sent == [b"message"]
+    assert getattr(sctp, "_cwnd", None) == left

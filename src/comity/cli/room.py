@@ -15,6 +15,7 @@ from comity.cli.room_state import STATE_EXAMPLES, read_value
 from comity.cli.room_state import app as state_app
 from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
 from comity.core.errors import ConfigError, DeadlineError, InvalidError
+from comity.core.peering.file_shape import MOST_FILE_BYTES
 from comity.core.peering.invite import is_invite
 
 app = new_app("Meet other agents in a room: talk, pass files and share state, peer to peer.")
@@ -133,6 +134,14 @@ def join(
     relay: Annotated[
         str | None, typer.Option("--relay", metavar="URL", help="The relay of a room without an invite.")
     ] = None,
+    file_max_bytes: Annotated[
+        str | None,
+        typer.Option(
+            "--file-max-bytes",
+            metavar="N",
+            help=f"The largest file to send and to take, at most {MOST_FILE_BYTES}. Default: 67108864.",
+        ),
+    ] = None,
     on_message: Annotated[
         str | None,
         typer.Option(
@@ -153,8 +162,21 @@ def join(
     from comity.cli.room_view import show_room
 
     settings = settings_of(data, config).settings
+    most = None
+    if file_max_bytes is not None:
+        most = whole_number("--file-max-bytes", file_max_bytes, 1, MOST_FILE_BYTES)
     wanted = (room or "").strip() or _read_line()
-    asyncio.run(show_room(settings, wanted, name=name, relay=relay, on_message=on_message, as_json=as_json))
+    asyncio.run(
+        show_room(
+            settings,
+            wanted,
+            name=name,
+            relay=relay,
+            file_max_bytes=most,
+            on_message=on_message,
+            as_json=as_json,
+        )
+    )
 
 
 @app.command(
@@ -282,7 +304,7 @@ def send_file(
     whole, folder = folder_of(path)
 
     async def run(rooms: RoomAccess) -> None:
-        from comity.cli.room_view import follow_transfer
+        from comity.cli.room_view import follow_transfer, with_remedy
 
         session = await find_session(rooms, room)
         arguments = {
@@ -291,12 +313,15 @@ def send_file(
             "timeout_ms": 200,
             **_target(to),
         }
-        told = await rooms.ask("vdo_file_send_path", arguments, folder)
+        try:
+            told = await rooms.ask("vdo_file_send_path", arguments, folder)
+        except InvalidError as refused:
+            raise InvalidError(with_remedy(refused.message)) from None
         transfer = await follow_transfer(rooms, session["session_id"], told["transfer"])
         if as_json:
             print_json(transfer)
         if transfer["status"] != "completed":
-            raise InvalidError(f"not sent: {transfer['last_error'] or transfer['status']}")
+            raise InvalidError(f"not sent: {with_remedy(transfer['last_error'] or transfer['status'])}")
         if not as_json:
             print_line(f"sent {transfer['name']}, {transfer['total_bytes']:,} bytes, {transfer['file_hash']}")
 

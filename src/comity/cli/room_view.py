@@ -19,6 +19,7 @@ from comity.cli.room_access import NODE_GONE, POLL_MS, RoomAccess, folder_of, op
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.config import Settings
 from comity.core.errors import ComityError, ConfigError, InvalidError
+from comity.core.peering.file_shape import MOST_FILE_BYTES
 from comity.core.peering.invite import is_invite
 from comity.core.peering.javascript import sanitize_id
 from comity.core.wire import strict_json
@@ -41,12 +42,13 @@ async def show_room(
     *,
     name: str | None,
     relay: str | None,
+    file_max_bytes: int | None,
     on_message: str | None,
     as_json: bool,
 ) -> None:
     command = None if on_message is None else _split(on_message)
     async with open_rooms(settings, alone=True) as rooms:
-        session, opened = await _enter(rooms, wanted, name, relay)
+        session, opened = await _enter(rooms, wanted, name, relay, file_max_bytes)
         view: _View = _Plain(rooms, session, as_json=as_json)
         if not as_json and sys.stdin.isatty() and sys.stdout.isatty():
             view = _Terminal(rooms, session)
@@ -65,18 +67,25 @@ async def show_room(
 
 
 async def _enter(
-    rooms: RoomAccess, wanted: str, name: str | None, relay: str | None
+    rooms: RoomAccess, wanted: str, name: str | None, relay: str | None, file_max_bytes: int | None
 ) -> tuple[dict[str, Any], bool]:
     """The session, and whether it is a new one. A room that the node is in is shown as it is."""
     if not is_invite(wanted) and name is None and relay is None:
         for session in (await rooms.ask("vdo_list_sessions", {}))["sessions"]:
             if session["room"] == sanitize_id(wanted):
+                if file_max_bytes is not None:
+                    raise InvalidError(
+                        f"you are in the room {session['room']} already; `comity room leave {session['room']}` first: "
+                        "--file-max-bytes holds from the moment of joining"
+                    )
                 return session, False
     asked: dict[str, Any] = {"room": wanted}
     if name is not None:
         asked["stream_id"] = name
     if relay is not None:
         asked["host"] = relay
+    if file_max_bytes is not None:
+        asked["file_max_bytes"] = file_max_bytes
     session = await rooms.ask("vdo_connect", asked)
     if session.get("notice"):
         note(session["notice"])
@@ -175,7 +184,7 @@ class _View(ABC):
                 if not await self.obey(line):
                     return
             except ComityError as why:
-                self.complain(why.message)
+                self.complain(with_remedy(why.message))
 
     async def obey(self, line: str) -> bool:
         """False when the view is to end."""
@@ -439,6 +448,18 @@ def sentence_of(event: dict[str, Any]) -> str | None:
     return None if make is None else one_line(make(event))
 
 
+def with_remedy(reason: str) -> str:
+    """What the tools say in the words of the contract, and what to do about it."""
+    again = (
+        f"join the room again with --file-max-bytes (vdo_connect: file_max_bytes), at most {MOST_FILE_BYTES}"
+    )
+    if reason.startswith("file exceeds max "):
+        return f"{reason}; for larger files leave and {again}; the receiver has to do the same"
+    if reason.startswith("total_bytes must be "):
+        return f"{reason}; for larger files the receiver has to leave and {again}"
+    return reason
+
+
 async def follow_transfer(rooms: RoomAccess, session_id: str, transfer: dict[str, Any]) -> dict[str, Any]:
     """Until it has ended; at a terminal with a bar."""
     bar = _bar(transfer) if sys.stderr.isatty() else None
@@ -513,7 +534,8 @@ _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     ),
     "file_received": lambda event: f"{event['name']} has arrived; /save {event['transfer_id']} saves it",
     "file_transfer_complete": lambda event: f"{event['transfer_id']} was sent and confirmed",
-    "file_transfer_failed": lambda event: f"{event['transfer_id']} failed: {event['reason']}",
+    "file_transfer_failed": lambda event: f"{event['transfer_id']} failed: {with_remedy(event['reason'])}",
+    "file_offer_rejected": lambda event: f"a file was refused: {with_remedy(event['reason'])}",
     "state_updated": lambda event: f"{event['actor']} set {event['key']}",
     "events_dropped": lambda event: f"{event['count']} events were dropped",
     "stopped": lambda _event: "the session has ended",

@@ -4,7 +4,7 @@ It gathers all candidates before it gives its description, so it never has one t
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import aiortc
 from aiortc.sdp import candidate_from_sdp
@@ -12,6 +12,13 @@ from aiortc.sdp import candidate_from_sdp
 from comity.core.peering.signalling import IceCandidate
 from comity.links.protocol import LinkClosed, Message
 from comity.links.webrtc import Channel, IceSettings
+
+MOST_IN_FLIGHT: Final = 512 * 1024
+"""What is sent and not acknowledged yet. The library's own window grows to several MiB. Acknowledgements of so much
+do not fit the receive buffer of its socket when the process is slow; the answers that keep the connection alive
+(RFC 7675) are then lost with them, and it ends in the middle of a transfer. It sends no slower for that: up to a round
+trip of 100 ms it is the library itself that is slower.
+"""
 
 
 class AiortcChannel:
@@ -44,6 +51,10 @@ class AiortcChannel:
         self._channel.bufferedAmountLowThreshold = max(0, mark)
 
     def send(self, message: Message) -> None:
+        sctp = self._channel.transport
+        # without a public way to it; a release that moves it costs us only this limit
+        if getattr(sctp, "_cwnd", 0) > MOST_IN_FLIGHT:
+            sctp._cwnd = MOST_IN_FLIGHT  # noqa: SLF001
         try:
             self._channel.send(message)
         except aiortc.InvalidStateError:

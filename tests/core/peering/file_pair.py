@@ -27,6 +27,7 @@ class FilePair:
         self.events = {side: [] for side in SIDES}
         self.answers_wait = False
         self.waiting = []
+        self.answering = False
 
     def book(self):
         return Transfers(
@@ -67,12 +68,19 @@ class FilePair:
                     self.events[side].append((effect.kind, effect.members))
                 case _ if isinstance(effect, FILE_EFFECTS):
                     answer = self.disks[side].carry_out(effect)
-                    if answer is not None and self.answers_wait:
+                    if answer is not None:
                         self.waiting.append((side, answer))
-                    elif answer is not None:
-                        self.run(side, self.books[side].answer(answer, self.now))
                 case _:
                     raise AssertionError(effect)
+        if not self.answers_wait and not self.answering:
+            self.answer_all()
+
+    def answer_all(self):
+        """In the order of the work, as a disk does."""
+        self.answering = True
+        while self.waiting:
+            self.answer_one()
+        self.answering = False
 
     def answer_one(self):
         side, answer = self.waiting.pop(0)

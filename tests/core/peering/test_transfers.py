@@ -11,8 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from comity.core.errors import InvalidError
 from comity.core.peering.file_work import FilePeer, FileSource, FrameToPeer, ToPeer
-from comity.core.peering.outgoing_file import FIRST_WINDOW, LAST_WINDOW, Sending
+from comity.core.peering.outgoing_file import FIRST_WINDOW, LAST_WINDOW, READ_AHEAD, Sending
 from comity.core.peering.transfers import MOST_FINISHED, MOST_OUTGOING, FileLimits, SendOptions
+from comity.core.peering.wire import FRAME_HEADER
 from tests.core.peering.file_pair import FilePair
 
 DATA = random.Random(7).randbytes(200_000)
@@ -66,7 +67,7 @@ def test_between_our_nodes_each_byte_is_read_and_hashed_once():
 def test_the_window_is_in_bytes_and_never_exceeded():
     pair = FilePair(limits=FileLimits(max_bytes=1 << 30))
     data = bytes(8 << 20)
-    outgoing = pair.send(data)
+    outgoing = pair.send(data, chunk_bytes=65536)
     pair.deliver(), pair.deliver()
     assert outgoing.phase is Sending.SENDING
     assert outgoing.bytes_in_flight == FIRST_WINDOW
@@ -86,6 +87,42 @@ def test_the_window_grows_with_the_time_of_an_acknowledgement():
         pair.deliver()
     assert outgoing.window == LAST_WINDOW
     assert FIRST_WINDOW < outgoing.bytes_in_flight <= LAST_WINDOW
+
+
+def test_of_a_large_window_only_a_part_is_being_read_at_a_time():
+    pair = FilePair(limits=FileLimits(max_bytes=1 << 30))
+    pair.answers_wait = True
+    outgoing = pair.send(bytes(16 << 20), chunk_bytes=65536)
+    pair.deliver()
+    pair.answer_one()  # the receiver has opened its file
+    pair.deliver()
+    most = 0
+    while outgoing.bytes_in_flight < FIRST_WINDOW:
+        most = max(most, len(pair.waiting))
+        pair.answer_one()
+    assert most == READ_AHEAD // 65536
+
+
+def test_a_chunk_between_our_nodes_fills_a_message_of_the_link_unless_somebody_asked_for_a_size():
+    assert FilePair().send(bytes(1 << 20)).offer.chunk_bytes == 258_048
+    assert FilePair(max_message=1 << 20).send(bytes(1 << 20)).offer.chunk_bytes == 262_144
+    assert FilePair(max_message=65_536).send(bytes(1 << 20)).offer.chunk_bytes == 65_536 - FRAME_HEADER
+    assert FilePair(frames=False).send(bytes(1 << 20)).offer.chunk_bytes == 65_536
+    assert FilePair().send(bytes(1 << 20), chunk_bytes=65_536).offer.chunk_bytes == 65_536
+    assert FilePair(limits=FileLimits(chunk_bytes=4096)).send(bytes(1 << 20)).offer.chunk_bytes == 4096
+
+
+@pytest.mark.parametrize(("seconds", "acks"), [(0.0, 8), (0.1, 32)], ids=["fast", "slow"])
+def test_frames_are_acknowledged_each_mebibyte_and_on_a_slow_link_each(seconds, acks):
+    pair = FilePair(max_message=1 << 20)
+    pair.send(bytes(8 << 20))
+    told = 0
+    while pair.wire:
+        told += getattr(pair.wire[0][1], "kind", "") == "file.ack"
+        pair.now += seconds
+        pair.deliver()
+    assert pair.told("a", "file_transfer_complete")
+    assert told == acks
 
 
 def test_nothing_is_read_while_the_link_is_full():

@@ -1,6 +1,7 @@
 """Files on their way, on a real disk: chunks, journals, full disks, and what is left after the death of a process."""
 
 import asyncio
+import errno
 import hashlib
 import os
 
@@ -22,7 +23,7 @@ from comity.core.peering.file_work import (
     StoreChunk,
     StoreFailed,
 )
-from comity.pipeline.rooms.spool import Spool
+from comity.pipeline.rooms.spool import SYNC_EVERY, Spool
 
 
 class Desk:
@@ -87,7 +88,7 @@ async def test_what_was_written_is_known_to_the_next_process(desk, tmp_path):
     with journal.open("ab") as file:
         file.write(b"torn")  # the process died while it wrote the next one
     after = Desk(tmp_path / "spool")
-    chunks = after.spool.reopen_incoming("f", opened.spool_path, 6)
+    chunks = after.spool.reopen_incoming("f", opened.spool_path, 6, 3)
     assert chunks == {1: hashlib.sha256(b"def").digest()}
     await after.do(chunk(b"abc"))
     assert (await after.do(FinishIncoming("f", True))).sha256 == hashlib.sha256(b"abcdef").hexdigest()
@@ -95,10 +96,23 @@ async def test_what_was_written_is_known_to_the_next_process(desk, tmp_path):
     assert list((tmp_path / "spool").iterdir()) == []
 
 
+async def test_bytes_that_a_power_cut_took_are_asked_for_again(desk, tmp_path):
+    opened = await desk.do(OpenIncoming("f", 6, True, "in.bin"))
+    await desk.do(chunk(b"abc"))
+    await desk.do(chunk(b"def", 1, 3))
+    (tmp_path / "spool" / "in.bin").write_bytes(
+        b"abc\0\0\0"
+    )  # the journal was on the disk, the chunk was not
+    after = Desk(tmp_path / "spool")
+    chunks = after.spool.reopen_incoming("f", opened.spool_path, 6, 3)
+    assert chunks == {0: hashlib.sha256(b"abc").digest()}
+    after.spool.close(ended=False)
+
+
 async def test_a_spool_file_that_is_gone_or_has_another_size_is_not_taken(desk, tmp_path):
-    assert desk.spool.reopen_incoming("f", str(tmp_path / "none"), 6) is None
+    assert desk.spool.reopen_incoming("f", str(tmp_path / "none"), 6, 3) is None
     (tmp_path / "other").write_bytes(b"1")
-    assert desk.spool.reopen_incoming("f", str(tmp_path / "other"), 6) is None
+    assert desk.spool.reopen_incoming("f", str(tmp_path / "other"), 6, 3) is None
 
 
 async def test_a_source_is_opened_again_only_if_it_is_the_same_file(desk, tmp_path):
@@ -119,6 +133,32 @@ async def test_a_folder_that_cannot_be_used_is_told_and_not_raised(tmp_path):
     assert isinstance(await desk.do(OpenIncoming("f", 6, True, "in.bin")), StoreFailed)
     assert isinstance(await desk.do(chunk(b"abc")), StoreFailed)
     desk.spool.close(ended=False)
+
+
+async def test_the_disk_begins_early_and_what_it_says_then_is_not_lost(desk, monkeypatch):
+    """The system tells an error of the disk only once: a file is not complete because the last sync was good."""
+    synced = []
+
+    def fsync(number):
+        synced.append(number)
+        if len(synced) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("comity.pipeline.rooms.spool.os.fsync", fsync)
+    data = bytes(SYNC_EVERY)
+    await desk.do(OpenIncoming("f", len(data), True, "in.bin"))
+    assert isinstance(await desk.do(chunk(data)), ChunkStored)
+    assert await desk.do(FinishIncoming("f", False)) == StoreFailed(
+        "f", "the file cannot be stored: input/output error"
+    )
+
+
+async def test_answers_come_in_the_order_of_the_work(desk):
+    desk.spool.offer_bytes("m", bytes(range(200)))
+    for number in range(200):
+        desk.spool.carry_out(ReadChunk("m", number, number, 1))
+    async with asyncio.timeout(20):
+        assert [(await desk.heard.get()).data[0] for _ in range(200)] == list(range(200))
 
 
 async def test_files_are_dropped_unless_they_are_to_be_kept(tmp_path):

@@ -16,6 +16,9 @@ from comity.core.wire.canonical import js_stringify
 
 LEAST_CHUNK: Final = 1024
 MOST_CHUNK: Final = 262_144
+DEFAULT_CHUNK: Final = 65_536
+MOST_FILE_BYTES: Final = 268_435_456
+_PAGE: Final = 4096
 LONGEST_ID: Final = 128
 LONGEST_NAME: Final = 200
 LONGEST_MIME: Final = 127
@@ -101,9 +104,13 @@ def is_mime(text: str) -> bool:
     return len(text) <= LONGEST_MIME and _PLAIN_MIME.fullmatch(text) is not None
 
 
-def fitted_chunk(wanted: int, *, max_message: int, frames: bool, overhead: int) -> int:
-    """The chunk size to use: `wanted`, or what a message of the link holds beside `overhead` bytes of its own."""
+def fitted_chunk(wanted: int | None, *, max_message: int, frames: bool, overhead: int) -> int:
+    """The chunk size to use: `wanted`, or what a message of the link holds beside `overhead` bytes of its own. Where
+    nobody asked for a size, a frame has whole pages, as many as fit: each chunk costs both sides the same work.
+    """
     room = max_message - overhead if frames else (max_message - overhead) // 4 * 3
+    if wanted is None:
+        wanted = max(room // _PAGE * _PAGE, DEFAULT_CHUNK) if frames else DEFAULT_CHUNK
     size = min(max(wanted, LEAST_CHUNK), MOST_CHUNK, room)
     if size < LEAST_CHUNK:
         raise InvalidError(f"the link carries at most {max_message} bytes in a message, too little for files")

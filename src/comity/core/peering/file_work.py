@@ -86,7 +86,7 @@ class StoreChunk(Effect, frozen=True):
     transfer_id: str
     sequence: int
     offset: int
-    data: bytes
+    data: bytes | memoryview
     digest: bytes | None
 
 

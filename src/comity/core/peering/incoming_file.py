@@ -39,8 +39,11 @@ from comity.core.peering.file_work import (
 
 MOST_UNWRITTEN: Final = 32 * 1024 * 1024
 MOST_WRONG_HASHES: Final = 3
-ACK_EVERY: Final = 256 * 1024
-"""Bytes of frames between two acknowledgements."""
+ACK_EVERY: Final = 1024 * 1024
+"""Bytes of frames between two acknowledgements: an acknowledgement costs both sides as much as a chunk does."""
+
+ACK_SECONDS: Final = 0.05
+"""On a slow link each chunk is acknowledged that comes so long after the last one."""
 
 MOST_PROGRESS_EVENTS: Final = 100
 _DIGEST: Final = 32
@@ -78,6 +81,7 @@ class IncomingFile:
         self._unwritten: dict[int, int] = {}
         self._unwritten_bytes = 0
         self._unacknowledged = 0
+        self._acknowledged_at = self.created_at
         self._wrong_hashes = 0
         self._digests = bytearray(_DIGEST * offer.total_chunks if offer.frames else 0)
         self._told_hash: str | None = None
@@ -116,7 +120,7 @@ class IncomingFile:
             return []
         return [ToPeer(peer.uuid, "file.accept", self._accept())]
 
-    def chunk(self, sequence: Any, data: bytes, digest: bytes | None) -> list[Effect]:
+    def chunk(self, sequence: Any, data: bytes | memoryview, digest: bytes | None) -> list[Effect]:
         """`digest` is what the sender says the data's SHA-256 is; None when it says nothing."""
         if self.status == "completed":
             return [self._ack(sequence)] if type(sequence) is int else []
@@ -236,6 +240,7 @@ class IncomingFile:
             effects.append(Report("file_chunk_received", self._progress(event.sequence)))
         if self._acknowledges(event.sequence):
             self._unacknowledged = 0
+            self._acknowledged_at = self.updated_at
             effects.append(self._ack(event.sequence))
         if self._complete and self._count == self.offer.total_chunks:
             effects += self._finish()
@@ -243,6 +248,8 @@ class IncomingFile:
 
     def _acknowledges(self, sequence: int) -> bool:
         if not self.offer.frames or self._unacknowledged >= ACK_EVERY:
+            return True
+        if abs(self.updated_at - self._acknowledged_at) >= ACK_SECONDS:
             return True
         in_order = sequence + 1 == self._next
         return (

@@ -9,7 +9,8 @@
     paused     the peer is gone; an offer is made again when it is back
 
 - The window is in bytes: 2 MiB, growing with the time an acknowledgement takes, up to 16 (ruling 56). Nothing is
-  read ahead of it, and nothing is read while the link is full.
+  read ahead of it, and nothing is read while the link is full. At most `READ_AHEAD` bytes are being read at a time:
+  little waits in memory, however large the window is.
 - A chunk that was not sent cannot be acknowledged: such an ack is reported and ignored.
 - Completed means that the receiver confirmed the hash of the whole (peers 4).
 """
@@ -46,6 +47,7 @@ from comity.core.peering.wire import transfer_mark
 FIRST_WINDOW: Final = 2 * 1024 * 1024
 LAST_WINDOW: Final = 16 * 1024 * 1024
 QUICK_ACK: Final = 0.02
+READ_AHEAD: Final = 1024 * 1024
 _MOST_HASH_READS: Final = 8
 _DIGEST: Final = 32
 _WORTH_ANOTHER_TRY: Final = frozenset(("chunk_hash_mismatch", "invalid_chunk_data", "missing_chunks"))
@@ -93,6 +95,7 @@ class OutgoingFile:
         self._sent_end = 0
         self._flight: dict[int, float | None] = {}
         self._flight_bytes = 0
+        self._reading: set[int] = set()
         self._again: set[int] = set()
         self._digests = bytearray(_DIGEST * offer.total_chunks if offer.frames else 0)
         self._hashed = bytearray(offer.total_chunks if offer.frames else 0)
@@ -373,9 +376,12 @@ class OutgoingFile:
             length = self.offer.chunk_length(self._next)
             if self._flight and self._flight_bytes + length > window:
                 break
+            if len(self._reading) * self.offer.chunk_bytes >= READ_AHEAD:
+                break
             if not self._acked[self._next]:
                 self._flight[self._next] = None
                 self._flight_bytes += length
+                self._reading.add(self._next)
                 effects.append(self._range(self._next))
             self._next += 1
         return effects
@@ -385,6 +391,7 @@ class OutgoingFile:
         if self._flight.get(sequence) is None:
             return []
         self._flight[sequence] = None
+        self._reading.add(sequence)
         self._again.add(sequence)
         return [self._range(sequence)]
 
@@ -403,16 +410,23 @@ class OutgoingFile:
         if self._phase is not Sending.SENDING or self._flight.get(sequence, now) is not None:
             return []
         self._flight[sequence] = now
+        self._reading.discard(sequence)
         self._sent_end = max(self._sent_end, sequence + 1)
+        # when half of it has come, so that there is always something to read and little to count
+        more = self._pump(now) if len(self._reading) * self.offer.chunk_bytes <= READ_AHEAD // 2 else []
+        return [self._chunk(event), *more]
+
+    def _chunk(self, event: ChunkRead) -> Effect:
+        sequence = event.sequence
         if self.offer.frames:
-            return [FrameToPeer(self.peer.uuid, self._mark, sequence, event.digest, event.data)]
+            return FrameToPeer(self.peer.uuid, self._mark, sequence, event.digest, event.data)
         payload = {
             "transfer_id": self.offer.transfer_id,
             "seq": sequence,
             "data_base64": base64.b64encode(event.data).decode(),
             "chunk_hash": event.digest.hex(),
         }
-        return [ToPeer(self.peer.uuid, "file.chunk", payload)]
+        return ToPeer(self.peer.uuid, "file.chunk", payload)
 
     def _range(self, sequence: int) -> Effect:
         offset = sequence * self.offer.chunk_bytes
@@ -422,6 +436,7 @@ class OutgoingFile:
         if sequence in self._flight:
             del self._flight[sequence]
             self._flight_bytes -= self.offer.chunk_length(sequence)
+            self._reading.discard(sequence)
             self._again.discard(sequence)
         if not self._acked[sequence]:
             self._acked[sequence] = 1
@@ -440,6 +455,7 @@ class OutgoingFile:
     def _land_all(self) -> None:
         self._flight.clear()
         self._flight_bytes = 0
+        self._reading.clear()
         self._again.clear()
         self._hash_reads.clear()
 

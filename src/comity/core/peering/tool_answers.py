@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from comity.core.errors import MalformedError
+from comity.core.peering.file_shape import DEFAULT_CHUNK
 from comity.core.peering.profiles import TOOLS_OF, allowed_profiles
 from comity.core.peering.session import RoomSession
 from comity.core.peering.session_work import SessionOptions
@@ -69,7 +70,7 @@ def effective_config(options: SessionOptions) -> dict[str, Any]:
         "max_reconnect_ms": options.max_reconnect_ms,
         "enforce_join_token": demands.enforce_join_token,
         "allow_peer_stream_ids": list(demands.allow_peer_stream_ids),
-        "file_chunk_bytes": files.chunk_bytes,
+        "file_chunk_bytes": files.chunk_bytes or DEFAULT_CHUNK,
         "file_max_bytes": files.max_bytes,
         "file_ack_timeout_ms": round(files.ack_timeout * 1000),
         "file_max_retries": files.max_retries,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from comity.core.errors import ComityError, InvalidError
 from comity.core.peering import join_token
 from comity.core.peering.demands import Demands
-from comity.core.peering.file_shape import LEAST_CHUNK, MOST_CHUNK
+from comity.core.peering.file_shape import LEAST_CHUNK, MOST_CHUNK, MOST_FILE_BYTES
 from comity.core.peering.invite import Invite, is_invite, read_invite
 from comity.core.peering.javascript import read_boolean, read_integer, sanitize_id, trim
 from comity.core.peering.session_work import SessionOptions
@@ -349,8 +349,8 @@ def _stream_ids(value: Any) -> tuple[str, ...]:
 def _file_limits(arguments: dict[str, Any]) -> FileLimits:
     retries = read_integer(arguments.get("file_max_retries"))
     return FileLimits(
-        chunk_bytes=_chunk(arguments, "file_chunk_bytes") or 65_536,
-        max_bytes=_integer(arguments, "file_max_bytes", 67_108_864, 268_435_456),
+        chunk_bytes=_chunk(arguments, "file_chunk_bytes"),
+        max_bytes=_integer(arguments, "file_max_bytes", 67_108_864, MOST_FILE_BYTES),
         ack_timeout=_integer(arguments, "file_ack_timeout_ms", 1200, 30_000) / 1000,
         max_retries=6 if retries is None or retries < 0 else min(retries, 1000),
         spool_threshold=_integer(arguments, "file_spool_threshold_bytes", 4_194_304, 536_870_912),

@@ -53,9 +53,9 @@ _TO_SENDER: Final = ("file.accept", "file.ack", "file.nack", "file.resume_state"
 
 
 class FileLimits(Struct, frozen=True, kw_only=True):
-    """Times in seconds."""
+    """Times in seconds. `chunk_bytes` None: whatever suits the link."""
 
-    chunk_bytes: int = 65_536
+    chunk_bytes: int | None = None
     max_bytes: int = 67_108_864
     ack_timeout: float = 1.2
     max_retries: int = 6

@@ -143,7 +143,7 @@ class FileFrame(Struct, frozen=True):
     digest: bytes
     mac: bytes
     head: bytes
-    data: bytes
+    data: bytes | memoryview
 
     def is_sealed_by(self, key: bytes) -> bool:
         return hmac.compare_digest(hmac.digest(key, self.head, "sha256"), self.mac)
@@ -170,7 +170,7 @@ def read_file_frame(frame: bytes) -> FileFrame:
         digest=head[25:],
         mac=frame[_HASHED : _HASHED + _HASH],
         head=head,
-        data=frame[FRAME_HEADER:],
+        data=memoryview(frame)[FRAME_HEADER:],
     )
 
 

@@ -191,7 +191,10 @@ class LiveRoom:
         for one in kept.incoming:
             record = one["record"]
             chunks = self.spool.reopen_incoming(
-                record["transfer_id"], record["spool_path"] or "", record["total_bytes"]
+                record["transfer_id"],
+                record["spool_path"] or "",
+                record["total_bytes"],
+                None if record["status"] == "completed" else record["chunk_bytes"],
             )
             if chunks is None:
                 self.keeping.forget_transfer(self.id, "incoming", record["transfer_id"])

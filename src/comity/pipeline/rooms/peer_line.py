@@ -24,7 +24,7 @@ from comity.core.peering.session_work import (
 )
 from comity.links.protocol import Lane, LanedLink, LinkClosed
 
-FULL_BYTES: Final = 4 * 1024 * 1024
+FULL_BYTES: Final = 1024 * 1024
 MOST_BYTES: Final = 64 * 1024 * 1024
 LAST_WORDS_SECONDS: Final = 2.0
 
