@@ -86,12 +86,12 @@ async def verify_pairs(
     ]
 
 
-class _Step(NamedTuple):
+class _ChainStep(NamedTuple):
     request: str
     reply: str
 
 
-class _Fault(NamedTuple):
+class _ChainFault(NamedTuple):
     number: int
     message: str
 
@@ -104,7 +104,7 @@ class _Book:
         self.peer = peer
         self.requests = requests
         self.replies = replies
-        self.steps: deque[_Step] = deque(maxlen=STORED_REPLIES)
+        self.steps: deque[_ChainStep] = deque(maxlen=STORED_REPLIES)
         self.found = False
         self.answered = 0
         self._answered_at = ""
@@ -120,21 +120,23 @@ class _Book:
         self._answered_at = max(self._answered_at, entry.created_at)
         if self.found:  # the pair has gone on since the tips were read
             return
-        step = _Step((entry.request_id_hash or "").removeprefix(_HASH), reply)
+        step = _ChainStep((entry.request_id_hash or "").removeprefix(_HASH), reply)
         self.answered += 1
         self.steps.append(step)
         self.found = step == (self.requests.hash.hex(), self.replies.hash.hex())
 
-    def fault(self, *, pruned: bool) -> _Fault | None:
+    def fault(self, *, pruned: bool) -> _ChainFault | None:
         """What the record has against the place where the chains end."""
         last, known = self.requests.seq, self.answered
         if not self.found:
             if self._moved_at > self._answered_at or (pruned and not known):
                 return None
-            return _Fault(last, "the chains do not end on the messages that the audit record saw last")
+            return _ChainFault(last, "the chains do not end on the messages that the audit record saw last")
         if self._moved_at or known == last or (pruned and known < last):
             return None
-        return _Fault(last, f"the audit record has {known:,} answered requests, the chain ends at {last:,}")
+        return _ChainFault(
+            last, f"the audit record has {known:,} answered requests, the chain ends at {last:,}"
+        )
 
 
 def _entries_for(books: Sequence[_Book]) -> Callable[[AuditEntry], None]:
@@ -194,7 +196,7 @@ async def _report(store: Store, own: VacantId, books: Sequence[_Book], *, pruned
     return PairReport(vacant_id=peer, ok=True, calls=calls, replies=replies)
 
 
-async def _look_at_served(store: Store, own: VacantId, book: _Book) -> "int | _Fault":
+async def _look_at_served(store: Store, own: VacantId, book: _Book) -> "int | _ChainFault":
     """How many stored replies of ours are sound, or the first that is not."""
     kept: dict[int, StoredReply] = {}
     last = book.requests.seq
@@ -209,18 +211,24 @@ async def _look_at_served(store: Store, own: VacantId, book: _Book) -> "int | _F
     for number in range(min(kept), last + 1):
         reply = _own_reply(kept.get(number), own, book.peer, steps.get(number), before)
         if isinstance(reply, str):
-            return _Fault(number, reply)
+            return _ChainFault(number, reply)
         before = reply
     assert before is not None
     if (before.sequence_no, before.compute_hash()) != (book.replies.seq, book.replies.hash):
-        return _Fault(last, "the chain of the replies does not end on the last reply that is stored")
+        return _ChainFault(last, "the chain of the replies does not end on the last reply that is stored")
     if kept[last].digest != book.requests.hash:
-        return _Fault(last, "the chain of the requests does not end on the last request that was answered")
+        return _ChainFault(
+            last, "the chain of the requests does not end on the last request that was answered"
+        )
     return len(kept)
 
 
 def _own_reply(
-    row: StoredReply | None, own: VacantId, peer: VacantId, step: _Step | None, before: VacantEnvelope | None
+    row: StoredReply | None,
+    own: VacantId,
+    peer: VacantId,
+    step: _ChainStep | None,
+    before: VacantEnvelope | None,
 ) -> VacantEnvelope | str:
     """The reply in a row, or what is wrong with it."""
     if row is None or row.reply is None:
@@ -243,7 +251,7 @@ def _own_reply(
     return reply
 
 
-async def _look_at_called(store: Store, own: VacantId, book: _Book) -> "int | _Fault":
+async def _look_at_called(store: Store, own: VacantId, book: _Book) -> "int | _ChainFault":
     """Of our calls only the last one is stored, and that only where it was given a key."""
     held = await store.get(CALL_SPACE, f"{own.hex()}:{book.peer.hex()}")
     number = book.requests.seq
@@ -254,14 +262,14 @@ async def _look_at_called(store: Store, own: VacantId, book: _Book) -> "int | _F
         request = recognise(from_a2a_jsonrpc(strict_json.loads(record.answered.request)), own.public)
         reply = recognise(from_a2a_result(strict_json.loads(record.answered.reply)), book.peer.public)
     except (msgspec.MsgspecError, ComityError):
-        return _Fault(number, "what is stored of it cannot be read")
+        return _ChainFault(number, "what is stored of it cannot be read")
     if request is None:
-        return _Fault(number, "its stored request is not signed by this node")
+        return _ChainFault(number, "its stored request is not signed by this node")
     if reply is None:
-        return _Fault(number, "its stored reply is not signed by the agent that was called")
+        return _ChainFault(number, "its stored reply is not signed by the agent that was called")
     if reply_is_bound(reply, request) is False:
-        return _Fault(number, "its stored reply answers another request")
+        return _ChainFault(number, "its stored reply answers another request")
     ends = (request.compute_hash(), reply.compute_hash())
     if ends != (book.requests.hash, book.replies.hash):
-        return _Fault(number, "the chains do not end on the stored request and its reply")
+        return _ChainFault(number, "the chains do not end on the stored request and its reply")
     return 1

@@ -103,7 +103,7 @@ class TestAReview:
 
     async def test_by_what_is_no_id_is_refused(self, known):
         wrong = Review(
-            reviewer="me", target=A.vacant_id.hex(), signals={"factual": 1.0}, source="peer_review"
+            reviewer="me", target=A.vacant_id.hex(), signals={"factual": 1.0}, source="peer_review", at=0.0
         )
         with pytest.raises(MalformedError):
             await record_review(store=known.store, record=known.record, review=wrong)

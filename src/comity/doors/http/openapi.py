@@ -25,7 +25,7 @@ def _members(required: str = "", **properties: Json) -> Json:
     return {"type": "object", "required": required.split(), "properties": properties}
 
 
-class Operation(NamedTuple):
+class ApiOperation(NamedTuple):
     """`body` and `query` are what is sent, `kind` the content type of the answer, `status` that of a good one."""
 
     summary: str
@@ -37,73 +37,77 @@ class Operation(NamedTuple):
 
 _PAGE: Final = {"after": _TEXT, "limit": {"type": "integer", "minimum": 1, "maximum": 200}, "text": _TEXT}
 
-OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
-    "/": {"get": Operation("The page", kind="text/html")},
-    "/enter/{ticket}": {"get": Operation("Use up a one-time link", kind="", status="303")},
-    "/assets/page.css": {"get": Operation("The style of the page", kind="text/css")},
-    "/assets/page.js": {"get": Operation("The script of the page", kind="text/javascript")},
-    "/assets/draw.js": {"get": Operation("The second script of the page", kind="text/javascript")},
-    "/healthz": {"get": Operation("Whether the process lives")},
-    "/readyz": {"get": Operation("Whether the node can work; 503 while it cannot")},
-    "/metrics": {"get": Operation("Figures for Prometheus", kind="text/plain")},
-    OPENAPI_PATH: {"get": Operation("This document")},
-    "/v1/status": {"get": Operation("How the node is doing")},
-    "/v1/views": {"get": Operation("List the views of the page")},
-    "/v1/views/{name}": {"get": Operation("Read one view, in pages", query=_PAGE)},
+OPERATIONS: Final[Mapping[str, Mapping[str, ApiOperation]]] = {
+    "/": {"get": ApiOperation("The page", kind="text/html")},
+    "/enter/{ticket}": {"get": ApiOperation("Use up a one-time link", kind="", status="303")},
+    "/assets/page.css": {"get": ApiOperation("The style of the page", kind="text/css")},
+    "/assets/page.js": {"get": ApiOperation("The script of the page", kind="text/javascript")},
+    "/assets/draw.js": {"get": ApiOperation("The second script of the page", kind="text/javascript")},
+    "/healthz": {"get": ApiOperation("Whether the process lives")},
+    "/readyz": {"get": ApiOperation("Whether the node can work; 503 while it cannot")},
+    "/metrics": {"get": ApiOperation("Figures for Prometheus", kind="text/plain")},
+    OPENAPI_PATH: {"get": ApiOperation("This document")},
+    "/v1/status": {"get": ApiOperation("How the node is doing")},
+    "/v1/views": {"get": ApiOperation("List the views of the page")},
+    "/v1/views/{name}": {"get": ApiOperation("Read one view, in pages", query=_PAGE)},
     "/v1/events": {
-        "get": Operation(
+        "get": ApiOperation(
             "Follow what happens on the node",
             query={"since": {"type": "integer", "minimum": 0}},
             kind="text/event-stream",
         )
     },
     "/v1/ping": {
-        "post": Operation("Answer with the nonce", _members(nonce={"type": "string", "maxLength": 256}))
+        "post": ApiOperation("Answer with the nonce", _members(nonce={"type": "string", "maxLength": 256}))
     },
-    "/v1/stop": {"post": Operation("Stop the node")},
+    "/v1/stop": {"post": ApiOperation("Stop the node")},
     "/v1/link": {
-        "post": Operation("Make a one-time link to the page", _members(read_only={"type": "boolean"}))
+        "post": ApiOperation("Make a one-time link to the page", _members(read_only={"type": "boolean"}))
     },
-    "/v1/vault/rotate": {"post": Operation("Encrypt what is stored with a new key")},
-    "/v1/audit/verify": {"post": Operation("Verify the audit record in the background")},
+    "/v1/vault/rotate": {"post": ApiOperation("Encrypt what is stored with a new key")},
+    "/v1/audit/verify": {"post": ApiOperation("Verify the audit record in the background")},
     "/v1/pairs/verify": {
-        "post": Operation("Verify both chains with an agent in the background", _members("agent", agent=_ID))
+        "post": ApiOperation(
+            "Verify both chains with an agent in the background", _members("agent", agent=_ID)
+        )
     },
-    "/v1/state": {"post": Operation("Set the state of the agent", _members("state", state=_TEXT))},
+    "/v1/state": {"post": ApiOperation("Set the state of the agent", _members("state", state=_TEXT))},
     "/v1/rooms": {
-        "post": Operation(
+        "post": ApiOperation(
             "Call a tool of the rooms of peers",
             _members("tool arguments", tool=_TEXT, arguments=_OBJECT, client=_TEXT, folder=_TEXT),
         )
     },
-    "/signal": {"get": Operation("The signalling relay, a WebSocket", kind="", status="101")},
-    "/vcp": {"get": Operation("VCP over WebSocket", kind="", status="101")},
+    "/signal": {"get": ApiOperation("The signalling relay, a WebSocket", kind="", status="101")},
+    "/vcp": {"get": ApiOperation("VCP over WebSocket", kind="", status="101")},
     "/mcp": {
-        "post": Operation("One message of MCP", _RPC),
-        "get": Operation("Follow the messages of an MCP session", kind="text/event-stream"),
-        "delete": Operation("End an MCP session", kind="", status="204"),
+        "post": ApiOperation("One message of MCP", _RPC),
+        "get": ApiOperation("Follow the messages of an MCP session", kind="text/event-stream"),
+        "delete": ApiOperation("End an MCP session", kind="", status="204"),
     },
-    "/v1/actions": {"get": Operation("List the actions with their schemas")},
-    "/v1/actions/openapi.json": {"get": Operation("The actions as an OpenAPI document, with their schemas")},
-    "/v1/actions/{name}": {"post": Operation("Call an action with its input", _OBJECT)},
-    "/v1/revocations/{issuer}": {"get": Operation("The signed revocation list of an issuer name")},
-    "/a2a/message/send": {"post": Operation("A signed call", _RPC)},
-    "/card": {"get": Operation("The capability card of the agent")},
-    "/health": {"get": Operation("Id, state and name of the agent")},
-    "/.well-known/agent-card.json": {"get": Operation("The agent card of A2A")},
-    "/v1/halo": {"post": Operation("Publish a card in the directory", _OBJECT)},
-    "/v1/query_capability": {"post": Operation("Search the directory", _OBJECT)},
-    "/v1/capability_card/{vid}": {"get": Operation("Read a card of the directory")},
-    "/v1/event_log/{vid}": {"get": Operation("What an actor published in the directory")},
-    "/v1/event/{seq}": {"get": Operation("One event of the directory")},
-    "/v1/lineage/{vid}": {"get": Operation("Ancestors or descendants of an agent")},
-    "/v1/revocation_list": {"get": Operation("The revocations that the directory has: none")},
+    "/v1/actions": {"get": ApiOperation("List the actions with their schemas")},
+    "/v1/actions/openapi.json": {
+        "get": ApiOperation("The actions as an OpenAPI document, with their schemas")
+    },
+    "/v1/actions/{name}": {"post": ApiOperation("Call an action with its input", _OBJECT)},
+    "/v1/revocations/{issuer}": {"get": ApiOperation("The signed revocation list of an issuer name")},
+    "/a2a/message/send": {"post": ApiOperation("A signed call", _RPC)},
+    "/card": {"get": ApiOperation("The capability card of the agent")},
+    "/health": {"get": ApiOperation("Id, state and name of the agent")},
+    "/.well-known/agent-card.json": {"get": ApiOperation("The agent card of A2A")},
+    "/v1/halo": {"post": ApiOperation("Publish a card in the directory", _OBJECT)},
+    "/v1/query_capability": {"post": ApiOperation("Search the directory", _OBJECT)},
+    "/v1/capability_card/{vid}": {"get": ApiOperation("Read a card of the directory")},
+    "/v1/event_log/{vid}": {"get": ApiOperation("What an actor published in the directory")},
+    "/v1/event/{seq}": {"get": ApiOperation("One event of the directory")},
+    "/v1/lineage/{vid}": {"get": ApiOperation("Ancestors or descendants of an agent")},
+    "/v1/revocation_list": {"get": ApiOperation("The revocations that the directory has: none")},
     "/v1/deliberations": {
-        "get": Operation("Who keeps deliberations here"),
-        "post": Operation("A signed message about a deliberation", _RPC),
+        "get": ApiOperation("Who keeps deliberations here"),
+        "post": ApiOperation("A signed message about a deliberation", _RPC),
     },
-    "/.well-known/oauth-protected-resource": {"get": Operation("Where tokens for MCP come from")},
-    "/.well-known/oauth-protected-resource/mcp": {"get": Operation("Where tokens for MCP come from")},
+    "/.well-known/oauth-protected-resource": {"get": ApiOperation("Where tokens for MCP come from")},
+    "/.well-known/oauth-protected-resource/mcp": {"get": ApiOperation("Where tokens for MCP come from")},
 }
 
 
@@ -131,7 +135,9 @@ def openapi_document(
 
 
 def _path_item(path: str, methods: Iterable[str], *, public: bool) -> Json:
-    others = {method.lower(): Operation("A path of another part") for method in methods if method != "HEAD"}
+    others = {
+        method.lower(): ApiOperation("A path of another part") for method in methods if method != "HEAD"
+    }
     known = OPERATIONS.get(path) or others
     names = [piece[1:-1] for piece in path.split("/") if piece.startswith("{")]
     item: Json = {method: _operation(method, path, operation) for method, operation in known.items()}
@@ -145,7 +151,7 @@ def _path_item(path: str, methods: Iterable[str], *, public: bool) -> Json:
     return item
 
 
-def _operation(method: str, path: str, told: Operation) -> Json:
+def _operation(method: str, path: str, told: ApiOperation) -> Json:
     name = "_".join([method, *(piece.strip("{}") for piece in path.split("/") if piece)])
     content = {"content": {told.kind: {"schema": _OBJECT if "json" in told.kind else _TEXT}}}
     made: Json = {
