@@ -69,6 +69,64 @@ def test_the_same_line_is_printed_until_it_expires(comity, line):
     assert "relay is on 127.0.0.1" in told["notice"]
 
 
+def test_invites_are_listed_without_their_lines(comity, line):
+    comity("room", "invite", "hall", "--hours", "2")
+    shown = comity("room", "invites").out
+    assert shown.index("hall") < shown.index("lab")
+    assert "comity:1:" not in shown
+    told = comity("room", "invites", "--json").out
+    assert [one["room"] for one in json.loads(told)["invites"]] == ["hall", "lab"]
+    assert "comity:1:" not in told
+
+
+def test_a_revoked_invite_lets_nobody_in_and_the_next_one_is_another(comity, line, joined, monkeypatch):
+    outcome = comity("room", "invite", "lab", "--revoke")
+    assert outcome.out == "revoked the invite to the room lab; sessions ended: 1\n"
+    assert "in no room" in comity("room", "peers").out
+    assert "No invite is valid" in comity("room", "invites").out
+    assert "comity room invites" in comity("room", "invite", "lab", "--revoke").err
+    fresh = comity("room", "invite", "lab").out.strip()
+    assert fresh != line
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert comity("room", "join", "lab", "--name", "anna").code == 0
+    peers = json_of(comity("room", "peers", "--json"))["peers"]
+    assert not any(one["handshake_state"] == "ready" for one in peers)
+
+
+def test_a_revoked_invite_is_gone_after_a_restart(comity, line, neighbourhood, data):
+    assert comity("room", "invite", "lab", "--revoke", "--json").code == 0
+    neighbourhood.leave()
+    neighbourhood.node(data)
+    assert json_of(comity("room", "invites", "--json"))["invites"] == []
+    assert comity("room", "invite", "lab", "--revoke", "--hours", "3").code == 2
+    assert comity("room", "invite", "!", "--revoke").code != 0
+
+
+def test_a_view_goes_on_when_its_node_was_restarted(comity, neighbourhood, data, monkeypatch):
+    neighbourhood.node(data)
+    notes, back = [], threading.Event()
+
+    def note(text):
+        notes.append(text)
+        if text == "the node is back":
+            back.set()
+
+    class Stdin(io.StringIO):
+        def readline(self):
+            neighbourhood.leave()
+            neighbourhood.node(data)
+            assert back.wait(20)
+            return ""
+
+    monkeypatch.setattr("comity.cli.room_view.note", note)
+    monkeypatch.setattr(sys, "stdin", Stdin())
+    outcome = comity("room", "join", "lab", "--name", "anna")
+    assert outcome.code == 0, outcome.err
+    assert notes[:2] == ["the node does not answer; waiting until it is back", "the node is back"]
+    [session] = json_of(comity("room", "peers", "--json"))["sessions"]
+    assert (session["room"], session["stream_id"]) == ("lab", "anna")
+
+
 def test_peers_are_shown_with_their_path_and_their_node(comity, joined):
     shown = comity("room", "peers")
     assert "lab  connected, you are anna" in shown.out

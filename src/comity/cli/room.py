@@ -30,10 +30,17 @@ To = Annotated[
     epilog="""
     comity room invite lab  print the line that lets another machine join the room lab
     comity room invite lab --hours 1  an invite that expires after one hour
+    comity room invite lab --revoke  take the invite back
     """,
 )
 def invite(
     room: Annotated[str, typer.Argument(metavar="ROOM", help="A name of letters, digits and _.")],
+    revoke: Annotated[
+        bool,
+        typer.Option(
+            "--revoke", help="Take the invite back. Sessions of this node that came from it end as well."
+        ),
+    ] = False,
     hours: Annotated[
         str | None,
         typer.Option("--hours", metavar="N", help="How long the invite is valid. Default: 24. At most 720."),
@@ -52,21 +59,54 @@ def invite(
 ) -> None:
     """Print an invite: one line with everything that another person needs to join the room.
 
-    Send it over a channel that you trust: whoever has the line can join until it expires. A room has one invite at a
-    time; the same line is printed again until it expires.
+    Send it over a channel that you trust: whoever has the line can join until it expires or you revoke it. A room has one
+    invite at a time; the same line is printed again until then.
     """
+    if revoke and (hours is not None or relay is not None):
+        raise ConfigError("--revoke takes no --hours and no --relay")
     seconds = 3600 * (24 if hours is None else whole_number("--hours", hours, 1, 720))
 
     async def run(rooms: RoomAccess) -> None:
+        if revoke:
+            told = await rooms.ask("revoke", {"room": room})
+            ended = told["sessions_ended"]
+            if as_json:
+                print_json(told)
+            else:
+                print_line(f"revoked the invite to the room {told['room']}; sessions ended: {ended}")
+            return
         told = await rooms.ask("invite", {"room": room, "seconds": seconds, "host": relay})
         if as_json:
             print_json(told)
             return
         print_line(told["invite"])
-        until = datetime.fromtimestamp(told["expires_at"]).strftime("%Y-%m-%d %H:%M")  # noqa: DTZ006 - local time
-        note(f"valid until {until}; on the other machine: comity room join, then paste the line")
+        note(
+            f"valid until {_minute(told['expires_at'])}; on the other machine: comity room join, then paste the line"
+        )
         if told["notice"]:
             note(told["notice"])
+
+    run_in_rooms(settings_of(data, config).settings, run)
+
+
+@app.command(
+    cls=HelpfulCommand,
+    epilog="""
+    comity room invites  show which invites are still valid
+    """,
+)
+def invites(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Show the rooms that you have invited to, and until when. The lines themselves are not shown."""
+
+    async def run(rooms: RoomAccess) -> None:
+        told = await rooms.ask("invites", {})
+        if as_json:
+            print_json(told)
+        elif told["invites"]:
+            rows = [(one["room"], _minute(one["expires_at"])) for one in told["invites"]]
+            print_table(("room", "valid until"), rows)
+        else:
+            print_line("No invite is valid. Make one with `comity room invite`.")
 
     run_in_rooms(settings_of(data, config).settings, run)
 
@@ -107,8 +147,8 @@ def join(
 ) -> None:
     """Join a room and show it: peers, messages, transfers. Type to talk; Ctrl-D ends the view.
 
-    If a node runs, the session stays open in the node after the view ends; `comity room leave` ends it. Without a node
-    the session ends with this command. In a pipe, each line of standard input is sent as a message.
+    If a node runs, the session stays open in the node after the view ends; `comity room leave` ends it. The view goes on
+    when the node was restarted. Without a node the session ends with this command. In a pipe, each line of standard input is sent as a message.
     """
     from comity.cli.room_view import show_room
 
@@ -420,6 +460,10 @@ async def next_message(rooms: RoomAccess, session_id: str) -> dict[str, Any]:
         for event in (await rooms.ask("vdo_receive", asked))["events"]:
             if event["type"] == "data_received":
                 return dict(event)
+
+
+def _minute(moment: float) -> str:
+    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")  # noqa: DTZ006 - local time
 
 
 def _target(to: str | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 import typer
 
 from comity.cli.own_node import OwnNode, own_node
+from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.config import Settings
 from comity.core.errors import InvalidError, NotFoundError
 
@@ -20,6 +21,9 @@ POLL_MS: Final = 10_000
 """How long one question waits for events: less than an HTTP client waits for an answer."""
 
 ROOMS_PATH: Final = "/v1/rooms"
+LOOK_SECONDS: Final = 0.5
+NODE_GONE: Final = (UnreachableError, NoAnswerError, UnusableAnswerError)
+"""What a node that stops, starts or is not there answers."""
 
 RoomOption = Annotated[
     str | None,
@@ -37,15 +41,36 @@ class RoomAccess(Protocol):
         self, tool: str, arguments: dict[str, Any], folder: str | None = None
     ) -> dict[str, Any]: ...
 
+    async def wait_node(self) -> None:
+        """After one of `NODE_GONE`: until the node answers again."""
+
 
 class NodeRooms:
     """The node that runs on the data folder."""
 
     alone = False
 
-    def __init__(self, own: OwnNode, client: str) -> None:
-        self._own = own
+    def __init__(
+        self, settings: Settings, own: OwnNode, client: str, opened: contextlib.AsyncExitStack
+    ) -> None:
+        self._settings = settings
         self._client = client
+        self._opened = opened
+        self._use(own)
+
+    def _use(self, own: OwnNode) -> None:
+        self._own = own
+        self._opened.push_async_callback(own.http.aclose)
+
+    async def wait_node(self) -> None:
+        while True:
+            own = await asyncio.to_thread(own_node, self._settings)
+            if own is not None:
+                self._use(own)
+                with contextlib.suppress(*NODE_GONE):
+                    await self.ask("vdo_list_sessions", {})
+                    return
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def ask(self, tool: str, arguments: dict[str, Any], folder: str | None = None) -> dict[str, Any]:
         body: dict[str, Any] = {"tool": tool, "arguments": arguments, "client": self._client}
@@ -87,6 +112,9 @@ class GuestRooms:
         )
         return await desk.call(tool, arguments, who)
 
+    async def wait_node(self) -> None:
+        """It is in this process."""
+
 
 @contextlib.asynccontextmanager
 async def open_rooms(
@@ -98,10 +126,8 @@ async def open_rooms(
     client = client or f"cli {os.getpid()}"
     own = await asyncio.to_thread(own_node, settings)
     if own is not None:
-        try:
-            yield NodeRooms(own, client)
-        finally:
-            await own.http.aclose()
+        async with contextlib.AsyncExitStack() as opened:
+            yield NodeRooms(settings, own, client, opened)
         return
     if not alone:
         raise NotFoundError(

@@ -1,6 +1,7 @@
 """`comity room join`: a room on a terminal. Messages scroll by; below them are transfers, peers and what is being typed.
 
-In a pipe the same is plain lines, or JSON: what arrives on standard output, what is typed from standard input.
+In a pipe the same is plain lines, or JSON: what arrives on standard output, what is typed from standard input. A view goes
+on when its node was restarted.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.cli.room_access import POLL_MS, RoomAccess, folder_of, open_rooms
+from comity.cli.room_access import NODE_GONE, POLL_MS, RoomAccess, folder_of, open_rooms
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.config import Settings
 from comity.core.errors import ComityError, ConfigError, InvalidError
@@ -142,7 +143,13 @@ class _View(ABC):
 
     async def _listen(self, runner: MessageRunner | None) -> None:
         while True:
-            told = await self.ask("vdo_receive", wait_ms=POLL_MS, max_events=500)
+            try:
+                told = await self.ask("vdo_receive", wait_ms=POLL_MS, max_events=500)
+            except NODE_GONE:
+                self.tell("the node does not answer; waiting until it is back")
+                await self.rooms.wait_node()
+                self.tell("the node is back")
+                continue
             for event in told["events"]:
                 if self._is_news(event):
                     self.show(event)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from comity.pipeline.rooms.tools import RoomTools
 
 ROOMS_PATH: Final = "/v1/rooms"
+_OF_THE_OWNER: Final = ("links", "export", "invites", "revoke")
 BODY_LIMIT: Final = 1_048_576
 
 
@@ -48,10 +49,9 @@ def rooms_endpoint(tools: "Callable[[], Awaitable[RoomTools]]", invite: Invite, 
         if asked.tool == "invite":
             return await invite(asked.arguments)
         desk = await tools()
-        if asked.tool == "links":
-            return await desk.links(asked.arguments)
-        if asked.tool == "export":
-            return await desk.export(asked.arguments)
+        if asked.tool in _OF_THE_OWNER:
+            answer: dict[str, Any] = await getattr(desk, asked.tool)(asked.arguments)
+            return answer
         who = ToolCaller(
             client=f"http {asked.client[:100]}",
             caller=caller_of(scope),

@@ -169,14 +169,12 @@ class RoomStore:
             value=self._sealed(_encode(kept)),
             expires_at=invite.exp / 1000,
         )
-        act = Act(
-            room="peers",
-            result="ROOM_INVITED",
-            caller=caller,
-            hashes={"content_hash": privacy_hash(invite.room)},
-        )
-        await self._record.commit([put], act)
+        await self._record.commit([put], _invite_act("ROOM_INVITED", caller, invite.room))
         return kept
+
+    async def forget_invite(self, room: str, caller: Caller) -> None:
+        gone = Delete(space=INVITES, key=room)
+        await self._record.commit([gone], _invite_act("ROOM_INVITE_REVOKED", caller, room))
 
     # What a session keeps while it runs.
 
@@ -340,6 +338,10 @@ def room_act(result: str, caller: Caller, session_id: str, failed_step: str | No
         failed_step=failed_step,
         hashes={"session_id_hash": privacy_hash(session_id)},
     )
+
+
+def _invite_act(result: str, caller: Caller, room: str) -> Act:
+    return Act(room="peers", result=result, caller=caller, hashes={"content_hash": privacy_hash(room)})
 
 
 def is_gap(why: ComityError) -> bool:

@@ -3,7 +3,8 @@
 - A session belongs to the node and its owner. Every client sees those that meet its demands, and reads events at its own
   pace; a client that says exit ends those that it opened.
 - Sessions are opened again after a restart, under their ids, by whichever process of this data folder has their lease.
-- An invite is one line. There is one for a room until it expires.
+- An invite is one line. There is one for a room until it expires or is revoked. Who revokes it ends the sessions of this
+  node that let in whoever has the line; nothing else makes the line worthless.
 """
 
 import asyncio
@@ -214,6 +215,26 @@ class Rooms:
         cipher = RoomCipher(effective_password(invite.password))
         self._invites[name] = await self._keeping.keep_invite(invite, cipher.room_id(name), caller)
         return invite
+
+    def open_invites(self) -> list[KeptInvite]:
+        """Those that somebody can still come in by."""
+        self._forget_expired()
+        return sorted(self._invites.values(), key=lambda invite: invite.exp)
+
+    async def revoke(self, room: str, caller: Caller = OWN_PROCESS) -> int:
+        """Take back the invite to a room; how many sessions of this node ended with it."""
+        line = self.known_invite(room)
+        if line is None:
+            raise InvalidError(
+                f"there is no invite to the room {room[:80]}; `comity room invites` lists those that are valid"
+            )
+        del self._invites[room]
+        await self._keeping.forget_invite(room, caller)
+        secret = read_invite(line).secret
+        ended = [live for live in self if live.session.options.demands.join_token_secret == secret]
+        for live in ended:
+            await self.end(live, caller)
+        return len(ended)
 
     def known_invite(self, room: str) -> str | None:
         """The line of a room that this node has invited to."""

@@ -344,6 +344,18 @@ class RoomTools:
         room = self.rooms.find(arguments.session_id_of(given), Demands())
         return {"ok": True, "session_id": room.id, "links": await room.link_stats()}
 
+    async def invites(self, _given: Json) -> Json:
+        """Which rooms somebody can still come into by an invite; for the command line. It shows no line."""
+        listed = [{"room": one.room, "expires_at": one.exp / 1000} for one in self.rooms.open_invites()]
+        return {"ok": True, "invites": listed}
+
+    async def revoke(self, given: Json) -> Json:
+        """Take an invite back; for the command line."""
+        name = sanitize_id(given.get("room"))
+        if name is None:
+            raise VdoToolError("room is required")
+        return {"ok": True, "room": name, "sessions_ended": await self.rooms.revoke(name)}
+
     async def export(self, given: Json) -> Json:
         """Signed messages, a page of them; for the command line."""
         after = given.get("after", 0)
