@@ -502,10 +502,15 @@ def test_the_link_of_who_was_refused_is_closed_at_once_after_the_refusal():
 
 
 def test_who_was_refused_is_not_heard_while_the_link_is_being_closed():
-    world, a, b = pair(SECURE, other=Demands(join_token_secret="wrong"))
+    world = World()
+    a, b = world.host("alice", demands=SECURE), world.host("bob", demands=Demands(join_token_secret="wrong"))
     good = World(1).host("bob", demands=SECURE)
     [hello, *_] = good.session._peers.greet(RoomPeer("alice#1", "viewer", "alice", 0, 0))
-    say(world, b, a, hello.data, 1)
+    world.link(a, b)
+    world.run(1.5 * world.weather.delay)
+    assert world.is_linked(a, b)
+    assert peer_of(a)["handshake_state"] == "rejected"
+    say(world, b, a, hello.data)
     assert peer_of(a)["handshake_state"] == "rejected"
 
 

@@ -48,6 +48,51 @@ async def test_a_message_arrives_and_is_receipted():
         assert status["status"] == "stored"
 
 
+def slow_disk(keeping, monkeypatch):
+    """Messages are kept when the event is set."""
+    works = asyncio.Event()
+
+    def slow(keep):
+        async def wait(*arguments):
+            await works.wait()
+            await keep(*arguments)
+
+        return wait
+
+    for name in ("keep_in", "keep_out"):
+        monkeypatch.setattr(keeping, name, slow(getattr(keeping, name)))
+    return works
+
+
+async def test_a_message_is_shown_before_it_is_kept_and_receipted_after(monkeypatch):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        works = slow_disk((await bert.live()).keeping, monkeypatch)
+        [message_id] = (await anna.call("vdo_send", data="now", target="bert"))["message_ids"]
+        assert (await bert.events("data_received"))[0]["data"] == "now"
+        status = await anna.call("vdo_message_status", message_id=message_id)
+        assert status["status"] == "sent"
+        works.set()
+        assert (await anna.events("message_status"))[0]["status"] == "stored"
+
+
+async def test_a_send_waits_for_the_disk_only_when_the_peer_is_away(monkeypatch):
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        works = slow_disk((await anna.live()).keeping, monkeypatch)
+        async with asyncio.timeout(PATIENCE):
+            assert (await anna.call("vdo_send", data="here", target="bert"))["ok"]
+        await bert.call("vdo_disconnect")
+        await anna.events("data_channel_close")
+        sending = asyncio.create_task(anna.call("vdo_send", data="away", target="bert"))
+        await asyncio.wait([sending], timeout=0.1)
+        assert not sending.done()
+        works.set()
+        assert (await sending)["ok"]
+
+
 async def test_a_file_goes_over_byte_for_byte_and_is_saved_in_the_shared_folder():
     async with rooms_node() as here, rooms_node() as there:
         anna, bert = Client(here), Client(there)
