@@ -153,11 +153,11 @@ class Story:
             return
         if not self.world.is_linked(victim, self.mallory):
             self.world.link(victim, self.mallory)
+        uuid = self.world.uuid("mallory", self.world.links[frozenset((victim.name, "mallory"))])
+        if self.draw.chance(
+            0.5
+        ):  # until it was refused, and its link closed: what is still under way arrives
             self.world.run(0.05)
-        generation = self.world.links.get(frozenset((victim.name, "mallory")))
-        if generation is None:
-            return
-        uuid = self.world.uuid("mallory", generation)
         patch = {"key": "key0", "value": EVIL, "actor": victim.name, "clock": 10**9}
         forged = BridgeEnvelope(
             kind="state.patch", ts=10**13, nonce="p_evil", room="lab", from_stream_id="host0", payload=patch

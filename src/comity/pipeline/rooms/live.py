@@ -45,7 +45,6 @@ from comity.core.peering.session_work import (
     KeepClock,
     LinkFailed,
     SendBytes,
-    SendFailed,
     SendText,
     SignallingLost,
     SignallingProblem,
@@ -222,14 +221,14 @@ class LiveRoom:
         if not self._closed:
             self.run(self.session.receive(event, self.now))
 
-    def run(self, effects: Sequence[Effect], caller: Caller = OWN_PROCESS) -> dict[str, "asyncio.Task[None]"]:
-        """Do what the machine wants. What is returned are commits that the caller may wait for, by the ids of messages."""
-        commits: dict[str, asyncio.Task[None]] = {}
+    def run(self, effects: Sequence[Effect], caller: Caller = OWN_PROCESS) -> list["asyncio.Task[None]"]:
+        """Do what the machine wants. What is returned are commits that the caller may wait for."""
+        commits: list[asyncio.Task[None]] = []
         for effect in effects:
             if isinstance(effect, FILE_WORK):
                 self.spool.carry_out(effect)
             elif isinstance(effect, KeepMessage):
-                commits[effect.message_id] = self._keep_message(effect, caller)
+                commits.append(self._keep_message(effect, caller))
             else:
                 act = self._ACTS.get(type(effect))
                 if act is None:
@@ -240,14 +239,10 @@ class LiveRoom:
         return commits
 
     async def settle(self, effects: Sequence[Effect], caller: Caller) -> None:
-        """The same, until each message is on its way to its peer, or durable where it has to wait for it."""
+        """The same, until what it keeps is durable."""
         commits = self.run(effects, caller)
-        status = self.session.messages.status
-        waiting = [
-            commit for message_id, commit in commits.items() if status(message_id) == ("waiting", None)
-        ]
-        if waiting:
-            await asyncio.gather(*waiting)
+        if commits:
+            await asyncio.gather(*commits)
 
     async def keep_state(self, caller: Caller) -> None:
         """What its owner has written is durable before that is answered."""
@@ -337,17 +332,8 @@ class LiveRoom:
     def _keep_message(self, effect: KeepMessage, caller: Caller) -> "asyncio.Task[None]":
         if effect.box == "out":
             self.counts["sent"] += 1
-            return self._begin(self._keep_out(effect, caller), contextvars.copy_context())
+            return self._begin(self.keeping.keep_out(self.id, effect, caller), contextvars.copy_context())
         return self._begin(self._keep_in(effect))
-
-    async def _keep_out(self, effect: KeepMessage, caller: Caller) -> None:
-        await asyncio.sleep(0)  # first it is sent
-        try:
-            await self.keeping.keep_out(self.id, effect, caller)
-        except ComityError as why:
-            message = f"the message {effect.message_id} would be lost with a restart: {why.message}"
-            self.hear(SendFailed(effect.node, message))
-            raise
 
     async def _keep_in(self, effect: KeepMessage) -> None:
         sender = Caller(kind="peer", id=effect.node, proof="signature")
