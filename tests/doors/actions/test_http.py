@@ -71,11 +71,17 @@ async def test_each_refusal_has_its_status_and_a_sentence(http, path, sent, stat
 async def test_another_method_is_refused_with_the_right_one(http):
     for method, path, right in (
         ("GET", "/greet", "POST"),
-        ("POST", "", "GET"),
-        ("POST", "/openapi.json", "GET"),
+        ("POST", "", "GET, HEAD"),
+        ("POST", "/openapi.json", "GET, HEAD"),
     ):
         answer = await http.request(method, f"/v1/actions{path}")
         assert (answer.status_code, answer.headers["allow"]) == (405, right)
+
+
+async def test_what_can_be_read_can_be_looked_at_by_head(http):
+    answer = await http.request("HEAD", "/v1/actions")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert int(answer.headers["content-length"]) == len((await http.get("/v1/actions")).content)
 
 
 async def test_a_node_lists_its_actions_and_describes_them_for_its_owner_only():
