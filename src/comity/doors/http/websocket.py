@@ -46,7 +46,7 @@ _LONGEST_FRAME_HEAD: Final = 14
 _SET_LIMIT: Final = "comity.limit"
 _CUT_OFF: Final = "comity.cut_off"
 _WRITE_AHEAD: Final = 4096
-_REFILLS_PER_SECOND: Final = 250  # a message that waited is taken with few others, so nobody waits for a long row of them
+_REFILLS_PER_SECOND: Final = 250  # so that messages that waited are taken in short rows, and others wait less
 _RESTARTING: Final = 1012
 _WITHOUT_CLOSE_FRAME: Final = 1006
 
