@@ -43,6 +43,8 @@ class Unread:
         start = text[:_LOOKED_AT]
         words = set(_WORD.findall(unicodedata.normalize("NFC", start).lower()))
         known = words & self._small
+        if len(known) < _WORDS and len(words) not in _SHORT and start.isascii():
+            return False  # as most messages are; their letters need not be counted
         if _has_few_letters(start):
             short = len(words) in _SHORT and known == words
             return short and any(words <= small for small in self._unread.values())
