@@ -41,10 +41,6 @@ _NAMING: Final = ("session_id_hash", "request_id_hash", "content_hash")
 _SHORT: Final = 16
 
 
-_Alike = tuple[str | tuple[str, ...] | None, ...]
-"""What calls have in common that are counted together."""
-
-
 class EntryStore(Protocol):
     """Where entries go: a store, or what stands for one that is not open yet."""
 
@@ -115,7 +111,7 @@ class Recorder:
         self._audited = audited
         self._minute = 0
         self._refusals: dict[tuple[str, str], _Group] = {}
-        self._calls: dict[_Alike, _Group] = {}
+        self._calls: dict[tuple[str | tuple[str, ...] | None, ...], _Group] = {}
         self._calls_due: asyncio.TimerHandle | None = None
 
     def entry(self, act: Act, request: RequestMark | None = None) -> AuditDraft:
@@ -208,22 +204,29 @@ class Recorder:
 
     def tally(self, act: Act) -> None:
         """Count a call that changed nothing."""
+        request = current_request()
         alike = act.room, act.result, act.failed_step, act.about, act.checks, act.caller.owner
-        group = self._calls.get(alike) or self._new_group(alike, act)
-        group.add(act.seconds, current_request())
+        group = self._calls.get(alike)
+        if group is None:
+            group = self._calls[alike] = _Group(act, request)
+        group.add(act.seconds, request)
+        if self._calls_due is None:
+            self._calls_due = asyncio.get_running_loop().call_later(MOMENT, self.flush_calls)
 
     def tally_mcp(self, what: str, caller: Caller, outcome: str) -> None:
         """Count an MCP request that changed nothing."""
         self.count("mcp", outcome)
-        alike = "mcp", what, outcome, caller.kind, caller.id
-        group = self._calls.get(alike) or self._new_group(alike, _mcp_act(what, caller, outcome))
-        group.add(0.0, current_request())
-
-    def _new_group(self, alike: _Alike, act: Act) -> _Group:
-        group = self._calls[alike] = _Group(act, current_request())
-        if self._calls_due is None:
-            self._calls_due = asyncio.get_running_loop().call_later(MOMENT, self.flush_calls)
-        return group
+        well = outcome in ("ok", "asked")
+        self.tally(
+            Act(
+                room="mcp",
+                result=f"MCP_{what.upper()}_{'OK' if well else 'FAILED'}",
+                caller=caller,
+                checks=("rate", "identity"),
+                failed_step=None if well else outcome,
+                about=what,
+            )
+        )
 
     def close_minute(self, *, anyway: bool = False) -> None:
         """Write down the refusals of a minute that is over."""
@@ -291,18 +294,6 @@ async def finish(future: "asyncio.Future[Any]") -> None:
     while not future.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([future])
-
-
-def _mcp_act(what: str, caller: Caller, outcome: str) -> Act:
-    well = outcome in ("ok", "asked")
-    return Act(
-        room="mcp",
-        result=f"MCP_{what.upper()}_{'OK' if well else 'FAILED'}",
-        caller=caller,
-        checks=("rate", "identity"),
-        failed_step=None if well else outcome,
-        about=what,
-    )
 
 
 @lru_cache(4096)  # whoever calls once calls again
