@@ -11,7 +11,7 @@ import time
 
 import httpx
 
-DEADLINE = 60
+DEADLINE = 180  # a busy machine may need several attempts to link again
 
 
 class NodeProcess:
