@@ -11,7 +11,7 @@ from typing import Any
 from comity.agents.behaviour import saying
 from comity.clients.pages import Pages
 from comity.core.actions.envelope import INVALID_PAYLOAD, MALFORMED, invoke_issues, refusal
-from comity.core.caller import Caller
+from comity.core.caller import vacant
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage
 from comity.core.errors import ActionError, ComityError, MalformedError
@@ -32,7 +32,7 @@ class ActionsAgent:
         await self._runner.aclose()
 
     async def _reply(self, envelope: VacantEnvelope) -> dict[str, Any]:
-        caller = Caller(kind="vacant", id=envelope.from_vacant_id.hex(), proof="signature")
+        caller = vacant(envelope.from_vacant_id.hex())
         try:  # before any of it is read
             self._runner.check_length(sum(len(part.text) for part in envelope.payload.parts), caller)
         except ActionError as refused:

@@ -72,9 +72,7 @@ def log_line(event: NodeEvent) -> str:
     """As the other lines of the log look, with what belongs to the act as `name=value`."""
     whole = int(event.time)
     milliseconds = int((event.time - whole) * 1000)
-    line = f"{_to_the_second(whole)},{milliseconds:03} INFO {LOGGER}: {_name(event.kind)} room={_name(event.room)}"
-    if event.who:
-        line += f" who={_name(event.who)}"
+    line = f"{_to_the_second(whole)},{milliseconds:03} {_beginning(event.kind, event.room, event.who)}"
     if event.what:
         line += f" what={_value(event.what)}"
     if event.request:
@@ -82,7 +80,7 @@ def log_line(event: NodeEvent) -> str:
     if event.trace:
         line += f" trace={_value(event.trace)}"
     if event.failed:
-        line += f" failed={_name(event.failed)}"
+        line += f" failed={_value(event.failed)}"
     if event.count != 1:
         line += f" count={event.count}"
     return line + "\n"
@@ -104,8 +102,9 @@ def _value(text: str) -> str:
 
 
 @lru_cache(1024)  # there are few of them, and each comes often
-def _name(text: str) -> str:
-    return _value(text)
+def _beginning(kind: str, room: str, who: str) -> str:
+    by = f" who={_value(who)}" if who else ""
+    return f"INFO {LOGGER}: {_value(kind)} room={_value(room)}{by}"
 
 
 @lru_cache(2)  # many are written within the same one

@@ -68,6 +68,12 @@ def stranger(address: str) -> Caller:
     return Caller(address=address)
 
 
+@lru_cache(4096)  # same
+def vacant(id_: str, address: str = "") -> Caller:
+    """Whoever proved by a signature to be the vacant of that id."""
+    return Caller(kind="vacant", id=id_, address=address, proof="signature")
+
+
 def local_user(address: str, proof: Proof) -> Caller:
     return Caller(kind="local", address=address, proof=proof)
 

@@ -107,9 +107,11 @@ class Events:
     def since(self, number: int, most: int = KEPT) -> EventPage:
         """The first `most` events after that number. A number that is too high comes from an earlier run, and is ignored."""
         reset = number > self._last
-        oldest = self._last - len(self._kept)
-        skipped = 0 if reset else max(0, number - oldest)
-        return EventPage([*islice(self._kept, skipped, skipped + most)], reset=reset or number < oldest)
+        wanted = len(self._kept) if reset else self._last - number
+        newest_first = [
+            *islice(reversed(self._kept), wanted)
+        ]  # from the end: most readers have seen nearly all
+        return EventPage(newest_first[::-1][:most], reset=reset or wanted > len(self._kept))
 
     def hints(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """A hint each time that there may be more to read, until the bus closes."""

@@ -57,6 +57,7 @@ class Heartbeat(Struct, frozen=True):
 
 _S, _E = RuntimeState, LifecycleEvent
 
+_CALLABLE = frozenset((_S.LOCAL, _S.ACTIVE))
 _AWAKE = (_E.TICK, _E.HEARTBEAT, _E.CALL_RECEIVED, _E.REVIEW_RECEIVED, _E.SPAWN_REQUESTED)
 _ASLEEP = (_E.TICK, _E.HEARTBEAT, _E.REVIEW_RECEIVED)
 
@@ -92,15 +93,15 @@ def aged(state: RuntimeState, seconds: float) -> RuntimeState:
     return older if seconds >= limit else state
 
 
-def can_be_called(state: RuntimeState) -> bool:
-    return state in {_S.LOCAL, _S.ACTIVE}
+def can_be_called(state: str) -> bool:
+    return state in _CALLABLE
 
 
 def is_runnable(state: RuntimeState) -> bool:
     return can_be_called(state)
 
 
-def is_gone(state: RuntimeState) -> bool:
+def is_gone(state: str) -> bool:
     """Whether calls are refused for good, and not only for now."""
     return state in {_S.SUNK, _S.ARCHIVED}
 

@@ -71,12 +71,12 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
         if self.dialect == "selfeval":
             payload.setdefault("selfEval", None)
         return {
-            "from": self.from_vacant_id.public.hex(),
+            "from": self.from_vacant_id.hex(),
             "idem": self.idempotency_key,
             "payload": payload,
             "prev": self.prev_envelope_hash.hex(),
             "seq": self.sequence_no,
-            "to": self.to_vacant_id.public.hex(),
+            "to": self.to_vacant_id.hex(),
             "ts": moments.utc_iso(self.timestamp),
         }
 

@@ -1,5 +1,6 @@
 """Members of a JSON object whose kind msgspec cannot tell: ids and bytes in hex. A fault names the member."""
 
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert
@@ -12,6 +13,7 @@ _Shape = TypeVar("_Shape")
 _LONGEST_FAULT = 300
 
 
+@lru_cache(4096)  # whoever calls once calls again
 def vacant_id(text: str, member: str) -> VacantId:
     return VacantId(hex_bytes(text, member, KEY_BYTES))
 

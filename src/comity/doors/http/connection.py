@@ -262,12 +262,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._discarded = 0
         if head.length is None:
             self._chunks = Chunks(self._limits.head_bytes, self._limits.headers)
-        self._left = head.length or 0
-        if head.length == 0:
-            exchange.take_last()
-            self._enter(_IDLE)
-        else:
             self._enter(_BODY)
+        elif len(self._unread) < head.length:
+            self._left = head.length
+            self._enter(_BODY)
+        else:  # all of it is here, as it is of most
+            exchange.take_whole(self._unread[: head.length])
+            self._unread = self._unread[head.length :]
+            self._enter(_IDLE)
         tasks = self._serving.tasks
         tasks.add(self._loop.create_task(exchange.run(self._serving.app, scope, tasks)))
 

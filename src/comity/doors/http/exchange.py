@@ -82,6 +82,11 @@ class Exchange:
         """How much of the body waits for the application."""
         return len(self._body)
 
+    def take_whole(self, body: bytes) -> None:
+        """The body, before anybody waits for it."""
+        self._body = body
+        self._more_body = False
+
     def take(self, part: bytes) -> None:
         """More of the body."""
         if not self._body:

@@ -12,7 +12,7 @@
 """
 
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, Protocol
 
 from comity.core.caller import Caller, Proof, local_user, stranger
@@ -132,7 +132,8 @@ class Guard:
         host = header(scope, b"host")
         if host is None or _without_port(host) not in self._hosts:
             raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
-        self._check_origin(scope, host)
+        if b"origin" in headers_by_name(scope):
+            self._check_origin(scope, host)
         refuse_announced(scope, self._body_limit)
         if proof is not None:
             scope[CALLER] = local = local_user(address, proof)
@@ -199,9 +200,7 @@ class Guard:
         return [(b"www-authenticate", _CHALLENGE)]
 
     def _check_origin(self, scope: Scope, host: str) -> None:
-        origin = header(scope, b"origin")
-        if origin is None:
-            return
+        origin = header(scope, b"origin") or ""
         scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
         if origin.lower() != f"{scheme}://{host.lower()}" and origin.lower() not in self._origins:
             raise ForbiddenError("pages of this Origin may not use the node; add it to http.allowed_origins")
@@ -218,6 +217,7 @@ def _as_in_url(host: str) -> str:
     return f"[{host.lower()}]" if ":" in host and not host.startswith("[") else host.lower()
 
 
+@lru_cache(256)  # most ask for the same few
 def _without_port(host: str) -> str:
     name, colon, port = host.lower().rpartition(":")
     if host.endswith("]") or not colon:

@@ -29,7 +29,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from comity.core.caller import Caller
+from comity.core.caller import vacant
 from comity.core.card.card import CapabilityCard, refuse_control_characters
 from comity.core.card.codec import deserialize, serialize
 from comity.core.card.errors import (
@@ -185,7 +185,7 @@ class PublishRoom(PlainRoom):
             )
         if not publication.card.verify():
             raise EnvelopeFormatError(f"the card of {owner.short()} does not verify; sign it again")
-        caller = Caller(kind="vacant", id=owner.hex(), address=arrival.caller.address, proof="signature")
+        caller = vacant(owner.hex(), arrival.caller.address)
         return Identified(caller, _Reserved())
 
     @asynccontextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from comity.core.caller import Caller
+from comity.core.caller import vacant
 from comity.core.card.errors import NotFoundError
 from comity.core.card.lifecycle import Visibility
 from comity.core.clock import Clock
@@ -56,7 +56,7 @@ class ReadRoom(PlainRoom):
         reader = proven_reader(question.query, host=question.host, path=question.path, now=self._clock.now())
         if reader is None:
             return Identified(arrival.caller)
-        caller = Caller(kind="vacant", id=reader.hex(), address=arrival.caller.address, proof="signature")
+        caller = vacant(reader.hex(), arrival.caller.address)
         return Identified(caller, reader)
 
     async def handle(self, call: Call) -> Any:

@@ -16,8 +16,8 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any, Required, TypedDict, Unpack
 
-from comity.core.caller import Caller
-from comity.core.card.lifecycle import RuntimeState, can_be_called, is_gone
+from comity.core.caller import vacant
+from comity.core.card.lifecycle import can_be_called, is_gone
 from comity.core.clock import Clock
 from comity.core.context.response import CallerContext
 from comity.core.envelope.carrier import METHOD, from_a2a_jsonrpc, to_a2a_message
@@ -150,10 +150,10 @@ class SignedRoom(PlainRoom):
         envelope = self._read(arrival.body)
         if envelope.to_vacant_id != self._self:
             raise MisdirectedError(envelope.to_vacant_id, self._self)
-        state = RuntimeState(self._state())
-        if is_gone(state):
-            raise VacantGoneError(f"vacant is {state}; calls permanently rejected")
+        state = self._state()
         if not can_be_called(state):
+            if is_gone(state):
+                raise VacantGoneError(f"vacant is {state}; calls permanently rejected")
             raise VacantAsleepError(f"vacant is {state}; not accepting calls")
         verified = recognise(envelope)
         if verified is None:
@@ -162,12 +162,7 @@ class SignedRoom(PlainRoom):
             )
         if self._freshness is not None:
             check_freshness(verified, now=self._now(), window=self._freshness)
-        caller = Caller(
-            kind="vacant",
-            id=verified.from_vacant_id.hex(),
-            address=arrival.caller.address,
-            proof="signature",
-        )
+        caller = vacant(verified.from_vacant_id.hex(), arrival.caller.address)
         return Identified(caller, Visit(verified))
 
     def _read(self, body: Any) -> VacantEnvelope:
