@@ -7,7 +7,8 @@
   calm in company, and a crisis is found between other things.
 - `crisis_others` are messages about another person who is in danger now.
 - `evals/crisis_long_more` is harder on purpose: danger that is told indirectly, and safe texts full of its words (past
-  attempts, the death of others, fiction). It was written later and is split by the same rule.
+  attempts, the death of others, fiction). `evals/crisis_long_forum` are posts, mails and chats of both kinds. Both were
+  written later, and every text of them may be read and learned from: they measure nothing.
 - `crisis_long_fresh` and `crisis_long_unread` were written without sight of any rule. They only measure.
 - Everyday and technical texts are other people's (`evals.sources`).
 """
@@ -26,6 +27,7 @@ from evals.tables.crisis import HALVES, Half, Text, detector, half_of
 FOLDER = Path(__file__).resolve().parents[1]
 SET = FOLDER / "crisis_long"
 MORE = FOLDER / "crisis_long_more"
+FORUM = FOLDER / "crisis_long_forum"
 OTHERS = FOLDER / "crisis_others.json"
 FRESH = FOLDER / "crisis_long_fresh.json"
 UNREAD = FOLDER / "crisis_long_unread.json"
@@ -53,6 +55,11 @@ def long_set() -> list[Text]:
 @cache
 def more_set() -> list[Text]:
     return _labelled(MORE)
+
+
+@cache
+def forum_set() -> list[Text]:
+    return _labelled(FORUM)
 
 
 def _labelled(folder: Path) -> list[Text]:

@@ -9,6 +9,7 @@ from comity.skills.supportive_reply import SKILL
 from evals import sources
 from evals.tables.crisis import detector, half_of
 from evals.tables.crisis_long import (
+    forum_set,
     found_texts,
     fresh_set,
     long_set,
@@ -39,16 +40,18 @@ def test_both_halves_of_the_long_set_hold_every_language_and_label():
 
 
 def test_the_other_sets_hold_every_language():
-    for texts in (others_set(), fresh_set(), unread_set(), more_set()):
+    for texts in (others_set(), fresh_set(), unread_set(), more_set(), forum_set()):
         assert {one.language for one in texts} == LANGUAGES
 
 
-def test_the_harder_set_is_large_long_and_shares_no_text():
-    texts = more_set()
+@pytest.mark.parametrize(("own", "least"), [(more_set, 120), (forum_set, 60)])
+def test_the_sets_to_learn_from_are_large_long_and_share_no_text(own, least):
+    texts = own()
     labels = Counter(one.tag for one in texts)
-    assert min(labels[label] for label in ("crisis", "distressed")) >= 120
+    assert min(labels[label] for label in ("crisis", "distressed")) >= least
     assert all(200 <= len(one.text) <= 1500 for one in texts)
-    everything = [one.text for several in (texts, long_set(), fresh_set(), unread_set()) for one in several]
+    sets = (long_set(), more_set(), forum_set(), fresh_set(), unread_set())
+    everything = [one.text for several in sets for one in several]
     assert len(set(everything)) == len(everything)
 
 
