@@ -11,7 +11,7 @@ import time
 
 import httpx
 
-DEADLINE = 180  # a busy machine may need several attempts to link again
+DEADLINE = 90  # starting, linking again after a failed attempt (20 s) and 48 MiB, on a busy machine
 
 
 class NodeProcess:

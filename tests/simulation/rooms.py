@@ -126,7 +126,7 @@ class Host:
         self.lost.update((_box(effect), effect.message_id) for effect in self.writing)
         self.writing.clear()
         self.disk.crash()
-        self.world.cut_all(self)
+        self.world.vanish(self)
 
     def hear(self, event):
         if self.is_up:
@@ -343,10 +343,12 @@ class World:
         for here, there in ((left, right), (right, left)):
             here.hear(ChannelClosed(self.uuid(there.name, generation), "cut"))
 
-    def cut_all(self, host):
+    def vanish(self, host):
+        """Others notice the end of a process some time later, often when it is back already."""
         for pair in [pair for pair in self.links if host.name in pair]:
             (other,) = pair - {host.name}
-            self.cut(host, self.hosts[other])
+            ended = ChannelClosed(self.uuid(host.name, self.links.pop(pair)), "gone")
+            self.later(self.randomness.between(0, 3), self.hosts[other], ended)
 
     def close(self, host, uuid):
         """After what was sent before has arrived."""

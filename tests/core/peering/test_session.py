@@ -13,6 +13,7 @@ from comity.core.peering.exported_messages import export_lines, verify_export
 from comity.core.peering.session import RoomSession
 from comity.core.peering.session_work import (
     BytesArrived,
+    ChannelClosed,
     ChannelOpened,
     CloseLink,
     LinkFailed,
@@ -22,6 +23,7 @@ from comity.core.peering.session_work import (
     SignallingReady,
     TextArrived,
 )
+from comity.core.peering.transfers import FileLimits
 from comity.core.peering.wire import AppData, BridgeEnvelope, read_text_message, write_data, write_envelope
 from tests.simulation.rooms import OPEN, SECURE, Host, World
 
@@ -459,6 +461,18 @@ def test_the_same_peer_on_a_new_link_takes_over_from_the_old_one():
     b.send("hi")
     world.run(1)
     assert a.data() == ["hi"]
+
+
+def test_a_late_hello_on_the_old_link_does_not_end_the_new_one():
+    world, a, b = pair(SECURE)
+    old = world.links[frozenset(("alice", "bob"))]
+    late = b.session.announce("alice")[1][0].data
+    world.link(a, b)
+    world.run(0.1)
+    say(world, b, a, late, old)
+    world.run(1)
+    new = world.links[frozenset(("alice", "bob"))]
+    assert [peer.uuid for peer in a.session._peers.reachable()] == [f"bob#{new}"]
 
 
 def test_a_crowd_that_was_not_let_in_does_not_keep_others_out():
@@ -972,6 +986,25 @@ def test_a_file_goes_on_by_itself_when_the_link_is_back():
     world.run(5)
     world.link(a, b)
     world.run(5)
+    assert outgoing.status == "completed"
+    assert bytes(b.disk.files["file_1"]) == data
+
+
+@pytest.mark.parametrize("told_after", [0.0, 0.004, 0.05, None], ids=["first", "amid", "late", "never"])
+def test_a_file_goes_on_whenever_the_end_of_the_old_link_is_told(told_after):
+    """A peer that was killed is back before anybody has noticed that its old link is dead."""
+    world, a, b = pair(SECURE, files=FileLimits(spool_threshold=1))
+    data = bytes(range(256)) * 40_000
+    outgoing = a.send_file(data, "bob")
+    world.run(0.017)
+    old = world.uuid("bob", world.links.pop(frozenset(("alice", "bob"))))
+    b.crash()
+    b.boot()
+    assert 0 < len(b.disk.chunks["file_1"]) < outgoing.offer.total_chunks
+    world.link(a, b)
+    if told_after is not None:
+        world.later(told_after, a, ChannelClosed(old, "the peer cannot be reached any more"))
+    world.run(1)
     assert outgoing.status == "completed"
     assert bytes(b.disk.files["file_1"]) == data
 

@@ -175,6 +175,7 @@ class RoomPeer:
         self.is_admitted = False
         self.was_refused = False
         self.was_greeted = False
+        self.was_replaced = False
         self.replays = ReplayWindow()
         self.waiting_hello: tuple[BridgeEnvelope, HelloPayload] | None = None
         self.heard_at = now

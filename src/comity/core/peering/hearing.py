@@ -160,6 +160,14 @@ class Hearing:
             effects += self._files.peer_gone(peer.uuid)
         return [*effects, *self._end_refused(peer, now)]
 
+    def _end_replaced(self, now: float) -> list[Effect]:
+        """The older link is over at once, whenever its end is told: what was under way on it goes on with the newer."""
+        effects: list[Effect] = []
+        for older in self._peers.replaced():
+            effects.append(CloseLink(older.uuid, "replaced by a newer link of the same peer"))
+            effects += self.closed(older.uuid, now)
+        return effects
+
     def _end_refused(self, peer: RoomPeer, now: float) -> list[Effect]:
         """A peer that we refused hears why, and has no use for the link."""
         if not peer.was_refused:
@@ -172,7 +180,8 @@ class Hearing:
             return []
         peer.was_greeted = True
         self._files.rename_owner(before, peer.owner)
-        effects = self._files.peer_back(self._peers.file_peer(peer), now)
+        effects = self._end_replaced(now)
+        effects += self._files.peer_back(self._peers.file_peer(peer), now)
         effects += self._messages.greeted(peer, now)
         for message, size in peer.release_held():
             effects += self._admitted(peer, message, size, now)

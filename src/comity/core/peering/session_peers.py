@@ -198,6 +198,10 @@ class RoomPeers:
         members = {"uuid": peer.uuid, "stream_id": peer.stream_id, "reason": reason}
         return [Report("sync_peer_rejected", members)]
 
+    def replaced(self) -> list[RoomPeer]:
+        """Open links of peers that have a newer one."""
+        return [peer for peer in self if peer.is_open and peer.was_replaced]
+
     def waiting_for(self, stream_id: str | None) -> list[tuple[RoomPeer, BridgeEnvelope, HelloPayload]]:
         """Those whose hello had to wait until this stream id is free."""
         return [
@@ -352,6 +356,7 @@ class RoomPeers:
     ) -> list[Effect] | None:
         """What is done about others with the same stream id; None when this one has to wait."""
         effects: list[Effect] = []
+        replaced: list[RoomPeer] = []
         stream_id = envelope.from_stream_id
         for other in self._others(stream_id, peer):
             same_node = (
@@ -360,8 +365,7 @@ class RoomPeers:
                 and verdict.layer.vacant_id == other.layer.vacant_id
             )
             if same_node or (hello.public_key is not None and hello.public_key == other.public_key):
-                effects.append(CloseLink(other.uuid, "replaced by a newer link of the same peer"))
-                other.is_admitted = False
+                replaced.append(other)
             elif self._rules.hello_first:
                 return None
             else:
@@ -370,6 +374,9 @@ class RoomPeers:
             if self._rules.hello_first:
                 return None
             effects.append(self._duplicate(peer, stream_id, None))
+        for other in replaced:
+            other.is_admitted = False
+            other.was_replaced = True
         return effects
 
     def _duplicate(self, peer: RoomPeer, stream_id: str, other: str | None) -> Effect:
