@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import contextlib
 import contextvars
 import hashlib
 import logging
@@ -54,6 +55,7 @@ SIGNED_LOG: Final = "rooms:signed"
 MOST_SIGNED: Final = 10_000
 LEASE_SECONDS: Final = 60.0
 LATER_SECONDS: Final = 0.05
+COMPANY_SECONDS: Final = 0.002
 _OUTBOX: Final = "rooms:outbox"
 _INBOX: Final = "rooms:inbox"
 _READ: Final = "rooms:read"
@@ -116,6 +118,8 @@ class RoomStore:
         self._holder = holder
         self._tokens: dict[str, int] = {}
         self._later: list[Operation] = []
+        self._company: list[asyncio.Future[None]] = []
+        self._alone: asyncio.TimerHandle | None = None
         self.chain_turn = asyncio.Lock()
         """Signed messages get their places one after the other."""
 
@@ -179,7 +183,9 @@ class RoomStore:
     # What a session keeps while it runs.
 
     async def keep_in(self, session_id: str, message: KeepMessage, sender: Caller) -> None:
-        """A message that came. Raises a ComityError; for a signed one also that of its chain."""
+        """A message that came. Raises a ComityError; for a signed one also that of its chain. One that is shown already
+        waits a moment for company: it and the answer to it are one commit.
+        """
         operations: list[Operation] = [self._put(_INBOX, _place(session_id, message), message.record)]
         envelope = message.record.get("envelope")
         if envelope is not None:
@@ -191,6 +197,8 @@ class RoomStore:
                 check_stamped_after(read, self._restored_at)
             operations.append(Advance(chain=chain_of(pair, ROOM_BOOK), expected=tip, to=tip_of(after)))
             operations.append(self._signed(envelope))
+        else:
+            await self._wait_company()
         await self._record.commit(operations, room_act("ROOM_MESSAGE_STORED", sender, session_id))
 
     async def keep_out(
@@ -201,6 +209,7 @@ class RoomStore:
         if envelope is not None:
             operations.append(self._signed(envelope))
         result = "ROOM_MESSAGE_SENT" if envelope is None else "ROOM_MESSAGE_SIGNED"
+        self._bring_company()
         await self._record.commit(operations, room_act(result, caller, session_id))
 
     async def tip(self, pair: PairKey) -> Tip:
@@ -318,6 +327,28 @@ class RoomStore:
     def flush(self) -> None:
         later, self._later = self._later, []
         self._submit(*later)
+
+    async def _wait_company(self) -> None:
+        """Until another commit is made, or a moment. Who is cancelled meanwhile goes on at once: what was shown is kept."""
+        loop = asyncio.get_running_loop()
+        if self._alone is None:
+            self._alone = loop.call_later(
+                COMPANY_SECONDS, self._bring_company, context=contextvars.Context()
+            )
+        waiting = loop.create_future()
+        self._company.append(waiting)
+        with contextlib.suppress(asyncio.CancelledError):
+            await waiting
+
+    def _bring_company(self) -> None:
+        """Those who wait make their commits before the loop comes to hand over the next one."""
+        if self._alone is not None:
+            self._alone.cancel()
+            self._alone = None
+        waiting, self._company = self._company, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
     def _submit_later(self, *operations: Operation) -> None:
         """What may be lost with the process, for it would only be done again: it does not hold up what is waited for."""

@@ -221,14 +221,11 @@ class LiveRoom:
         if not self._closed:
             self.run(self.session.receive(event, self.now))
 
-    def run(self, effects: Sequence[Effect], caller: Caller = OWN_PROCESS) -> list["asyncio.Task[None]"]:
-        """Do what the machine wants. What is returned are commits that the caller may wait for."""
-        commits: list[asyncio.Task[None]] = []
+    def run(self, effects: Sequence[Effect]) -> None:
+        """Do what the machine wants."""
         for effect in effects:
             if isinstance(effect, FILE_WORK):
                 self.spool.carry_out(effect)
-            elif isinstance(effect, KeepMessage):
-                commits.append(self._keep_message(effect, caller))
             else:
                 act = self._ACTS.get(type(effect))
                 if act is None:
@@ -236,13 +233,16 @@ class LiveRoom:
                 else:
                     act(self, effect)
         self._look_at_state()
-        return commits
 
     async def settle(self, effects: Sequence[Effect], caller: Caller) -> None:
-        """The same, until what it keeps is durable."""
-        commits = self.run(effects, caller)
-        if commits:
-            await asyncio.gather(*commits)
+        """The same, until the messages that it sends are durable here."""
+        sent = [effect for effect in effects if isinstance(effect, KeepMessage)]
+        self.run([effect for effect in effects if not isinstance(effect, KeepMessage)])
+        self.counts["sent"] += len(sent)
+        if len(sent) == 1:  # who waits is told in the same turn of the loop
+            await self.keeping.keep_out(self.id, sent[0], caller)
+        else:
+            await asyncio.gather(*(self.keeping.keep_out(self.id, one, caller) for one in sent))
 
     async def keep_state(self, caller: Caller) -> None:
         """What its owner has written is durable before that is answered."""
@@ -328,12 +328,6 @@ class LiveRoom:
         line = self._lines.get(effect.uuid)
         if line is not None:
             self._meeting.take_on_channel(line.attempt, effect.message)
-
-    def _keep_message(self, effect: KeepMessage, caller: Caller) -> "asyncio.Task[None]":
-        if effect.box == "out":
-            self.counts["sent"] += 1
-            return self._begin(self.keeping.keep_out(self.id, effect, caller), contextvars.copy_context())
-        return self._begin(self._keep_in(effect))
 
     async def _keep_in(self, effect: KeepMessage) -> None:
         sender = Caller(kind="peer", id=effect.node, proof="signature")
@@ -553,14 +547,11 @@ class LiveRoom:
         if line.stream is not None and line.stream in self._views and line.link.is_offerer:
             self._want(line.stream)
 
-    def _begin(
-        self, work: Coroutine[Any, Any, Any], context: contextvars.Context | None = None
-    ) -> "asyncio.Task[Any]":
-        """Without a context it belongs to the session, and not to the request that happens to be dealt with."""
-        task = asyncio.create_task(work, context=context or contextvars.Context())
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        """It belongs to the session, and not to the request that happens to be dealt with."""
+        task = asyncio.create_task(work, context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._over)
-        return task
 
     def _over(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
@@ -579,6 +570,7 @@ class LiveRoom:
         Told: _told,
         CloseLink: _close_link,
         SignalLink: _signal_link,
+        KeepMessage: lambda self, effect: self._begin(self._keep_in(effect)),
         KeepClock: _keep_clock,
         KeepTransfer: _keep_transfer,
         ForgetTransfer: lambda self, effect: self.keeping.forget_transfer(

@@ -182,7 +182,7 @@ class RoomTools:
         result, effects = room.session.send(data, target, room.now)
         ids = result.get("message_ids", ())
         if len(ids) != 1:
-            room.run(effects)
+            await room.settle(effects, who.caller)
             raise VdoToolError("invalid target: a request goes to one peer that is a Comity node")
         reply = room.expect_reply(ids[0])
         try:
