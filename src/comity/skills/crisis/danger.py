@@ -26,7 +26,8 @@ _REACH = 220  # characters in which things say something together, and fewer whe
 _UNSPACED_REACH = 80
 _UNSPACED = frozenset({"zh", "ja", "ko"})
 _MOST = 8  # dangers in one report
-_TELLING = frozenset({"act", "body", "violence", "self_violence", "child"})
+_OF_OTHERS = frozenset({"act", "body", "violence"})
+_TELLING = _OF_OTHERS | {"self_violence", "child"}
 _COMMON = frozenset(
     {"the", "about", "going", "will", "over", "to", "do", "all", "be", "it", "me", "her", "him", "them", "us"}
 )
@@ -80,22 +81,26 @@ class Dangers:
         )
 
     @cached_property
-    def _rare_words(self) -> frozenset[str]:
-        """Of each telling pattern its longest word that says something: a text without them has none of the patterns."""
-        return frozenset(
-            max(pattern.split(), key=lambda word: (word not in _COMMON, len(word)))
-            for pattern, found in self._meanings.items()
-            if any(name in _TELLING for _, name in found) and not has_unspaced(pattern)
+    def _rare_words(self) -> tuple[frozenset[str], ...]:
+        """Of each pattern its longest word that says something: a text without them has none of the patterns. First those
+        of all telling patterns, then those of what is done to the writer, then those of other persons.
+        """
+        return tuple(
+            frozenset(
+                max(pattern.split(), key=lambda word: (word not in _COMMON, len(word)))
+                for pattern, found in self._meanings.items()
+                if any(name in names for _, name in found) and not has_unspaced(pattern)
+            )
+            for names in (_TELLING, _TELLING - _OF_OTHERS, {"person"})
         )
 
-    def is_telling(self, folded: Folded) -> bool:
-        """Whether it takes a closer look."""
-        if not folded.unspaced and self._rare_words.isdisjoint(folded.text.split()):
-            return False
-        return self._telling.finds(folded)
-
     def find(self, folded: Folded) -> tuple[Danger, ...]:
-        if not self.is_telling(folded):
+        if not folded.unspaced:
+            words = folded.text.split()
+            telling, own, persons = self._rare_words
+            if telling.isdisjoint(words) or (persons.isdisjoint(words) and own.isdisjoint(words)):
+                return ()
+        if not self._telling.finds(folded):
             return ()
         by_language: dict[str, dict[str, list[_Hit]]] = {}
         for last, (length, found) in self._all.find(folded):

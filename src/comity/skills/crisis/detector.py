@@ -99,8 +99,8 @@ class CrisisDetector:
         verdict = _judge(sightings, page) if sightings else QUIET
         if verdict is None or ((verdict is _MENTION or verdict is _SIGNS) and self._opinion is not None):
             return self._report(page, sightings)
-        dangers = self._dangers
-        if dangers is not None and dangers.is_telling(folded) and _is_endangered(dangers.find(folded)):
+        dangers = self._dangers.find(folded) if self._dangers is not None else ()
+        if dangers and _is_endangered(dangers):
             return self._report(page, sightings)
         if verdict.detected or self._opinion is None or not self._opinion.is_crisis(folded):
             return verdict

@@ -26,8 +26,8 @@ meanings of which one each must be in the text, too."""
 
 class Entry(NamedTuple):
     """`before` and `behind` lead from the place of its last character to where it begins and ends. Of two that end
-    together the longer one is sorted before the other. A set of meanings is a number with a bit for each of them;
-    in `tally`, the number of concepts per language, each language has `TALLY_BITS`.
+    together the longer one is sorted before the other. A set of meanings is a number with a bit for each of them that
+    somebody asks for; in `tally`, the number of concepts per language, each language has `TALLY_BITS`.
     """
 
     minus_length: int
@@ -82,7 +82,8 @@ class Entries:
             if key not in meant:
                 told = tuple(clue for meaning in key for clue in clues.get(meaning, ()))
                 tally = sum(1 << TALLY_BITS * language for language, _ in key)
-                meant[key] = (_by_language(key), told, self.bits(key), tally), {}
+                asked = sum(self._bits.get(meaning, 0) for meaning in key)
+                meant[key] = (_by_language(key), told, asked, tally), {}
             means, entries = meant[key]
             blank = int(text[0] == " ")
             if (len(text), blank) not in entries:

@@ -8,8 +8,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Container, Mapping, Sequence
-from functools import reduce
-from operator import itemgetter, or_
+from operator import itemgetter
 
 from comity.skills.crisis.context import IDIOM
 from comity.skills.crisis.data import LANGUAGES
@@ -95,7 +94,9 @@ def sightings_in(folded: Folded, lexicon: Lexicon) -> Sequence[Sighting]:
     if not telling:
         return ()
     entries = [*entries, *index.everyday(text)]
-    meanings = reduce(or_, [entry[5] for _, entry in entries])
+    meanings = 0
+    for _, entry in entries:
+        meanings |= entry[5]
     live = _live(telling, meanings)
     if not live:
         return ()

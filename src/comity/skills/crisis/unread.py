@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from functools import cached_property
+from string import ascii_letters
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +22,7 @@ _FOREIGN = re.compile(
     "[\u0370-\u03ff\u0400-\u052f\u0530-\u05ff\u0700-\u08ff\u0980-\u0fff\u1000-\u10ff\u1200-\u139f\u1780-\u18af]"
 )
 _WORD = re.compile(r"[^\W\d_]+")
+_LETTERS_ALONE = bytes([code if chr(code) in ascii_letters else 32 for code in range(256)]).lower()
 
 
 class UnreadFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,10 +43,11 @@ class Unread:
 
     def __call__(self, text: str) -> bool:
         start = text[:_LOOKED_AT]
-        words = set(_WORD.findall(unicodedata.normalize("NFC", start).lower()))
-        known = words & self._small
-        if len(known) < _WORDS and len(words) not in _SHORT and start.isascii():
-            return False  # as most messages are; their letters need not be counted
+        said = _words(start)
+        known = self._small.intersection(said)
+        if len(known) < _SHORT.start and start.isascii():
+            return False  # as most messages are; nothing else need be looked at
+        words = set(said)
         if _has_few_letters(start):
             short = len(words) in _SHORT and known == words
             return short and any(words <= small for small in self._unread.values())
@@ -67,6 +70,12 @@ class Unread:
     def _unread(self) -> Mapping[str, frozenset[str]]:
         """The small words that no language shares which is read."""
         return {language: small - self._file.read for language, small in self._file.languages.items()}
+
+
+def _words(text: str) -> list[str]:
+    if text.isascii():  # the same in a third of the time
+        return text.encode().translate(_LETTERS_ALONE).decode().split()
+    return _WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 
 def _has_few_letters(text: str) -> bool:

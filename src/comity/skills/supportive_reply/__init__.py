@@ -48,13 +48,12 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         message = text_field(NAME, given, "message")
         risk = chosen(NAME, "risk_level", text_field(NAME, given, "risk_level"), RISKS)
-        locale = text_field(NAME, given, "locale", DEFAULT_LOCALE)
         if mode == "strict":
             verdict = detector.judge(message)
             return recorded.reply_0_1(
                 risk, verdict, unread=not (verdict.raised or verdict.mention) and unread(message)
             )
-        locale = trimmed(locale)
+        locale = trimmed(text_field(NAME, given, "locale", DEFAULT_LOCALE))
         support = chosen(
             NAME, "support_mode", text_field(NAME, given, "support_mode", DEFAULT_MODE), SUPPORT_MODES
         )
