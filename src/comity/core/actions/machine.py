@@ -169,6 +169,8 @@ class NdjsonMachine:
         if not usable or not payload["action"]:
             return _invalid(INVALID_PAYLOAD, invoke_issues(payload), id_)
         entry, begun = self._calls.begin(payload["action"], payload["input"])
+        if kept := self._tails.get(id(begun)):
+            return _reply_head(id_) + kept[1]
         if isinstance(begun, Work):
             return msgspec.structs.replace(begun, id=id_)
         if isinstance(begun, Outcome) and begun.shared:
@@ -176,12 +178,10 @@ class NdjsonMachine:
         return self._success(id_, self._calls.data(entry, begun), entry.name)
 
     def _tail(self, entry: RegisteredAction, outcome: Outcome) -> bytes:
-        """How the reply to a shared outcome ends. The outcome is kept with it, so that its place in memory is."""
-        kept = self._tails.get(id(outcome))
-        if kept is None:
-            data = strict_json.dumps(self._calls.data(entry, outcome))
-            kept = self._tails[id(outcome)] = outcome, data + b"}\n"
-        return kept[1]
+        """How the reply to a shared outcome ends. The outcome is kept with it, so that nothing else gets its id."""
+        tail = strict_json.dumps(self._calls.data(entry, outcome)) + b"}\n"
+        self._tails[id(outcome)] = outcome, tail
+        return tail
 
     def _describe(self, id_: Any, payload: Any) -> bytes:
         if issues := describe_issues(payload):

@@ -40,9 +40,11 @@ class _Property(Struct, frozen=True, kw_only=True):
     longest: int | None
 
     @property
-    def is_plain_text(self) -> bool:
-        """Whether every string will do."""
-        return self.types == (str,) and self.options is None and not self.shortest and self.longest is None
+    def texts(self) -> Sequence[Any] | None:
+        """The strings that will do without a closer look, None for every string."""
+        if self.types != (str,) or self.shortest or self.longest is not None:
+            return ()
+        return self.options
 
 
 def check_for(schema: Mapping[str, Any], mode: Mode) -> Check:
@@ -53,7 +55,7 @@ def check_for(schema: Mapping[str, Any], mode: Mode) -> Check:
         for name, rule in schema.get("properties", {}).items()
     )
 
-    rules = tuple((rule.name, rule.is_plain_text, rule) for rule in properties)
+    rules = tuple((rule.name, rule.texts, rule) for rule in properties)
 
     def check(given: Mapping[str, Any]) -> list[str]:
         faults = []
@@ -61,10 +63,11 @@ def check_for(schema: Mapping[str, Any], mode: Mode) -> Check:
             value = given.get(name)
             if value is None or value == "":
                 faults.append(f"Required field '{name}' is missing or empty")
-        for name, any_text, rule in rules:
+        for name, texts, rule in rules:
             value = given.get(name, _ABSENT)
-            if value is not _ABSENT and not (any_text and type(value) is str):
-                _judge(rule, value, faults)
+            if value is _ABSENT or (type(value) is str and (texts is None or value in texts)):
+                continue
+            _judge(rule, value, faults)
         return faults
 
     if mode != "enhanced":

@@ -51,12 +51,10 @@ def _handler(handle: SkillHandler) -> Handler:
 
     def outcome(said: SkillOutcome) -> Outcome:
         """One that is shared stays shared: the machine keeps what it wrote of it."""
-        if not said.shared:
-            return _outcome(said)
-        known = shared.get(id(said))
-        if known is None:
-            known = shared[id(said)] = (said, _outcome(said))
-        return known[1]
+        made = _outcome(said)
+        if said.shared:
+            shared[id(said)] = said, made
+        return made
 
     def resumed(wanted: PagesWanted) -> Callable[[Sequence[FetchedPage]], Outcome]:
         return lambda pages: outcome(
@@ -65,6 +63,8 @@ def _handler(handle: SkillHandler) -> Handler:
 
     def call(given: Mapping[str, Any], mode: Mode) -> Outcome | Fetch:
         said = handle(given, mode)
+        if known := shared.get(id(said)):
+            return known[1]
         return Fetch(said.urls, resumed(said)) if isinstance(said, PagesWanted) else outcome(said)
 
     return call
