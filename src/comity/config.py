@@ -44,7 +44,17 @@ DEFAULT_PORT = 8420
 CONFIG_FILE = "config.toml"
 CONFIG_VARIABLE = "COMITY_CONFIG"
 DEFAULT = "default"
-SWITCHED_PARTS = ("actions", "calling", "deliberations", "mcp", "peers", "vcp")
+SWITCHED_PARTS = (
+    "actions",
+    "calling",
+    "deliberations",
+    "extensions",
+    "mcp",
+    "peers",
+    "publishing",
+    "vcp",
+    "watching",
+)
 """Parts that `off` may name. The agent and the directory have settings of their own for it; a node always has the rest."""
 
 _PREFIX = "COMITY_"

@@ -151,7 +151,7 @@ class Node:
             house.vacant_id,
             house.notices,
         )
-        await house.open_parts(wanted_parts(self.settings))
+        await house.open_parts(PARTS)
 
     async def _serve(self) -> None:
         from comity.parts.http import Http
@@ -162,7 +162,8 @@ class Node:
         for part in house.parts:
             await part.serve(house)
         await http.start()
-        self.url, self.entry_link = house.url, http.new_entry_link()
+        self.url = house.url
+        self.entry_link = "" if house.new_entry_link is None else house.new_entry_link()
         claim, mcp = house.claim, house.find_open(Mcp)
         assert claim is not None, "who serves has claimed the folder"
         claim.announce(

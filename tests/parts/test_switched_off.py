@@ -1,14 +1,17 @@
 """Parts that the setting `off` names: the rest of the node works, and nothing of them is loaded."""
 
+import asyncio
 import os
 import subprocess
 import sys
 
 import httpx
+import jsonschema
 import pytest
 
-from comity.config import SWITCHED_PARTS, AgentSettings
+from comity.config import SWITCHED_PARTS, AgentSettings, DirectorySettings
 from comity.core.errors import ConfigError, NotFoundError
+from comity.core.negotiation.schema import HANDSHAKE_SCHEMA
 from comity.node import PARTS, load_settings, wanted_parts
 from comity.parts.extensions import Extensions
 from comity.parts.mcp import Mcp
@@ -24,6 +27,8 @@ from comity.cli.app import run
 atexit.register(lambda: print("\\n".join(sorted(sys.modules)), file=sys.stderr))
 sys.exit(run(sys.argv[1:]))
 """
+EVERYTHING = {"COMITY_DIRECTORY_PUBLISH": "true", "COMITY_DIRECTORY_URL": "http://127.0.0.1:9"}
+"""With it the part `publishing` is opened too; nobody answers there."""
 LOADED = {
     "actions": {"comity.core.actions", "comity.doors.actions", "comity.pipeline.actions"},
     "calling": {"comity.clients.agent_desk", "comity.clients.finding", "comity.pipeline.calling.room"},
@@ -32,8 +37,21 @@ LOADED = {
         "comity.doors.deliberations",
         "comity.pipeline.deliberations",
     },
+    "extensions": {
+        "comity.pipeline.extensions",
+        "comity.pipeline.extensions.service",
+        "comity.pipeline.extensions.states",
+    },
     "mcp": {"comity.doors.mcp", "comity.pipeline.mcp"},
     "peers": {"comity.core.peering.signalling_relay", "comity.doors.rooms", "comity.doors.signalling"},
+    "publishing": {"comity.clients.publishing"},
+    "watching": {
+        "comity.cli.act_sinks",
+        "comity.doors.events",
+        "comity.doors.http.page",
+        "comity.doors.views",
+        "comity.pipeline.events",
+    },
     "vcp": {
         "comity.core.revocation",
         "comity.doors.vcp",
@@ -43,10 +61,19 @@ LOADED = {
 }
 PATHS = {
     "/v1/actions": "actions",
+    "/v1/actions/supportive_reply": "actions",
     "/v1/deliberations": "deliberations",
     "/mcp": "mcp",
     "/v1/rooms": "peers",
+    "/signal": "peers",
+    "/vcp": "vcp",
     "/v1/revocations/somebody": "vcp",
+    "/": "watching",
+    "/enter/ticket": "watching",
+    "/assets/page.js": "watching",
+    "/v1/events": "watching",
+    "/v1/views": "watching",
+    "/v1/views/audit": "watching",
 }
 TOOLS = {
     "actions": "supportive_reply",
@@ -62,13 +89,18 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
+def sentence(part):
+    how = f"take `{part}` out of the setting `off`"
+    return f"the part {part} is switched off on this node; to switch it on, {how} and start the node again"
+
+
 def modules_of_a_node(data, off):
     """What a node has loaded from its start to its end."""
     command = [sys.executable, "-c", TELLING, "up", "--json", "--agent", "echo", "--port", "0"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("COMITY_")}
     node = subprocess.Popen(
         [*command, "--data", str(data)],
-        env={**plain, "COMITY_OFF": off, "COMITY_LOG_LEVEL": "warning"},
+        env={**plain, **EVERYTHING, "COMITY_OFF": off, "COMITY_LOG_LEVEL": "error"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -101,13 +133,50 @@ async def test_the_rest_of_the_node_works_without_it(part):
         running_node(off=(part,), agent=agent) as node,
         httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner,
     ):
-        for path in ("/readyz", "/metrics", "/", "/v1/status", "/card"):
+        for path in ("/readyz", "/metrics", "/v1/status", "/card"):
             assert (await owner.get(path)).status_code == 200, path
-        for view in (await owner.get("/v1/views")).json()["views"]:
+        assert (await owner.get("/v1/status")).json()["off"] == [part]
+        for view in (await owner.get("/v1/views")).json().get("views", []):
             assert (await owner.get(f"/v1/views/{view['name']}")).status_code == 200, view
         for path, whose in PATHS.items():
-            answer = await owner.get(path)
-            assert ("there is nothing at this path" in answer.text) == (whose == part), path
+            async with owner.stream("GET", path) as answer:
+                told = (await answer.aread()).decode() if answer.status_code != 200 else ""
+            is_off = (answer.status_code, sentence(whose) in told) == (404, True)
+            assert is_off == (whose == part), (path, told)
+
+
+async def test_strangers_are_told_only_where_they_would_be_answered():
+    async with (
+        running_node(off=SWITCHED_PARTS) as node,
+        httpx.AsyncClient(base_url=node.url) as stranger,
+    ):
+        told = {path: (await stranger.get(path)).status_code for path in PATHS}
+    private = {"/v1/actions", "/v1/actions/supportive_reply", "/mcp", "/v1/rooms"}
+    private |= {"/v1/events", "/v1/views", "/v1/views/audit"}
+    assert told == {path: 401 if path in private else 404 for path in PATHS}
+
+
+async def test_a_directory_that_is_not_served_says_so():
+    directory = DirectorySettings(serve=False)
+    async with running_node(directory=directory) as node, httpx.AsyncClient(base_url=node.url) as stranger:
+        told = (await stranger.post("/v1/query_capability", json={})).json()
+    assert told["code"] == "not_found"
+    assert told["detail"].startswith(
+        "the part directory is switched off on this node; to switch it on, set `dir"
+    )
+
+
+async def test_every_path_of_a_part_is_known_also_where_it_is_switched_off(tmp_path):
+    async with running_node(tmp_path, agent=AgentSettings(behaviour="echo")) as node:
+        for part in node.house.parts:
+            if part.name not in {*SWITCHED_PARTS, "directory"}:
+                continue
+            served = {*(route.path for route in part.routes), *part.hot, *part.sockets}
+            for path in served:
+                kept = [one for one in (*part.paths, *part.open_paths) if f"{path}/".startswith(f"{one}/")]
+                assert kept, (part.name, path)
+            public = {*part.public, *part.public_prefixes}
+            assert all(any(f"{path}/".startswith(f"{one}/") for one in part.open_paths) for path in public)
 
 
 @pytest.mark.parametrize("part", [part for part in SWITCHED_PARTS if part != "mcp"])
@@ -124,6 +193,24 @@ async def test_models_are_told_of_no_tool_of_it(part):
     } & WORDS.keys()
 
 
+async def test_without_watching_no_event_is_kept_and_nobody_is_led_to_the_page():
+    async with (
+        running_node(off=("watching",)) as node,
+        httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner,
+    ):
+        link = await owner.post("/v1/link", json={})
+        assert (node.house.events, node.entry_link) == (None, "")
+    assert (link.status_code, link.json()["detail"]) == (404, sentence("watching"))
+
+
+async def test_without_extensions_vcp_goes_on_and_offers_none():
+    hello = {"type": "vcp-hello", "version": "3.1", "extensions": ["VCP-X-Torch"]}
+    async with running_node(off=("extensions",)) as node, Http(f"{node.url}/mcp", **bearer(node)) as client:
+        answer = await client.post(initialize(vcp=hello))
+    ack = answer.json()["result"]["_meta"]["space.creed/vcp-ack"]
+    assert (ack["type"], ack["supported"], ack["unsupported"]) == ("vcp-ack", [], ["VCP-X-Torch"])
+
+
 async def test_a_hello_inside_mcp_is_told_that_vcp_is_off_and_mcp_goes_on():
     hello = {"type": "vcp-hello", "vcp_version": "3.1", "extensions": ["VCP-X-Torch"]}
     async with running_node(off=("vcp",)) as node, Http(f"{node.url}/mcp", **bearer(node)) as client:
@@ -131,10 +218,14 @@ async def test_a_hello_inside_mcp_is_told_that_vcp_is_off_and_mcp_goes_on():
     result = answer.json()["result"]
     assert result["serverInfo"]["name"] == "comity"
     ack = result["_meta"]["space.creed/vcp-ack"]
-    assert (ack["type"], ack["message"]) == (
-        "vcp-error",
-        "the part vcp is not open on this node; the settings switch it off",
-    )
+    assert ack == {
+        "type": "vcp-error",
+        "code": "VERSION_UNSUPPORTED",
+        "message": sentence("vcp") + "; this connection goes on without VCP",
+        "supported_versions": ["1.0"],
+        "retry_after": None,
+    }
+    jsonschema.validate(ack, HANDSHAKE_SCHEMA)
 
 
 async def test_without_deliberations_consensus_is_not_offered():
@@ -147,23 +238,51 @@ async def test_without_deliberations_consensus_is_not_offered():
 
 async def test_who_asks_for_a_part_that_is_off_is_told_so():
     async with running_node(off=("peers",)) as node:
-        with pytest.raises(
-            NotFoundError, match="the part peers is not open on this node; the settings switch it off"
-        ):
+        with pytest.raises(NotFoundError, match=sentence("peers")):
             node.house.find(Peers)
 
 
 def test_only_parts_that_can_be_spared_are_switched_off(tmp_path):
-    for name in ("audit", "limits", "page", "agent"):
-        with pytest.raises(ConfigError, match=r"COMITY_OFF must be .*actions, calling, .* or vcp"):
+    for name in ("audit", "limits", "operating", "page", "agent"):
+        with pytest.raises(ConfigError, match=r"COMITY_OFF must be .*actions, calling, .* or watching"):
             load_settings({"data": tmp_path}, {"COMITY_OFF": name})
     all_off = load_settings({"data": tmp_path}, {"COMITY_OFF": ",".join(SWITCHED_PARTS)}).settings
     left = {part.name for part in PARTS} - {part.name for part in wanted_parts(all_off)}
-    assert left == {*SWITCHED_PARTS, "extensions", "publishing"}
+    assert left == {*SWITCHED_PARTS}
 
 
-def test_doctor_does_not_look_at_it(comity, monkeypatch):  # noqa: F811
+def test_doctor_does_not_look_at_it_and_says_that_it_is_off(comity, monkeypatch):  # noqa: F811
     relay = '"check":"relay"'
     assert relay in comity("doctor", "--json").out
-    monkeypatch.setenv("COMITY_OFF", "peers")
+    assert "none is switched off" in comity("doctor").out
+    monkeypatch.setenv("COMITY_OFF", "peers,watching")
     assert relay not in comity("doctor", "--json").out
+    assert "switched off by the setting `off`: peers, watching; take one out" in comity("doctor").out
+
+
+@pytest.mark.parametrize(
+    ("part", "command"),
+    [
+        ("watching", ["watch"]),
+        ("watching", ["open"]),
+        ("peers", ["room", "peers"]),
+        ("peers", ["room", "invite", "lab"]),
+        ("peers", ["room", "join", "lab"]),
+        ("mcp", ["mcp"]),
+        ("deliberations", ["vote", "list"]),
+        ("extensions", ["torch", "show"]),
+    ],
+)
+async def test_a_command_that_needs_it_says_how_to_switch_it_on(tmp_path, part, command):
+    async with running_node(tmp_path / "data", off=(part,)) as node:
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("COMITY_")}
+        told = await asyncio.create_subprocess_exec(
+            *[sys.executable, "-m", "comity", *command, "--data", str(node.settings.data)],
+            env={**plain, "COMITY_OFF": part},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        said, error = await told.communicate()
+    assert told.returncode != 0, said
+    assert f"the part {part} is switched off on this node; to switch it on, take `{part}`" in error.decode()

@@ -140,7 +140,7 @@ async def test_it_is_closed_with_the_node(toy):
 async def test_a_part_that_is_switched_off_is_not_opened_and_offers_nothing(toy):
     async with running_node(parts={"toy": ToySettings(enabled=False)}) as node:
         assert Toy not in wanted_parts(node.settings)
-        with pytest.raises(NotFoundError, match="the part toy is not open on this node"):
+        with pytest.raises(NotFoundError, match="the part toy is switched off on this node"):
             node.house.find(Toy)
         async with httpx.AsyncClient(base_url=node.url, headers=bearer(node)) as owner:
             assert (await owner.post("/v1/toy", json={})).status_code == 404

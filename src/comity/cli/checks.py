@@ -21,7 +21,7 @@ from pathlib import Path
 from comity.config import DEFAULT, Settings
 from comity.core.errors import ComityError, KeyRefusedError
 from comity.extras import install_command
-from comity.node import PARTS
+from comity.node import wanted_parts
 from comity.parts.part import CheckResult, Part
 
 RELEASED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,9 +45,9 @@ def findings(settings: Settings, sources: dict[str, str]) -> Iterator[CheckResul
     yield check_identity(settings.data)
     yield check_token(settings.data)
     yield check_database(settings)
-    for part in PARTS:
-        if part.name not in settings.off:
-            yield from check_part(part, settings)
+    yield check_parts(settings)
+    for part in wanted_parts(settings):
+        yield from check_part(part, settings)
     yield check_port(settings, asked_for=sources.get("port", DEFAULT) != DEFAULT)
     yield from check_extras()
 
@@ -176,6 +176,13 @@ def check_database(settings: Settings) -> CheckResult:
     except (ComityError, OSError) as refusal:
         return _refused("database", refusal)
     return CheckResult("database", "ok", f"undamaged, with page checksums, {size / 1024**2:,.1f} MiB")
+
+
+def check_parts(settings: Settings) -> CheckResult:
+    if not settings.off:
+        return CheckResult("parts", "ok", "none is switched off")
+    off = f"switched off by the setting `off`: {', '.join(settings.off)}"
+    return CheckResult("parts", "ok", f"{off}; take one out of it and start the node again to switch it on")
 
 
 def check_part(part: type[Part], settings: Settings) -> list[CheckResult]:

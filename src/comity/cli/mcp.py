@@ -124,6 +124,10 @@ def mcp(
     )
     opening.demands.check()
     settings = settings_of(data, config).settings
+    if "mcp" in settings.off:
+        from comity.parts.mcp import Mcp
+
+        raise ConfigError(Mcp.off_sentence())
     _tell_a_person()
     link = _running(settings.data, opening)
     if link is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from comity.cli.outside import Outside
-from comity.cli.own_store import own_key, own_vault, refuse_memory, writing
+from comity.cli.own_store import own_key, own_vault, refuse_memory, refuse_off, writing
 from comity.cli.screen import note, waiting
 from comity.clients.deliberations import KeeperClient
 from comity.clients.guarded_http import GuardedHttp
@@ -23,6 +23,7 @@ from comity.core.extensions.operations import perform
 from comity.core.extensions.state import ExtensionState
 from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS
+from comity.parts.deliberations import Deliberations
 from comity.pipeline.deliberations.desk import ActOutcome, DeliberationDesk
 from comity.pipeline.deliberations.ledger import KeptDeliberation, Ledger
 from comity.system_clock import SystemClock
@@ -110,6 +111,7 @@ def _given(args: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def own_desk(settings: Settings, passphrase_file: str | None) -> AsyncIterator[OwnDesk]:
+    refuse_off(settings, Deliberations)
     refuse_memory(settings, "deliberations are kept there")
     key = own_key(settings, passphrase_file)
     vault = own_vault(settings)

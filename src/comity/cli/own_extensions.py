@@ -8,13 +8,13 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from comity.cli.own_store import own_key, own_vault, refuse_memory, writing
+from comity.cli.own_store import own_key, own_vault, refuse_memory, refuse_off, writing
 from comity.config import Settings
 from comity.core.caller import OWN_PROCESS
 from comity.core.extensions import calls
 from comity.core.extensions.calls import RelationalReport
 from comity.core.extensions.torch import TorchLineage
-from comity.parts.extensions import extension_service
+from comity.parts.extensions import Extensions, extension_service
 from comity.pipeline.extensions.room import OperationRequest
 from comity.pipeline.extensions.service import ExtensionService
 from comity.pipeline.walk import Walk
@@ -46,6 +46,7 @@ class OwnExtensions:
 
 @contextlib.asynccontextmanager
 async def own_extensions(settings: Settings, passphrase_file: str | None) -> AsyncIterator[OwnExtensions]:
+    refuse_off(settings, Extensions)
     refuse_memory(settings, "what VCP extensions know is kept there")
     key, vault, clock = own_key(settings, passphrase_file), own_vault(settings), SystemClock()
     async with writing(settings, key) as (store, record, _chain):

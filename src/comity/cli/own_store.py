@@ -17,6 +17,7 @@ from comity.core.identity.keys import SigningKey, VacantId
 from comity.core.request import begin_request
 from comity.keys.identity import has_identity, load_identity, load_or_create_identity, stored_vacant_id
 from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE, load_or_create_vault_keys
+from comity.parts.part import Part
 from comity.pipeline.record import REQUEST_IDS, Recorder
 from comity.store.opening import open_store, open_trail
 from comity.store.protocol import Store
@@ -32,6 +33,11 @@ _Result = TypeVar("_Result")
 def refuse_memory(settings: Settings, what: str) -> None:
     if settings.store.engine == "memory":
         raise ConfigError(f"store.engine memory keeps nothing on disk, and {what}; use sqlite")
+
+
+def refuse_off(settings: Settings, part: type[Part]) -> None:
+    if not part.is_wanted(settings):
+        raise ConfigError(part.off_sentence())
 
 
 def own_id(settings: Settings) -> VacantId:

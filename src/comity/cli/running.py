@@ -152,6 +152,7 @@ def _print_status(told: dict[str, Any], own: OwnNode) -> None:
             ("calls", f"{told['calls']:,} answered"),
             ("audit", counted(entries, "entry", "entries") if isinstance(entries, int) else str(entries)),
             ("store", f"{told['store']}, context {told['encryption']}"),
+            *([("off", f"{', '.join(told['off'])} (setting `off`)")] if told["off"] else []),
         ),
         indent="  ",
     )

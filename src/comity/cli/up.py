@@ -13,14 +13,13 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 import comity
 from comity.agents.load import load_behaviour
-from comity.cli.act_sinks import ActSinks
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulCommand, new_app, section
 from comity.cli.logs import write_logs
@@ -35,7 +34,6 @@ from comity.cli.options import (
     settings_of,
 )
 from comity.cli.screen import one_line, print_fields, print_json, print_line
-from comity.clients.publishing import PublicationReport
 from comity.clients.urls import read_url
 from comity.config import DEFAULT, Loaded, is_loopback
 from comity.core.card.lifecycle import Visibility
@@ -43,7 +41,14 @@ from comity.core.errors import ConfigError
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH
 from comity.keys.identity import has_identity
 from comity.node import Node
+from comity.parts.mcp import Mcp
 from comity.parts.publishing import Publishing
+from comity.parts.vcp import Vcp
+from comity.parts.watching import Watching
+
+if TYPE_CHECKING:
+    from comity.cli.act_sinks import ActSinks
+    from comity.clients.publishing import PublicationReport
 
 app = new_app()
 
@@ -156,6 +161,10 @@ def up(
         raise ConfigError(
             "--capability, --name, --endpoint and --directory are about an agent, but no agent is set; add --agent"
         )
+    if directory is not None and Publishing.name in settings.off:
+        raise ConfigError(
+            "--directory publishes the agent, but the setting `off` switches publishing off; take `publishing` out of it"
+        )
     write_logs(settings.log_level, as_json=settings.log_json)
     sys.setswitchinterval(SWITCH_SECONDS)
     passphrase = _passphrase(settings.data, passphrase_file)
@@ -179,7 +188,7 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
             print_json(_ready_line(node, report))
         else:
             _greet(node, report)
-        sinks = ActSinks(node.house.events, loaded.settings, shown=not (quiet or as_json))
+        sinks = _open_sinks(node, shown=not (quiet or as_json))
         await stopped
     finally:
         await node.stop()
@@ -191,11 +200,21 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
         print_line("\nStopped." if sys.stdout.isatty() else "Stopped.")  # a terminal has just shown ^C
 
 
-async def _first_publication(node: Node, stopped: "asyncio.Future[None]") -> PublicationReport | None:
-    """What became of the first attempt; None where the agent is not published by the node itself."""
-    kept = next((part.kept for part in node.house.parts if isinstance(part, Publishing)), None)
-    if kept is None:
+def _open_sinks(node: Node, *, shown: bool) -> "ActSinks | None":
+    """None where no events are kept."""
+    if node.house.events is None:
         return None
+    from comity.cli.act_sinks import ActSinks
+
+    return ActSinks(node.house.events, node.settings, shown=shown)
+
+
+async def _first_publication(node: Node, stopped: "asyncio.Future[None]") -> "PublicationReport | None":
+    """What became of the first attempt; None where the agent is not published by the node itself."""
+    part = node.house.find_open(Publishing)
+    if part is None:
+        return None
+    kept = part.kept
     attempted = asyncio.ensure_future(kept.attempted.wait())
     waits: list[asyncio.Future[Any]] = [attempted, stopped]
     await asyncio.wait(waits, timeout=FIRST_PUBLICATION, return_when=asyncio.FIRST_COMPLETED)
@@ -203,7 +222,7 @@ async def _first_publication(node: Node, stopped: "asyncio.Future[None]") -> Pub
     return kept.report
 
 
-def _ready_line(node: Node, report: PublicationReport | None) -> dict[str, object]:
+def _ready_line(node: Node, report: "PublicationReport | None") -> dict[str, object]:
     agent = node.settings.agent
     served = {"endpoint": agent.endpoint or node.url + MESSAGE_SEND_PATH, "capability": agent.offer}
     return {
@@ -217,7 +236,7 @@ def _ready_line(node: Node, report: PublicationReport | None) -> dict[str, objec
     }
 
 
-def _greet(node: Node, report: PublicationReport | None) -> None:
+def _greet(node: Node, report: "PublicationReport | None") -> None:
     coloured = colour_wanted()
     print_line(paint(f"Comity {comity.__version__} is running.", "bold green", wanted=coloured))
     for notice in node.notices:
@@ -236,8 +255,8 @@ def _greet(node: Node, report: PublicationReport | None) -> None:
             *_served(node),
             *_published(report),
             ("data", str(node.settings.data)),
-            ("browser", paint(node.entry_link, "cyan", wanted=coloured)),
-            ("", "open this link in a browser; it works once"),
+            *_browser(node),
+            *([("off", f"{', '.join(node.settings.off)} (setting `off`)")] if node.settings.off else []),
         ),
         indent="  ",
     )
@@ -246,9 +265,16 @@ def _greet(node: Node, report: PublicationReport | None) -> None:
     sys.stdout.flush()
 
 
+def _browser(node: Node) -> list[tuple[str, str]]:
+    if not node.entry_link:
+        return []
+    link = paint(node.entry_link, "cyan", wanted=colour_wanted())
+    return [("browser", link), ("", "open this link in a browser; it works once")]
+
+
 def _vcp_over_tcp(node: Node) -> list[tuple[str, str]]:
     port = node.settings.vcp.tcp_port
-    if not port:
+    if not port or node.house.find_open(Vcp) is None:
         return []
     scheme, host = (
         "tcps" if node.settings.tls.cert else "tcp",
@@ -265,7 +291,7 @@ def _served(node: Node) -> list[tuple[str, str]]:
     return [("agent", agent.behaviour), ("offers", one_line(agent.offer)), ("endpoint", endpoint)]
 
 
-def _published(report: PublicationReport | None) -> list[tuple[str, str]]:
+def _published(report: "PublicationReport | None") -> list[tuple[str, str]]:
     if report is None:
         return []
     where = paint(one_line(report.directory), "cyan", wanted=colour_wanted())
@@ -287,7 +313,7 @@ def _is_only_here(directory: str, node: Node) -> bool:
     return is_loopback(read_url(endpoint).host) and not is_loopback(read_url(directory).host)
 
 
-def _next(node: Node, report: PublicationReport | None) -> list[tuple[str, str]]:
+def _next(node: Node, report: "PublicationReport | None") -> list[tuple[str, str]]:
     """What one may type now, in another terminal, with the flags that lead to this node."""
     steps = [("comity id show", "show the identity of this node, to give to others")]
     if node.settings.agent.behaviour:
@@ -301,9 +327,11 @@ def _next(node: Node, report: PublicationReport | None) -> list[tuple[str, str]]
             (f"comity call {node.url} hello --data {_OTHER_FOLDER}", "call the agent with another identity"),
             *publish,
         ]
+    if node.house.find_open(Mcp) is not None:
+        steps += [("comity install", "let Claude Code, Codex, Cursor and others use it")]
+    if node.house.find_open(Watching) is not None:
+        steps += [("comity watch", "show events as they happen")]
     steps += [
-        ("comity install", "let Claude Code, Codex, Cursor and others use it"),
-        ("comity watch", "show events as they happen"),
         ("comity doctor", "find problems"),
         ("comity demo", "see in a minute what nodes of several owners do together"),
     ]

@@ -96,4 +96,7 @@ def _refuse_too_large(message: bytes) -> None:
 
 
 def _no_door(target: VcpTarget, status: int) -> str:
-    return f"no VCP door is open at {target.url} (status {status}); the door of a node is at /vcp"
+    return (
+        f"no VCP door is open at {target.url} (status {status}); the door of a node is at /vcp, unless its owner has "
+        "switched VCP off"
+    )

@@ -21,6 +21,7 @@ log = logging.getLogger("comity.actions")
 class Actions(Part):
     name = "actions"
     room = "actions"
+    paths = ("/v1/actions",)
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":

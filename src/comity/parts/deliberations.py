@@ -20,6 +20,7 @@ _COUNTED_SECONDS = 5.0
 
 class Deliberations(Part):
     name = "deliberations"
+    open_paths = ("/v1/deliberations",)
 
     async def open(self, house: "House") -> None:
         from comity.clients.deliberations import KeeperClient

@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 
 class Directory(Part):
     name = "directory"
+    open_paths = (
+        "/v1/halo",
+        "/v1/query_capability",
+        "/v1/capability_card",
+        "/v1/event_log",
+        "/v1/event",
+        "/v1/lineage",
+        "/v1/revocation_list",
+    )
+    switch = "set `directory.serve` to true"
 
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from comity.core.mcp.catalog import Tool
     from comity.parts.house import House
     from comity.pipeline.extensions.service import ExtensionService
+    from comity.pipeline.vcp.resource_readers import ResourceReaders
+    from comity.pipeline.vcp.sessions import LiveSessions
     from comity.pipeline.walk import Walk
     from comity.store.protocol import Store
     from comity.store.vault import Vault
@@ -59,10 +61,11 @@ class Extensions(Part):
     name = "extensions"
     settings = ExtensionSettings
     room = "vcp"
+    switch = "take `extensions` and `vcp` out of the setting `off`"
 
     @classmethod
     def is_wanted(cls, settings: "Settings") -> bool:
-        return "vcp" not in settings.off
+        return super().is_wanted(settings) and "vcp" not in settings.off
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
@@ -87,6 +90,12 @@ class Extensions(Part):
             operations = DeliberationOperations(deliberations.desk, house.clock, self.service.rules)
             self.service.run_deliberations(operations)
         self.chores = [Chore(_PURGE_EVERY, self.service.purge)]
+
+    def readers(self, sessions: "LiveSessions") -> "ResourceReaders":
+        """Of the resources of the extensions."""
+        from comity.pipeline.extensions.readers import extension_readers
+
+        return extension_readers(self.service, sessions)
 
     async def panel(self) -> Panel:
         names = ", ".join(extension.id.removeprefix("VCP-X-") for extension in self.service.registrations())

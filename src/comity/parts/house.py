@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from comity.bus.in_process import InProcessBus
 from comity.config import Settings
@@ -28,7 +28,6 @@ from comity.keys.vault_key import (
 )
 from comity.parts.part import Chore, Part
 from comity.pipeline.budget import Budget, Figures
-from comity.pipeline.events import Events
 from comity.pipeline.metrics import Metric, Metrics
 from comity.pipeline.record import Recorder, own_act
 from comity.pipeline.tracing import open_tracing
@@ -38,6 +37,9 @@ from comity.store.claim import FolderClaim
 from comity.store.opening import open_store, open_trail
 from comity.store.restored import RESTORED, RestoreMark, keep_restored, read_restored
 from comity.store.vault import Vault
+
+if TYPE_CHECKING:
+    from comity.pipeline.events import Events
 
 log = logging.getLogger("comity.node")
 
@@ -53,7 +55,8 @@ class House:
         self, settings: Settings, clock: Clock, stack: AsyncExitStack, stopping: asyncio.Event
     ) -> None:
         """`stopping` is set as soon as the node was asked to stop. Later `failure` says why it stops by itself, `claim`
-        is None for a guest, and `restored_at` is when the store was restored from a backup.
+        is None for a guest, and `restored_at` is when the store was restored from a backup. Without the part `watching`
+        there are no `events`, and no `new_entry_link` to the page.
         """
         self.settings = settings
         self.clock = clock
@@ -64,9 +67,10 @@ class House:
         self.claim: FolderClaim | None = None
         self.restored_at: float | None = None
         self.vault_file: VaultKeyFile | None = None
-        self.new_entry_link: Callable[..., str] = str
+        self.new_entry_link: Callable[..., str] | None = None
         self.url = ""
         self.parts: list[Part] = []
+        self.events: Events | None = None
         self.guest = False
         self._started_at = clock.monotonic()
 
@@ -97,7 +101,7 @@ class House:
         """The open part of that class."""
         part = self.find_open(kind)
         if part is None:
-            raise NotFoundError(f"the part {kind.name} is not open on this node; the settings switch it off")
+            raise NotFoundError(kind.off_sentence())
         return part
 
     def find_open(self, kind: type[_P]) -> _P | None:
@@ -127,8 +131,11 @@ class House:
         self.budget = Budget(self.clock, Figures.of(settings))
         self.bus = InProcessBus()
         self.stack.push_async_callback(self.bus.close)
-        self.events = Events(self.bus)
-        self.stack.push_async_callback(self.events.close)
+        if "watching" not in settings.off:
+            from comity.pipeline.events import Events
+
+            self.events = Events(self.bus)
+            self.stack.push_async_callback(self.events.close)
         tracing = open_tracing(os.environ, self.notices.append)
         if tracing is not None:
             self.stack.push_async_callback(tracing.close)
@@ -146,8 +153,10 @@ class House:
         self.stack.callback(self.record.flush)
 
     async def open_parts(self, kinds: Iterable[type[Part]]) -> None:
-        """Open each of them, then begin with what they have to do now and then."""
-        self.kinds = tuple(kinds)
+        """Open each of them that the settings want, then begin with what they have to do now and then."""
+        known = tuple(kinds)
+        self.kinds = tuple(kind for kind in known if kind.is_wanted(self.settings))
+        self.kinds_off = tuple(kind for kind in known if kind not in self.kinds)
         for kind in self.kinds:
             part = kind()
             await part.open(self)

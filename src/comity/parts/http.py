@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from comity.config import default_data_folder
 from comity.core.errors import ComityError, StoreFullError
-from comity.doors.http.app import HttpDoor, Readiness
+from comity.doors.http.app import HttpDoor, OffPath, Readiness
 from comity.doors.http.entry import HttpAccess
 from comity.doors.http.peer import Proxies
 from comity.doors.http.server import HttpServer, PortTakenError
@@ -18,11 +18,13 @@ from comity.doors.http.serving import FaultPolicy
 from comity.keys.tokens import same_token
 from comity.parts.mcp import Mcp
 from comity.parts.part import Panel
+from comity.parts.watching import Watching
 from comity.pipeline.ping import PingRoom
 from comity.release import __version__
 from comity.store.audit_trail import log_of
 
 if TYPE_CHECKING:
+    from comity.doors.http.page import PageDoor
     from comity.parts.house import House
 
 log = logging.getLogger("comity.node")
@@ -43,7 +45,6 @@ class Http:
             house.notices.append(f"port {settings.port} was taken; listening on {self._server.port} instead")
         house.stack.push_async_callback(self._server.stop)
         house.url = self._server.url
-        house.new_entry_link = self.new_entry_link
         self._entry = HttpAccess(
             lambda token: same_token(token, house.token),
             house.clock,
@@ -69,6 +70,12 @@ class Http:
             proxies=http.trusted_proxies,
             visitors=None if mcp is None else mcp.visitors,
             parts=house.parts,
+            page=self._page(),
+            off=[
+                OffPath(path, kind.off_sentence(), path in kind.open_paths)
+                for kind in house.kinds_off
+                for path in (*kind.paths, *kind.open_paths)
+            ],
         )
         await self._server.start(
             door.app,
@@ -88,6 +95,15 @@ class Http:
                 budget.spend_fault(address)
 
         return FaultPolicy(charge, budget.is_in_debt)
+
+    def _page(self) -> "PageDoor | None":
+        house = self._house
+        if house.find_open(Watching) is None:
+            return None
+        from comity.doors.http.page import page_door
+
+        house.new_entry_link = self.new_entry_link
+        return page_door(self._entry, self._status, (view for part in house.parts for view in part.views))
 
     def new_entry_link(self, *, reads_only: bool = False) -> str:
         return self._house.url + self._entry.new_link(reads_only=reads_only)
@@ -112,7 +128,8 @@ class Http:
             "audit_entries": await house.store.end(log_of(house.chain)) if readiness.ready else "unknown",
             "store": settings.store.engine,
             "encryption": "encrypted" if house.vault.encrypts else "plaintext",
-            "last_event": house.events.last,
+            "last_event": 0 if house.events is None else house.events.last,
+            "off": settings.off,
             "panels": {name: panel._asdict() async for name, panel in self._panels()},
         }
 

@@ -78,6 +78,8 @@ def mcp_side(
 
 class Mcp(Part):
     name = "mcp"
+    paths = ("/mcp",)
+    open_paths = ("/.well-known/oauth-protected-resource",)
     visitors: "ResourceServer | None" = None
     """Those who come with tokens of an authorization server, where one is set."""
     socket = ""

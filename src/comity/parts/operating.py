@@ -6,8 +6,9 @@ removed while the node runs stops it: what it would store from then on is not wh
 
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.core.errors import StoreUnavailableError
+from comity.core.errors import NotFoundError, StoreUnavailableError
 from comity.parts.part import Chore, Part
+from comity.parts.watching import Watching
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +52,8 @@ class Operating(Part):
         return {"stopping": True}
 
     async def _new_link(self, *, read_only: bool = False) -> dict[str, Any]:
+        if self._house.new_entry_link is None:
+            raise NotFoundError(Watching.off_sentence())
         return {"link": self._house.new_entry_link(reads_only=read_only), "read_only": read_only}
 
     async def _rotate(self) -> dict[str, Any]:

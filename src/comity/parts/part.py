@@ -59,6 +59,13 @@ class Part:
     """The section `[name]`; read with `house.settings.of(…)`."""
     room: ClassVar[str] = ""
     """What its tools are chosen by with `comity mcp --rooms`."""
+    paths: ClassVar[tuple[str, ...]] = ()
+    """Its paths over HTTP, and `open_paths` those that need no token, each with all that is below it. Also where the part
+    is switched off they are known, so that whoever asks is told.
+    """
+    open_paths: ClassVar[tuple[str, ...]] = ()
+    switch: ClassVar[str] = ""
+    """How to switch it on, where that is not the setting `off`."""
 
     routes: "Sequence[BaseRoute]" = ()
     hot: "Mapping[str, App]" = MappingProxyType({})
@@ -76,6 +83,12 @@ class Part:
     def is_wanted(cls, settings: Settings) -> bool:
         """Whether a node with these settings opens the part."""
         return cls.name not in settings.off
+
+    @classmethod
+    def off_sentence(cls) -> str:
+        """What is said to whoever asks for the part where it is switched off."""
+        how = cls.switch or f"take `{cls.name}` out of the setting `off`"
+        return f"the part {cls.name} is switched off on this node; to switch it on, {how} and start the node again"
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":

@@ -67,6 +67,8 @@ class Peers(Part):
     name = "peers"
     settings = PeersSettings
     room = "vdo"
+    paths = ("/v1/rooms",)
+    open_paths = (SIGNAL_PATH,)
     relay: "SignallingRelay | None" = None
 
     @classmethod

@@ -20,7 +20,7 @@ class Publishing(Part):
 
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:
-        return settings.directory.publish and bool(settings.agent.behaviour)
+        return super().is_wanted(settings) and settings.directory.publish and bool(settings.agent.behaviour)
 
     async def serve(self, house: "House") -> None:
         from comity.clients.directory import DirectoryClient

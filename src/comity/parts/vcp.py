@@ -26,6 +26,7 @@ _RENEW_EVERY: Final = 3600.0
 class Vcp(Part):
     name = "vcp"
     room = "vcp"
+    open_paths = ("/vcp", "/v1/revocations")
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
@@ -70,7 +71,7 @@ class Vcp(Part):
         from comity.core.negotiation.registry import ExtensionRegistry
         from comity.core.negotiation.versions import offered
         from comity.parts.vcp_issuers import issuers_of, own_names
-        from comity.pipeline.extensions.readers import extension_readers
+        from comity.pipeline.vcp.contexts import Contexts
         from comity.pipeline.vcp.features import RunningFeatures
         from comity.pipeline.vcp.identity import IdentityDesk
         from comity.pipeline.vcp.mcp import VcpRooms
@@ -81,7 +82,13 @@ class Vcp(Part):
         from comity.release import __version__
 
         settings, vcp, clock = house.settings, house.settings.vcp, house.clock
-        extensions = house.find(Extensions).service
+        part = house.find_open(Extensions)
+        extensions = None if part is None else part.service
+        contexts = (
+            Contexts(house.store, clock, ttl=vcp.session_ttl_seconds)
+            if part is None
+            else part.service.contexts
+        )
         features = RunningFeatures(clock, vault=house.current_vault)
         house.stack.push_async_callback(features.aclose)
         http = GuardedHttp(
@@ -113,7 +120,10 @@ class Vcp(Part):
         policy = ServerPolicy(
             core_features=features.running(),
             registry=ExtensionRegistry(
-                (*extensions.registrations(), *(each.registration() for each in added))
+                (
+                    *(() if extensions is None else extensions.registrations()),
+                    *(each.registration() for each in added),
+                )
             ),
             versions=offered(vcp.versions),
             identity=vcp.identity_policy,
@@ -128,7 +138,7 @@ class Vcp(Part):
             policy=policy,
             features=features,
             desk=desk,
-            contexts=extensions.contexts,
+            contexts=contexts,
             vault=house.current_vault,
             budget=house.budget,
             extensions=extensions,
@@ -138,10 +148,10 @@ class Vcp(Part):
             policy=policy,
             features=features,
             sessions=self.service.sessions,
-            contexts=extensions.contexts,
+            contexts=contexts,
             vault=house.current_vault,
             desk=desk,
-            readers=extension_readers(extensions, self.service.sessions),
+            readers=None if part is None else part.readers(self.service.sessions),
             extensions=extensions,
         )
         self.rooms = VcpRooms(desk, resources, __version__, house.uptime)

@@ -3,6 +3,7 @@
 from comity.core.identity.keys import SigningKey
 from comity.doors.http.app import HttpDoor, Readiness
 from comity.doors.http.entry import HttpAccess
+from comity.doors.http.page import page_door
 from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import Metrics
 from comity.pipeline.ping import PingRoom
@@ -32,6 +33,7 @@ STATUS = {
     "store": "memory",
     "encryption": "encrypted",
     "last_event": 0,
+    "off": [],
     "panels": {"toy": {"title": "Toys", "rows": [("left", "7")]}},
 }
 
@@ -53,6 +55,7 @@ class House:
             status=self._status,
             body_limit=body_limit,
             budget=Budget(self.clock),
+            page=page_door(self.entry, self._status, ()),
         )
         self.readiness = readiness or Readiness(True)
 

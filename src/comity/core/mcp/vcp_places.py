@@ -46,6 +46,14 @@ def not_negotiated(why: str) -> Negotiated:
     return Negotiated(reply=reply)
 
 
+def not_offered(why: str) -> Negotiated:
+    """For a hello where VCP is not spoken. Asking again later does not help, so it is no INTERNAL_ERROR. A request that
+    goes on without VCP is one of VCP 1.0, and an error of this kind has to name a version (vcp 1.4).
+    """
+    error = {"code": "VERSION_UNSUPPORTED", "message": why, "supported_versions": ["1.0"]}
+    return Negotiated(reply={"type": "vcp-error", **error, "retry_after": None})
+
+
 NOT_NEGOTIATED: Final = not_negotiated("The hello could not be negotiated; the log of this node says why")
 
 

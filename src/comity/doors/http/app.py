@@ -1,47 +1,54 @@
-"""The HTTP application: routes, the first page, and the guard in front of them.
+"""The HTTP application: routes, and the guard in front of them.
 
 Public without a token are only the paths listed here and those that a part names as public.
 A second token opens the page, its views and the events for reading, and nothing else.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.dialects import http_status, sentence_for_strangers
-from comity.doors.events import EVENTS_PATH
 from comity.doors.http.asgi import App, Receive, Scope, Send, answer_json
 from comity.doors.http.endpoint import Endpoint, read_json_body
 from comity.doors.http.entry import HttpAccess
 from comity.doors.http.guard import Guard, Visitors, caller_of
 from comity.doors.http.openapi import OPENAPI_PATH, openapi_document
-from comity.doors.http.page import PAGE_HEADERS, assets, page, refusal_page, wants_page
-from comity.doors.views import VIEWS_PATH, view_routes
 from comity.pipeline.budget import Budget
 from comity.pipeline.metrics import CONTENT_TYPE, Metrics
 from comity.pipeline.room import Arrival, Room
-from comity.pipeline.views import View
 from comity.pipeline.walk import Walk
 from comity.release import __version__
 
-PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
-_PUBLIC_PREFIXES: tuple[str, ...] = ("/enter/", "/assets/")
-_NO_SNIFFING = {"x-content-type-options": "nosniff"}
+if TYPE_CHECKING:
+    from comity.doors.http.page import PageDoor
 
-READABLE = frozenset({"/", "/v1/status", EVENTS_PATH, VIEWS_PATH})
-"""Besides the views themselves, what the token that only reads is for."""
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz"})
+_NO_SNIFFING = {"x-content-type-options": "nosniff"}
 
 
 class Readiness(NamedTuple):
     ready: bool
     reason: str = ""
+
+
+class OffPath(NamedTuple):
+    """A path of a part that is switched off, with all below it, and what is said there. `public`: to everybody."""
+
+    path: str
+    sentence: str
+    public: bool
+
+    def holds(self, path: str) -> bool:
+        return path == self.path or path.startswith(self.path + "/")
 
 
 class Served(Protocol):
@@ -64,9 +71,6 @@ class Served(Protocol):
     @property
     def public_prefixes(self) -> tuple[str, ...]: ...
 
-    @property
-    def views(self) -> Sequence[View]: ...
-
 
 class HttpDoor:
     def __init__(
@@ -85,32 +89,31 @@ class HttpDoor:
         proxies: Collection[str] = (),
         visitors: Visitors | None = None,
         parts: Sequence[Served] = (),
+        page: "PageDoor | None" = None,
+        off: Sequence[OffPath] = (),
     ) -> None:
         """`budget`, `proxies` and `visitors` are the guard's."""
-        self._entry = entry
         self._metrics = metrics
         self._readiness = readiness
         self._status = status
         application = Starlette(
             routes=[
-                Route("/", self._page),
-                Route("/enter/{ticket}", self._enter),
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._show_metrics),
                 Route("/v1/status", self._show_status),
                 Route(OPENAPI_PATH, self._show_openapi),
-                *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
-                *view_routes(view for part in parts for view in part.views),
+                *(() if page is None else page.routes),
                 *(route for part in parts for route in part.routes),
             ],
-            exception_handlers={HTTPException: _no_such_page, ComityError: _refusal},
+            exception_handlers={HTTPException: partial(_no_such_page, off), ComityError: _refusal},
         )
         hot: dict[str, App] = {
             "/healthz": Endpoint("GET", _healthz, room="http", record=walk.record),
             "/v1/ping": RoomRoute(ping, walk, body_limit),
         }
         sockets: dict[str, App] = {}
-        public, prefixes = set(PUBLIC_PATHS), _PUBLIC_PREFIXES
+        public = set(PUBLIC_PATHS)
+        prefixes: tuple[str, ...] = () if page is None else page.public_prefixes
         for part in parts:
             hot |= part.hot
             sockets |= part.sockets
@@ -125,14 +128,15 @@ class HttpDoor:
             ),
             *((path, {"GET"}) for path in hot),
         ]
-        self._is_public: Callable[[str], bool] = lambda path: path in public or path.startswith(prefixes)
+        told = tuple(each for each in off if each.public)
+        self._is_public: Callable[[str], bool] = lambda path: (
+            path in public or path.startswith(prefixes) or any(each.holds(path) for each in told)
+        )
         self.app: App = Guard(
             _HotPaths(hot, sockets, application),
             entry,
             is_public=self._is_public,
-            is_readable=lambda path: (
-                path in READABLE or path.startswith((VIEWS_PATH + "/", *_PUBLIC_PREFIXES))
-            ),
+            is_readable=(lambda _path: False) if page is None else page.is_readable,
             body_limit=body_limit,
             hosts=hosts,
             origins=origins,
@@ -140,6 +144,7 @@ class HttpDoor:
             proxies=proxies,
             refused=lambda code: walk.record.refuse("http", code),
             visitors=visitors,
+            refuse_browser=None if page is None else page.refuse_browser,
         )
 
     async def _readyz(self, _request: Request) -> Response:
@@ -155,20 +160,6 @@ class HttpDoor:
 
     async def _show_openapi(self, _request: Request) -> Response:
         return _json(openapi_document(self._served, self._is_public, __version__))
-
-    async def _page(self, _request: Request) -> Response:
-        return Response(page(await self._status()), headers=PAGE_HEADERS)
-
-    async def _enter(self, request: Request) -> Response:
-        if request.method != "GET":  # a look at the head does not use the link up
-            raise HTTPException(405, headers={"Allow": "GET"})
-        cookie = self._entry.redeem(request.path_params["ticket"])
-        if cookie is None:
-            sentence = "this link was used or has expired; `comity open` makes a new one"
-            if wants_page(request.headers.get("accept", "")):
-                return Response(refusal_page(403, sentence), 403, headers=PAGE_HEADERS)
-            raise HTTPException(403, sentence)
-        return RedirectResponse("/", 303, {"set-cookie": cookie, "referrer-policy": "no-referrer"})
 
 
 class _HotPaths:
@@ -211,10 +202,14 @@ async def _healthz(_scope: Scope, _receive: Receive) -> dict[str, bool]:
     return {"ok": True}
 
 
-async def _no_such_page(_request: Request, refusal: Exception) -> Response:
+async def _no_such_page(off: Sequence[OffPath], request: Request, refusal: Exception) -> Response:
     assert isinstance(refusal, HTTPException)
-    sentences = {404: "there is nothing at this path", 405: "this path does not answer that method"}
-    codes = {404: "not_found", 405: "method_not_allowed", 403: "forbidden"}
+    if refusal.status_code == 404:
+        path = request.url.path
+        told = next((each.sentence for each in off if each.holds(path)), "there is nothing at this path")
+        return _json({"detail": told, "code": "not_found"}, 404, refusal.headers)
+    sentences = {405: "this path does not answer that method"}
+    codes = {405: "method_not_allowed", 403: "forbidden"}
     detail = sentences.get(refusal.status_code, refusal.detail)
     answer = {"detail": detail, "code": codes.get(refusal.status_code, "invalid")}
     return _json(answer, refusal.status_code, refusal.headers)

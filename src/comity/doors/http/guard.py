@@ -22,7 +22,6 @@ from comity.core.errors import (
     MalformedError,
     UnauthenticatedError,
 )
-from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.http.asgi import (
     SPEND_BYTES,
     App,
@@ -30,15 +29,12 @@ from comity.doors.http.asgi import (
     Scope,
     Send,
     announced_length,
-    answer,
     answer_error,
     header,
     headers_by_name,
     refuse_announced,
-    when_to_retry,
 )
 from comity.doors.http.entry import HttpAccess
-from comity.doors.http.page import PAGE_HEADERS, refusal_page, wants_page
 from comity.doors.http.peer import Proxies, peer_of
 from comity.pipeline.budget import Budget
 
@@ -85,10 +81,13 @@ class Guard:
         proxies: Collection[str] = (),
         refused: Callable[[str], None] = lambda _code: None,
         visitors: Visitors | None = None,
+        refuse_browser: "Callable[[Send, ComityError], Awaitable[None]] | None" = None,
     ) -> None:
         """`proxies` may say for whom they speak; `refused` is told the code of each refusal, so that it can be
-        counted. `is_readable` are the paths that the token that only reads is for.
+        counted. `is_readable` are the paths that the token that only reads is for. `refuse_browser` answers a person who
+        is refused the page.
         """
+        self._refuse_browser = refuse_browser
         self._is_readable = is_readable
         self._app = app
         self._entry = entry
@@ -113,13 +112,8 @@ class Guard:
         self._refused(refusal.code)
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
-        elif scope["path"] == "/" and _accepts_page(scope):
-            status = http_status(refusal)
-            body = refusal_page(status, sentence_for_strangers(refusal)).encode()
-            headers = [(name.encode(), value.encode()) for name, value in PAGE_HEADERS.items()]
-            kind = dict(headers).pop(b"content-type")
-            others = [pair for pair in headers if pair[0] not in (b"content-type", b"x-content-type-options")]
-            await answer(send, status, body, kind, [*others, *when_to_retry(refusal)])
+        elif self._refuse_browser is not None and scope["path"] == "/" and accepts_page(scope):
+            await self._refuse_browser(send, refusal)
         else:
             await answer_error(send, refusal, self._challenge(scope, refusal))
 
@@ -206,9 +200,10 @@ class Guard:
             raise ForbiddenError("pages of this Origin may not use the node; add it to http.allowed_origins")
 
 
-def _accepts_page(scope: Scope) -> bool:
+def accepts_page(scope: Scope) -> bool:
+    """Whether a browser asks, which reads HTML and no JSON."""
     try:
-        return wants_page(header(scope, b"accept") or "")
+        return "text/html" in (header(scope, b"accept") or "")
     except MalformedError:
         return False
 

@@ -5,16 +5,26 @@ The shell is made here, with everything that others wrote escaped. Its scripts r
 """
 
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 
 from comity.core.clock import duration_words
+from comity.core.errors import ComityError
+from comity.doors.dialects import http_status, sentence_for_strangers
+from comity.doors.events import EVENTS_PATH
+from comity.doors.http.asgi import Send, answer, when_to_retry
+from comity.doors.http.entry import HttpAccess
+from comity.doors.http.guard import accepts_page
+from comity.doors.views import VIEWS_PATH, view_routes
+from comity.pipeline.views import View
 
 PAGE_POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -37,7 +47,59 @@ _TITLES: Final = {
     429: "Too many requests",
 }
 
+OPEN_PREFIXES: Final = ("/enter/", "/assets/")
+"""What a browser without a cookie asks for."""
+READABLE: Final = frozenset({"/", "/v1/status", EVENTS_PATH, VIEWS_PATH})
+"""Besides the views themselves, what the token that only reads is for."""
+
 Asset = Callable[[Request], Awaitable[Response]]
+Status = Callable[[], Awaitable[dict[str, Any]]]
+
+
+class PageDoor(NamedTuple):
+    """What the page adds to the HTTP application."""
+
+    routes: Sequence[Route]
+    public_prefixes: tuple[str, ...]
+    is_readable: Callable[[str], bool]
+    refuse_browser: Callable[[Send, ComityError], Awaitable[None]]
+
+
+def page_door(entry: HttpAccess, status: Status, views: Iterable[View]) -> PageDoor:
+    async def show(_request: Request) -> Response:
+        return Response(page(await status()), headers=PAGE_HEADERS)
+
+    async def enter(request: Request) -> Response:
+        if request.method != "GET":  # a look at the head does not use the link up
+            raise HTTPException(405, headers={"Allow": "GET"})
+        cookie = entry.redeem(request.path_params["ticket"])
+        if cookie is None:
+            sentence = "this link was used or has expired; `comity open` makes a new one"
+            if accepts_page(request.scope):
+                return Response(refusal_page(403, sentence), 403, headers=PAGE_HEADERS)
+            raise HTTPException(403, sentence)
+        return RedirectResponse("/", 303, {"set-cookie": cookie, "referrer-policy": "no-referrer"})
+
+    return PageDoor(
+        [
+            Route("/", show),
+            Route("/enter/{ticket}", enter),
+            *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
+            *view_routes(views),
+        ],
+        OPEN_PREFIXES,
+        lambda path: path in READABLE or path.startswith((VIEWS_PATH + "/", *OPEN_PREFIXES)),
+        _refuse_browser,
+    )
+
+
+async def _refuse_browser(send: Send, refusal: ComityError) -> None:
+    status = http_status(refusal)
+    body = refusal_page(status, sentence_for_strangers(refusal)).encode()
+    headers = {name.encode(): value.encode() for name, value in PAGE_HEADERS.items()}
+    kind = headers.pop(b"content-type")
+    del headers[b"x-content-type-options"]  # every answer has it
+    await answer(send, status, body, kind, [*headers.items(), *when_to_retry(refusal)])
 
 
 def page(status: dict[str, Any]) -> str:
@@ -48,11 +110,6 @@ def page(status: dict[str, Any]) -> str:
     }
     template = Template((_FOLDER / "page.html").read_text("utf-8"))
     return template.substitute({key: escape(str(value)) for key, value in shown.items()})
-
-
-def wants_page(accept: str) -> bool:
-    """Whether a browser asks, which reads HTML and no JSON."""
-    return "text/html" in accept
 
 
 def refusal_page(status: int, sentence: str) -> str:

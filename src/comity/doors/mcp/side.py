@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from comity.core.caller import OWN_PROCESS
 from comity.core.clock import Clock
-from comity.core.errors import ComityError, StoreError
+from comity.core.errors import ComityError, NotFoundError, StoreError
 from comity.core.mcp.catalog import Catalog, Selection
 from comity.core.mcp.context import Asker
 from comity.core.mcp.conversation import McpConversation
 from comity.core.mcp.methods import Server
 from comity.core.mcp.request_state import Sealer
-from comity.core.mcp.vcp_places import EXTENSION, NOT_NEGOTIATED, Negotiated, not_negotiated
+from comity.core.mcp.vcp_places import EXTENSION, NOT_NEGOTIATED, Negotiated, not_negotiated, not_offered
 from comity.core.negotiation.versions import DEFAULT_VERSIONS, offered
 from comity.doors.mcp.stream import McpStream
 from comity.pipeline.calling.tools import ROOM as AGENTS_ROOM
@@ -135,7 +135,10 @@ class McpSide:
 
     async def negotiate(self, hello: object, asker: Asker) -> Negotiated:
         try:
-            over = await self._vcp()
+            try:
+                over = await self._vcp()
+            except NotFoundError as off:
+                return not_offered(f"{off.message}; this connection goes on without VCP")
             self.vcp_opened(over)
             return await over.negotiate(hello, asker)
         except ComityError as refusal:  # MCP goes on without (mcp 2.3)

@@ -26,7 +26,7 @@ from comity.core.mcp.conversation import McpConversation
 from comity.core.mcp.methods import Server
 from comity.core.mcp.request_state import KEY_BYTES, Sealer
 from comity.core.mcp.results import InputRequired, ToolResult, said, structured
-from comity.core.mcp.vcp_places import Negotiated, not_negotiated
+from comity.core.mcp.vcp_places import Negotiated, not_offered
 from comity.doors.mcp.opening import MESSAGE_LIMIT
 from comity.doors.mcp.stdio import serve_stdio
 from comity.doors.mcp.stream import McpStream
@@ -118,4 +118,4 @@ def _result(given: Any) -> ToolAnswer:
 
 
 async def _no_vcp(_hello: object, _asker: Asker) -> Negotiated:
-    return not_negotiated("VCP is not offered here")
+    return not_offered("VCP is not offered here; the request goes on without it")

@@ -17,7 +17,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -37,7 +37,6 @@ from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.session import Identity, Session
 from comity.core.negotiation.versions import V3_1
 from comity.core.revocation.stapled import Status
-from comity.pipeline.extensions.service import ExtensionService
 from comity.pipeline.vcp.addresses import (
     ALIASES,
     BUNDLE,
@@ -59,6 +58,9 @@ from comity.pipeline.vcp.resource_readers import FadingContent, Owner, ResourceR
 from comity.pipeline.vcp.sessions import LiveSessions
 from comity.pipeline.vcp.tools import describe, validate_token
 from comity.store.vault import Vault
+
+if TYPE_CHECKING:
+    from comity.pipeline.extensions.service import ExtensionService
 
 Entries = list[dict[str, Any]]
 
@@ -83,7 +85,7 @@ class VcpResources:
         vault: Callable[[], Vault],
         desk: IdentityDesk,
         readers: ResourceReaders | None = None,
-        extensions: ExtensionService | None = None,
+        extensions: "ExtensionService | None" = None,
     ) -> None:
         self.readers = readers or ResourceReaders()
         self._policy = policy

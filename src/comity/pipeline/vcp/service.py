@@ -16,7 +16,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -53,8 +53,6 @@ from comity.core.revocation.decision import RevocationStatus
 from comity.links.protocol import GONE, PeerLink
 from comity.pipeline.budget import Budget
 from comity.pipeline.conductor import Conductor
-from comity.pipeline.extensions.room import OperationRequest
-from comity.pipeline.extensions.service import ExtensionService
 from comity.pipeline.record import REQUEST_IDS, Act, Recorder
 from comity.pipeline.vcp import record
 from comity.pipeline.vcp.contexts import ContextExchange, Contexts, UnreadableContextError, owner_of
@@ -64,6 +62,10 @@ from comity.pipeline.vcp.plugins import VcpExtension, answers_of
 from comity.pipeline.vcp.sessions import ConnectionLimits, LiveSessions, OpenConnections
 from comity.store.operations import Operation, StoreConflict
 from comity.store.vault import Vault
+
+if TYPE_CHECKING:
+    from comity.pipeline.extensions.room import OperationRequest
+    from comity.pipeline.extensions.service import ExtensionService
 
 log = logging.getLogger("comity.vcp")
 
@@ -97,7 +99,7 @@ class VcpServer:
         vault: Callable[[], Vault],
         limits: ConnectionLimits | None = None,
         budget: Budget | None = None,
-        extensions: ExtensionService | None = None,
+        extensions: "ExtensionService | None" = None,
         plugins: Iterable[VcpExtension] = (),
         new_id: Callable[[], str] = lambda: f"ses_{secrets.token_hex(16)}",
     ) -> None:
@@ -236,11 +238,13 @@ class VcpServer:
 
     async def call(self, question: RunOperation, peer: str) -> Any:
         """Run an operation of an extension for the owner of a session. Raises ExtensionError, SessionEndedError."""
+        from comity.pipeline.extensions.room import OperationRequest
+
         session, call = question.session, question.call
         request = OperationRequest(op=call.op, args=call.args, session=session)
         return await self.perform(request, record.caller_in(session, peer), record.ROOM)
 
-    async def perform(self, request: OperationRequest, caller: Caller, door: str) -> Any:
+    async def perform(self, request: "OperationRequest", caller: Caller, door: str) -> Any:
         """The same, for any door."""
         if self._extensions is None:
             raise ExtensionError("EXTENSION_INACTIVE", "this server has no extensions")
