@@ -55,11 +55,14 @@ def test_every_page_of_the_site_is_in_its_contents():
 
 
 def test_tests_that_a_page_names_exist():
+    """`tests/file.py`, or `tests/file.py::name`."""
     missing = [
-        f"{named(page)}: {path}"
+        f"{named(page)}: {path} {name}"
         for page in pages()
-        for path in re.findall(r"`((?:tests|src|bench|fuzz)/[\w/.-]+)`", page.read_text("utf-8"))
-        if not (ROOT / path).exists()
+        for path, name in re.findall(
+            r"`((?:tests|src|bench|fuzz)/[\w/.-]+)(?:::(\w+))?`", page.read_text("utf-8")
+        )
+        if not (ROOT / path).exists() or (name and f"def {name}(" not in (ROOT / path).read_text("utf-8"))
     ]
     assert not missing
 
