@@ -167,6 +167,6 @@ async def test_files_are_dropped_unless_they_are_to_be_kept(tmp_path):
         await desk.do(OpenIncoming("f", 3, True, "in.bin"))
         desk.spool.carry_out(DropIncoming("f"))
         await desk.do(chunk(b"abc"))  # refused, and after the other
+        desk.spool.close(ended=False)
         assert (tmp_path / f"spool{keep}" / "in.bin").exists() is keep
         assert not (tmp_path / f"spool{keep}" / "in.bin.chunks").exists()
-        desk.spool.close(ended=False)

@@ -39,7 +39,7 @@ from comity.core.peering.file_work import (
 
 MOST_UNWRITTEN: Final = 32 * 1024 * 1024
 MOST_WRONG_HASHES: Final = 3
-ACK_EVERY: Final = 1024 * 1024
+ACK_EVERY: Final = 512 * 1024
 """Bytes of frames between two acknowledgements: an acknowledgement costs both sides as much as a chunk does."""
 
 ACK_SECONDS: Final = 0.05

@@ -46,7 +46,9 @@ from comity.core.peering.wire import transfer_mark
 
 FIRST_WINDOW: Final = 2 * 1024 * 1024
 LAST_WINDOW: Final = 16 * 1024 * 1024
-QUICK_ACK: Final = 0.02
+QUICK_ACK: Final = 0.002
+"""An acknowledgement that takes longer lets the window grow: up to a thousand MiB a second fit into it."""
+
 READ_AHEAD: Final = 1024 * 1024
 _MOST_HASH_READS: Final = 8
 _DIGEST: Final = 32

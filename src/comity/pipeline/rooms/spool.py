@@ -98,7 +98,7 @@ class _Incoming:
         if self.file is not None and (self.syncing is None or self.syncing.done()):
             self.wait_synced()
             self.unsynced = 0
-            self.syncing = syncer.submit(os.fsync, self.file.fileno())
+            self.syncing = syncer.submit(_sync, self.file.fileno())
 
     def wait_synced(self) -> None:
         if self.syncing is not None:
@@ -276,7 +276,6 @@ class Spool:
         """`ended`: the session will not be opened again, so what it spooled goes too."""
         self._reader.close()
         self._writer.close()
-        self._syncer.shutdown(wait=True)
         for source in self._sources.values():
             if not isinstance(source, bytes):
                 source.close()
@@ -285,6 +284,7 @@ class Spool:
                 self._drop(transfer_id)
             else:
                 self._incoming[transfer_id].close()
+        self._syncer.shutdown(wait=True)
 
     def _written(self, answer: Event) -> None:
         if isinstance(answer, ChunkStored | ChunkDiffers):
@@ -373,9 +373,9 @@ class Spool:
             return StoreFailed(wanted.transfer_id, "the file is not open any more")
         digest = hashlib.sha256() if wanted.hashed else None
         try:
-            incoming.wait_synced()
             if incoming.file is not None:
                 os.fsync(incoming.file.fileno())
+            incoming.wait_synced()
             if digest is not None:
                 source = incoming.memory if incoming.memory is not None else incoming.file
                 assert source is not None
@@ -394,9 +394,8 @@ class Spool:
             return
         incoming.close()
         if incoming.path is not None:
-            Path(f"{incoming.path}{_JOURNAL}").unlink(missing_ok=True)
-            if not self._keep_files:
-                incoming.path.unlink(missing_ok=True)
+            paths = [Path(f"{incoming.path}{_JOURNAL}"), *([] if self._keep_files else [incoming.path])]
+            self._syncer.submit(_remove, paths)  # a large file takes its time, and others wait to be written
 
 
 def _range(source: "BinaryIO | bytes | bytearray", offset: int, length: int) -> bytes:
@@ -412,6 +411,21 @@ def _write_all(file: BinaryIO, data: bytes | memoryview, offset: int) -> None:
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
+
+
+def _sync(file: int) -> None:
+    """What is durable need not stay in memory as well: it would push out what other programs use there."""
+    os.fsync(file)
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            log.warning("a spool file could not be removed", exc_info=True)
 
 
 def _mark_of(status: os.stat_result) -> SourceMark:
