@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from comity.core.caller import OWN_PROCESS
 from comity.core.peering.demands import Demands
 from comity.core.peering.invite import read_invite
 from comity.core.peering.tool_arguments import VdoToolError
@@ -89,6 +90,21 @@ async def test_a_send_goes_out_at_once_and_is_answered_when_it_is_durable(monkey
         assert not sending.done()
         works.set()
         assert (await sending)["ok"]
+
+
+async def test_a_send_that_is_cancelled_after_it_left_is_kept_and_recorded_all_the_same():
+    async with rooms_node() as here, rooms_node() as there:
+        anna, bert = Client(here), Client(there)
+        await meet(anna, bert)
+        live = await anna.live()
+        _, effects = live.session.send("gone", "bert", live.now)
+        sending = asyncio.create_task(live.settle(effects, OWN_PROCESS))
+        await asyncio.sleep(0)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        assert "ROOM_MESSAGE_SENT" in [event.kind for event in here.house.events.since(0).events]
+        assert (await bert.events("data_received"))[0]["data"] == "gone"
 
 
 async def test_a_file_goes_over_byte_for_byte_and_is_saved_in_the_shared_folder():
@@ -386,7 +402,7 @@ async def test_the_record_names_what_happened():
         anna, bert = Client(here), Client(there)
         await meet(anna, bert)
         await anna.call("vdo_send", data="x", target="bert")
-        await bert.events("data_received")
+        await anna.events("message_status")
         await anna.call("vdo_disconnect")
         names = {event.kind for event in here.house.events.since(0).events}
         assert {

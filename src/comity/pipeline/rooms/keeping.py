@@ -209,7 +209,7 @@ class RoomStore:
         if envelope is not None:
             operations.append(self._signed(envelope))
         result = "ROOM_MESSAGE_SENT" if envelope is None else "ROOM_MESSAGE_SIGNED"
-        self._bring_company()
+        self.bring_company()
         await self._record.commit(operations, room_act(result, caller, session_id))
 
     async def tip(self, pair: PairKey) -> Tip:
@@ -332,15 +332,13 @@ class RoomStore:
         """Until another commit is made, or a moment. Who is cancelled meanwhile goes on at once: what was shown is kept."""
         loop = asyncio.get_running_loop()
         if self._alone is None:
-            self._alone = loop.call_later(
-                COMPANY_SECONDS, self._bring_company, context=contextvars.Context()
-            )
+            self._alone = loop.call_later(COMPANY_SECONDS, self.bring_company, context=contextvars.Context())
         waiting = loop.create_future()
         self._company.append(waiting)
         with contextlib.suppress(asyncio.CancelledError):
             await waiting
 
-    def _bring_company(self) -> None:
+    def bring_company(self) -> None:
         """Those who wait make their commits before the loop comes to hand over the next one."""
         if self._alone is not None:
             self._alone.cancel()

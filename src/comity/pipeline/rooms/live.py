@@ -239,10 +239,15 @@ class LiveRoom:
         sent = [effect for effect in effects if isinstance(effect, KeepMessage)]
         self.run([effect for effect in effects if not isinstance(effect, KeepMessage)])
         self.counts["sent"] += len(sent)
-        if len(sent) == 1:  # who waits is told in the same turn of the loop
-            await self.keeping.keep_out(self.id, sent[0], caller)
-        else:
-            await asyncio.gather(*(self.keeping.keep_out(self.id, one, caller) for one in sent))
+        if sent:
+            self.keeping.bring_company()
+        try:
+            await asyncio.sleep(0)  # first it leaves
+        finally:  # who is cancelled meanwhile has sent it all the same
+            if len(sent) == 1:  # then who waits goes on in the turn of the loop that says that it is durable
+                await self.keeping.keep_out(self.id, sent[0], caller)
+            else:
+                await asyncio.gather(*(self.keeping.keep_out(self.id, one, caller) for one in sent))
 
     async def keep_state(self, caller: Caller) -> None:
         """What its owner has written is durable before that is answered."""
@@ -338,6 +343,7 @@ class LiveRoom:
                     await self.keeping.keep_in(self.id, effect, sender)
             else:
                 await self.keeping.keep_in(self.id, effect, sender)
+            await asyncio.sleep(0)  # then who waited for the same commit
         except ComityError as why:
             final = not isinstance(why, StoreError) and not is_gap(why)
             self._record.refuse("peers", why.code)
