@@ -17,7 +17,7 @@ import typer
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import (
     Config,
     Data,
@@ -43,7 +43,7 @@ from comity.store.protocol import Store
 from comity.store.restored import RestoreMark, keep_restored
 from comity.system_clock import SystemClock
 
-app = new_app(
+app = HelpfulApp(
     "Verify, show or adopt the audit record. Each entry holds the hash of the entry before it; the last one is signed."
 )
 
@@ -56,14 +56,11 @@ Chain = Annotated[
 ]
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity audit verify  verify every chain, from its first entry to its signed head
     comity audit verify --chain main  one chain
     comity audit verify --json  print JSON; the exit code is 1 if a chain is bad
-    """,
-)
+""")
 def verify(chain: Chain = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Verify that no entry of the audit record was changed, removed or added. The node may be running."""
     settings = _recording(settings_of(data, config).settings)
@@ -80,16 +77,12 @@ def verify(chain: Chain = None, data: Data = None, config: Config = None, as_jso
         raise typer.Exit(FAILED)
 
 
-@app.command(
-    name="tail",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity audit tail  the last 20 entries
     comity audit tail -n 100 --chain main  show 100 entries of one chain
     comity audit tail --follow --json  print new entries as JSON, one per line
-    """,
-)
-def tail_command(
+""")
+def tail_(
     count: Annotated[
         str,
         typer.Option(
@@ -119,13 +112,10 @@ def tail_command(
     asyncio.run(_tail(settings, chain, wanted, show, follow=follow))
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity audit adopt  ask for confirmation, then adopt
     comity audit adopt --yes --passphrase-file pass.txt  from a script
-    """,
-)
+""")
 def adopt(
     data: Data = None,
     config: Config = None,

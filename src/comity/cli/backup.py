@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.cli.archive import DATABASE, WORK_FOLDER, Manifest, pack, unpack
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import (
     Config,
     Data,
@@ -74,20 +74,17 @@ try:
 except ImportError:  # Windows: two backups at once are then told apart by their files alone
     fcntl = None  # type: ignore[assignment]
 
-backup_app = new_app()
-restore_app = new_app()
+backup_app = HelpfulApp()
+restore_app = HelpfulApp()
 
 _PART: Final = ".part"
 
 
-@backup_app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@backup_app.add("""
     comity backup ~/node.backup  ask for a passphrase and write the backup
     comity backup /srv/backups/node --passphrase-file pass.txt  from a script
     comity restore ~/node.backup --check  see that a backup can be restored
-    """,
-)
+""")
 def backup(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The new file to write.")],
     data: Data = None,
@@ -130,14 +127,11 @@ def backup(
     print_line("Keep the passphrase. Without it nobody can restore the backup.")
 
 
-@restore_app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@restore_app.add("""
     comity restore ~/node.backup --data ~/node  restore into a new folder
     comity restore ~/node.backup --check  only check the backup; nothing is changed
     comity restore node.backup --data /srv/node --passphrase-file pass.txt  from a script
-    """,
-)
+""")
 def restore(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The backup.")],
     data: Data = None,

@@ -14,7 +14,7 @@ from uuid import uuid4
 import typer
 
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp, HelpfulCommand
 from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
 from comity.cli.outside import Outside, find_card
 from comity.cli.own_store import new_key, own_key, refuse_memory, writing
@@ -34,7 +34,7 @@ from comity.keys.identity import has_identity
 from comity.pipeline.directory.search import HaloMatch
 from comity.system_clock import SystemClock
 
-app = new_app()
+app = HelpfulApp()
 
 STDIN: Final = "-"
 TEXT_LIMIT: Final = 1024 * 1024 - 4096

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
 from comity.cli.outside import Outside, find_card
 from comity.cli.own_node import OwnNode
@@ -37,7 +37,7 @@ from comity.pipeline.residence import make_card, new_state
 
 _HOW_TO_SERVE = "start one with `comity up --agent echo`, or set agent.behaviour"
 
-app = new_app(
+app = HelpfulApp(
     "Show, publish or verify a capability card. The card says what an agent offers and where; the agent signs it."
 )
 
@@ -61,14 +61,11 @@ class PublishReport(Struct, frozen=True, kw_only=True):
     former_state: str
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity card show  show the card of your agent
     comity card show http://127.0.0.1:8420  show the card of the agent at this address
     comity card show --json > card.json  save your card to a file for others
-    """,
-)
+""")
 def show(
     target: Annotated[
         str | None,
@@ -97,14 +94,11 @@ def show(
     _print_card(card, more, [*_facts(card), ("state", state.value), ("node", where)], as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity card publish  publish in the directory of the settings, else of your node
     comity card publish --directory https://directory.example  publish in another directory
     comity card publish --visibility none  hide the card
-    """,
-)
+""")
 def publish(
     visibility: Annotated[
         str,
@@ -147,14 +141,11 @@ def publish(
     _warn_of_loopback(card, published.directory)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity card verify card.json  a file
     comity card verify http://127.0.0.1:8420  what a node shows
     curl -s http://127.0.0.1:8420/card | comity card verify -  standard input
-    """,
-)
+""")
 def verify(
     source: Annotated[
         str,

@@ -8,7 +8,7 @@ import typer
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
 from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.screen import Cell, one_line, print_fields, print_json, print_line, print_table
@@ -25,21 +25,18 @@ from comity.store.opening import reading
 from comity.store.operations import StoreConflict
 from comity.system_clock import SystemClock
 
-app = new_app("Show, verify or delete the chains of requests and replies with other agents.")
+app = HelpfulApp("Show, verify or delete the chains of requests and replies with other agents.")
 
 SHOWN: Final = 50
 _TIP: Final = 12
 _LEASE_SECONDS: Final = 30.0
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity chain show  show all agents that this node called, or that called it
     comity chain show 31e30ef4ca92  show one agent in full; the beginning of the id is enough
     comity chain show --json  print JSON
-    """,
-)
+""")
 def show(
     peer: Annotated[
         str | None,
@@ -66,14 +63,11 @@ def show(
         _print_peers(peers)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity chain verify  verify the chains with all agents
     comity chain verify 31e30ef4ca92  only with one; the beginning of the id is enough
     comity chain verify --json  print JSON; the exit code is 1 if a chain is bad
-    """,
-)
+""")
 def verify(
     peer: Annotated[
         str | None,
@@ -113,13 +107,10 @@ async def _verify(settings: Settings, peers: list[VacantId]) -> list[PairReport]
         return await verify_pairs(store, stored_vacant_id(settings.data), peers, settings.audit_heads)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity chain forget 31e30ef4ca92  start again with an agent that lost its chain
     comity chain forget 31e30ef4ca92 --yes  without confirmation
-    """,
-)
+""")
 def forget(
     peer: Annotated[
         str, typer.Argument(metavar="PEER", help="The id of the agent, or a unique beginning of it.")

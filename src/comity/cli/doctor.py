@@ -6,7 +6,7 @@ import typer
 
 from comity.cli.checks import findings
 from comity.cli.failures import FAILED
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, settings_of, with_flags
 from comity.cli.screen import Cell, print_json, print_line, print_table
 from comity.config import DEFAULT, Loaded
@@ -14,19 +14,16 @@ from comity.core.errors import ConfigError
 from comity.node import load_settings
 from comity.parts.part import CheckResult
 
-app = new_app()
+app = HelpfulApp()
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity doctor  check everything that a node here needs
     comity doctor --data /srv/node  check another data folder
     comity doctor --json  print JSON; exit code 1 if a check fails
-    """,
-)
+""")
 def doctor(data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Check this machine: settings, folder, keys, database, disk, clock, port, extras.
 

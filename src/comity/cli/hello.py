@@ -18,7 +18,7 @@ from msgspec import UNSET
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, settings_of
 from comity.cli.screen import Cell, note, one_line, print_fields, print_json, print_line, print_table, waiting
 from comity.cli.token_argument import read_token
@@ -37,23 +37,20 @@ from comity.keys.tokens import TOKEN_FILE
 from comity.keys.tokens import read_token as read_own_token
 from comity.store.claim import running_node
 
-app = new_app()
+app = HelpfulApp()
 
 SECONDS: Final = 15.0
 CLIENT_ID: Final = "comity hello"
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity hello http://127.0.0.1:8420  the node on this machine
     comity hello wss://server.example/vcp --extensions VCP-X-Personal,VCP-X-Torch  request these two extensions
     comity hello tcp://127.0.0.1:8421 --extensions ""  over TCP, without extensions
     comity hello https://server.example --identity @token.txt --json  with an identity; print JSON
     comity hello http://127.0.0.1:8420/mcp  in the initialize of an MCP server
     comity hello "mcp:comity mcp"  the same, with a server that this command starts
-    """,
-)
+""")
 def hello(
     url: Annotated[
         str,

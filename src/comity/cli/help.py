@@ -7,8 +7,8 @@ import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -21,6 +21,8 @@ _COLUMN = 26
 _INDENT = 6
 _READABLE = 24
 _MUST = re.compile(r"\{(.*)\}")
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 # typer keeps the types of its contexts and formatters private, hence Any
 
@@ -60,18 +62,30 @@ def take_as_typed(params: list[Any]) -> list[Any]:
 _AS_TYPED = AsTyped()
 
 
-def new_app(help_text: str | None = None) -> typer.Typer:
+class HelpfulApp(typer.Typer):
     """A command's own Typer; a group when it has a help text of its own."""
-    app = typer.Typer(
-        cls=HelpfulGroup,
-        rich_markup_mode=None,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["--help", "-h"]},
-    )
-    if help_text is not None:
-        app.callback(help=help_text)(_only_groups_commands)
-    return app
+
+    def __init__(self, help_text: str | None = None) -> None:
+        super().__init__(
+            cls=HelpfulGroup,
+            rich_markup_mode=None,
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["--help", "-h"]},
+        )
+        if help_text is not None:
+            self.callback(help=help_text)(_only_groups_commands)
+
+    def add(self, calls: str) -> Callable[[_Command], _Command]:
+        """A command with examples of how it is called, as `examples` reads them. It has the name of its function; an
+        underscore at the end only keeps that apart from a word of Python.
+        """
+
+        def register(function: _Command) -> _Command:
+            name = function.__name__.rstrip("_").replace("_", "-")
+            return self.command(name, cls=HelpfulCommand, epilog=calls)(function)
+
+        return register
 
 
 def _only_groups_commands() -> None:

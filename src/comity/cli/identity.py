@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.identity_token import EXAMPLES as TOKEN_EXAMPLES
 from comity.cli.identity_token import app as token_app
 from comity.cli.options import (
@@ -37,7 +37,7 @@ from comity.keys.sealing import SealingCost, seal
 if TYPE_CHECKING:
     from comity.cli.identity_import import Takeover
 
-app = new_app(
+app = HelpfulApp(
     "Show, create, export or import the identity of a node: an Ed25519 key. The id is its public key."
 )
 app.add_typer(token_app, name="token", epilog=TOKEN_EXAMPLES)
@@ -49,14 +49,11 @@ _KEPT = {
 }
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id show  show the identity of your data folder
     comity id show --data /srv/node  show that of another data folder
     comity id show --json  print JSON
-    """,
-)
+""")
 def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Show the id of this node in each format, and where its key is stored."""
     folder = settings_of(data, config).settings.data
@@ -66,14 +63,11 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
     _print_identity(VacantId.from_hex(file.public), path, file.secret, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id new  create an identity in your data folder
     comity id new --passphrase  encrypt the key; ask for the passphrase
     comity id new --data /srv/node --passphrase-file pass.txt  encrypt the key, from a script
-    """,
-)
+""")
 def new(
     data: Data = None,
     config: Config = None,
@@ -106,14 +100,11 @@ def new(
     _print_identity(key.vacant_id, path, read_identity(path).secret, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id export  print the public card, to give to others
     comity id export --secret --to backup.json  write the secret key to a new file of mode 0600
     comity id export --secret --to backup.json --passphrase-file pass.txt  the same, encrypted with a passphrase
-    """,
-)
+""")
 def export(
     data: Data = None,
     config: Config = None,
@@ -159,18 +150,14 @@ def export(
         print_line(f"the public card of {vacant_id} is in {to}")
 
 
-@app.command(
-    name="import",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id import ~/.vacant/alice  import into your data folder, which must have no identity yet
     comity id import ~/.vacant/alice --data ~/alice  import into another data folder
     comity id import ~/.vacant/alice --passphrase-file pass.txt  and encrypt the key
     comity id import ~/.vacant/alice --replay replay.db  and import which messages its server accepted
     comity id import --replay replay.db  import only these, for the identity of this data folder
-    """,
-)
-def import_folder(
+""")
+def import_(
     folder: Annotated[
         str | None, typer.Argument(metavar="FOLDER", help="The identity folder, such as ~/.vacant/alice.")
     ] = None,

@@ -8,11 +8,11 @@ from typing import Annotated, Final
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
 from comity.core.errors import ConfigError
 
-app = new_app("Issue, verify or revoke VCP/I tokens. A token proves the identity of a user or agent.")
+app = HelpfulApp("Issue, verify or revoke VCP/I tokens. A token proves the identity of a user or agent.")
 
 EXAMPLES: Final = """
 comity id token issue alice  issue a token for alice, signed by this node
@@ -38,14 +38,11 @@ SecretFile = Annotated[
 ]
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id token issue alice  sign the token with the key of this node
     comity id token issue build-bot --kind agent --issuer acme  use another issuer name
     comity id token issue alice --secret-file secret.txt  use a shared secret; the token is valid for one day
-    """,
-)
+""")
 def issue(
     subject: Annotated[
         str, typer.Argument(metavar="SUBJECT", help="The user or agent that the token identifies.")
@@ -78,14 +75,11 @@ def issue(
     issue_token(settings, subject, kind or KIND, issuer, secret_file, passphrase_file, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id token verify @token.txt  check whether this node accepts the token
     comity id token verify @token.txt --key did:key:z6Mk…  check the token of another issuer
     comity id token verify @- --secret-file secret.txt --json  read the token from standard input; print JSON
-    """,
-)
+""")
 def verify(
     token: Token,
     key: Annotated[
@@ -115,13 +109,10 @@ def verify(
     verify_token(settings_of(data, config).settings, token, key, secret_file, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id token revoke @token.txt  revoke one token
     comity id token revoke --subject acme:alice --reason key_compromise  revoke all tokens of a subject
-    """,
-)
+""")
 def revoke(
     token: Annotated[
         str | None,

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 import typer
 
 import comity
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, read_rooms, settings_of, whole_number
 from comity.core.errors import ConfigError, PeerError
 from comity.core.peering.demands import Demands
 from comity.core.peering.profiles import read_profile
 from comity.doors.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
 
-app = new_app()
+app = HelpfulApp()
 
 _TRUE = frozenset({"true", "1", "yes", "y", "on"})
 _RELEASE_SECONDS = 0.5
@@ -26,16 +26,13 @@ _LOOK_SECONDS = 0.01
 _FALSE = frozenset({"false", "0", "no", "n", "off"})
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity mcp  serve a client on standard input and output
     comity mcp --tool-profile core  without the tools for files and shared state
     comity mcp --rooms vcp,actions  offer only these groups of tools
     comity mcp --vcp personal,torch  with these VCP extensions, for a client that cannot say hello
     comity install claude-code  register this command with a client
-    """,
-)
+""")
 def mcp(
     tool_profile: Annotated[
         str | None,

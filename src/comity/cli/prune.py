@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 from msgspec import Struct
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import (
     Config,
     Data,
@@ -33,7 +33,7 @@ from comity.store.operations import REPLIES, ForgetReplies
 from comity.store.sqlite.upkeep import compact_database
 from comity.system_clock import SystemClock
 
-app = new_app()
+app = HelpfulApp()
 
 AUDIT_PRUNED: Final = "AUDIT_PRUNED"
 REPLY_SECONDS: Final = 24 * 3600.0
@@ -49,14 +49,11 @@ class Pruned(Struct, frozen=True, kw_only=True):
     file_bytes: int
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity prune --days 90  delete audit entries that are older than 90 days
     comity prune  those older than the setting audit.retention_days
     comity prune --days 90 --yes  without confirmation
-    """,
-)
+""")
 def prune(
     days: Annotated[
         str | None,

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.logs import write_logs
 from comity.cli.options import Json
 from comity.cli.screen import print_fields, print_json, print_line
@@ -30,20 +30,17 @@ from comity.keys.tokens import load_or_create_token, same_token
 from comity.pipeline.budget import Budget
 from comity.system_clock import SystemClock
 
-app = new_app()
+app = HelpfulApp()
 
 DEFAULT_PORT = 8421
 BODY_LIMIT = 4096
 SHUTDOWN_SECONDS = 2.0
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity relay  for programs on this machine
     comity relay --host 0.0.0.0 --name relay.example.org --tls-cert cert.pem --tls-key key.pem --token-file token  for everyone who has the token
-    """,
-)
+""")
 def relay(
     host: Annotated[
         str | None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, settings_of, whole_number
 from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, folder_of, run_in_rooms
 from comity.cli.room_state import STATE_EXAMPLES, read_value
@@ -18,7 +18,7 @@ from comity.core.errors import ConfigError, DeadlineError, InvalidError
 from comity.core.peering.file_shape import MOST_FILE_BYTES
 from comity.core.peering.invite import is_invite
 
-app = new_app("Meet other agents in a room: talk, pass files and share state, peer to peer.")
+app = HelpfulApp("Meet other agents in a room: talk, pass files and share state, peer to peer.")
 app.add_typer(state_app, name="state", epilog=STATE_EXAMPLES)
 
 To = Annotated[
@@ -26,14 +26,11 @@ To = Annotated[
 ]
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room invite lab  print the line that lets another machine join the room lab
     comity room invite lab --hours 1  an invite that expires after one hour
     comity room invite lab --revoke  take the invite back
-    """,
-)
+""")
 def invite(
     room: Annotated[str, typer.Argument(metavar="ROOM", help="A name of letters, digits and _.")],
     revoke: Annotated[
@@ -90,12 +87,9 @@ def invite(
     run_in_rooms(settings_of(data, config).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room invites  show which invites are still valid
-    """,
-)
+""")
 def invites(data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Show the rooms that you have invited to, and until when. The lines themselves are not shown."""
 
@@ -112,14 +106,11 @@ def invites(data: Data = None, config: Config = None, as_json: Json = False) -> 
     run_in_rooms(settings_of(data, config).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room join  paste an invite and talk
     comity room join lab  join a room of this node's own relay, or one that you have invited to
     comity room join lab --on-message "notify-send Comity"  run a program when a message arrives
-    """,
-)
+""")
 def join(
     room: Annotated[
         str | None,
@@ -179,12 +170,9 @@ def join(
     )
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room leave lab  leave the room and end the session
-    """,
-)
+""")
 def leave(
     room: Annotated[str | None, typer.Argument(metavar="[ROOM]", help="The room or session id.")] = None,
     data: Data = None,
@@ -204,13 +192,10 @@ def leave(
     run_in_rooms(settings_of(data, config).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room peers  show who is in your rooms
     comity room peers --json  the same for programs
-    """,
-)
+""")
 def peers(room: RoomOption = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Show the peers of your rooms: who they are, and how they are reached."""
 
@@ -239,13 +224,10 @@ def peers(room: RoomOption = None, data: Data = None, config: Config = None, as_
     run_in_rooms(settings_of(data, config).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room send "hello"  send a text to everybody in the room
     comity room send --to bert --data-json '{"temperature": 21}'  send JSON to one peer
-    """,
-)
+""")
 def send(
     text: Annotated[
         str | None, typer.Argument(metavar="[TEXT]", help="The text. Default: standard input.")
@@ -284,14 +266,10 @@ def send(
     run_in_rooms(settings_of(data, config).settings, run)
 
 
-@app.command(
-    name="send-file",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room send-file report.pdf  send a file to the only peer of the room
     comity room send-file report.pdf --to bert  send it to one of several
-    """,
-)
+""")
 def send_file(
     path: Annotated[str, typer.Argument(metavar="FILE", help="The file to send.")],
     to: To = None,
@@ -328,13 +306,10 @@ def send_file(
     run_in_rooms(settings_of(data, config).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room files  show files on their way and files that have arrived
     comity room files --save file_1a2b3c4d --as report.pdf  save one that has arrived
-    """,
-)
+""")
 def files(
     save: Annotated[
         str | None, typer.Option("--save", metavar="ID", help="Save this file, which has arrived.")
@@ -376,13 +351,10 @@ def files(
     run_in_rooms(settings_of(data, config).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room wait  wait for the next message and print it
     comity room wait --seconds 60 --json  wait for a minute at most
-    """,
-)
+""")
 def wait(
     seconds: Annotated[
         str | None,
@@ -415,13 +387,10 @@ def wait(
     run_in_rooms(settings_of(data, config).settings, run, "cli wait")
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room export > messages.ndjson  save all signed messages, yours and those of others
     comity room verify messages.ndjson  check them anywhere, without a node
-    """,
-)
+""")
 def export(data: Data = None, config: Config = None) -> None:
     """Print the signed messages that this node has sent and received, one JSON object per line.
 
@@ -443,12 +412,9 @@ def export(data: Data = None, config: Config = None) -> None:
     run_in_rooms(settings_of(data, config).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room verify messages.ndjson  check signatures and order
-    """,
-)
+""")
 def verify(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `comity room export` wrote.")],
     as_json: Json = False,

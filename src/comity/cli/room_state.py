@@ -4,14 +4,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, settings_of
 from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, run_in_rooms
 from comity.cli.screen import print_json, print_line
 from comity.core.errors import ConfigError, MalformedError
 from comity.core.wire import strict_json
 
-app = new_app("Read and write the state that the peers of a room share.")
+app = HelpfulApp("Read and write the state that the peers of a room share.")
 
 STATE_EXAMPLES: Final = """
     comity room state get  print the whole shared state
@@ -20,15 +20,11 @@ STATE_EXAMPLES: Final = """
     """
 
 
-@app.command(
-    name="get",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room state get  print the whole shared state
     comity room state get plan  print one key
-    """,
-)
-def state_get(
+""")
+def get(
     key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="One key. Default: all.")] = None,
     room: RoomOption = None,
     data: Data = None,
@@ -44,15 +40,11 @@ def state_get(
     run_in_rooms(settings_of(data, config).settings, run)
 
 
-@app.command(
-    name="set",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room state set plan '{"step": 2}'  set a key to any JSON
     comity room state set plan --delete  delete it
-    """,
-)
-def state_set(
+""")
+def set_(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key.")],
     value: Annotated[
         str | None, typer.Argument(metavar="[JSON]", help="Any JSON; what is not JSON is taken as a text.")
@@ -82,15 +74,11 @@ def state_set(
     run_in_rooms(settings_of(data, config).settings, run)
 
 
-@app.command(
-    name="watch",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room state watch  print every change, one JSON object per line
     comity room state watch plan  only keys that begin with plan
-    """,
-)
-def state_watch(
+""")
+def watch(
     prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this.")] = "",
     room: RoomOption = None,
     data: Data = None,

@@ -12,7 +12,7 @@ import typer
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, follow_up, settings_of
 from comity.cli.own_node import OwnNode, own_node
 from comity.cli.screen import counted, one_line, print_fields, print_json, print_line, waiting
@@ -24,22 +24,19 @@ from comity.core.identity.keys import VacantId
 from comity.parts.operating import LINK_PATH, STOP_PATH
 from comity.store.claim import is_claimed, running_node
 
-status_app = new_app()
-stop_app = new_app()
-open_app = new_app()
+status_app = HelpfulApp()
+stop_app = HelpfulApp()
+open_app = HelpfulApp()
 
 STATUS_PATH: Final = "/v1/status"
 _CLOSING_SECONDS: Final = 20.0
 _LOOK_EVERY: Final = 0.05
 
 
-@status_app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@status_app.add("""
     comity status  show how the node of your data folder is doing
     comity status --json  print JSON; exit code 1 if no node runs
-    """,
-)
+""")
 def status(data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Show whether a node runs on the data folder, where it answers, and how it is doing.
 
@@ -64,13 +61,10 @@ def status(data: Data = None, config: Config = None, as_json: Json = False) -> N
         raise typer.Exit(FAILED)
 
 
-@stop_app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@stop_app.add("""
     comity stop  stop the node of your data folder
     comity stop --data /srv/node  stop the node of another one
-    """,
-)
+""")
 def stop(data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Stop the node that runs on the data folder, and wait until it has stopped.
 
@@ -95,16 +89,12 @@ def stop(data: Data = None, config: Config = None, as_json: Json = False) -> Non
         print_line(f"The node at {own.url} has stopped.")
 
 
-@open_app.command(
-    name="open",
-    cls=HelpfulCommand,
-    epilog="""
+@open_app.add("""
     comity open  open the page of the node in your browser
     comity open --no-browser  only print the link
     comity open --read-only  a link for somebody who may look and change nothing
-    """,
-)
-def open_page(
+""")
+def open_(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the link and do not start a browser.")
     ] = False,

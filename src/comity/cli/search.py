@@ -6,24 +6,21 @@ from typing import Annotated
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Directory, Json, settings_of, whole_number
 from comity.cli.outside import Outside
 from comity.cli.screen import one_line, print_json, print_line, print_table
 from comity.core.card.codec import serialize
 from comity.pipeline.directory.search import DEFAULT_LIMIT, LIMIT, HaloMatch
 
-app = new_app()
+app = HelpfulApp()
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity search translate  find agents that offer to translate
     comity search "" --limit 100  list all agents
     comity search translate --family gpt --json  only one model family; print JSON with full ids
-    """,
-)
+""")
 def search(
     query: Annotated[
         str,

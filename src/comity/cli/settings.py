@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.completion import setting_names
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.install.toml_text import drop, put_value
 from comity.cli.options import Config, Data, Json, follow_up, settings_of
 from comity.cli.screen import note, print_json, print_line, print_table
@@ -26,21 +26,18 @@ from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE
 from comity.node import load_settings
 from comity.store.claim import running_node
 
-app = new_app(
+app = HelpfulApp(
     "Show, check or change the settings. COMITY_* variables override config.toml, and flags override both."
 )
 
 MASKED = "********"
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity config show  show the settings that a node would use
     COMITY_PORT=9000 comity config show  with a value from a variable
     comity config show --config my.toml --json  from another file; print JSON
-    """,
-)
+""")
 def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Show every effective setting and where it came from.
 
@@ -75,17 +72,13 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
         print_line(f"There is no settings file; {loaded.settings.data / 'config.toml'} would be read.")
 
 
-@app.command(
-    name="set",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity config set port 9000  write it to config.toml in your data folder
     comity config set audit.retention_days 365  a setting of a section
     comity config set http.allowed_hosts node.example,other.example  a list
     comity config set tls.cert cert.pem tls.key key.pem  two that belong together
-    """,
-)
-def set_values(
+""")
+def set_(
     pairs: Annotated[
         list[str],
         typer.Argument(
@@ -107,12 +100,9 @@ def set_values(
     _change(dict(zip(pairs[::2], pairs[1::2], strict=True)), data, config, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity config unset port  use the default again
-    """,
-)
+""")
 def unset(
     keys: Annotated[
         list[str],
@@ -126,13 +116,10 @@ def unset(
     _change(dict.fromkeys(keys), data, config, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity config validate  check the settings that a node would use
     comity config validate --config my.toml  check another file before you use it
-    """,
-)
+""")
 def validate(data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Check the settings without starting a node. The exit code is 2 if they are not valid."""
     loaded = settings_of(data, config)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from comity.cli import completion
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
 from comity.cli.own_node import own_node
 from comity.cli.own_state import current_state, set_state
@@ -15,7 +15,7 @@ from comity.cli.screen import print_fields, print_json, print_line
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.errors import ConfigError
 
-app = new_app("Show or set the state of this node's agent: whether it takes calls.")
+app = HelpfulApp("Show or set the state of this node's agent: whether it takes calls.")
 
 MEANINGS = {
     RuntimeState.LOCAL: "takes calls from whoever knows its address; not published",
@@ -27,13 +27,10 @@ MEANINGS = {
 }
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity state show  show whether the agent of your data folder takes calls
     comity state show --json  print JSON
-    """,
-)
+""")
 def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
     """Show the state of the running node, or the stored state if no node runs."""
     settings = settings_of(data, config).settings
@@ -53,16 +50,12 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
     )
 
 
-@app.command(
-    name="set",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity state set hibernating  refuse calls for now
     comity state set active  take calls again
     comity state set archived --yes  refuse calls permanently
-    """,
-)
-def set_command(
+""")
+def set_(
     wanted: Annotated[
         str,
         typer.Argument(

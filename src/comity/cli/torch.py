@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, PassphraseFile
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line, print_table
 from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.wire import strict_json
 
-app = new_app(
+app = HelpfulApp(
     "Hand over the relation between you and your models from one session to the next: trust, norms, how it went."
 )
 
@@ -24,13 +24,10 @@ TorchFile = Annotated[
 ]
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity torch show  the torches so far, and the trust that sessions have built
     comity torch show --json  print JSON
-    """,
-)
+""")
 def show(
     data: Data = None, config: Config = None, passphrase_file: PassphraseFile = None, as_json: Json = False
 ) -> None:
@@ -56,13 +53,10 @@ def show(
         print_table(("handed over", "gestalt", "session"), rows)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity torch give > torch.json  hand over a torch
     comity torch give --to 1f0c…  one that only this node may take
-    """,
-)
+""")
 def give(
     to: Annotated[
         str | None,
@@ -77,13 +71,10 @@ def give(
     print_json(torch)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity torch take torch.json  go on where an earlier session ended
     comity torch take - --json < torch.json  print JSON
-    """,
-)
+""")
 def take(
     file: TorchFile,
     data: Data = None,

@@ -21,7 +21,7 @@ import typer
 import comity
 from comity.agents.load import load_behaviour
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.help import HelpfulCommand, new_app, section
+from comity.cli.help import HelpfulApp, section
 from comity.cli.logs import write_logs
 from comity.cli.options import (
     Config,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from comity.cli.act_sinks import ActSinks
     from comity.clients.publishing import PublicationReport
 
-app = new_app()
+app = HelpfulApp()
 
 GARBAGE_AFTER = 20_000
 """New objects before a look for cycles: a call leaves none behind, and thousands of them are alive under load."""
@@ -66,17 +66,14 @@ FIRST_PUBLICATION = 5.0
 _OTHER_FOLDER = "~/comity-guest"
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity up  start a node with the current settings
     comity up --agent echo  with an agent that repeats each message, to try it out
     comity up --agent mypkg:handle --capability "translates to French"  with a function of yours
     comity up --agent echo --directory https://directory.example  publish the agent there, so that others find it
     comity up --port 9000 --data /srv/node  with another port and data folder
     comity up --port 0 --json  on any free port; print one JSON line when ready
-    """,
-)
+""")
 def up(
     agent: Annotated[
         str | None,

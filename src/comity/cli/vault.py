@@ -7,7 +7,7 @@ import asyncio
 import os
 from typing import Any
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
 from comity.cli.own_node import own_node
 from comity.cli.own_store import own_key, refuse_memory, writing
@@ -20,18 +20,15 @@ from comity.parts.operating import ROTATION_PATH, ROTATION_SECONDS, rotate_vault
 from comity.pipeline.record import own_act
 from comity.store.claim import FolderClaim
 
-app = new_app("Look after the vault: stored context is encrypted with the keys in vault.key.")
+app = HelpfulApp("Look after the vault: stored context is encrypted with the keys in vault.key.")
 
 VAULT_ROTATED = "VAULT_ROTATED"
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vault rotate  make a new key and encrypt everything with it
     comity vault rotate --json  print JSON
-    """,
-)
+""")
 def rotate(
     data: Data = None, config: Config = None, passphrase_file: PassphraseFile = None, as_json: Json = False
 ) -> None:

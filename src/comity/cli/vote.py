@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm
 from comity.cli.own_desk import OwnDesk, own_desk
 from comity.cli.own_store import work_with
@@ -36,7 +36,7 @@ from comity.core.extensions.consensus.record import write_record
 from comity.pipeline.deliberations.desk import ActOutcome
 from comity.pipeline.deliberations.ledger import KeptDeliberation
 
-app = new_app(
+app = HelpfulApp(
     "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify.\n\n"
     f"A deliberation goes through these phases: {', '.join(PHASES)}. One party opens it and the others join. Then all "
     "act on the clauses, rank their variants by ballot and cast a vote on the whole text; `advance` leads from phase to "
@@ -58,16 +58,12 @@ _PARTY_HELP = (
 )
 
 
-@app.command(
-    name="open",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote open Answers --clause "Within a day." --party 31e30ef4…d13d  open it with one other party
     comity vote open Rules --clause "A." --clause "B." --party ID=observer  two clauses, and somebody who only reads
     comity vote open Rules --clause "A." --party ID --ratification 3/4  another threshold
-    """,
-)
-def open_command(
+""")
+def open_(
     title: Annotated[str, typer.Argument(metavar="TITLE", help="What it is about.")],
     clauses: Annotated[
         list[str],
@@ -132,13 +128,10 @@ def open_command(
     work_with(own_desk, data, config, passphrase_file, work)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote join http://127.0.0.1:8420 dlb_5a0c1f2e3d4b6978  fetch a deliberation from its keeper
     comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if this node answers
-    """,
-)
+""")
 def join(
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of the node that keeps it.")],
     delib_id: Annotated[str, typer.Argument(metavar="ID", help="The whole id of the deliberation.")],
@@ -177,15 +170,11 @@ def join(
     work_with(own_desk, data, config, passphrase_file, work)
 
 
-@app.command(
-    name="list",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote list  the deliberations in which you take part, as far as this node knows them
     comity vote list --json  print JSON
-    """,
-)
-def list_command(
+""")
+def list_(
     data: Data = None, config: Config = None, passphrase_file: PassphraseFile = None, as_json: Json = False
 ) -> None:
     """Show your deliberations, and acts of yours that wait for a keeper. Nobody is asked over the network."""
@@ -201,13 +190,10 @@ def list_command(
     work_with(own_desk, data, config, passphrase_file, work)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote add dlb_5a0c 31e30ef4…d13d  add a party
     comity vote add dlb_5a0c 31e30ef4…d13d=observer  add somebody who only reads
-    """,
-)
+""")
 def add(
     which: Which,
     party: Annotated[str, typer.Argument(metavar="PARTY", help=f"Who is added: {_PARTY_HELP}.")],
@@ -225,14 +211,11 @@ def add(
     _act(data, config, passphrase_file, as_json, which, "consensus.add", {"stakeholder": stakeholder}, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote act dlb_5a0c endorse --clause c1  agree with the clause as it stands
     comity vote act dlb_5a0c amend --clause c1 --text "Within an hour."  propose another text
     comity vote act dlb_5a0c object --level strong --concern "Too long."  object
-    """,
-)
+""")
 def act(
     which: Which,
     action: Annotated[
@@ -271,13 +254,10 @@ def act(
     _act(data, config, passphrase_file, as_json, which, "consensus.act", args, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote ballot dlb_5a0c v1 v0 --clause c1  v1 first, then v0
     comity vote ballot dlb_5a0c v2 v0=v1 --clause c1  v2 first; v0 and v1 are equal to you
-    """,
-)
+""")
 def ballot(
     which: Which,
     ranking: Annotated[
@@ -304,14 +284,11 @@ def ballot(
     _act(data, config, passphrase_file, as_json, which, "consensus.ballot", args, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote advance dlb_5a0c deliberation  the author begins
     comity vote advance dlb_5a0c convergence  go on to rank the variants
     comity vote advance dlb_5a0c deliberation  send the text back from ratification; votes are cleared
-    """,
-)
+""")
 def advance(
     which: Which,
     phase: Annotated[str, typer.Argument(metavar="PHASE", help=f"One of {', '.join(PHASES[1:])}.")],
@@ -329,13 +306,10 @@ def advance(
     _act(data, config, passphrase_file, as_json, which, "consensus.advance", {"to": phase}, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote cast dlb_5a0c accept  accept the whole text
     comity vote cast dlb_5a0c reject --reason "A week is what I can promise."  reject it
-    """,
-)
+""")
 def cast(
     which: Which,
     vote: Annotated[str, typer.Argument(metavar="VOTE", help="accept or reject.")],
@@ -366,12 +340,9 @@ def cast(
     )
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote welfare dlb_5a0c "I am asked to promise what I cannot keep."  for AI parties
-    """,
-)
+""")
 def welfare(
     which: Which,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What weighs on you.")],
@@ -388,14 +359,11 @@ def welfare(
     _act(data, config, passphrase_file, as_json, which, "consensus.welfare", {"signal": text}, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote result dlb_5a0c  all clauses, who said what, and how the variants rank
     comity vote result dlb_5a0c --clause c1  one clause
     comity vote result dlb_5a0c --json  print JSON, with all matrices
-    """,
-)
+""")
 def result(
     which: Which,
     clause: Clause = None,
@@ -425,13 +393,10 @@ def result(
     work_with(own_desk, data, config, passphrase_file, work)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote record dlb_5a0c --out rules.json  write the record to a file
     comity vote record dlb_5a0c | jq .provenance  print it; provenance is there once the rules are active
-    """,
-)
+""")
 def record(
     which: Which,
     out: Annotated[
@@ -463,13 +428,10 @@ def record(
         )
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote remove dlb_5a0c  ask for confirmation, then remove it
     comity vote remove dlb_5a0c --yes  without confirmation
-    """,
-)
+""")
 def remove(
     which: Which,
     data: Data = None,
@@ -494,14 +456,11 @@ def remove(
         print_line(f"Removed: {kept.id}, {kept.head.tip.number:,} entries.")
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote verify rules.json  recount everything; the exit code is 1 if an entry is bad
     comity vote verify mine.json yours.json  also find out a keeper that gave us different entries
     comity vote verify rules.json --json  print JSON
-    """,
-)
+""")
 def verify(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE", help="Records, as `comity vote record` writes them.")

@@ -15,7 +15,7 @@ import typer
 
 from comity.cli.acts import readable
 from comity.cli.colour import colour_wanted
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Config, Data, Json, settings_of, whole_number
 from comity.cli.own_node import OwnNode, own_node
 from comity.cli.screen import note, print_json, print_line
@@ -26,7 +26,7 @@ from comity.core.wire import strict_json
 from comity.doors.events import EVENTS_PATH
 from comity.pipeline.events import KEPT, NodeEvent
 
-app = new_app()
+app = HelpfulApp()
 
 RETRY_SECONDS: Final = 0.5
 
@@ -34,14 +34,11 @@ _SILENCE: Final = 45.0  # three heartbeats of the node
 _LONGEST_MESSAGE: Final = 16 * 1024 * 1024
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity watch  show events from now on
     comity watch --since 0  show also the events that are still kept
     comity watch --json  print one JSON object per line
-    """,
-)
+""")
 def watch(
     since: Annotated[
         str | None,
