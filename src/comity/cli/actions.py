@@ -16,7 +16,7 @@ import comity
 from comity.cli import completion
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Config, Data, Json, settings_of
+from comity.cli.options import HomeOptions, Json, settings_of
 from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
 from comity.core.errors import ConfigError, ConflictError, MalformedError
 from comity.core.wire import strict_json
@@ -215,8 +215,7 @@ def lines(
         str | None, typer.Option("--country", metavar="CODE", help="Two letters (ISO 3166), such as PT.")
     ] = None,
     lines: OwnLines = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Show the emergency numbers and crisis lines that replies name, and whether somebody has checked them.
@@ -225,7 +224,7 @@ def lines(
     """
     from comity.pipeline.actions.library import crisis_lines, own_lines_of
 
-    known = crisis_lines(_path(lines) or own_lines_of(settings_of(data, config).settings.data))
+    known = crisis_lines(_path(lines) or own_lines_of(settings_of(home).settings.data))
     if country is None:
         if as_json:
             print_json(known)

@@ -23,8 +23,7 @@ from msgspec.structs import replace
 from comity.cli.archive import DATABASE, WORK_FOLDER, Manifest, pack, unpack
 from comity.cli.help import HelpfulApp
 from comity.cli.options import (
-    Config,
-    Data,
+    HomeOptions,
     Json,
     PassphraseFile,
     ask_new_passphrase,
@@ -87,8 +86,7 @@ _PART: Final = ".part"
 """)
 def backup(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The new file to write.")],
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
@@ -97,7 +95,7 @@ def backup(
     The backup holds the keys of the node, so a passphrase encrypts it. The database is copied as it is at one moment, its
     pages and its audit record are checked, and the file is read back. An existing file is never overwritten.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     refuse_memory(settings, "a backup needs a database")
     vacant_id = own_id(settings)
     if not settings.database.is_file():
@@ -134,8 +132,7 @@ def backup(
 """)
 def restore(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The backup.")],
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     passphrase_file: PassphraseFile = None,
     identity_passphrase_file: Annotated[
         str | None,
@@ -156,7 +153,7 @@ def restore(
     then on, because the node cannot know which of them it has already accepted. The audit record gets an entry
     RESTORED. Never let the former node run again: both would be the same node to everybody else.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     source = _full_path(file)
     if not source.is_file():
         raise NotFoundError(f"there is no file {source}; name the backup")

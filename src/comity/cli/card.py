@@ -14,7 +14,7 @@ from msgspec import Struct
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
+from comity.cli.options import Directory, HomeOptions, Json, KeyOptions, settings_of
 from comity.cli.outside import Outside, find_card
 from comity.cli.own_node import OwnNode
 from comity.cli.own_state import current_state, set_state
@@ -75,19 +75,17 @@ def show(
         ),
     ] = None,
     directory: Directory = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Show a card: the agent, its offer, its address, and whether the signature is valid."""
-    settings = settings_of(data, config, **{"directory.url": directory}).settings
+    settings = settings_of(home, **{"directory.url": directory}).settings
     if target is not None:
         card = _found(settings, target)
         _print_card(card, {"verified": card.verify()}, _facts(card), as_json=as_json)
         return
     ways = Outside(settings)
-    card, state = asyncio.run(_own(settings, ways, passphrase_file))
+    card, state = asyncio.run(_own(settings, ways, home.passphrase_file))
     node = None if ways.own is None else ways.own.url
     more = {"verified": card.verify(), "state": state.value, "node": node}
     where = f"running at {node}" if node else "not running; this is made from the settings"
@@ -110,9 +108,7 @@ def publish(
         ),
     ] = "PUBLIC",
     directory: Directory = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Publish the card of your agent in a directory, so that others can find it. A LOCAL agent becomes ACTIVE.
@@ -120,9 +116,9 @@ def publish(
     You can repeat this: a card that is already published is not published again.
     """
     wanted = _visibility(visibility)
-    settings = settings_of(data, config, **{"directory.url": directory}).settings
-    key = own_key(settings, passphrase_file)
-    card, published = asyncio.run(_publish(settings, key, wanted, passphrase_file))
+    settings = settings_of(home, **{"directory.url": directory}).settings
+    key = own_key(settings, home.passphrase_file)
+    card, published = asyncio.run(_publish(settings, key, wanted, home.passphrase_file))
     if as_json:
         print_json(msgspec.to_builtins(published))
         return
@@ -154,12 +150,11 @@ def verify(
         ),
     ],
     directory: Directory = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Show who signed a card, and its content. The exit code is 1 if the signature is not valid."""
-    settings = settings_of(data, config, **{"directory.url": directory}).settings
+    settings = settings_of(home, **{"directory.url": directory}).settings
     card = _found(settings, source)
     holds = card.verify()
     if as_json:

@@ -9,7 +9,7 @@ import typer
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
+from comity.cli.options import HomeOptions, Json, KeyOptions, Yes, confirm, settings_of
 from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.screen import Cell, one_line, print_fields, print_json, print_line, print_table
 from comity.clients.finding import id_of
@@ -42,8 +42,7 @@ def show(
         str | None,
         typer.Argument(metavar="PEER", help="Show only this agent: its id, or a unique beginning of it."),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Show the chains: `serve` are calls to this node, `call` are calls that it made to others.
@@ -51,7 +50,7 @@ def show(
     The messages of a chain are numbered without gaps. The tip is the hash of the last message. You can run this command
     while the node runs.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     peers = _peers(settings)
     if peer is not None:
         peers = [_chosen(peers, peer)]
@@ -73,8 +72,7 @@ def verify(
         str | None,
         typer.Argument(metavar="PEER", help="Verify only this agent: its id, or a unique beginning of it."),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Verify both chains with each agent: the stored messages, the audit record and the last hashes must agree.
@@ -82,7 +80,7 @@ def verify(
     Replies are stored for a day, at most 64 of each agent, with their signatures. Of older messages the audit record has
     the hashes. You can run this command while the node runs.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     peers = _peers(settings)
     if peer is not None:
         peers = [_chosen(peers, peer)]
@@ -115,9 +113,7 @@ def forget(
     peer: Annotated[
         str, typer.Argument(metavar="PEER", help="The id of the agent, or a unique beginning of it.")
     ],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -126,7 +122,7 @@ def forget(
     Use this for an agent that lost its chain and now refuses every call. The chain of its calls to this node is kept: a
     message that was accepted once is never accepted again.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     chosen = _chosen(_peers(settings), peer)
     if chosen.call is None:
         raise NotFoundError(
@@ -138,7 +134,7 @@ def forget(
         "This cannot be undone. Delete the chain?",
         yes=yes,
     )
-    key = own_key(settings, passphrase_file)
+    key = own_key(settings, home.passphrase_file)
     asyncio.run(_forget(settings, key, target))
     if as_json:
         print_json({"forgotten": chosen.vacant_id, "calls": calls})

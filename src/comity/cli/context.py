@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm
+from comity.cli.options import Json, KeyOptions, Yes, confirm
 from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.core.errors import ConfigError, InvalidError
 
@@ -89,9 +89,7 @@ def forget(
     mine: Annotated[
         bool, typer.Option("--mine", help="Forget all your sessions, and all that extensions know of you.")
     ] = False,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -107,7 +105,7 @@ def forget(
     from comity.cli.own_extensions import own_extensions
     from comity.cli.own_store import work_with
 
-    values = work_with(own_extensions, data, config, passphrase_file, lambda own: own.forget(session))
+    values = work_with(own_extensions, home, lambda own: own.forget(session))
     if as_json:
         print_json({"forgotten": values})
         return

@@ -19,7 +19,7 @@ from msgspec import UNSET
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Config, Data, Json, settings_of
+from comity.cli.options import HomeOptions, Json, settings_of
 from comity.cli.screen import Cell, note, one_line, print_fields, print_json, print_line, print_table, waiting
 from comity.cli.token_argument import read_token
 from comity.clients.finding import is_address, with_scheme
@@ -99,8 +99,7 @@ def hello(
             help=f"The timeout of the whole negotiation. Default: {SECONDS:g}.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Negotiate with a VCP server and show the version, extensions and core features of its answer.
@@ -111,7 +110,7 @@ def hello(
     asked = _extensions(extensions)
     token = None if identity is None else read_token(identity)
     seconds = SECONDS if timeout is None else _seconds(timeout)
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     given = None if bearer is None else read_token(bearer)
     url = with_scheme(url) if is_address(url) else url
     try:

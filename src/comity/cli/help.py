@@ -3,6 +3,7 @@
 The same for every command, and drawn without a table library, because help must appear at once.
 """
 
+import functools
 import inspect
 import re
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import typer
+from msgspec import Struct
 from typer.core import TyperCommand, TyperGroup
 
 from comity.cli.colour import colour_wanted, paint
@@ -76,20 +78,44 @@ class HelpfulApp(typer.Typer):
         if help_text is not None:
             self.callback(help=help_text)(_only_groups_commands)
 
-    def add(self, calls: str) -> Callable[[_Command], _Command]:
+    def add(self, calls: str, cls: type[HelpfulCommand] = HelpfulCommand) -> Callable[[_Command], _Command]:
         """A command with examples of how it is called, as `examples` reads them. It has the name of its function; an
         underscore at the end only keeps that apart from a word of Python.
         """
 
         def register(function: _Command) -> _Command:
             name = function.__name__.rstrip("_").replace("_", "-")
-            return self.command(name, cls=HelpfulCommand, epilog=calls)(function)
+            self.command(name, cls=cls, epilog=calls)(_taking_options_apart(function))
+            return function
 
         return register
 
 
 def _only_groups_commands() -> None:
     pass
+
+
+def _taking_options_apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for Typer, which knows options one by one: an argument that is a Struct stands there as its fields."""
+    whole = inspect.signature(function)
+    groups = {
+        name: argument.annotation
+        for name, argument in whole.parameters.items()
+        if isinstance(argument.annotation, type) and issubclass(argument.annotation, Struct)
+    }
+    apart: dict[str, inspect.Parameter] = {}
+    for name, argument in whole.parameters.items():
+        apart |= inspect.signature(groups[name]).parameters if name in groups else {name: argument}
+
+    @functools.wraps(function)
+    def command(**given: Any) -> Any:
+        for name, group in groups.items():
+            given[name] = group(**{field: given.pop(field) for field in group.__struct_fields__})
+        return function(**given)
+
+    command.__signature__ = whole.replace(parameters=list(apart.values()))  # type: ignore[attr-defined] # what Typer reads
+    command.__annotations__ = {name: argument.annotation for name, argument in apart.items()}
+    return command
 
 
 def command_help(command: Any, ctx: Any) -> str:

@@ -15,9 +15,9 @@ from comity.cli.help import HelpfulApp
 from comity.cli.identity_token import EXAMPLES as TOKEN_EXAMPLES
 from comity.cli.identity_token import app as token_app
 from comity.cli.options import (
-    Config,
-    Data,
+    HomeOptions,
     Json,
+    KeyOptions,
     PassphraseFile,
     Yes,
     ask_new_passphrase,
@@ -54,9 +54,9 @@ _KEPT = {
     comity id show --data /srv/node  show that of another data folder
     comity id show --json  print JSON
 """)
-def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show the id of this node in each format, and where its key is stored."""
-    folder = settings_of(data, config).settings.data
+    folder = settings_of(home).settings.data
     _refuse_missing(folder)
     path = identity_path(folder)
     file = read_identity(path)
@@ -69,8 +69,7 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
     comity id new --data /srv/node --passphrase-file pass.txt  encrypt the key, from a script
 """)
 def new(
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     passphrase: Annotated[
         bool, typer.Option("--passphrase", help="Encrypt the key with a passphrase; the command asks for it.")
     ] = False,
@@ -85,7 +84,7 @@ def new(
     `comity up` does this at the first start. Use this command if you want a passphrase or the keyring, or need the id
     before the node runs.
     """
-    folder = settings_of(data, config).settings.data
+    folder = settings_of(home).settings.data
     path = identity_path(folder)
     if has_identity(folder):
         raise KeyRefusedError(
@@ -106,8 +105,7 @@ def new(
     comity id export --secret --to backup.json --passphrase-file pass.txt  the same, encrypted with a passphrase
 """)
 def export(
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     secret: Annotated[bool, typer.Option("--secret", help="Export the secret key, not only the id.")] = False,
     to: Annotated[
         str | None,
@@ -129,7 +127,7 @@ def export(
     The exported file has the format of identity.json. A data folder with this file is the same node again. If you give a
     passphrase, it decrypts the identity if needed and encrypts the copy.
     """
-    folder = settings_of(data, config).settings.data
+    folder = settings_of(home).settings.data
     _refuse_missing(folder)
     if secret:
         _export_secret(folder, to, passphrase_file, stdout=stdout, yes=yes, as_json=as_json)
@@ -169,9 +167,7 @@ def import_(
             help="The replay database of its server. Messages that were accepted there are not accepted again here.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Import an identity of the reference implementation: its key, state, name, offer and chains.
@@ -185,13 +181,13 @@ def import_(
     from comity.cli.own_store import own_key
     from comity.keys.vacant_import import read_vacant_folder
 
-    loaded = settings_of(data, config)
+    loaded = settings_of(home)
     settings = loaded.settings
     tips = None if replay is None else Path(replay).expanduser()
     if folder is None:
         if tips is None:
             raise ConfigError("missing argument 'FOLDER'; name the identity folder, --replay FILE, or both")
-        key = own_key(settings, passphrase_file)
+        key = own_key(settings, home.passphrase_file)
         report = asyncio.run(take_replay(settings, key, tips))
         if as_json:
             print_json({"vacant_id": key.vacant_id.hex(), "data": str(settings.data), **report.as_json()})
@@ -199,7 +195,7 @@ def import_(
             _print_takeover(report)
         return
     source = read_vacant_folder(Path(folder).expanduser())
-    words = None if passphrase_file is None else read_passphrase(passphrase_file)
+    words = None if home.passphrase_file is None else read_passphrase(home.passphrase_file)
     may_configure = loaded.file in {None, settings.data / CONFIG_FILE}
     report = asyncio.run(
         take_over(settings, source, replay=tips, passphrase=words, may_configure=may_configure)

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
+from comity.cli.options import HomeOptions, Json, KeyOptions, settings_of
 from comity.core.errors import ConfigError
 
 app = HelpfulApp("Issue, verify or revoke VCP/I tokens. A token proves the identity of a user or agent.")
@@ -57,9 +57,7 @@ def issue(
         ),
     ] = None,
     secret_file: SecretFile = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Issue a token, and print it.
@@ -71,8 +69,8 @@ def issue(
         raise ConfigError("a token with a shared secret has no kind; remove --kind or --secret-file")
     from comity.cli.token_acts import issue_token
 
-    settings = settings_of(data, config).settings
-    issue_token(settings, subject, kind or KIND, issuer, secret_file, passphrase_file, as_json=as_json)
+    settings = settings_of(home).settings
+    issue_token(settings, subject, kind or KIND, issuer, secret_file, home.passphrase_file, as_json=as_json)
 
 
 @app.add("""
@@ -92,8 +90,7 @@ def verify(
         ),
     ] = None,
     secret_file: SecretFile = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Check a token: its format, its signature, its validity period, and whether this node has revoked it.
@@ -106,7 +103,7 @@ def verify(
         )
     from comity.cli.token_acts import verify_token
 
-    verify_token(settings_of(data, config).settings, token, key, secret_file, as_json=as_json)
+    verify_token(settings_of(home).settings, token, key, secret_file, as_json=as_json)
 
 
 @app.add("""
@@ -131,9 +128,7 @@ def revoke(
     reason: Annotated[
         str, typer.Option("--reason", metavar="REASON", help=f"One of {', '.join(REASONS)}.")
     ] = REASONS[-1],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Revoke a token, or all tokens of a subject. This cannot be undone.
@@ -145,5 +140,5 @@ def revoke(
         raise ConfigError("give either a TOKEN or --subject ISSUER:SUBJECT")
     from comity.cli.token_acts import revoke_token
 
-    settings = settings_of(data, config).settings
-    revoke_token(settings, token, subject, reason, passphrase_file, as_json=as_json)
+    settings = settings_of(home).settings
+    revoke_token(settings, token, subject, reason, home.passphrase_file, as_json=as_json)

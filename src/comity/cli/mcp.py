@@ -12,7 +12,7 @@ import typer
 
 import comity
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Config, Data, read_rooms, settings_of, whole_number
+from comity.cli.options import HomeOptions, read_rooms, settings_of, whole_number
 from comity.core.errors import ConfigError, PeerError
 from comity.core.peering.demands import Demands
 from comity.core.peering.profiles import read_profile
@@ -99,8 +99,7 @@ def mcp(
             help="Drop messages without a message authentication code (MAC). Variable: VDON_MCP_REQUIRE_SESSION_MAC.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
 ) -> None:
     """Serve MCP on standard input and output. An MCP client starts this command.
 
@@ -120,7 +119,7 @@ def mcp(
         vcp=() if vcp is None else _extensions(vcp),
     )
     opening.demands.check()
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     if "mcp" in settings.off:
         from comity.parts.mcp import Mcp
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from comity.cli.given import Given
 from comity.core.errors import ConfigError, KeyRefusedError
@@ -52,6 +53,19 @@ Directory = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
+class HomeOptions(Struct, frozen=True):
+    """The options that lead to a node: each stands on the command line, and a command gets them as one argument."""
+
+    data: Data = None
+    config: Config = None
+
+
+class KeyOptions(HomeOptions, frozen=True):
+    """For a command that signs or writes: also the passphrase of the key."""
+
+    passphrase_file: PassphraseFile = None
+
+
 # how the flags are called that have a shorter name than their setting
 _TYPED = {
     "--agent-behaviour": "--agent",
@@ -63,15 +77,15 @@ _TYPED = {
 }
 
 
-def settings_of(data: str | None, config: str | None, **flags: Any) -> "Loaded":
+def settings_of(home: HomeOptions, **flags: Any) -> "Loaded":
     from comity.node import load_settings
 
     Given.data, Given.config = (
         "" if value is None else f" {flag} {shlex.quote(os.path.abspath(Path(value).expanduser()))}"  # noqa: PTH100 - keeps links
-        for flag, value in (("--data", data), ("--config", config))
+        for flag, value in (("--data", home.data), ("--config", home.config))
     )
     try:
-        return load_settings({"data": data, "config": config, **flags})
+        return load_settings({"data": home.data, "config": home.config, **flags})
     except ConfigError as refusal:
         flag, space, rest = refusal.message.partition(" ")
         raise ConfigError(f"{_TYPED.get(flag, flag)}{space}{rest}") from None

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
-from comity.cli.options import passphrase_for, read_passphrase, settings_of
+from comity.cli.options import KeyOptions, passphrase_for, read_passphrase, settings_of
 from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
@@ -87,19 +87,17 @@ def own_vault(settings: Settings) -> Vault:
 
 def work_with(
     opening: Callable[[Settings, str | None], AbstractAsyncContextManager[_Own]],
-    data: str | None,
-    config: str | None,
-    passphrase_file: str | None,
+    home: KeyOptions,
     work: Callable[[_Own], Awaitable[_Result]],
 ) -> _Result:
     """Do some work with what is opened of a data folder; what is refused is told in the words of the command line."""
     from comity.cli.vote_arguments import in_typed_words
     from comity.core.extensions.refusals import ExtensionError
 
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
 
     async def run() -> _Result:
-        async with opening(settings, passphrase_file) as own:
+        async with opening(settings, home.passphrase_file) as own:
             return await work(own)
 
     try:

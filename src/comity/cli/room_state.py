@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Config, Data, Json, settings_of
+from comity.cli.options import HomeOptions, Json, settings_of
 from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, run_in_rooms
 from comity.cli.screen import print_json, print_line
 from comity.core.errors import ConfigError, MalformedError
@@ -27,8 +27,7 @@ STATE_EXAMPLES: Final = """
 def get(
     key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="One key. Default: all.")] = None,
     room: RoomOption = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
 ) -> None:
     """Print the shared state as JSON."""
 
@@ -37,7 +36,7 @@ def get(
         asked = {"session_id": session["session_id"], **({} if key is None else {"key": key})}
         print_json((await rooms.ask("vdo_state_get", asked))["value"])
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
 @app.add("""
@@ -51,8 +50,7 @@ def set_(
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the key.")] = False,
     room: RoomOption = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Set or delete a key of the shared state. All peers of the room get it."""
@@ -71,7 +69,7 @@ def set_(
         else:
             print_line(f"{key} {'deleted' if delete else 'set'}, clock {told['entry']['clock']}")
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
 @app.add("""
@@ -81,8 +79,7 @@ def set_(
 def watch(
     prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this.")] = "",
     room: RoomOption = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
 ) -> None:
     """Print the shared state and then every change, until Ctrl-C."""
 
@@ -97,7 +94,7 @@ def watch(
             for change in (await rooms.ask("vdo_state_watch", asked))["changes"]:
                 print_json(change)
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
 def read_value(text: str, name: str) -> Any:

@@ -7,7 +7,7 @@ import typer
 
 from comity.cli import completion
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
+from comity.cli.options import HomeOptions, Json, KeyOptions, Yes, confirm, settings_of
 from comity.cli.own_node import own_node
 from comity.cli.own_state import current_state, set_state
 from comity.cli.own_store import own_id
@@ -31,9 +31,9 @@ MEANINGS = {
     comity state show  show whether the agent of your data folder takes calls
     comity state show --json  print JSON
 """)
-def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show the state of the running node, or the stored state if no node runs."""
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     own = own_node(settings)
     vacant_id = own_id(settings)
     state = asyncio.run(current_state(settings, own))
@@ -64,9 +64,7 @@ def set_(
             autocompletion=completion.states,
         ),
     ],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -76,11 +74,11 @@ def set_(
     what was published there last: `comity card publish` tells it the new state.
     """
     state = read_state(wanted)
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     own = own_node(settings)
     if state is RuntimeState.ARCHIVED:
         confirm("An archived agent never takes a call again. This cannot be undone. Archive it?", yes=yes)
-    former = asyncio.run(set_state(settings, own, state, passphrase_file))
+    former = asyncio.run(set_state(settings, own, state, home.passphrase_file))
     if as_json:
         print_json({"state": state.value, "former": former.value, "node": own.url if own else None})
         return

@@ -24,8 +24,7 @@ from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulApp, section
 from comity.cli.logs import write_logs
 from comity.cli.options import (
-    Config,
-    Data,
+    HomeOptions,
     Json,
     PassphraseFile,
     follow_up,
@@ -122,8 +121,7 @@ def up(
             help="The port to listen on. Default: 8420, or a free port if 8420 is in use. 0: any free port.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     tls_cert: Annotated[
         str | None,
         typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain."),
@@ -150,7 +148,7 @@ def up(
         "tls.cert": tls_cert,
         "tls.key": tls_key,
     }
-    loaded = settings_of(data, config, host=host, port=port, **flags)
+    loaded = settings_of(home, host=host, port=port, **flags)
     settings = loaded.settings
     if settings.agent.behaviour:
         load_behaviour(settings.agent.behaviour)  # refused before anything is made or opened

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm
+from comity.cli.options import Json, KeyOptions, Yes, confirm
 from comity.cli.own_desk import OwnDesk, own_desk
 from comity.cli.own_store import work_with
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line, waiting
@@ -87,9 +87,7 @@ def open_(
             help="How many of the votes have to accept, such as 2/3 (default).",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Open a deliberation. You are its author, and your node keeps its log.
@@ -125,7 +123,7 @@ def open_(
         if own.url is None:
             note("no node runs on this data folder, so nobody can reach it; start it: comity up")
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
 
 
 @app.add("""
@@ -141,9 +139,7 @@ def join(
             "--keeper", metavar="VACANT_ID", help="The id of the keeper, if you know it from elsewhere."
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Fetch a deliberation that another node keeps, and verify all of its log.
@@ -167,16 +163,14 @@ def join(
         print_overview(kept, own.id)
         print_next(kept.deliberation)
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
 
 
 @app.add("""
     comity vote list  the deliberations in which you take part, as far as this node knows them
     comity vote list --json  print JSON
 """)
-def list_(
-    data: Data = None, config: Config = None, passphrase_file: PassphraseFile = None, as_json: Json = False
-) -> None:
+def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     """Show your deliberations, and acts of yours that wait for a keeper. Nobody is asked over the network."""
 
     async def work(own: OwnDesk) -> None:
@@ -187,7 +181,7 @@ def list_(
         else:
             print_list(known, acts, own.id)
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
 
 
 @app.add("""
@@ -197,9 +191,7 @@ def list_(
 def add(
     which: Which,
     party: Annotated[str, typer.Argument(metavar="PARTY", help=f"Who is added: {_PARTY_HELP}.")],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Add a party, as the author, before or during the deliberation."""
@@ -208,7 +200,7 @@ def add(
     def told(own: OwnDesk, _: ActOutcome) -> str:
         return f"{name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
 
-    _act(data, config, passphrase_file, as_json, which, "consensus.add", {"stakeholder": stakeholder}, told)
+    _act(home, as_json, which, "consensus.add", {"stakeholder": stakeholder}, told)
 
 
 @app.add("""
@@ -233,9 +225,7 @@ def act(
     concern: Annotated[
         str | None, typer.Option("--concern", metavar="TEXT", help="With object: what your concern is.")
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Say what you think of a clause, during the deliberation. Your last word on a clause counts."""
@@ -251,7 +241,7 @@ def act(
         mine = on.positions.get(own.id)
         return f"{said}; your text is variant {mine.variant_id}" if mine and mine.variant_id else said
 
-    _act(data, config, passphrase_file, as_json, which, "consensus.act", args, told)
+    _act(home, as_json, which, "consensus.act", args, told)
 
 
 @app.add("""
@@ -265,9 +255,7 @@ def ballot(
         typer.Argument(metavar="RANKING", help="Variants, the best first; equal ones are written v0=v1."),
     ],
     clause: Clause = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Rank the variants of a clause, during convergence. A new ballot replaces your last one.
@@ -281,7 +269,7 @@ def ballot(
         return f"your ballot{on} is {ranking_text(tuple(map(tuple, groups)))}"
 
     args = {"ranking": groups, "clause_id": clause}
-    _act(data, config, passphrase_file, as_json, which, "consensus.ballot", args, told)
+    _act(home, as_json, which, "consensus.ballot", args, told)
 
 
 @app.add("""
@@ -292,9 +280,7 @@ def ballot(
 def advance(
     which: Which,
     phase: Annotated[str, typer.Argument(metavar="PHASE", help=f"One of {', '.join(PHASES[1:])}.")],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Go on to the next phase, or back from ratification to deliberation."""
@@ -303,7 +289,7 @@ def advance(
     def told(_: OwnDesk, __: ActOutcome) -> str:
         return f"the phase is {phase} now"
 
-    _act(data, config, passphrase_file, as_json, which, "consensus.advance", {"to": phase}, told)
+    _act(home, as_json, which, "consensus.advance", {"to": phase}, told)
 
 
 @app.add("""
@@ -316,9 +302,7 @@ def cast(
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="TEXT", help="Why. Needed to reject.")
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Vote on the whole text, during ratification. A new vote replaces your last one. Votes are open."""
@@ -328,16 +312,7 @@ def cast(
         found = outcome.kept.deliberation
         return f"you {vote}; {found.ratification} of the votes must accept, {accepted_text(found)}"
 
-    _act(
-        data,
-        config,
-        passphrase_file,
-        as_json,
-        which,
-        "consensus.vote",
-        {"vote": vote, "reason": reason},
-        told,
-    )
+    _act(home, as_json, which, "consensus.vote", {"vote": vote, "reason": reason}, told)
 
 
 @app.add("""
@@ -346,9 +321,7 @@ def cast(
 def welfare(
     which: Which,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What weighs on you.")],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Put on record what weighs on you, as an AI party, during deliberation or convergence."""
@@ -356,7 +329,7 @@ def welfare(
     def told(_: OwnDesk, __: ActOutcome) -> str:
         return "your welfare signal is on record"
 
-    _act(data, config, passphrase_file, as_json, which, "consensus.welfare", {"signal": text}, told)
+    _act(home, as_json, which, "consensus.welfare", {"signal": text}, told)
 
 
 @app.add("""
@@ -367,9 +340,7 @@ def welfare(
 def result(
     which: Which,
     clause: Clause = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Show where a deliberation stands: parties, clauses, who said what, pairwise table and strongest paths."""
@@ -390,7 +361,7 @@ def result(
             print_trouble(kept, acts)
         print_next(kept.deliberation)
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
 
 
 @app.add("""
@@ -403,9 +374,7 @@ def record(
         str | None,
         typer.Option("--out", metavar="FILE", help="Write it to this file instead of printing it."),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Write the record: every signed entry, and what came of it. Anybody can verify it with the file alone."""
@@ -414,7 +383,7 @@ def record(
         kept = await own.newest(which)
         return kept, write_record(await own.desk.ledger.all_entries(kept.id), kept.head)
 
-    kept, written = work_with(own_desk, data, config, passphrase_file, work)
+    kept, written = work_with(own_desk, home, work)
     if out is None:
         print_line(written.decode())
         return
@@ -434,14 +403,12 @@ def record(
 """)
 def remove(
     which: Which,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Remove a deliberation from this node. If this node keeps it, it ends for everybody; others keep their copies."""
-    kept = work_with(own_desk, data, config, passphrase_file, lambda own: own.chosen(which))
+    kept = work_with(own_desk, home, lambda own: own.chosen(which))
     ends = "" if kept.url else "This node keeps it: it ends for all parties. "
     title = one_line(kept.deliberation.title)
     confirm(f"{ends}The log of {title!r} and its proof are deleted here. Remove it?", yes=yes)
@@ -449,7 +416,7 @@ def remove(
     async def work(own: OwnDesk) -> None:
         await own.desk.remove(kept.id)
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
     if as_json:
         print_json({"removed": kept.id})
     else:
@@ -476,9 +443,7 @@ def verify(
 
 
 def _act(
-    data: str | None,
-    config: str | None,
-    passphrase_file: str | None,
+    home: KeyOptions,
     as_json: bool,
     which: str,
     op: str,
@@ -510,7 +475,7 @@ def _act(
             if op == "consensus.advance":
                 print_next(after)
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
 
 
 def _need_word(name: str, given: str, words: tuple[str, ...]) -> None:

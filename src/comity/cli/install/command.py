@@ -40,7 +40,7 @@ from comity.cli.install.show import (
     print_snippet,
     snippet,
 )
-from comity.cli.options import Data, Json, Yes, confirm, read_rooms, settings_of
+from comity.cli.options import Data, HomeOptions, Json, Yes, confirm, read_rooms, settings_of
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
 
@@ -127,7 +127,7 @@ def command(
     scope = scope or "user"
     offered = () if rooms is None else read_rooms(rooms)
     machine = this_machine()
-    loaded = settings_of(data, None)
+    loaded = settings_of(HomeOptions(data))
     folder = loaded.settings.data
     changes = not (dry_run or paste)
     targets = [

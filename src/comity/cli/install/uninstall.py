@@ -14,7 +14,7 @@ from comity.cli.install.launch import DEFAULT_NAME, checked_name
 from comity.cli.install.plan import Plan, aim, plan_uninstall
 from comity.cli.install.records import Records
 from comity.cli.install.show import print_plans
-from comity.cli.options import Data, Json, Yes, settings_of
+from comity.cli.options import Data, HomeOptions, Json, Yes, settings_of
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
 
@@ -52,7 +52,7 @@ def command(
     """
     checked_name(name)
     machine = this_machine()
-    folder = settings_of(data, None).settings.data
+    folder = settings_of(HomeOptions(data)).settings.data
     records = Records(folder)
     wanted = _wanted(clients or [], everyone=everyone, as_json=as_json)
     plans = _plans(wanted, scope, name, machine, records)
