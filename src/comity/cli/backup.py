@@ -55,8 +55,7 @@ from comity.keys.identity import (
     stored_vacant_id,
 )
 from comity.keys.private import ensure_private_folder, sync_folder
-from comity.keys.sealed_stream import MAGIC, SealedReader, SealedWriter
-from comity.keys.sealing import SealingCost
+from comity.keys.sealing import MAGIC, SealedReader, SealedWriter, SealingCost
 from comity.pipeline.record import own_act
 from comity.release import __version__
 from comity.store.audit_log import AuditReport, chains, verify_chain

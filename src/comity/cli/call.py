@@ -25,9 +25,9 @@ from comity.clients.refusals import CallRefusedError, NoAnswerError, explained
 from comity.clients.targets import callable_endpoint, rank_targets
 from comity.config import Settings
 from comity.core.card.card import CapabilityCard
+from comity.core.envelope.envelope import reply_is_bound
 from comity.core.envelope.errors import TargetUnavailableError
 from comity.core.envelope.message import A2AMessage, A2APart
-from comity.core.envelope.replies import reply_is_bound
 from comity.core.errors import ComityError, ConfigError, InvalidError
 from comity.core.identity.keys import SigningKey
 from comity.keys.identity import has_identity

@@ -17,15 +17,14 @@ from comity.cli.help import HelpfulApp
 from comity.cli.options import Directory, HomeOptions, Json, KeyOptions, settings_of
 from comity.cli.outside import Outside, find_card
 from comity.cli.own_node import OwnNode
-from comity.cli.own_state import current_state, set_state
 from comity.cli.own_store import own_key
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line
+from comity.cli.state import current_state, set_state
 from comity.clients.finding import CARD_PATH, read_card
 from comity.clients.publishing import publish_card, refuse_unspecified
 from comity.clients.urls import read_url
 from comity.config import Settings, is_loopback
-from comity.core.card.card import CapabilityCard, refuse_control_characters
-from comity.core.card.codec import serialize
+from comity.core.card.card import CapabilityCard, refuse_control_characters, serialize
 from comity.core.card.lifecycle import RuntimeState, Visibility
 from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError
 from comity.core.errors import ConfigError, NotFoundError

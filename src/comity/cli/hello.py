@@ -21,12 +21,11 @@ from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Json, settings_of
 from comity.cli.screen import Cell, note, one_line, print_fields, print_json, print_line, print_table, waiting
-from comity.cli.token_argument import read_token
+from comity.cli.token_acts import read_token
 from comity.clients.finding import is_address, with_scheme
 from comity.clients.refusals import NoAnswerError, TargetRefusedError
 from comity.clients.vcp import MIN_VERSION, VERSION, VcpClient
-from comity.clients.vcp_refusals import VcpRefusedError
-from comity.clients.vcp_session import VcpSession
+from comity.clients.vcp_session import VcpRefusedError, VcpSession
 from comity.clients.vcp_targets import McpTarget, read_target
 from comity.config import Settings
 from comity.core.errors import ConfigError, InvalidError, MalformedError

@@ -12,7 +12,7 @@ import typer
 
 import comity
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, read_rooms, settings_of, whole_number
+from comity.cli.options import HomeOptions, Rooms, read_rooms, settings_of, whole_number
 from comity.core.errors import ConfigError, PeerError
 from comity.core.peering.demands import Demands
 from comity.core.peering.profiles import read_profile
@@ -42,14 +42,7 @@ def mcp(
             help="Which vdo_* tools to offer: core, file, state, full or extended. Variable: VDON_MCP_TOOL_PROFILE.",
         ),
     ] = None,
-    rooms: Annotated[
-        str | None,
-        typer.Option(
-            "--rooms",
-            metavar="A,B",
-            help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
-        ),
-    ] = None,
+    rooms: Rooms = None,
     vcp: Annotated[
         str | None,
         typer.Option(

@@ -1,6 +1,7 @@
 """The options that several commands share, and how they become settings and secrets."""
 
 import getpass
+import importlib
 import os
 import re
 import shlex
@@ -11,11 +12,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import Struct
 
-from comity.cli.given import Given
 from comity.core.errors import ConfigError, KeyRefusedError
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
     from comity.config import Loaded
+
+
+class Given:
+    """The flags of this command line that lead to its node, for commands that are to be typed next."""
+
+    data = ""
+    config = ""
+
+    @classmethod
+    def forget(cls) -> None:
+        """Another command line begins, as in a program that runs several."""
+        cls.data = cls.config = ""
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for use by programs.")]
 Data = Annotated[
@@ -49,6 +65,20 @@ Directory = Annotated[
         metavar="URL",
         help="The directory to use. Default: the setting directory.url, else the directory of your running node.",
     ),
+]
+Rooms = Annotated[
+    str | None,
+    typer.Option(
+        "--rooms",
+        metavar="A,B",
+        help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
+    ),
+]
+TlsCert = Annotated[
+    str | None, typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain.")
+]
+TlsKey = Annotated[
+    str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
@@ -106,6 +136,15 @@ _COMMAND = re.compile(r"`(comity [^`]*)`")
 def with_flags(message: str) -> str:
     """The same for each command that a message names in backquotes."""
     return _COMMAND.sub(lambda found: f"`{follow_up(found[1])}`", message)
+
+
+def fast_loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":
+    """The quicker event loop where there is one; the usual one elsewhere."""
+    try:
+        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        return None
+    return factory
 
 
 def read_rooms(text: str) -> tuple[str, ...]:

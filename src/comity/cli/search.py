@@ -10,7 +10,7 @@ from comity.cli.help import HelpfulApp
 from comity.cli.options import Directory, HomeOptions, Json, settings_of, whole_number
 from comity.cli.outside import Outside
 from comity.cli.screen import one_line, print_json, print_line, print_table
-from comity.core.card.codec import serialize
+from comity.core.card.card import serialize
 from comity.pipeline.directory.search import DEFAULT_LIMIT, LIMIT, HaloMatch
 
 app = HelpfulApp()

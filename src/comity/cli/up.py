@@ -6,12 +6,10 @@ SIGTERM, so that whoever waited for it may use and stop the node at once.
 
 import asyncio
 import gc
-import importlib
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +25,9 @@ from comity.cli.options import (
     HomeOptions,
     Json,
     PassphraseFile,
+    TlsCert,
+    TlsKey,
+    fast_loop,
     follow_up,
     passphrase_for,
     read_passphrase,
@@ -122,13 +123,8 @@ def up(
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),
-    tls_cert: Annotated[
-        str | None,
-        typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain."),
-    ] = None,
-    tls_key: Annotated[
-        str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate.")
-    ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     passphrase_file: PassphraseFile = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show events on the terminal.")] = False,
     as_json: Json = False,
@@ -163,7 +159,7 @@ def up(
     write_logs(settings.log_level, as_json=settings.log_json)
     sys.setswitchinterval(SWITCH_SECONDS)
     passphrase = _passphrase(settings.data, passphrase_file)
-    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+    with asyncio.Runner(loop_factory=fast_loop()) as runner:
         runner.run(_serve(loaded, passphrase, as_json=as_json, quiet=quiet))
 
 
@@ -348,12 +344,3 @@ def _passphrase(data: Path, file: str | None) -> str | None:
     if has_identity(data):
         return passphrase_for(data, file)
     return read_passphrase(file) if file is not None else None
-
-
-def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The quicker event loop where there is one; the usual one elsewhere."""
-    try:
-        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
-    except ImportError:
-        return None
-    return factory

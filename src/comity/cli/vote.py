@@ -6,7 +6,7 @@ is new first, so what it prints is the newest state that could be had.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 import typer
@@ -16,7 +16,6 @@ from comity.cli.options import Json, KeyOptions, Yes, confirm
 from comity.cli.own_desk import OwnDesk, own_desk
 from comity.cli.own_store import work_with
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line, waiting
-from comity.cli.vote_arguments import read_party, read_ranking
 from comity.cli.vote_screen import (
     accepted_text,
     name_of,
@@ -31,7 +30,7 @@ from comity.cli.vote_screen import (
 from comity.clients.finding import id_of, is_address, with_scheme
 from comity.core.errors import ConfigError
 from comity.core.extensions.calls import ResultReport
-from comity.core.extensions.consensus.deliberation import PHASES
+from comity.core.extensions.consensus.deliberation import PHASES, StakeholderRole
 from comity.core.extensions.consensus.record import write_record
 from comity.pipeline.deliberations.desk import ActOutcome
 from comity.pipeline.deliberations.ledger import KeptDeliberation
@@ -52,6 +51,8 @@ Clause = Annotated[
         "--clause", metavar="CLAUSE", help="The clause, such as c1. Not needed if there is only one."
     ),
 ]
+_ROLES: Final = tuple(role for role in get_args(StakeholderRole) if role != "author")
+_REPRESENTATIVE: Final = "ai_representative"
 _PARTY_HELP = (
     "an id (64 digits or did:key), or NAME@ID for somebody in whose name that node signs. With =ROLE behind it: "
     "participant (default), observer, ai_party, ai_representative:PRINCIPAL:FIDELITY"
@@ -94,7 +95,7 @@ def open_(
 
     The others join with the line that this command prints. Your node has to run while they act: `comity up`.
     """
-    stakeholders = [read_party(text) for text in parties or []]
+    stakeholders = [_read_party(text) for text in parties or []]
 
     async def work(own: OwnDesk) -> None:
         kept = await own.open(
@@ -195,7 +196,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add a party, as the author, before or during the deliberation."""
-    stakeholder = read_party(party)
+    stakeholder = _read_party(party)
 
     def told(own: OwnDesk, _: ActOutcome) -> str:
         return f"{name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
@@ -262,7 +263,7 @@ def ballot(
 
     Without a ballot, one is made from what you said: your own variants first, then the others in their order.
     """
-    groups = read_ranking(ranking)
+    groups = _read_ranking(ranking)
 
     def told(_: OwnDesk, __: ActOutcome) -> str:
         on = "" if clause is None else f" on clause {clause}"
@@ -481,3 +482,43 @@ def _act(
 def _need_word(name: str, given: str, words: tuple[str, ...]) -> None:
     if given not in words:
         raise ConfigError(f"{name} must be one of {', '.join(words)}, not {given[:60]!r}")
+
+
+def _read_party(text: str) -> dict[str, Any]:
+    """A stakeholder: ID or NAME@ID, then perhaps =ROLE; a representative is =ai_representative:PRINCIPAL:FIDELITY."""
+    who, _, given = text.partition("=")
+    role, *more = (given or "participant").split(":")
+    if role not in _ROLES:
+        raise ConfigError(f"the role of a party must be one of {', '.join(_ROLES)}, not {role[:60]!r}")
+    party: dict[str, Any] = {**_named(who), "role": role}
+    if role != _REPRESENTATIVE:
+        if more:
+            raise ConfigError(f"only {_REPRESENTATIVE} has something behind its role; write {who}={role}")
+        return party
+    if len(more) != 2:
+        raise ConfigError(f"a representative is written {who}={_REPRESENTATIVE}:PRINCIPAL:FIDELITY")
+    try:
+        fidelity = float(more[1])
+    except ValueError:
+        raise ConfigError(f"FIDELITY must be a number from 0 to 1, not {more[1][:60]!r}") from None
+    principal = id_of(more[0])
+    return {**party, "principal_id": more[0] if principal is None else principal.hex(), "fidelity": fidelity}
+
+
+def _named(who: str) -> dict[str, Any]:
+    party = id_of(who)
+    if party is not None:
+        return {"id": party.hex()}
+    name, at, node = who.rpartition("@")
+    signs = id_of(node) if at else None
+    if not name or signs is None:
+        raise ConfigError(
+            f"{who[:80]!r} is no party: give an id (64 digits or did:key, as `comity id show` prints it), or NAME@ID "
+            "for somebody in whose name that node signs"
+        )
+    return {"id": name, "node": signs.hex()}
+
+
+def _read_ranking(given: list[str]) -> list[list[str]]:
+    """Best first; variants that are equal are written v1=v2."""
+    return [[name.strip() for name in group.split("=")] for group in given]

@@ -5,7 +5,7 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from comity.clients.envelopes import build_envelope
+from comity.clients.dispatch import build_envelope
 from comity.config import DeliberationSettings
 from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.envelope.message import A2AMessage, A2APart

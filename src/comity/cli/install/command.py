@@ -40,7 +40,7 @@ from comity.cli.install.show import (
     print_snippet,
     snippet,
 )
-from comity.cli.options import Data, HomeOptions, Json, Yes, confirm, read_rooms, settings_of
+from comity.cli.options import Data, HomeOptions, Json, Rooms, Yes, confirm, read_rooms, settings_of
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
 
@@ -82,14 +82,7 @@ def command(
             "secure-extended also require join tokens and authenticated messages.",
         ),
     ] = "full",
-    rooms: Annotated[
-        str | None,
-        typer.Option(
-            "--rooms",
-            metavar="A,B",
-            help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
-        ),
-    ] = None,
+    rooms: Rooms = None,
     scope: Annotated[
         str | None,
         typer.Option(

@@ -332,9 +332,7 @@ class RoomStore:
         """Until another commit is made, or a moment. Who is cancelled meanwhile goes on at once: what was shown is kept."""
         loop = asyncio.get_running_loop()
         if self._alone is None:
-            self._alone = loop.call_later(
-                COMPANY_SECONDS, self._bring_company, context=contextvars.Context()
-            )
+            self._alone = loop.call_later(COMPANY_SECONDS, self._bring_company, context=contextvars.Context())
         waiting = loop.create_future()
         self._company.append(waiting)
         with contextlib.suppress(asyncio.CancelledError):
