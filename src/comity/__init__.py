@@ -12,7 +12,7 @@ from comity.release import __version__
 if TYPE_CHECKING:
     from nacl.signing import VerifyKey as VerifyKey
 
-    from comity.agents.load import load_behaviour as load_behaviour
+    from comity.agents.behaviour import load_behaviour as load_behaviour
     from comity.agents.mcp_substrate import MCPClientSubstrate as MCPClientSubstrate
     from comity.agents.mcp_substrate import MCPTransport as MCPTransport
     from comity.agents.substrate import SubstrateBackend as SubstrateBackend
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
 
 
 _HOMES = {
-    "comity.agents.load": ("load_behaviour",),
+    "comity.agents.behaviour": ("load_behaviour",),
     "comity.agents.mcp_substrate": (
         "MCPClientSubstrate",
         "MCPTransport",

@@ -17,7 +17,7 @@ import msgspec
 import typer
 
 import comity
-from comity.agents.load import load_behaviour
+from comity.agents.behaviour import load_behaviour
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulApp, section
 from comity.cli.logs import write_logs

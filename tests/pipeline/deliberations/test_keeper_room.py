@@ -11,8 +11,7 @@ from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.extensions.consensus import carrier, log
 from comity.core.extensions.refusals import ExtensionError
-from comity.core.extensions.signatures import signature_of
-from comity.core.identity.keys import SigningKey
+from comity.core.identity.keys import SigningKey, signature_of
 from comity.store.audit_trail import log_of
 from comity.testing import bearer, running_node
 from tests.pipeline.deliberations.parties import AtTheDoor, Party, parties

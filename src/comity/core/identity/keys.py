@@ -7,8 +7,11 @@
 - `verify` answers True or False to anything it is given. It refuses keys of small order (whose
   owner can make one signature fit many messages), keys whose bytes are not the canonical form of
   their point, and signatures whose scalar is not reduced.
+- Torches and logs write a signature as base64url without padding, by a key that is named in hex. Only this one way to
+  write it is read; otherwise one signed thing would have several forms.
 """
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any, Self, TypeAlias
 
 from msgspec import Struct
@@ -212,3 +215,27 @@ def decode_base58(text: str) -> bytes:
         number = number * 58 + value
     zeros = len(text) - len(text.lstrip(BASE58[0]))
     return bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def is_key(text: str) -> bool:
+    return len(text) == 2 * KEY_BYTES and all(digit in "0123456789abcdef" for digit in text)
+
+
+def signature_of(message: bytes, key: SigningKey) -> str:
+    return urlsafe_b64encode(key.sign(message)).rstrip(b"=").decode()
+
+
+def signature_bytes(text: str) -> bytes | None:
+    """The 64 bytes that the text spells; None when it spells none."""
+    try:
+        raw = urlsafe_b64decode(text + "==")
+    except ValueError:
+        return None
+    return (
+        raw if len(raw) == SIGNATURE_BYTES and urlsafe_b64encode(raw).rstrip(b"=").decode() == text else None
+    )
+
+
+def signature_holds(signer: str, message: bytes, signature: str) -> bool:
+    raw = signature_bytes(signature)
+    return raw is not None and is_key(signer) and verify(bytes.fromhex(signer), message, raw)
