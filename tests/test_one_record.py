@@ -17,8 +17,8 @@ from websockets.asyncio.client import connect
 import comity
 from comity.cli.act_sinks import ActLog, OpenWriter
 from comity.cli.acts import log_line
-from comity.cli.own_state import set_state
 from comity.cli.own_store import new_key, writing
+from comity.cli.state import set_state
 from comity.clients.vcp import VcpClient
 from comity.config import AgentSettings, McpSettings, VcpSettings, load_settings
 from comity.core.caller import Caller as Who

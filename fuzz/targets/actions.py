@@ -11,7 +11,7 @@ from typing import Any
 from comity.core.actions.action import Action, Contract, Mode, Outcome
 from comity.core.actions.calls import ActionCalls, Work
 from comity.core.actions.machine import NdjsonMachine, Steps
-from comity.pipeline.actions.built_in import registry_of
+from comity.pipeline.actions.library import registry_of
 
 LONGEST = 512
 LIMIT = 256

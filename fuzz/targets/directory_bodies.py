@@ -10,8 +10,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from comity.core.card.card import CapabilityCard
-from comity.core.card.codec import serialize
+from comity.core.card.card import CapabilityCard, serialize
 from comity.core.card.lifecycle import Visibility
 from comity.core.card.register_event import register_event
 from comity.core.errors import ComityError

@@ -4,15 +4,14 @@ form, which is read as the same again.
 
 from typing import Any
 
-from comity.core.card.card import CapabilityCard, SubstrateSpec
-from comity.core.card.codec import deserialize, serialize
+from comity.core.card.card import CapabilityCard, SubstrateSpec, deserialize, serialize
 from comity.core.card.logbook import LogEntry
 from comity.core.envelope.carrier import from_a2a_jsonrpc, to_a2a_jsonrpc
 from comity.core.envelope.envelope import EMPTY_PREV_HASH, signed_envelope
 from comity.core.envelope.errors import EnvelopeFormatError, UnsupportedHaloVersionError
+from comity.core.envelope.members import read_time
 from comity.core.envelope.message import A2AMessage, A2APart, SelfEval
 from comity.core.envelope.statement import TipStatement
-from comity.core.envelope.timestamp import read
 from comity.core.errors import MalformedError
 from comity.core.identity.keys import SigningKey
 from comity.core.wire.strict_json import dumps, loads
@@ -20,7 +19,7 @@ from comity.core.wire.strict_json import dumps, loads
 LONGEST = 1536
 
 _KEY = SigningKey.from_seed(bytes(32))
-_NOON = read("2026-05-06T12:00:00.000007+00:00")
+_NOON = read_time("2026-05-06T12:00:00.000007+00:00")
 _MESSAGES = [
     A2AMessage(parts=(A2APart(text="hello \u2713"),), context_id="", message_id="m"),
     A2AMessage(role="ROLE_AGENT", self_eval=SelfEval(factual=1e-5, logical=1.0)),

@@ -3,9 +3,17 @@
 import contextlib
 
 from comity.core.errors import InvalidError, MalformedError
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey
 from comity.core.identity.uvc import UvcToken, canonicalise, matches, parse_uri, parse_uvc
-from comity.core.identity.verification import IdentityMode, TokenRefusal, parse_identity, verify_identity
+from comity.core.identity.verification import (
+    IdentityMode,
+    Issuer,
+    IssuerRegistry,
+    SharedKey,
+    SignatureKey,
+    TokenRefusal,
+    parse_identity,
+    verify_identity,
+)
 
 LONGEST = 600
 

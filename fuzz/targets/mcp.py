@@ -14,8 +14,7 @@ from comity.core.mcp.methods import Server
 from comity.core.mcp.results import Contents, PromptResult, said
 from comity.core.mcp.vcp_places import Negotiated
 from comity.core.mcp.work import RunningRequest
-from comity.core.wire.jsonrpc import Batch, Incoming, Invalid, Request
-from comity.core.wire.rpc_stream import RpcStream
+from comity.core.wire.jsonrpc import Batch, Incoming, Invalid, Request, RpcStream
 
 LONGEST = 2048
 

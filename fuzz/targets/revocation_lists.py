@@ -10,10 +10,17 @@ import msgspec
 
 from comity.core.errors import InvalidError, MalformedError
 from comity.core.identity.keys import SigningKey
-from comity.core.revocation.crl import CRLEntry, RevocationReason, sign_crl
-from comity.core.revocation.reading import AlternateOutcome, CrlSource, alternate_outcome, read_list
+from comity.core.revocation.crl import (
+    AlternateOutcome,
+    CRLEntry,
+    CrlSource,
+    RevocationReason,
+    alternate_outcome,
+    read_list,
+    sign_crl,
+)
+from comity.core.revocation.decision import Status, proof_status, sign_proof
 from comity.core.revocation.signature import PublicKey, read_trust_key, sign_members
-from comity.core.revocation.stapled import Status, proof_status, sign_proof
 from comity.core.wire import strict_json
 
 LONGEST = 1024

@@ -12,7 +12,7 @@ from comity.release import __version__
 if TYPE_CHECKING:
     from nacl.signing import VerifyKey as VerifyKey
 
-    from comity.agents.load import load_behaviour as load_behaviour
+    from comity.agents.behaviour import load_behaviour as load_behaviour
     from comity.agents.mcp_substrate import MCPClientSubstrate as MCPClientSubstrate
     from comity.agents.mcp_substrate import MCPTransport as MCPTransport
     from comity.agents.substrate import SubstrateBackend as SubstrateBackend
@@ -27,22 +27,21 @@ if TYPE_CHECKING:
     from comity.clients.directory import directory_search as directory_search
     from comity.clients.dispatch import DispatchResult as DispatchResult
     from comity.clients.dispatch import DispatchTransport as DispatchTransport
+    from comity.clients.dispatch import build_envelope as build_envelope
     from comity.clients.dispatch import call_capability as call_capability
     from comity.clients.dispatch import call_local as call_local
     from comity.clients.dispatch import make_httpx_transport as make_httpx_transport
-    from comity.clients.envelopes import build_envelope as build_envelope
     from comity.clients.targets import ReputationOracle as ReputationOracle
     from comity.clients.vcp import VcpClient as VcpClient
     from comity.config import Settings as Settings
     from comity.config import VcpSettings as VcpSettings
-    from comity.core.card.behavior import BehaviorBundle as BehaviorBundle
     from comity.core.card.card import DEFAULT_HALO_VERSION as DEFAULT_HALO_VERSION
     from comity.core.card.card import MAX_SUPPORTED_HALO_VERSION as MAX_SUPPORTED_HALO_VERSION
     from comity.core.card.card import MIN_SUPPORTED_HALO_VERSION as MIN_SUPPORTED_HALO_VERSION
     from comity.core.card.card import CapabilityCard as CapabilityCard
     from comity.core.card.card import SubstrateSpec as SubstrateSpec
-    from comity.core.card.codec import deserialize as deserialize
-    from comity.core.card.codec import serialize as serialize
+    from comity.core.card.card import deserialize as deserialize
+    from comity.core.card.card import serialize as serialize
     from comity.core.card.errors import InvalidEventError as InvalidEventError
     from comity.core.card.lifecycle import RuntimeState as RuntimeState
     from comity.core.card.lifecycle import VacantState as VacantState
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from comity.core.card.lifecycle import can_be_called as can_be_called
     from comity.core.card.logbook import Logbook as Logbook
     from comity.core.card.logbook import LogEntry as LogEntry
+    from comity.core.card.resident import BehaviorBundle as BehaviorBundle
     from comity.core.card.resident import ResidentForm as ResidentForm
     from comity.core.context.response import CallerContext as CallerContext
     from comity.core.envelope.carrier import A2A_VACANT_METADATA_KEY as A2A_VACANT_METADATA_KEY
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from comity.doors.a2a.app import BehaviorHandler as BehaviorHandler
     from comity.doors.a2a.app import build_a2a_app as build_a2a_app
     from comity.doors.a2a.app import build_a2a_router as build_a2a_router
-    from comity.doors.a2a.embedded import make_response_envelope as make_response_envelope
+    from comity.doors.a2a.app import make_response_envelope as make_response_envelope
     from comity.doors.mcp.toolkit import McpServer as McpServer
     from comity.doors.mcp.vacant import VacantAsMCPServer as VacantAsMCPServer
     from comity.node import Node as Node
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
 
 
 _HOMES = {
-    "comity.agents.load": ("load_behaviour",),
+    "comity.agents.behaviour": ("load_behaviour",),
     "comity.agents.mcp_substrate": (
         "MCPClientSubstrate",
         "MCPTransport",
@@ -124,26 +124,23 @@ _HOMES = {
     "comity.clients.dispatch": (
         "DispatchResult",
         "DispatchTransport",
+        "build_envelope",
         "call_capability",
         "call_local",
         "make_httpx_transport",
     ),
-    "comity.clients.envelopes": ("build_envelope",),
     "comity.clients.targets": ("ReputationOracle",),
     "comity.clients.vcp": ("VcpClient",),
     "comity.config": (
         "Settings",
         "VcpSettings",
     ),
-    "comity.core.card.behavior": ("BehaviorBundle",),
     "comity.core.card.card": (
         "CapabilityCard",
         "DEFAULT_HALO_VERSION",
         "MAX_SUPPORTED_HALO_VERSION",
         "MIN_SUPPORTED_HALO_VERSION",
         "SubstrateSpec",
-    ),
-    "comity.core.card.codec": (
         "deserialize",
         "serialize",
     ),
@@ -158,7 +155,7 @@ _HOMES = {
         "LogEntry",
         "Logbook",
     ),
-    "comity.core.card.resident": ("ResidentForm",),
+    "comity.core.card.resident": ("BehaviorBundle", "ResidentForm"),
     "comity.core.context.response": ("CallerContext",),
     "comity.core.envelope.carrier": (
         "A2A_VACANT_METADATA_KEY",
@@ -205,8 +202,8 @@ _HOMES = {
         "BehaviorHandler",
         "build_a2a_app",
         "build_a2a_router",
+        "make_response_envelope",
     ),
-    "comity.doors.a2a.embedded": ("make_response_envelope",),
     "comity.doors.mcp.toolkit": ("McpServer",),
     "comity.doors.mcp.vacant": ("VacantAsMCPServer",),
     "comity.node": (

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from comity.agents.actions import ActionsAgent, load_actions
-from comity.agents.load import load_behaviour
+from comity.agents.behaviour import load_behaviour
 from comity.pipeline.actions.library import Library
 from comity.pipeline.actions.plugins import load_plugins
 from comity.pipeline.actions.runner import ActionLimits, Allowance, Runner

@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from comity.agents.behaviour import close_behaviour, echo
+from comity.agents.behaviour import close_behaviour, echo, load_behaviour
 from comity.agents.function import FunctionAgent
-from comity.agents.load import load_behaviour
 from comity.agents.mcp_tool import McpTool
 from comity.agents.substrate import SubstrateAgent
 from comity.core.errors import ConfigError
@@ -62,7 +61,7 @@ def test_anything_else_is_refused_with_what_there_is(spec):
 
 def test_each_kind_is_loaded_when_it_is_asked_for():
     program = (
-        "import sys; from comity.agents.load import load_behaviour\n"
+        "import sys; from comity.agents.behaviour import load_behaviour\n"
         "load_behaviour('echo')\n"
         "names = ('function', 'mcp_tool', 'openai_endpoint', 'substrate')\n"
         "assert not {f'comity.agents.{name}' for name in names} & set(sys.modules)\n"

@@ -156,7 +156,7 @@ async def test_without_the_mcp_package_the_remedy_is_told(monkeypatch):
 
 async def test_the_mcp_package_is_loaded_with_the_first_call():
     program = (
-        "import sys; from comity.agents.load import load_behaviour\n"
+        "import sys; from comity.agents.behaviour import load_behaviour\n"
         "load_behaviour('mcp:cat#x')\n"
         "assert not {'mcp', 'pydantic', 'httpx2', 'httpcore'} & set(sys.modules)\n"
     )

@@ -5,8 +5,7 @@ import contextlib
 import threading
 
 from comity.config import AgentSettings
-from comity.core.card.card import CapabilityCard, SubstrateSpec
-from comity.core.card.codec import serialize
+from comity.core.card.card import CapabilityCard, SubstrateSpec, serialize
 from comity.core.wire import strict_json
 from comity.keys.identity import load_identity
 from comity.testing import running_node

@@ -34,7 +34,7 @@ def test_help_loads_no_room_and_no_heavy_library(program):
         "comity.cli.app",
         "comity.cli.colour",
         "comity.cli.failures",
-        "comity.cli.given",
+        "comity.cli.options",
         "comity.cli.help",
         "comity.core",
         "comity.core.errors",

@@ -20,15 +20,14 @@ import pytest
 
 from comity.cli.archive import MANIFEST, Manifest
 from comity.cli.backup import make_backup, restore_backup
-from comity.clients.envelopes import build_envelope
+from comity.clients.dispatch import build_envelope
 from comity.config import Settings
 from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.errors import ConflictError, KeyRefusedError, MalformedError, StoreVersionError
 from comity.core.identity.keys import SigningKey
 from comity.keys.identity import create_identity
-from comity.keys.sealed_stream import SealedReader, SealedWriter
-from comity.keys.sealing import SealingCost
+from comity.keys.sealing import SealedReader, SealedWriter, SealingCost
 from comity.store.sqlite.connection import CHECKSUMMED_VFS, load_checksums
 
 COMITY = [sys.executable, "-m", "comity"]

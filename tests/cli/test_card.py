@@ -7,8 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from comity.config import AgentSettings, DirectorySettings
-from comity.core.card.card import CapabilityCard
-from comity.core.card.codec import serialize
+from comity.core.card.card import CapabilityCard, serialize
 from comity.keys.identity import create_identity, load_identity
 from tests.cli.neighbourhood import SEND, card_of, save
 from tests.clients.reference_registry import ReferenceRegistry

@@ -3,7 +3,7 @@ from typing import Annotated
 import typer
 
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.help import HelpfulCommand, examples, new_app, section
+from comity.cli.help import HelpfulApp, examples, section
 
 
 class Terminal:
@@ -12,9 +12,9 @@ class Terminal:
 
 
 def test_arguments_are_listed_before_options():
-    app = new_app()
+    app = HelpfulApp()
 
-    @app.command(cls=HelpfulCommand)
+    @app.add("")
     def greet(name: Annotated[str, typer.Argument(help="Whom.")]):
         """Greet somebody."""
 
@@ -26,9 +26,9 @@ def test_arguments_are_listed_before_options():
 
 
 def test_what_may_be_given_several_times_is_shown_as_such():
-    app = new_app()
+    app = HelpfulApp()
 
-    @app.command(cls=HelpfulCommand)
+    @app.add("")
     def greet(names: Annotated[list[str], typer.Argument(metavar="NAME")]):
         """Greet somebody."""
 

@@ -4,11 +4,16 @@ from base64 import b64encode
 
 import pytest
 
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SignatureKey
 from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import issue_a, issue_b, token_id
-from comity.core.identity.verification import IdentityMode, verify_identity
-from comity.core.revocation.reading import CrlSource, read_list
+from comity.core.identity.verification import (
+    IdentityMode,
+    Issuer,
+    IssuerRegistry,
+    SignatureKey,
+    verify_identity,
+)
+from comity.core.revocation.crl import CrlSource, read_list
 from comity.core.revocation.signature import PublicKey
 
 STRANGER = SigningKey(b"s" * 32)

@@ -16,10 +16,8 @@ from comity.clients.refusals import NoAnswerError
 from comity.core.card.card import CapabilityCard, SubstrateSpec
 from comity.core.envelope.carrier import from_a2a_jsonrpc, to_a2a_result
 from comity.core.envelope.chain import PairKey, ReplayState, check_chain
-from comity.core.envelope.dialects import recognise
-from comity.core.envelope.envelope import VacantEnvelope, signed_envelope
+from comity.core.envelope.envelope import VacantEnvelope, recognise, reply_key, signed_envelope
 from comity.core.envelope.message import A2AMessage, A2APart
-from comity.core.envelope.replies import reply_key
 from comity.core.envelope.statement import TipStatement
 from comity.core.errors import ConflictError
 from comity.core.identity.keys import SigningKey, VacantId

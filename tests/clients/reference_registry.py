@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 from msgspec.structs import replace
 
 from comity.clients.guarded_http import HttpResponse
-from comity.core.card.codec import deserialize
+from comity.core.card.card import deserialize
 from comity.core.card.lifecycle import Visibility
 from comity.core.card.register_event import register_event, registered_payload
 from comity.core.errors import ComityError

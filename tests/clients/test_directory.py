@@ -9,7 +9,7 @@ from comity.clients.directory import DirectoryClient
 from comity.clients.guarded_http import GuardedHttp, HttpResponse
 from comity.clients.refusals import NoAnswerError, UnusableAnswerError
 from comity.clients.targets import rank_targets
-from comity.core.card.codec import serialize
+from comity.core.card.card import serialize
 from comity.core.card.lifecycle import RuntimeState, Visibility
 from comity.core.envelope.errors import (
     EnvelopeFormatError,

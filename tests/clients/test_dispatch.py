@@ -2,16 +2,20 @@
 
 import pytest
 
-from comity.clients.dispatch import DispatchResult, call_capability, call_local, make_httpx_transport
-from comity.clients.envelopes import build_envelope
+from comity.clients.dispatch import (
+    DispatchResult,
+    build_envelope,
+    call_capability,
+    call_local,
+    make_httpx_transport,
+)
 from comity.clients.refusals import CallRefusedError, NoAnswerError, TargetRefusedError, UnreachableError
-from comity.core.card.behavior import BehaviorBundle
 from comity.core.card.card import CapabilityCard, SubstrateSpec
 from comity.core.card.logbook import Logbook
-from comity.core.card.resident import ResidentForm
+from comity.core.card.resident import BehaviorBundle, ResidentForm
 from comity.core.envelope.carrier import A2A_VACANT_METADATA_KEY, from_a2a_jsonrpc, to_a2a_result
 from comity.core.envelope.chain import PairKey, ReplayState
-from comity.core.envelope.envelope import EMPTY_PREV_HASH
+from comity.core.envelope.envelope import EMPTY_PREV_HASH, reply_key
 from comity.core.envelope.errors import (
     ChainForkError,
     EnvelopeFormatError,
@@ -21,7 +25,6 @@ from comity.core.envelope.errors import (
     TargetUnavailableError,
 )
 from comity.core.envelope.message import A2AMessage, A2APart
-from comity.core.envelope.replies import reply_key
 from comity.core.identity.keys import SigningKey
 from comity.core.wire import strict_json
 from comity.store.replay_stores import InMemoryReplayStore

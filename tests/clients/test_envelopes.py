@@ -3,7 +3,7 @@ from uuid import UUID
 
 import pytest
 
-from comity.clients.envelopes import build_envelope
+from comity.clients.dispatch import build_envelope
 from comity.core.envelope.envelope import EMPTY_PREV_HASH
 from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.identity.keys import SigningKey

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
-from comity.clients.vcp_refusals import VcpRefusedError
+from comity.clients.vcp_session import VcpRefusedError
 from comity.core.context.errors import ContextError
 from comity.core.errors import ComityError, InvalidError, TooLargeError
 from comity.core.guard.rate import RateLimiter

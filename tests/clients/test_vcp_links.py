@@ -10,7 +10,7 @@ import pytest
 
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.clients.vcp import VcpClient
-from comity.clients.vcp_refusals import VcpRefusedError
+from comity.clients.vcp_session import VcpRefusedError
 from comity.core.negotiation.capabilities import PERSONAL
 from tests.certificates import self_signed
 from tests.clients.local_server import reply, serving

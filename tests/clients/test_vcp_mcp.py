@@ -10,7 +10,7 @@ import pytest
 
 from comity.clients.refusals import NoAnswerError, TargetRefusedError, UnreachableError
 from comity.clients.vcp import VcpClient
-from comity.clients.vcp_refusals import VcpRefusedError
+from comity.clients.vcp_session import VcpRefusedError
 from comity.clients.vcp_targets import McpTarget, read_target
 from comity.core.mcp.vcp_places import hello_for_initialize, hello_in_initialize
 from comity.core.negotiation.capabilities import PERSONAL

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from comity.clients.vcp_memory import MOST_SERVERS, FileAcks, LastAcks, merged
-from comity.core.negotiation.downgrade import alerts
+from comity.core.negotiation.client import alerts
 from comity.core.negotiation.messages import Ack, encode
 from comity.pipeline.record import Recorder
 from comity.store.memory import MemoryStore

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from comity.clients.vcp import VcpClient
-from comity.clients.vcp_refusals import VcpRefusedError
 from comity.clients.vcp_revocations import OwnRevocations
+from comity.clients.vcp_session import VcpRefusedError
 from comity.config import VcpSettings
 from comity.core.errors import KeyRefusedError
 from comity.core.identity.signed_token import issue_a, issue_b, token_id

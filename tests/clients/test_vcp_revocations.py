@@ -8,10 +8,8 @@ from msgspec.structs import replace
 from comity.clients.vcp_revocations import LIST_FILE, OwnRevocations
 from comity.core.errors import StoreCorruptError
 from comity.core.identity.keys import SigningKey
-from comity.core.revocation.crl import CRLEntry, RevocationReason
+from comity.core.revocation.crl import CRLEntry, CrlSource, RevocationReason, read_list, write_moment
 from comity.core.revocation.decision import Revocable
-from comity.core.revocation.moment import write_moment
-from comity.core.revocation.reading import CrlSource, read_list
 from comity.core.revocation.signature import PublicKey
 
 KEY = SigningKey(b"k" * 32)

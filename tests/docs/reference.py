@@ -22,7 +22,7 @@ from msgspec import structs
 
 import comity
 from comity.cli.app import COMMANDS, load_command, run
-from comity.cli.options import settings_of
+from comity.cli.options import HomeOptions, settings_of
 from comity.config import AgentSettings, Settings, values_of
 from comity.core.errors import ComityError, ConfigError
 from comity.core.extensions.operations import OPERATIONS
@@ -64,7 +64,7 @@ _UNFIT = ("\0", "\0" * 1_000_000)
 
 def _flag(key: str) -> str:
     """How it is typed, in the words in which a bad one is refused."""
-    return _refusal(lambda unfit: settings_of(**{"data": None, "config": None, key: unfit})).partition(" ")[0]
+    return _refusal(lambda unfit: settings_of(HomeOptions(), **{key: unfit})).partition(" ")[0]
 
 
 def _kind(key: str) -> str:

@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 import comity
 from comity.core.envelope.carrier import from_a2a_jsonrpc, from_a2a_result, to_a2a_jsonrpc, to_a2a_result
 from comity.core.envelope.chain import ReplayState, check_chain
-from comity.core.envelope.replies import reply_is_bound
+from comity.core.envelope.envelope import reply_is_bound
 from comity.core.extensions.consensus.record import verify_record
 from comity.core.identity.keys import SigningKey
 from comity.core.peering.wire import read_text_message, write_envelope

@@ -6,8 +6,7 @@ import random
 import pytest
 
 from comity.core.errors import InvalidError, KeyRefusedError, MalformedError
-from comity.keys.sealed_stream import FRAME_BYTES, MAGIC, SealedReader, SealedWriter
-from comity.keys.sealing import SealingCost
+from comity.keys.sealing import FRAME_BYTES, MAGIC, SealedReader, SealedWriter, SealingCost
 
 CHEAP = SealingCost(passes=1, memory=8 * 1024)
 SIZES = [0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES, 2 * FRAME_BYTES + 7]

@@ -4,12 +4,22 @@ It runs at least once for each accepted request: again when the node died before
 One that must not do a thing twice looks at the envelope's idempotency key.
 
 One with the attribute `takes_context` is also given what its caller told in a VCP session, or None.
+
+`load_behaviour` reads what the owner wrote: `echo`, `actions`, `module:function`, `mcp:…` or `openai:…`. Each kind is
+loaded only when it is asked for. What cannot work is refused here, with a sentence, and not with the first call.
 """
 
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
+from comity.clients.guarded_http import TIMEOUT
 from comity.core.envelope.envelope import VacantEnvelope
 from comity.core.envelope.message import A2AMessage, A2APart
+from comity.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from comity.pipeline.actions.runner import ActionLimits
 
 Behaviour = Callable[[VacantEnvelope], Awaitable[A2AMessage]]
 
@@ -33,3 +43,43 @@ async def close_behaviour(behaviour: Behaviour) -> None:
     close = getattr(behaviour, "aclose", None)
     if close is not None:
         await close()
+
+
+def load_behaviour(
+    spec: str,
+    *,
+    system_prompt: str = "",
+    tell_context: bool = False,
+    key_variable: str = "OPENAI_API_KEY",
+    timeout: float = TIMEOUT,
+    environ: Mapping[str, str] | None = None,
+    limits: "ActionLimits | None" = None,
+) -> Behaviour:
+    """`system_prompt`, `tell_context` and `key_variable`, the name of the environment variable that holds the key, are
+    for models; `limits` are for the actions. Hand the behaviour to `close_behaviour` when it is not needed any more.
+    """
+    kind, separator, _ = spec.partition(":")
+    if spec == "echo":
+        return echo
+    if spec == "actions":
+        from comity.agents.actions import load_actions
+
+        return load_actions(limits)
+    if kind == "mcp":
+        from comity.agents.mcp_tool import load_mcp_tool
+
+        return load_mcp_tool(spec, timeout=timeout)
+    if kind == "openai":
+        from comity.agents.openai_endpoint import load_openai
+        from comity.agents.substrate import SubstrateAgent
+
+        variables = os.environ if environ is None else environ
+        backend = load_openai(spec, environ=variables, key_variable=key_variable, timeout=timeout)
+        return SubstrateAgent(backend, system_prompt, takes_context=tell_context)
+    if separator:
+        from comity.agents.function import load_function
+
+        return load_function(spec)
+    raise ConfigError(
+        f"there is no agent {spec!r}; use echo, actions, module:function, mcp:command#tool or openai:URL#model"
+    )

@@ -1,6 +1,9 @@
-"""The Bus within one process.
+"""The Bus, for notifications between the parts of a node, and the one within one process.
 
-Publishing never waits. Each listener keeps at most `capacity` hints; when it is slower than that, its
+It carries hints ("pair X advanced"), never data: a receiver reads the store again. A hint may be
+lost or come twice. A slow listener loses its oldest hints, never anybody else's.
+
+In one process publishing never waits. Each listener keeps at most `capacity` hints; when it is slower than that, its
 oldest hint is dropped and counted, on the listener and on the bus. Closing the bus ends every listener
 after the hints it already has; afterwards a hint goes nowhere and a new listener ends at once.
 """
@@ -8,9 +11,20 @@ after the hints it already has; afterwards a hint goes nowhere and a new listene
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
 
 from comity.core.errors import InvalidError
+
+
+class Bus(Protocol):
+    async def publish(self, subject: str, hint: bytes) -> None: ...
+
+    def listen(self, subject: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Hints on `subject` from the moment the context is entered."""
+        ...
+
+    async def close(self) -> None: ...
 
 
 class Listener:

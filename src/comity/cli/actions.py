@@ -15,8 +15,8 @@ import typer
 import comity
 from comity.cli import completion
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, settings_of
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Json, settings_of
 from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
 from comity.core.errors import ConfigError, ConflictError, MalformedError
 from comity.core.wire import strict_json
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from comity.pipeline.actions.library import Library
     from comity.pipeline.actions.runner import Runner
 
-app = new_app()
+app = HelpfulApp()
 
 COMPAT: Final = "1.0"
 
@@ -107,15 +107,11 @@ def actions(
     serve_stdio(runner, comity.__version__, jsonrpc=jsonrpc)
 
 
-@app.command(
-    "list",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity actions list  the names and what they are for
     comity actions list --json  with their schemas, for programs
-    """,
-)
-def list_actions(plugin: Plugins = None, as_json: Json = False) -> None:
+""")
+def list_(plugin: Plugins = None, as_json: Json = False) -> None:
     """List the actions, with their input and their purpose."""
     registry = _library("enhanced", plugin).registry
     if as_json:
@@ -132,15 +128,11 @@ def list_actions(plugin: Plugins = None, as_json: Json = False) -> None:
     print_table(("action", "needs", "boundary"), rows, unbroken="action")
 
 
-@app.command(
-    "run",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity actions run empathetic_reframe --input '{"message":"We cannot refund you"}'  call an action
     comity actions run cognitive_accessibility_audit --input - < input.json  read the input from a file
-    """,
-)
-def run_action(
+""")
+def run(
     name: Annotated[
         str,
         typer.Argument(
@@ -169,15 +161,11 @@ def run_action(
         _print(data)
 
 
-@app.command(
-    "schemas",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity actions schemas .  write to schemas/… in this folder, the paths that `list_actions` returns
     comity actions schemas build --enhanced  write the schemas of the enhanced mode, with the plugins
-    """,
-)
-def write_schemas(
+""")
+def schemas(
     folder: Annotated[
         str, typer.Argument(metavar="DIR", help="The folder to write to. It is created if it does not exist.")
     ],
@@ -218,21 +206,16 @@ def write_schemas(
         print_line(f"{len(files)} schemas are in {Path(folder).expanduser() / 'schemas'}.")
 
 
-@app.command(
-    "lines",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity actions lines  the countries, with their emergency numbers
     comity actions lines --country PT  the crisis lines of one country
-    """,
-)
-def show_lines(
+""")
+def lines(
     country: Annotated[
         str | None, typer.Option("--country", metavar="CODE", help="Two letters (ISO 3166), such as PT.")
     ] = None,
     lines: OwnLines = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Show the emergency numbers and crisis lines that replies name, and whether somebody has checked them.
@@ -241,7 +224,7 @@ def show_lines(
     """
     from comity.pipeline.actions.library import crisis_lines, own_lines_of
 
-    known = crisis_lines(_path(lines) or own_lines_of(settings_of(data, config).settings.data))
+    known = crisis_lines(_path(lines) or own_lines_of(settings_of(home).settings.data))
     if country is None:
         if as_json:
             print_json(known)

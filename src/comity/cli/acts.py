@@ -12,8 +12,7 @@ import msgspec
 from comity.cli.colour import paint
 from comity.cli.screen import one_line
 from comity.core.guard.audit import timestamp
-from comity.pipeline.act_words import act_in_words
-from comity.pipeline.events import NodeEvent, encode
+from comity.pipeline.events import NodeEvent, act_in_words, encode
 
 LOGGER: Final = "comity.acts"
 

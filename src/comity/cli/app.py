@@ -14,8 +14,8 @@ from typer.core import TyperCommand
 
 import comity
 from comity.cli.failures import finish, report
-from comity.cli.given import Given
 from comity.cli.help import HelpfulGroup, examples, paragraphs, records, section, usage
+from comity.cli.options import Given
 from comity.core.errors import ConfigError
 
 PROGRAM = "comity"

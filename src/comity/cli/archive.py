@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from comity.core.errors import ConflictError, MalformedError
-from comity.keys.sealed_stream import FRAME_BYTES, SealedReader, SealedWriter
+from comity.keys.sealing import FRAME_BYTES, SealedReader, SealedWriter
 
 MANIFEST: Final = "backup.json"
 DATABASE: Final = "comity.db"

@@ -17,12 +17,11 @@ import typer
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import (
-    Config,
-    Data,
+    HomeOptions,
     Json,
-    PassphraseFile,
+    KeyOptions,
     Yes,
     confirm,
     passphrase_for,
@@ -43,7 +42,7 @@ from comity.store.protocol import Store
 from comity.store.restored import RestoreMark, keep_restored
 from comity.system_clock import SystemClock
 
-app = new_app(
+app = HelpfulApp(
     "Verify, show or adopt the audit record. Each entry holds the hash of the entry before it; the last one is signed."
 )
 
@@ -56,17 +55,14 @@ Chain = Annotated[
 ]
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity audit verify  verify every chain, from its first entry to its signed head
     comity audit verify --chain main  one chain
     comity audit verify --json  print JSON; the exit code is 1 if a chain is bad
-    """,
-)
-def verify(chain: Chain = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
+""")
+def verify(chain: Chain = None, home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Verify that no entry of the audit record was changed, removed or added. The node may be running."""
-    settings = _recording(settings_of(data, config).settings)
+    settings = _recording(settings_of(home).settings)
     with _progress(wanted=sys.stderr.isatty() and not as_json) as seen:
         reports = asyncio.run(_verify(settings, chain, seen))
     bad = [report for report in reports if not report.ok]
@@ -80,16 +76,12 @@ def verify(chain: Chain = None, data: Data = None, config: Config = None, as_jso
         raise typer.Exit(FAILED)
 
 
-@app.command(
-    name="tail",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity audit tail  the last 20 entries
     comity audit tail -n 100 --chain main  show 100 entries of one chain
     comity audit tail --follow --json  print new entries as JSON, one per line
-    """,
-)
-def tail_command(
+""")
+def tail_(
     count: Annotated[
         str,
         typer.Option(
@@ -100,12 +92,11 @@ def tail_command(
         bool, typer.Option("--follow", "-f", help="Show new entries as they are written, until Ctrl-C.")
     ] = False,
     chain: Chain = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Show the last entries, oldest first. The node may be running."""
-    settings = _recording(settings_of(data, config).settings)
+    settings = _recording(settings_of(home).settings)
     wanted = whole_number("-n", count, 0, 999_999_999)
     coloured = colour_wanted()
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -119,17 +110,12 @@ def tail_command(
     asyncio.run(_tail(settings, chain, wanted, show, follow=follow))
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity audit adopt  ask for confirmation, then adopt
     comity audit adopt --yes --passphrase-file pass.txt  from a script
-    """,
-)
+""")
 def adopt(
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -139,13 +125,13 @@ def adopt(
     adds an entry AUDIT_ADOPTED. It does not restore missing entries or repair changed ones. Messages that were signed
     before are refused from then on, as after `comity restore`.
     """
-    settings = _recording(settings_of(data, config).settings)
+    settings = _recording(settings_of(home).settings)
     if not settings.database.is_file():
         raise NotFoundError(f"there is no database at {settings.database}; put the backup there first")
     confirm(
         "Entries after the end of the record, if there were any, are given up. Adopt it as it is?", yes=yes
     )
-    key = load_identity(settings.data, passphrase=passphrase_for(settings.data, passphrase_file))
+    key = load_identity(settings.data, passphrase=passphrase_for(settings.data, home.passphrase_file))
     adopted = asyncio.run(_adopt(settings, key))
     if as_json:
         print_json({"adopted": adopted})

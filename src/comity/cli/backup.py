@@ -21,10 +21,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.cli.archive import DATABASE, WORK_FOLDER, Manifest, pack, unpack
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import (
-    Config,
-    Data,
+    HomeOptions,
     Json,
     PassphraseFile,
     ask_new_passphrase,
@@ -56,8 +55,7 @@ from comity.keys.identity import (
     stored_vacant_id,
 )
 from comity.keys.private import ensure_private_folder, sync_folder
-from comity.keys.sealed_stream import MAGIC, SealedReader, SealedWriter
-from comity.keys.sealing import SealingCost
+from comity.keys.sealing import MAGIC, SealedReader, SealedWriter, SealingCost
 from comity.pipeline.record import own_act
 from comity.release import __version__
 from comity.store.audit_log import AuditReport, chains, verify_chain
@@ -74,24 +72,20 @@ try:
 except ImportError:  # Windows: two backups at once are then told apart by their files alone
     fcntl = None  # type: ignore[assignment]
 
-backup_app = new_app()
-restore_app = new_app()
+backup_app = HelpfulApp()
+restore_app = HelpfulApp()
 
 _PART: Final = ".part"
 
 
-@backup_app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@backup_app.add("""
     comity backup ~/node.backup  ask for a passphrase and write the backup
     comity backup /srv/backups/node --passphrase-file pass.txt  from a script
     comity restore ~/node.backup --check  see that a backup can be restored
-    """,
-)
+""")
 def backup(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The new file to write.")],
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     passphrase_file: PassphraseFile = None,
     as_json: Json = False,
 ) -> None:
@@ -100,7 +94,7 @@ def backup(
     The backup holds the keys of the node, so a passphrase encrypts it. The database is copied as it is at one moment, its
     pages and its audit record are checked, and the file is read back. An existing file is never overwritten.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     refuse_memory(settings, "a backup needs a database")
     vacant_id = own_id(settings)
     if not settings.database.is_file():
@@ -130,18 +124,14 @@ def backup(
     print_line("Keep the passphrase. Without it nobody can restore the backup.")
 
 
-@restore_app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@restore_app.add("""
     comity restore ~/node.backup --data ~/node  restore into a new folder
     comity restore ~/node.backup --check  only check the backup; nothing is changed
     comity restore node.backup --data /srv/node --passphrase-file pass.txt  from a script
-    """,
-)
+""")
 def restore(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The backup.")],
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     passphrase_file: PassphraseFile = None,
     identity_passphrase_file: Annotated[
         str | None,
@@ -162,7 +152,7 @@ def restore(
     then on, because the node cannot know which of them it has already accepted. The audit record gets an entry
     RESTORED. Never let the former node run again: both would be the same node to everybody else.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     source = _full_path(file)
     if not source.is_file():
         raise NotFoundError(f"there is no file {source}; name the backup")

@@ -14,8 +14,8 @@ from uuid import uuid4
 import typer
 
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
+from comity.cli.help import HelpfulApp, HelpfulCommand
+from comity.cli.options import Directory, Json, KeyOptions, settings_of
 from comity.cli.outside import Outside, find_card
 from comity.cli.own_store import new_key, own_key, refuse_memory, writing
 from comity.cli.screen import note, print_foreign, print_json, waiting
@@ -25,16 +25,16 @@ from comity.clients.refusals import CallRefusedError, NoAnswerError, explained
 from comity.clients.targets import callable_endpoint, rank_targets
 from comity.config import Settings
 from comity.core.card.card import CapabilityCard
+from comity.core.envelope.envelope import reply_is_bound
 from comity.core.envelope.errors import TargetUnavailableError
 from comity.core.envelope.message import A2AMessage, A2APart
-from comity.core.envelope.replies import reply_is_bound
 from comity.core.errors import ComityError, ConfigError, InvalidError
 from comity.core.identity.keys import SigningKey
 from comity.keys.identity import has_identity
 from comity.pipeline.directory.search import HaloMatch
 from comity.system_clock import SystemClock
 
-app = new_app()
+app = HelpfulApp()
 
 STDIN: Final = "-"
 TEXT_LIMIT: Final = 1024 * 1024 - 4096
@@ -46,15 +46,15 @@ class CallCommand(HelpfulCommand):
         return ["[OPTIONS]", "[TARGET]", "TEXT"]  # the parser only knows that the last of two may be left out
 
 
-@app.command(
-    cls=CallCommand,
-    epilog="""
+@app.add(
+    """
     comity call http://127.0.0.1:8420 hello  call the agent at this address
     comity call 31e30ef4…d13d hello  call an agent by its id; the directory knows its address
     comity call --capability translate "good morning"  call the best match in the directory
     comity call card.json - < question.txt  call the agent of a card file; read the text from standard input
     comity call http://127.0.0.1:8420 hello --json  print as JSON who answered and what was verified
     """,
+    cls=CallCommand,
 )
 def call(
     target: Annotated[
@@ -93,9 +93,7 @@ def call(
             help="A key of your choice for this call. If the last call to the agent had this key and text, you get its reply again.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Call an agent and print its reply.
@@ -106,18 +104,18 @@ def call(
     named, said = _arguments(target, text, capability)
     key_of_call = _checked_key(idempotency_key)
     flags = {"directory.url": directory, "dispatch.timeout_seconds": timeout}
-    settings = settings_of(data, config, **flags).settings
+    settings = settings_of(home, **flags).settings
     refuse_memory(settings, "a call needs to know where the last one ended")
-    if said == passphrase_file == STDIN:
+    if said == home.passphrase_file == STDIN:
         raise ConfigError("TEXT and the passphrase cannot both come from standard input; put one into a file")
     words = _words(said)
-    key = own_key(settings, passphrase_file) if has_identity(settings.data) else None
+    key = own_key(settings, home.passphrase_file) if has_identity(settings.data) else None
 
     def caller() -> SigningKey:
         """Create the identity only when an agent to call was found."""
         if key is not None:
             return key
-        new, made = new_key(settings, passphrase_file)
+        new, made = new_key(settings, home.passphrase_file)
         if made and not as_json:
             note(f"{settings.data} had no identity; created {new.vacant_id}")
         return new

@@ -13,19 +13,18 @@ from msgspec import Struct
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Directory, Json, PassphraseFile, settings_of
+from comity.cli.help import HelpfulApp
+from comity.cli.options import Directory, HomeOptions, Json, KeyOptions, settings_of
 from comity.cli.outside import Outside, find_card
 from comity.cli.own_node import OwnNode
-from comity.cli.own_state import current_state, set_state
 from comity.cli.own_store import own_key
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line
+from comity.cli.state import current_state, set_state
 from comity.clients.finding import CARD_PATH, read_card
 from comity.clients.publishing import publish_card, refuse_unspecified
 from comity.clients.urls import read_url
 from comity.config import Settings, is_loopback
-from comity.core.card.card import CapabilityCard, refuse_control_characters
-from comity.core.card.codec import serialize
+from comity.core.card.card import CapabilityCard, refuse_control_characters, serialize
 from comity.core.card.lifecycle import RuntimeState, Visibility
 from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError
 from comity.core.errors import ConfigError, NotFoundError
@@ -37,7 +36,7 @@ from comity.pipeline.residence import make_card, new_state
 
 _HOW_TO_SERVE = "start one with `comity up --agent echo`, or set agent.behaviour"
 
-app = new_app(
+app = HelpfulApp(
     "Show, publish or verify a capability card. The card says what an agent offers and where; the agent signs it."
 )
 
@@ -61,14 +60,11 @@ class PublishReport(Struct, frozen=True, kw_only=True):
     former_state: str
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity card show  show the card of your agent
     comity card show http://127.0.0.1:8420  show the card of the agent at this address
     comity card show --json > card.json  save your card to a file for others
-    """,
-)
+""")
 def show(
     target: Annotated[
         str | None,
@@ -78,33 +74,28 @@ def show(
         ),
     ] = None,
     directory: Directory = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Show a card: the agent, its offer, its address, and whether the signature is valid."""
-    settings = settings_of(data, config, **{"directory.url": directory}).settings
+    settings = settings_of(home, **{"directory.url": directory}).settings
     if target is not None:
         card = _found(settings, target)
         _print_card(card, {"verified": card.verify()}, _facts(card), as_json=as_json)
         return
     ways = Outside(settings)
-    card, state = asyncio.run(_own(settings, ways, passphrase_file))
+    card, state = asyncio.run(_own(settings, ways, home.passphrase_file))
     node = None if ways.own is None else ways.own.url
     more = {"verified": card.verify(), "state": state.value, "node": node}
     where = f"running at {node}" if node else "not running; this is made from the settings"
     _print_card(card, more, [*_facts(card), ("state", state.value), ("node", where)], as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity card publish  publish in the directory of the settings, else of your node
     comity card publish --directory https://directory.example  publish in another directory
     comity card publish --visibility none  hide the card
-    """,
-)
+""")
 def publish(
     visibility: Annotated[
         str,
@@ -116,9 +107,7 @@ def publish(
         ),
     ] = "PUBLIC",
     directory: Directory = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Publish the card of your agent in a directory, so that others can find it. A LOCAL agent becomes ACTIVE.
@@ -126,9 +115,9 @@ def publish(
     You can repeat this: a card that is already published is not published again.
     """
     wanted = _visibility(visibility)
-    settings = settings_of(data, config, **{"directory.url": directory}).settings
-    key = own_key(settings, passphrase_file)
-    card, published = asyncio.run(_publish(settings, key, wanted, passphrase_file))
+    settings = settings_of(home, **{"directory.url": directory}).settings
+    key = own_key(settings, home.passphrase_file)
+    card, published = asyncio.run(_publish(settings, key, wanted, home.passphrase_file))
     if as_json:
         print_json(msgspec.to_builtins(published))
         return
@@ -147,14 +136,11 @@ def publish(
     _warn_of_loopback(card, published.directory)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity card verify card.json  a file
     comity card verify http://127.0.0.1:8420  what a node shows
     curl -s http://127.0.0.1:8420/card | comity card verify -  standard input
-    """,
-)
+""")
 def verify(
     source: Annotated[
         str,
@@ -163,12 +149,11 @@ def verify(
         ),
     ],
     directory: Directory = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Show who signed a card, and its content. The exit code is 1 if the signature is not valid."""
-    settings = settings_of(data, config, **{"directory.url": directory}).settings
+    settings = settings_of(home, **{"directory.url": directory}).settings
     card = _found(settings, source)
     holds = card.verify()
     if as_json:

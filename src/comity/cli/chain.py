@@ -8,8 +8,8 @@ import typer
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Json, KeyOptions, Yes, confirm, settings_of
 from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.screen import Cell, one_line, print_fields, print_json, print_line, print_table
 from comity.clients.finding import id_of
@@ -25,28 +25,24 @@ from comity.store.opening import reading
 from comity.store.operations import StoreConflict
 from comity.system_clock import SystemClock
 
-app = new_app("Show, verify or delete the chains of requests and replies with other agents.")
+app = HelpfulApp("Show, verify or delete the chains of requests and replies with other agents.")
 
 SHOWN: Final = 50
 _TIP: Final = 12
 _LEASE_SECONDS: Final = 30.0
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity chain show  show all agents that this node called, or that called it
     comity chain show 31e30ef4ca92  show one agent in full; the beginning of the id is enough
     comity chain show --json  print JSON
-    """,
-)
+""")
 def show(
     peer: Annotated[
         str | None,
         typer.Argument(metavar="PEER", help="Show only this agent: its id, or a unique beginning of it."),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Show the chains: `serve` are calls to this node, `call` are calls that it made to others.
@@ -54,7 +50,7 @@ def show(
     The messages of a chain are numbered without gaps. The tip is the hash of the last message. You can run this command
     while the node runs.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     peers = _peers(settings)
     if peer is not None:
         peers = [_chosen(peers, peer)]
@@ -66,21 +62,17 @@ def show(
         _print_peers(peers)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity chain verify  verify the chains with all agents
     comity chain verify 31e30ef4ca92  only with one; the beginning of the id is enough
     comity chain verify --json  print JSON; the exit code is 1 if a chain is bad
-    """,
-)
+""")
 def verify(
     peer: Annotated[
         str | None,
         typer.Argument(metavar="PEER", help="Verify only this agent: its id, or a unique beginning of it."),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Verify both chains with each agent: the stored messages, the audit record and the last hashes must agree.
@@ -88,7 +80,7 @@ def verify(
     Replies are stored for a day, at most 64 of each agent, with their signatures. Of older messages the audit record has
     the hashes. You can run this command while the node runs.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     peers = _peers(settings)
     if peer is not None:
         peers = [_chosen(peers, peer)]
@@ -113,20 +105,15 @@ async def _verify(settings: Settings, peers: list[VacantId]) -> list[PairReport]
         return await verify_pairs(store, stored_vacant_id(settings.data), peers, settings.audit_heads)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity chain forget 31e30ef4ca92  start again with an agent that lost its chain
     comity chain forget 31e30ef4ca92 --yes  without confirmation
-    """,
-)
+""")
 def forget(
     peer: Annotated[
         str, typer.Argument(metavar="PEER", help="The id of the agent, or a unique beginning of it.")
     ],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -135,7 +122,7 @@ def forget(
     Use this for an agent that lost its chain and now refuses every call. The chain of its calls to this node is kept: a
     message that was accepted once is never accepted again.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     chosen = _chosen(_peers(settings), peer)
     if chosen.call is None:
         raise NotFoundError(
@@ -147,7 +134,7 @@ def forget(
         "This cannot be undone. Delete the chain?",
         yes=yes,
     )
-    key = own_key(settings, passphrase_file)
+    key = own_key(settings, home.passphrase_file)
     asyncio.run(_forget(settings, key, target))
     if as_json:
         print_json({"forgotten": chosen.vacant_id, "calls": calls})

@@ -20,11 +20,11 @@ def actions(incomplete: str) -> list[str]:
 
 
 def setting_names(incomplete: str) -> list[str]:
-    from comity.cli.options import settings_of
+    from comity.cli.options import HomeOptions, settings_of
     from comity.core.errors import ComityError
 
     try:
-        names = settings_of(None, None).sources
+        names = settings_of(HomeOptions()).sources
     except ComityError:  # broken settings are what one may be about to repair
         return []
     return [name for name in names if name.startswith(incomplete)]

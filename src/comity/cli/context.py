@@ -4,21 +4,18 @@ from typing import Annotated, Any
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm
+from comity.cli.help import HelpfulApp
+from comity.cli.options import Json, KeyOptions, Yes, confirm
 from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.core.errors import ConfigError, InvalidError
 
-app = new_app("Write or read a VCP context, and forget what this node keeps of your sessions.")
+app = HelpfulApp("Write or read a VCP context, and forget what this node keeps of your sessions.")
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity context encode time=morning space=office  a situation
     comity context encode company=children cognitive_state=foggy:3  with the state of a person
-    """,
-)
+""")
 def encode(
     told: Annotated[
         list[str],
@@ -54,13 +51,10 @@ def encode(
         print_line(answer.structured["wire_format"])
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity context decode "⏰🌅|📍🏢‖🧠foggy:3"  the VCP/A wire
     comity context decode "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:🇬🇧"  the nine symbols of a context request
-    """,
-)
+""")
 def decode(
     wire: Annotated[str, typer.Argument(metavar="WIRE", help="A context in one of the two wire formats.")],
     as_json: Json = False,
@@ -84,13 +78,10 @@ def decode(
     )
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity context forget --session ses_1f0c  forget one of your sessions
     comity context forget --mine --yes  forget all of them, trust, norms and torches included
-    """,
-)
+""")
 def forget(
     session: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="Forget this session of yours.")
@@ -98,9 +89,7 @@ def forget(
     mine: Annotated[
         bool, typer.Option("--mine", help="Forget all your sessions, and all that extensions know of you.")
     ] = False,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -116,7 +105,7 @@ def forget(
     from comity.cli.own_extensions import own_extensions
     from comity.cli.own_store import work_with
 
-    values = work_with(own_extensions, data, config, passphrase_file, lambda own: own.forget(session))
+    values = work_with(own_extensions, home, lambda own: own.forget(session))
     if as_json:
         print_json({"forgotten": values})
         return

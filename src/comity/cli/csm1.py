@@ -4,21 +4,18 @@ from typing import Annotated
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Json
 from comity.cli.screen import one_line, print_fields, print_json
 from comity.core.errors import InvalidError
 
-app = new_app("Say what a CSM-1 constitution code means.")
+app = HelpfulApp("Say what a CSM-1 constitution code means.")
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity csm1 parse N5+E+F  show persona, adherence and scopes
     comity csm1 parse N5+E+F:ELEM@1.2.0 --json  print JSON
-    """,
-)
+""")
 def parse(
     code: Annotated[str, typer.Argument(metavar="CODE", help="The code, such as N5+E+F.")],
     as_json: Json = False,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from comity.cli.failures import DEBUG_VARIABLE, FAILED
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Json
 from comity.cli.screen import one_line, print_json
 from comity.core.errors import ComityError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from comity.cli.demo_nodes import DemoNode, Household
     from comity.cli.demo_scenes import Facts, Scene
 
-app = new_app()
+app = HelpfulApp()
 
 READING_SECONDS: Final = 0.8
 """How long a line stands before the next one comes, at a terminal."""
@@ -46,15 +46,12 @@ _ABOUT: Final = (
 )
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity demo  watch the story; it takes about a minute
     comity demo --fast  the same without pauses
     comity demo --json  one JSON object for each scene
     comity demo --fast --keep  look around on the page of a node afterwards
-    """,
-)
+""")
 def demo(
     fast: Annotated[bool, typer.Option("--fast", help="Do not pause for reading.")] = False,
     keep: Annotated[

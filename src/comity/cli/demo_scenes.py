@@ -25,7 +25,7 @@ from comity.cli.demo_nodes import (
     failing_at,
 )
 from comity.client import Client
-from comity.clients.envelopes import build_envelope
+from comity.clients.dispatch import build_envelope
 from comity.clients.vcp import VcpClient
 from comity.clients.vcp_session import VcpSession
 from comity.core.envelope.carrier import to_a2a_jsonrpc

@@ -6,33 +6,30 @@ import typer
 
 from comity.cli.checks import findings
 from comity.cli.failures import FAILED
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, settings_of, with_flags
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Json, settings_of, with_flags
 from comity.cli.screen import Cell, print_json, print_line, print_table
 from comity.config import DEFAULT, Loaded
 from comity.core.errors import ConfigError
 from comity.node import load_settings
 from comity.parts.part import CheckResult
 
-app = new_app()
+app = HelpfulApp()
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity doctor  check everything that a node here needs
     comity doctor --data /srv/node  check another data folder
     comity doctor --json  print JSON; exit code 1 if a check fails
-    """,
-)
-def doctor(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+""")
+def doctor(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Check this machine: settings, folder, keys, database, disk, clock, port, extras.
 
     This command changes nothing. Each result is ok, warn or fail. A warning or failure says what to do.
     """
-    loaded, found = _settings(data, config)
+    loaded, found = _settings(home)
     if loaded is not None:
         found += findings(loaded.settings, loaded.sources)
     failed = sum(finding.mark == "fail" for finding in found)
@@ -47,12 +44,12 @@ def doctor(data: Data = None, config: Config = None, as_json: Json = False) -> N
         raise typer.Exit(FAILED)
 
 
-def _settings(data: str | None, config: str | None) -> tuple[Loaded | None, list[CheckResult]]:
+def _settings(home: HomeOptions) -> tuple[Loaded | None, list[CheckResult]]:
     """Load the settings. If they are invalid, check at least the data folder with default settings."""
     try:
-        loaded = settings_of(data, config)
+        loaded = settings_of(home)
     except ConfigError as refusal:
-        return _without_settings(data), [CheckResult("settings", "fail", refusal.message)]
+        return _without_settings(home.data), [CheckResult("settings", "fail", refusal.message)]
     where = f"read from {loaded.file}" if loaded.file else "there is no settings file and none is needed"
     changed = sum(source != DEFAULT for source in loaded.sources.values())
     differs = "1 differs" if changed == 1 else f"{changed} differ"

@@ -18,15 +18,14 @@ from msgspec import UNSET
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED, say
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, settings_of
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Json, settings_of
 from comity.cli.screen import Cell, note, one_line, print_fields, print_json, print_line, print_table, waiting
-from comity.cli.token_argument import read_token
+from comity.cli.token_acts import read_token
 from comity.clients.finding import is_address, with_scheme
 from comity.clients.refusals import NoAnswerError, TargetRefusedError
 from comity.clients.vcp import MIN_VERSION, VERSION, VcpClient
-from comity.clients.vcp_refusals import VcpRefusedError
-from comity.clients.vcp_session import VcpSession
+from comity.clients.vcp_session import VcpRefusedError, VcpSession
 from comity.clients.vcp_targets import McpTarget, read_target
 from comity.config import Settings
 from comity.core.errors import ConfigError, InvalidError, MalformedError
@@ -37,23 +36,20 @@ from comity.keys.tokens import TOKEN_FILE
 from comity.keys.tokens import read_token as read_own_token
 from comity.store.claim import running_node
 
-app = new_app()
+app = HelpfulApp()
 
 SECONDS: Final = 15.0
 CLIENT_ID: Final = "comity hello"
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity hello http://127.0.0.1:8420  the node on this machine
     comity hello wss://server.example/vcp --extensions VCP-X-Personal,VCP-X-Torch  request these two extensions
     comity hello tcp://127.0.0.1:8421 --extensions ""  over TCP, without extensions
     comity hello https://server.example --identity @token.txt --json  with an identity; print JSON
     comity hello http://127.0.0.1:8420/mcp  in the initialize of an MCP server
     comity hello "mcp:comity mcp"  the same, with a server that this command starts
-    """,
-)
+""")
 def hello(
     url: Annotated[
         str,
@@ -102,8 +98,7 @@ def hello(
             help=f"The timeout of the whole negotiation. Default: {SECONDS:g}.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Negotiate with a VCP server and show the version, extensions and core features of its answer.
@@ -114,7 +109,7 @@ def hello(
     asked = _extensions(extensions)
     token = None if identity is None else read_token(identity)
     seconds = SECONDS if timeout is None else _seconds(timeout)
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     given = None if bearer is None else read_token(bearer)
     url = with_scheme(url) if is_address(url) else url
     try:

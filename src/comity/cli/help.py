@@ -3,14 +3,16 @@
 The same for every command, and drawn without a table library, because help must appear at once.
 """
 
+import functools
 import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import typer
+from msgspec import Struct
 from typer.core import TyperCommand, TyperGroup
 
 from comity.cli.colour import colour_wanted, paint
@@ -21,6 +23,8 @@ _COLUMN = 26
 _INDENT = 6
 _READABLE = 24
 _MUST = re.compile(r"\{(.*)\}")
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 # typer keeps the types of its contexts and formatters private, hence Any
 
@@ -60,22 +64,58 @@ def take_as_typed(params: list[Any]) -> list[Any]:
 _AS_TYPED = AsTyped()
 
 
-def new_app(help_text: str | None = None) -> typer.Typer:
+class HelpfulApp(typer.Typer):
     """A command's own Typer; a group when it has a help text of its own."""
-    app = typer.Typer(
-        cls=HelpfulGroup,
-        rich_markup_mode=None,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["--help", "-h"]},
-    )
-    if help_text is not None:
-        app.callback(help=help_text)(_only_groups_commands)
-    return app
+
+    def __init__(self, help_text: str | None = None) -> None:
+        super().__init__(
+            cls=HelpfulGroup,
+            rich_markup_mode=None,
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["--help", "-h"]},
+        )
+        if help_text is not None:
+            self.callback(help=help_text)(_only_groups_commands)
+
+    def add(self, calls: str, cls: type[HelpfulCommand] = HelpfulCommand) -> Callable[[_Command], _Command]:
+        """A command with examples of how it is called, as `examples` reads them. It has the name of its function; an
+        underscore at the end only keeps that apart from a word of Python.
+        """
+
+        def register(function: _Command) -> _Command:
+            name = function.__name__.rstrip("_").replace("_", "-")
+            self.command(name, cls=cls, epilog=calls)(_taking_options_apart(function))
+            return function
+
+        return register
 
 
 def _only_groups_commands() -> None:
     pass
+
+
+def _taking_options_apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for Typer, which knows options one by one: an argument that is a Struct stands there as its fields."""
+    whole = inspect.signature(function)
+    groups = {
+        name: argument.annotation
+        for name, argument in whole.parameters.items()
+        if isinstance(argument.annotation, type) and issubclass(argument.annotation, Struct)
+    }
+    apart: dict[str, inspect.Parameter] = {}
+    for name, argument in whole.parameters.items():
+        apart |= inspect.signature(groups[name]).parameters if name in groups else {name: argument}
+
+    @functools.wraps(function)
+    def command(**given: Any) -> Any:
+        for name, group in groups.items():
+            given[name] = group(**{field: given.pop(field) for field in group.__struct_fields__})
+        return function(**given)
+
+    command.__signature__ = whole.replace(parameters=list(apart.values()))  # type: ignore[attr-defined] # what Typer reads
+    command.__annotations__ = {name: argument.annotation for name, argument in apart.items()}
+    return command
 
 
 def command_help(command: Any, ctx: Any) -> str:

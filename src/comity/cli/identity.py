@@ -11,13 +11,13 @@ import msgspec
 import typer
 
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.identity_token import EXAMPLES as TOKEN_EXAMPLES
 from comity.cli.identity_token import app as token_app
 from comity.cli.options import (
-    Config,
-    Data,
+    HomeOptions,
     Json,
+    KeyOptions,
     PassphraseFile,
     Yes,
     ask_new_passphrase,
@@ -37,7 +37,7 @@ from comity.keys.sealing import SealingCost, seal
 if TYPE_CHECKING:
     from comity.cli.identity_import import Takeover
 
-app = new_app(
+app = HelpfulApp(
     "Show, create, export or import the identity of a node: an Ed25519 key. The id is its public key."
 )
 app.add_typer(token_app, name="token", epilog=TOKEN_EXAMPLES)
@@ -49,34 +49,27 @@ _KEPT = {
 }
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id show  show the identity of your data folder
     comity id show --data /srv/node  show that of another data folder
     comity id show --json  print JSON
-    """,
-)
-def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+""")
+def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show the id of this node in each format, and where its key is stored."""
-    folder = settings_of(data, config).settings.data
+    folder = settings_of(home).settings.data
     _refuse_missing(folder)
     path = identity_path(folder)
     file = read_identity(path)
     _print_identity(VacantId.from_hex(file.public), path, file.secret, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id new  create an identity in your data folder
     comity id new --passphrase  encrypt the key; ask for the passphrase
     comity id new --data /srv/node --passphrase-file pass.txt  encrypt the key, from a script
-    """,
-)
+""")
 def new(
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     passphrase: Annotated[
         bool, typer.Option("--passphrase", help="Encrypt the key with a passphrase; the command asks for it.")
     ] = False,
@@ -91,7 +84,7 @@ def new(
     `comity up` does this at the first start. Use this command if you want a passphrase or the keyring, or need the id
     before the node runs.
     """
-    folder = settings_of(data, config).settings.data
+    folder = settings_of(home).settings.data
     path = identity_path(folder)
     if has_identity(folder):
         raise KeyRefusedError(
@@ -106,17 +99,13 @@ def new(
     _print_identity(key.vacant_id, path, read_identity(path).secret, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id export  print the public card, to give to others
     comity id export --secret --to backup.json  write the secret key to a new file of mode 0600
     comity id export --secret --to backup.json --passphrase-file pass.txt  the same, encrypted with a passphrase
-    """,
-)
+""")
 def export(
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     secret: Annotated[bool, typer.Option("--secret", help="Export the secret key, not only the id.")] = False,
     to: Annotated[
         str | None,
@@ -138,7 +127,7 @@ def export(
     The exported file has the format of identity.json. A data folder with this file is the same node again. If you give a
     passphrase, it decrypts the identity if needed and encrypts the copy.
     """
-    folder = settings_of(data, config).settings.data
+    folder = settings_of(home).settings.data
     _refuse_missing(folder)
     if secret:
         _export_secret(folder, to, passphrase_file, stdout=stdout, yes=yes, as_json=as_json)
@@ -159,18 +148,14 @@ def export(
         print_line(f"the public card of {vacant_id} is in {to}")
 
 
-@app.command(
-    name="import",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id import ~/.vacant/alice  import into your data folder, which must have no identity yet
     comity id import ~/.vacant/alice --data ~/alice  import into another data folder
     comity id import ~/.vacant/alice --passphrase-file pass.txt  and encrypt the key
     comity id import ~/.vacant/alice --replay replay.db  and import which messages its server accepted
     comity id import --replay replay.db  import only these, for the identity of this data folder
-    """,
-)
-def import_folder(
+""")
+def import_(
     folder: Annotated[
         str | None, typer.Argument(metavar="FOLDER", help="The identity folder, such as ~/.vacant/alice.")
     ] = None,
@@ -182,9 +167,7 @@ def import_folder(
             help="The replay database of its server. Messages that were accepted there are not accepted again here.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Import an identity of the reference implementation: its key, state, name, offer and chains.
@@ -198,13 +181,13 @@ def import_folder(
     from comity.cli.own_store import own_key
     from comity.keys.vacant_import import read_vacant_folder
 
-    loaded = settings_of(data, config)
+    loaded = settings_of(home)
     settings = loaded.settings
     tips = None if replay is None else Path(replay).expanduser()
     if folder is None:
         if tips is None:
             raise ConfigError("missing argument 'FOLDER'; name the identity folder, --replay FILE, or both")
-        key = own_key(settings, passphrase_file)
+        key = own_key(settings, home.passphrase_file)
         report = asyncio.run(take_replay(settings, key, tips))
         if as_json:
             print_json({"vacant_id": key.vacant_id.hex(), "data": str(settings.data), **report.as_json()})
@@ -212,7 +195,7 @@ def import_folder(
             _print_takeover(report)
         return
     source = read_vacant_folder(Path(folder).expanduser())
-    words = None if passphrase_file is None else read_passphrase(passphrase_file)
+    words = None if home.passphrase_file is None else read_passphrase(home.passphrase_file)
     may_configure = loaded.file in {None, settings.data / CONFIG_FILE}
     report = asyncio.run(
         take_over(settings, source, replay=tips, passphrase=words, may_configure=may_configure)

@@ -8,11 +8,11 @@ from typing import Annotated, Final
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Json, KeyOptions, settings_of
 from comity.core.errors import ConfigError
 
-app = new_app("Issue, verify or revoke VCP/I tokens. A token proves the identity of a user or agent.")
+app = HelpfulApp("Issue, verify or revoke VCP/I tokens. A token proves the identity of a user or agent.")
 
 EXAMPLES: Final = """
 comity id token issue alice  issue a token for alice, signed by this node
@@ -38,14 +38,11 @@ SecretFile = Annotated[
 ]
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id token issue alice  sign the token with the key of this node
     comity id token issue build-bot --kind agent --issuer acme  use another issuer name
     comity id token issue alice --secret-file secret.txt  use a shared secret; the token is valid for one day
-    """,
-)
+""")
 def issue(
     subject: Annotated[
         str, typer.Argument(metavar="SUBJECT", help="The user or agent that the token identifies.")
@@ -60,9 +57,7 @@ def issue(
         ),
     ] = None,
     secret_file: SecretFile = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Issue a token, and print it.
@@ -74,18 +69,15 @@ def issue(
         raise ConfigError("a token with a shared secret has no kind; remove --kind or --secret-file")
     from comity.cli.token_acts import issue_token
 
-    settings = settings_of(data, config).settings
-    issue_token(settings, subject, kind or KIND, issuer, secret_file, passphrase_file, as_json=as_json)
+    settings = settings_of(home).settings
+    issue_token(settings, subject, kind or KIND, issuer, secret_file, home.passphrase_file, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id token verify @token.txt  check whether this node accepts the token
     comity id token verify @token.txt --key did:key:z6Mk…  check the token of another issuer
     comity id token verify @- --secret-file secret.txt --json  read the token from standard input; print JSON
-    """,
-)
+""")
 def verify(
     token: Token,
     key: Annotated[
@@ -98,8 +90,7 @@ def verify(
         ),
     ] = None,
     secret_file: SecretFile = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Check a token: its format, its signature, its validity period, and whether this node has revoked it.
@@ -112,16 +103,13 @@ def verify(
         )
     from comity.cli.token_acts import verify_token
 
-    verify_token(settings_of(data, config).settings, token, key, secret_file, as_json=as_json)
+    verify_token(settings_of(home).settings, token, key, secret_file, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity id token revoke @token.txt  revoke one token
     comity id token revoke --subject acme:alice --reason key_compromise  revoke all tokens of a subject
-    """,
-)
+""")
 def revoke(
     token: Annotated[
         str | None,
@@ -140,9 +128,7 @@ def revoke(
     reason: Annotated[
         str, typer.Option("--reason", metavar="REASON", help=f"One of {', '.join(REASONS)}.")
     ] = REASONS[-1],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Revoke a token, or all tokens of a subject. This cannot be undone.
@@ -154,5 +140,5 @@ def revoke(
         raise ConfigError("give either a TOKEN or --subject ISSUER:SUBJECT")
     from comity.cli.token_acts import revoke_token
 
-    settings = settings_of(data, config).settings
-    revoke_token(settings, token, subject, reason, passphrase_file, as_json=as_json)
+    settings = settings_of(home).settings
+    revoke_token(settings, token, subject, reason, home.passphrase_file, as_json=as_json)

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 import typer
 
 import comity
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, read_rooms, settings_of, whole_number
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Rooms, read_rooms, settings_of, whole_number
 from comity.core.errors import ConfigError, PeerError
 from comity.core.peering.demands import Demands
 from comity.core.peering.profiles import read_profile
 from comity.doors.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
 
-app = new_app()
+app = HelpfulApp()
 
 _TRUE = frozenset({"true", "1", "yes", "y", "on"})
 _RELEASE_SECONDS = 0.5
@@ -26,16 +26,13 @@ _LOOK_SECONDS = 0.01
 _FALSE = frozenset({"false", "0", "no", "n", "off"})
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity mcp  serve a client on standard input and output
     comity mcp --tool-profile core  without the tools for files and shared state
     comity mcp --rooms vcp,actions  offer only these groups of tools
     comity mcp --vcp personal,torch  with these VCP extensions, for a client that cannot say hello
     comity install claude-code  register this command with a client
-    """,
-)
+""")
 def mcp(
     tool_profile: Annotated[
         str | None,
@@ -45,14 +42,7 @@ def mcp(
             help="Which vdo_* tools to offer: core, file, state, full or extended. Variable: VDON_MCP_TOOL_PROFILE.",
         ),
     ] = None,
-    rooms: Annotated[
-        str | None,
-        typer.Option(
-            "--rooms",
-            metavar="A,B",
-            help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
-        ),
-    ] = None,
+    rooms: Rooms = None,
     vcp: Annotated[
         str | None,
         typer.Option(
@@ -102,8 +92,7 @@ def mcp(
             help="Drop messages without a message authentication code (MAC). Variable: VDON_MCP_REQUIRE_SESSION_MAC.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
 ) -> None:
     """Serve MCP on standard input and output. An MCP client starts this command.
 
@@ -123,7 +112,7 @@ def mcp(
         vcp=() if vcp is None else _extensions(vcp),
     )
     opening.demands.check()
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     if "mcp" in settings.off:
         from comity.parts.mcp import Mcp
 

@@ -1,6 +1,7 @@
 """The options that several commands share, and how they become settings and secrets."""
 
 import getpass
+import importlib
 import os
 import re
 import shlex
@@ -9,12 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
-from comity.cli.given import Given
 from comity.core.errors import ConfigError, KeyRefusedError
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
     from comity.config import Loaded
+
+
+class Given:
+    """The flags of this command line that lead to its node, for commands that are to be typed next."""
+
+    data = ""
+    config = ""
+
+    @classmethod
+    def forget(cls) -> None:
+        """Another command line begins, as in a program that runs several."""
+        cls.data = cls.config = ""
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for use by programs.")]
 Data = Annotated[
@@ -49,7 +66,34 @@ Directory = Annotated[
         help="The directory to use. Default: the setting directory.url, else the directory of your running node.",
     ),
 ]
+Rooms = Annotated[
+    str | None,
+    typer.Option(
+        "--rooms",
+        metavar="A,B",
+        help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
+    ),
+]
+TlsCert = Annotated[
+    str | None, typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain.")
+]
+TlsKey = Annotated[
+    str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+class HomeOptions(Struct, frozen=True):
+    """The options that lead to a node: each stands on the command line, and a command gets them as one argument."""
+
+    data: Data = None
+    config: Config = None
+
+
+class KeyOptions(HomeOptions, frozen=True):
+    """For a command that signs or writes: also the passphrase of the key."""
+
+    passphrase_file: PassphraseFile = None
 
 
 # how the flags are called that have a shorter name than their setting
@@ -63,15 +107,15 @@ _TYPED = {
 }
 
 
-def settings_of(data: str | None, config: str | None, **flags: Any) -> "Loaded":
+def settings_of(home: HomeOptions, **flags: Any) -> "Loaded":
     from comity.node import load_settings
 
     Given.data, Given.config = (
         "" if value is None else f" {flag} {shlex.quote(os.path.abspath(Path(value).expanduser()))}"  # noqa: PTH100 - keeps links
-        for flag, value in (("--data", data), ("--config", config))
+        for flag, value in (("--data", home.data), ("--config", home.config))
     )
     try:
-        return load_settings({"data": data, "config": config, **flags})
+        return load_settings({"data": home.data, "config": home.config, **flags})
     except ConfigError as refusal:
         flag, space, rest = refusal.message.partition(" ")
         raise ConfigError(f"{_TYPED.get(flag, flag)}{space}{rest}") from None
@@ -92,6 +136,15 @@ _COMMAND = re.compile(r"`(comity [^`]*)`")
 def with_flags(message: str) -> str:
     """The same for each command that a message names in backquotes."""
     return _COMMAND.sub(lambda found: f"`{follow_up(found[1])}`", message)
+
+
+def fast_loop() -> "Callable[[], asyncio.AbstractEventLoop] | None":
+    """The quicker event loop where there is one; the usual one elsewhere."""
+    try:
+        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        return None
+    return factory
 
 
 def read_rooms(text: str) -> tuple[str, ...]:

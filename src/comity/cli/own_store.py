@@ -8,9 +8,9 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from comity.cli.options import passphrase_for, read_passphrase, settings_of
+from comity.cli.options import KeyOptions, passphrase_for, read_passphrase, settings_of
 from comity.config import Settings
 from comity.core.errors import ConfigError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
@@ -24,7 +24,28 @@ from comity.store.protocol import Store
 from comity.store.vault import Vault
 from comity.system_clock import SystemClock
 
+if TYPE_CHECKING:
+    from comity.core.extensions.refusals import ExtensionError
+
 CLI_CHAIN: Final = "cli"
+
+_TYPED: Final = {
+    "level and concern": "--level and --concern",
+    "clause_id": "--clause",
+    "text": "--text",
+    "level": "--level",
+    "concern": "--concern",
+    "reason": "--reason",
+    "ranking": "RANKING",
+    "delib_id": "ID",
+    "stakeholder.id": "PARTY",
+    "signal": "TEXT",
+    "to": "--to",
+    "title": "TITLE",
+    "clauses": "--clause",
+    "quorum": "--quorum",
+    "ratification": "--ratification",
+}
 
 _Own = TypeVar("_Own")
 _Result = TypeVar("_Result")
@@ -87,22 +108,28 @@ def own_vault(settings: Settings) -> Vault:
 
 def work_with(
     opening: Callable[[Settings, str | None], AbstractAsyncContextManager[_Own]],
-    data: str | None,
-    config: str | None,
-    passphrase_file: str | None,
+    home: KeyOptions,
     work: Callable[[_Own], Awaitable[_Result]],
 ) -> _Result:
     """Do some work with what is opened of a data folder; what is refused is told in the words of the command line."""
-    from comity.cli.vote_arguments import in_typed_words
     from comity.core.extensions.refusals import ExtensionError
 
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
 
     async def run() -> _Result:
-        async with opening(settings, passphrase_file) as own:
+        async with opening(settings, home.passphrase_file) as own:
             return await work(own)
 
     try:
         return asyncio.run(run())
     except ExtensionError as refusal:
-        raise in_typed_words(refusal) from None
+        raise _in_typed_words(refusal) from None
+
+
+def _in_typed_words(refusal: "ExtensionError") -> "ExtensionError":
+    """The refusal, with the option that was typed where an argument of the operation is named first."""
+    for argument, typed in _TYPED.items():
+        if refusal.message.startswith(f"{argument} "):
+            words = typed + refusal.message.removeprefix(argument)
+            return type(refusal)(refusal.wire_code, words, refusal.field)
+    return refusal

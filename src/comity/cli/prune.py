@@ -10,17 +10,8 @@ from typing import Annotated, Final
 import typer
 from msgspec import Struct
 
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import (
-    Config,
-    Data,
-    Json,
-    PassphraseFile,
-    Yes,
-    confirm,
-    settings_of,
-    whole_number,
-)
+from comity.cli.help import HelpfulApp
+from comity.cli.options import Json, KeyOptions, Yes, confirm, settings_of, whole_number
 from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.screen import print_fields, print_json, print_line, waiting
 from comity.config import Settings
@@ -33,7 +24,7 @@ from comity.store.operations import REPLIES, ForgetReplies
 from comity.store.sqlite.upkeep import compact_database
 from comity.system_clock import SystemClock
 
-app = new_app()
+app = HelpfulApp()
 
 AUDIT_PRUNED: Final = "AUDIT_PRUNED"
 REPLY_SECONDS: Final = 24 * 3600.0
@@ -49,14 +40,11 @@ class Pruned(Struct, frozen=True, kw_only=True):
     file_bytes: int
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity prune --days 90  delete audit entries that are older than 90 days
     comity prune  those older than the setting audit.retention_days
     comity prune --days 90 --yes  without confirmation
-    """,
-)
+""")
 def prune(
     days: Annotated[
         str | None,
@@ -66,9 +54,7 @@ def prune(
             help="Delete audit entries that are older. Default: the setting audit.retention_days.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -77,7 +63,7 @@ def prune(
     The audit record can still be verified: a signed checkpoint takes the place of the deleted entries. The database file
     becomes smaller only if no node runs; else the free space in it is used again.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     refuse_memory(settings, "there is nothing old")
     if not settings.database.is_file():
         raise NotFoundError(f"there is no database at {settings.database}; there is nothing to delete")
@@ -87,7 +73,7 @@ def prune(
             "audit.retention_days is 0, which keeps every entry; name a number with --days DAYS"
         )
     confirm(f"Audit entries older than {keep:,} days will be gone for good. Delete them?", yes=yes)
-    key = own_key(settings, passphrase_file)
+    key = own_key(settings, home.passphrase_file)
     with waiting("deleting what is old"):
         pruned = _prune(settings, key, keep)
     if as_json:

@@ -5,18 +5,16 @@ Every node has one at /signal. This is the same, with nothing else beside it.
 
 import asyncio
 import contextlib
-import importlib
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.logs import write_logs
-from comity.cli.options import Json
+from comity.cli.options import Json, TlsCert, TlsKey, fast_loop
 from comity.cli.screen import print_fields, print_json, print_line
 from comity.config import is_loopback
 from comity.core.errors import ConfigError
@@ -30,20 +28,17 @@ from comity.keys.tokens import load_or_create_token, same_token
 from comity.pipeline.budget import Budget
 from comity.system_clock import SystemClock
 
-app = new_app()
+app = HelpfulApp()
 
 DEFAULT_PORT = 8421
 BODY_LIMIT = 4096
 SHUTDOWN_SECONDS = 2.0
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity relay  for programs on this machine
     comity relay --host 0.0.0.0 --name relay.example.org --tls-cert cert.pem --tls-key key.pem --token-file token  for everyone who has the token
-    """,
-)
+""")
 def relay(
     host: Annotated[
         str | None,
@@ -67,13 +62,8 @@ def relay(
             help="A host name that clients use for the relay. You can repeat this option.",
         ),
     ] = None,
-    tls_cert: Annotated[
-        str | None,
-        typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain."),
-    ] = None,
-    tls_key: Annotated[
-        str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate.")
-    ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     token_file: Annotated[
         str | None,
         typer.Option(
@@ -104,7 +94,7 @@ def relay(
         cert=None if tls_cert is None else Path(tls_cert),
         key=None if tls_key is None else Path(tls_key),
     )
-    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+    with asyncio.Runner(loop_factory=fast_loop()) as runner:
         runner.run(_serve(server, (host, *(name or ())), token, as_json=as_json))
 
 
@@ -164,11 +154,3 @@ def _port(text: str | None) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
         raise ConfigError(f"--port must be a whole number from 0 to 65535, not {text[:20]!r}")
     return int(text)
-
-
-def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
-    except ImportError:
-        return None
-    return factory

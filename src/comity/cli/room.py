@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, settings_of, whole_number
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Json, settings_of, whole_number
 from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, folder_of, run_in_rooms
 from comity.cli.room_state import STATE_EXAMPLES, read_value
 from comity.cli.room_state import app as state_app
@@ -18,7 +18,7 @@ from comity.core.errors import ConfigError, DeadlineError, InvalidError
 from comity.core.peering.file_shape import MOST_FILE_BYTES
 from comity.core.peering.invite import is_invite
 
-app = new_app("Meet other agents in a room: talk, pass files and share state, peer to peer.")
+app = HelpfulApp("Meet other agents in a room: talk, pass files and share state, peer to peer.")
 app.add_typer(state_app, name="state", epilog=STATE_EXAMPLES)
 
 To = Annotated[
@@ -26,14 +26,11 @@ To = Annotated[
 ]
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room invite lab  print the line that lets another machine join the room lab
     comity room invite lab --hours 1  an invite that expires after one hour
     comity room invite lab --revoke  take the invite back
-    """,
-)
+""")
 def invite(
     room: Annotated[str, typer.Argument(metavar="ROOM", help="A name of letters, digits and _.")],
     revoke: Annotated[
@@ -54,8 +51,7 @@ def invite(
             help="The relay that both sides can reach. Default: peers.relay, or the relay of this node.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Print an invite: one line with everything that another person needs to join the room.
@@ -87,16 +83,13 @@ def invite(
         if told["notice"]:
             note(told["notice"])
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room invites  show which invites are still valid
-    """,
-)
-def invites(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+""")
+def invites(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show the rooms that you have invited to, and until when. The lines themselves are not shown."""
 
     async def run(rooms: RoomAccess) -> None:
@@ -109,17 +102,14 @@ def invites(data: Data = None, config: Config = None, as_json: Json = False) -> 
         else:
             print_line("No invite is valid. Make one with `comity room invite`.")
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room join  paste an invite and talk
     comity room join lab  join a room of this node's own relay, or one that you have invited to
     comity room join lab --on-message "notify-send Comity"  run a program when a message arrives
-    """,
-)
+""")
 def join(
     room: Annotated[
         str | None,
@@ -150,8 +140,7 @@ def join(
             help="Run this program when messages arrive, with one JSON object per line on its standard input.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Join a room and show it: peers, messages, transfers. Type to talk; Ctrl-D ends the view.
@@ -161,7 +150,7 @@ def join(
     """
     from comity.cli.room_view import show_room
 
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     most = None
     if file_max_bytes is not None:
         most = whole_number("--file-max-bytes", file_max_bytes, 1, MOST_FILE_BYTES)
@@ -179,16 +168,12 @@ def join(
     )
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room leave lab  leave the room and end the session
-    """,
-)
+""")
 def leave(
     room: Annotated[str | None, typer.Argument(metavar="[ROOM]", help="The room or session id.")] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Leave a room. The session ends; messages and transfers that are not finished are forgotten."""
@@ -201,17 +186,14 @@ def leave(
         else:
             print_line(f"left the room {session['room']}")
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room peers  show who is in your rooms
     comity room peers --json  the same for programs
-    """,
-)
-def peers(room: RoomOption = None, data: Data = None, config: Config = None, as_json: Json = False) -> None:
+""")
+def peers(room: RoomOption = None, home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show the peers of your rooms: who they are, and how they are reached."""
 
     async def run(rooms: RoomAccess) -> None:
@@ -236,16 +218,13 @@ def peers(room: RoomOption = None, data: Data = None, config: Config = None, as_
             print_line()
             print_table(("room", "peer", "state", "path", "node"), [_peer_row(peer) for peer in here])
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room send "hello"  send a text to everybody in the room
     comity room send --to bert --data-json '{"temperature": 21}'  send JSON to one peer
-    """,
-)
+""")
 def send(
     text: Annotated[
         str | None, typer.Argument(metavar="[TEXT]", help="The text. Default: standard input.")
@@ -256,8 +235,7 @@ def send(
     to: To = None,
     signed: Annotated[bool, typer.Option("--signed", help="Sign the message and number it.")] = False,
     room: RoomOption = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Send a message to everybody in the room, or to one peer. A node that is away gets it when it is back."""
@@ -281,23 +259,18 @@ def send(
         if not as_json:
             print_line("sent" if told.get("message_ids") else "sent, without a receipt")
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
-@app.command(
-    name="send-file",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room send-file report.pdf  send a file to the only peer of the room
     comity room send-file report.pdf --to bert  send it to one of several
-    """,
-)
+""")
 def send_file(
     path: Annotated[str, typer.Argument(metavar="FILE", help="The file to send.")],
     to: To = None,
     room: RoomOption = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Send a file to one peer, and wait until it has confirmed it. If this command ends early, the transfer goes on."""
@@ -325,16 +298,13 @@ def send_file(
         if not as_json:
             print_line(f"sent {transfer['name']}, {transfer['total_bytes']:,} bytes, {transfer['file_hash']}")
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room files  show files on their way and files that have arrived
     comity room files --save file_1a2b3c4d --as report.pdf  save one that has arrived
-    """,
-)
+""")
 def files(
     save: Annotated[
         str | None, typer.Option("--save", metavar="ID", help="Save this file, which has arrived.")
@@ -345,8 +315,7 @@ def files(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
     room: RoomOption = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Show the transfers of a room, or save a file that has arrived."""
@@ -373,16 +342,13 @@ def files(
         else:
             print_line(f"saved {told['output_path']}, {told['bytes_written']:,} bytes")
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room wait  wait for the next message and print it
     comity room wait --seconds 60 --json  wait for a minute at most
-    """,
-)
+""")
 def wait(
     seconds: Annotated[
         str | None,
@@ -391,8 +357,7 @@ def wait(
         ),
     ] = None,
     room: RoomOption = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Wait until a message arrives, print it and end. Each message is printed once, also one that came before."""
@@ -412,17 +377,14 @@ def wait(
         else:
             print_json(event["data"])
 
-    run_in_rooms(settings_of(data, config).settings, run, "cli wait")
+    run_in_rooms(settings_of(home).settings, run, "cli wait")
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room export > messages.ndjson  save all signed messages, yours and those of others
     comity room verify messages.ndjson  check them anywhere, without a node
-    """,
-)
-def export(data: Data = None, config: Config = None) -> None:
+""")
+def export(home: HomeOptions = HomeOptions()) -> None:
     """Print the signed messages that this node has sent and received, one JSON object per line.
 
     Anybody can check the file offline with `comity room verify`: who said what to whom, and in which order. The last
@@ -440,15 +402,12 @@ def export(data: Data = None, config: Config = None) -> None:
             if not after:
                 return
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room verify messages.ndjson  check signatures and order
-    """,
-)
+""")
 def verify(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `comity room export` wrote.")],
     as_json: Json = False,

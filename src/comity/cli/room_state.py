@@ -4,14 +4,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, settings_of
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Json, settings_of
 from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, run_in_rooms
 from comity.cli.screen import print_json, print_line
 from comity.core.errors import ConfigError, MalformedError
 from comity.core.wire import strict_json
 
-app = new_app("Read and write the state that the peers of a room share.")
+app = HelpfulApp("Read and write the state that the peers of a room share.")
 
 STATE_EXAMPLES: Final = """
     comity room state get  print the whole shared state
@@ -20,19 +20,14 @@ STATE_EXAMPLES: Final = """
     """
 
 
-@app.command(
-    name="get",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room state get  print the whole shared state
     comity room state get plan  print one key
-    """,
-)
-def state_get(
+""")
+def get(
     key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="One key. Default: all.")] = None,
     room: RoomOption = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
 ) -> None:
     """Print the shared state as JSON."""
 
@@ -41,26 +36,21 @@ def state_get(
         asked = {"session_id": session["session_id"], **({} if key is None else {"key": key})}
         print_json((await rooms.ask("vdo_state_get", asked))["value"])
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
-@app.command(
-    name="set",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room state set plan '{"step": 2}'  set a key to any JSON
     comity room state set plan --delete  delete it
-    """,
-)
-def state_set(
+""")
+def set_(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key.")],
     value: Annotated[
         str | None, typer.Argument(metavar="[JSON]", help="Any JSON; what is not JSON is taken as a text.")
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the key.")] = False,
     room: RoomOption = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Set or delete a key of the shared state. All peers of the room get it."""
@@ -79,22 +69,17 @@ def state_set(
         else:
             print_line(f"{key} {'deleted' if delete else 'set'}, clock {told['entry']['clock']}")
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
-@app.command(
-    name="watch",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity room state watch  print every change, one JSON object per line
     comity room state watch plan  only keys that begin with plan
-    """,
-)
-def state_watch(
+""")
+def watch(
     prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this.")] = "",
     room: RoomOption = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
 ) -> None:
     """Print the shared state and then every change, until Ctrl-C."""
 
@@ -109,7 +94,7 @@ def state_watch(
             for change in (await rooms.ask("vdo_state_watch", asked))["changes"]:
                 print_json(change)
 
-    run_in_rooms(settings_of(data, config).settings, run)
+    run_in_rooms(settings_of(home).settings, run)
 
 
 def read_value(text: str, name: str) -> Any:

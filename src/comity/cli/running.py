@@ -12,8 +12,8 @@ import typer
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.failures import FAILED
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, follow_up, settings_of
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Json, follow_up, settings_of
 from comity.cli.own_node import OwnNode, own_node
 from comity.cli.screen import counted, one_line, print_fields, print_json, print_line, waiting
 from comity.clients.refusals import NoAnswerError
@@ -24,28 +24,25 @@ from comity.core.identity.keys import VacantId
 from comity.parts.operating import LINK_PATH, STOP_PATH
 from comity.store.claim import is_claimed, running_node
 
-status_app = new_app()
-stop_app = new_app()
-open_app = new_app()
+status_app = HelpfulApp()
+stop_app = HelpfulApp()
+open_app = HelpfulApp()
 
 STATUS_PATH: Final = "/v1/status"
 _CLOSING_SECONDS: Final = 20.0
 _LOOK_EVERY: Final = 0.05
 
 
-@status_app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@status_app.add("""
     comity status  show how the node of your data folder is doing
     comity status --json  print JSON; exit code 1 if no node runs
-    """,
-)
-def status(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+""")
+def status(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show whether a node runs on the data folder, where it answers, and how it is doing.
 
     The exit code is 0 if a node runs and is ready, else 1.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     own = own_node(settings)
     if own is None:
         if as_json:
@@ -64,19 +61,16 @@ def status(data: Data = None, config: Config = None, as_json: Json = False) -> N
         raise typer.Exit(FAILED)
 
 
-@stop_app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@stop_app.add("""
     comity stop  stop the node of your data folder
     comity stop --data /srv/node  stop the node of another one
-    """,
-)
-def stop(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+""")
+def stop(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Stop the node that runs on the data folder, and wait until it has stopped.
 
     The node finishes the calls that it is working on. Ctrl-C in the terminal of the node does the same.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     own = own_node(settings)
     if own is None:
         if as_json:
@@ -95,24 +89,19 @@ def stop(data: Data = None, config: Config = None, as_json: Json = False) -> Non
         print_line(f"The node at {own.url} has stopped.")
 
 
-@open_app.command(
-    name="open",
-    cls=HelpfulCommand,
-    epilog="""
+@open_app.add("""
     comity open  open the page of the node in your browser
     comity open --no-browser  only print the link
     comity open --read-only  a link for somebody who may look and change nothing
-    """,
-)
-def open_page(
+""")
+def open_(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the link and do not start a browser.")
     ] = False,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Make a link that opens the page for reading only.")
     ] = False,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Make a new link to the page of the running node, and open it in a browser.
@@ -120,7 +109,7 @@ def open_page(
     The link works once and expires after a day. Whoever has it can do everything that you can do, or with --read-only
     can look at the page and change nothing. A browser that used it is let in for 12 hours.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     own = own_node(settings)
     if own is None:
         raise NotFoundError(f"no node runs on {settings.data}; start one: `comity up`")

@@ -6,24 +6,21 @@ from typing import Annotated
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Directory, Json, settings_of, whole_number
+from comity.cli.help import HelpfulApp
+from comity.cli.options import Directory, HomeOptions, Json, settings_of, whole_number
 from comity.cli.outside import Outside
 from comity.cli.screen import one_line, print_json, print_line, print_table
-from comity.core.card.codec import serialize
+from comity.core.card.card import serialize
 from comity.pipeline.directory.search import DEFAULT_LIMIT, LIMIT, HaloMatch
 
-app = new_app()
+app = HelpfulApp()
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity search translate  find agents that offer to translate
     comity search "" --limit 100  list all agents
     comity search translate --family gpt --json  only one model family; print JSON with full ids
-    """,
-)
+""")
 def search(
     query: Annotated[
         str,
@@ -45,13 +42,12 @@ def search(
         ),
     ] = str(DEFAULT_LIMIT),
     directory: Directory = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Search a directory for agents by what they offer. The best match comes first."""
     count = whole_number("--limit", limit, 1, LIMIT)
-    settings = settings_of(data, config, **{"directory.url": directory}).settings
+    settings = settings_of(home, **{"directory.url": directory}).settings
     ways = Outside(settings)
     where = ways.directory_url
     matches = asyncio.run(ways.directory().search(query, family=family, limit=count))
@@ -61,7 +57,7 @@ def search(
         )
         return
     if not matches:
-        typed = {"--directory": directory, "--data": data, "--config": config}
+        typed = {"--directory": directory, "--data": home.data, "--config": home.config}
         flags = "".join(f" {flag} {shlex.quote(value)}" for flag, value in typed.items() if value)
         if query.strip() or family:
             print_line(f'Nobody in {where} offers that. To see everybody: comity search ""{flags}')

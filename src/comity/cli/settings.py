@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.completion import setting_names
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.install.toml_text import drop, put_value
-from comity.cli.options import Config, Data, Json, follow_up, settings_of
+from comity.cli.options import HomeOptions, Json, follow_up, settings_of
 from comity.cli.screen import note, print_json, print_line, print_table
 from comity.config import CONFIG_FILE, CONFIG_VARIABLE, DEFAULT, Loaded, flag_of, values_of
 from comity.core.errors import ConfigError, MalformedError
@@ -26,28 +26,25 @@ from comity.keys.vault_key import VAULT_KEY_FILE, VAULT_KEY_VARIABLE
 from comity.node import load_settings
 from comity.store.claim import running_node
 
-app = new_app(
+app = HelpfulApp(
     "Show, check or change the settings. COMITY_* variables override config.toml, and flags override both."
 )
 
 MASKED = "********"
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity config show  show the settings that a node would use
     COMITY_PORT=9000 comity config show  with a value from a variable
     comity config show --config my.toml --json  from another file; print JSON
-    """,
-)
-def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+""")
+def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show every effective setting and where it came from.
 
     A setting section.key is written in the file as key under [section], and in the environment as
     COMITY_SECTION_KEY.
     """
-    loaded = settings_of(data, config)
+    loaded = settings_of(home)
     values = values_of(loaded.settings)
     secrets = _secrets(loaded.settings.data)
     if as_json:
@@ -75,17 +72,13 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
         print_line(f"There is no settings file; {loaded.settings.data / 'config.toml'} would be read.")
 
 
-@app.command(
-    name="set",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity config set port 9000  write it to config.toml in your data folder
     comity config set audit.retention_days 365  a setting of a section
     comity config set http.allowed_hosts node.example,other.example  a list
     comity config set tls.cert cert.pem tls.key key.pem  two that belong together
-    """,
-)
-def set_values(
+""")
+def set_(
     pairs: Annotated[
         list[str],
         typer.Argument(
@@ -94,8 +87,7 @@ def set_values(
             autocompletion=setting_names,
         ),
     ],
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Write settings to the settings file, which is made if it does not exist.
@@ -104,38 +96,31 @@ def set_values(
     """
     if len(pairs) % 2:
         raise ConfigError(f"the value of {pairs[-1][:60]} is missing: comity config set KEY VALUE")
-    _change(dict(zip(pairs[::2], pairs[1::2], strict=True)), data, config, as_json=as_json)
+    _change(dict(zip(pairs[::2], pairs[1::2], strict=True)), home, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity config unset port  use the default again
-    """,
-)
+""")
 def unset(
     keys: Annotated[
         list[str],
         typer.Argument(metavar="KEY", help="The name of a setting.", autocompletion=setting_names),
     ],
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Remove settings from the settings file, so that their defaults apply again."""
-    _change(dict.fromkeys(keys), data, config, as_json=as_json)
+    _change(dict.fromkeys(keys), home, as_json=as_json)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity config validate  check the settings that a node would use
     comity config validate --config my.toml  check another file before you use it
-    """,
-)
-def validate(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+""")
+def validate(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Check the settings without starting a node. The exit code is 2 if they are not valid."""
-    loaded = settings_of(data, config)
+    loaded = settings_of(home)
     changed = sum(source != DEFAULT for source in loaded.sources.values())
     if as_json:
         print_json(
@@ -146,15 +131,13 @@ def validate(data: Data = None, config: Config = None, as_json: Json = False) ->
     print_line(f"Valid: {where}. {changed} of {len(loaded.sources)} settings differ from the default.")
 
 
-def _change(
-    changes: Mapping[str, str | None], data: str | None, config: str | None, *, as_json: bool
-) -> None:
+def _change(changes: Mapping[str, str | None], home: HomeOptions, *, as_json: bool) -> None:
     """Write the values into the file, or take them out; then say what counts now."""
-    before = settings_of(data, config)
-    file = _file_of(before, config)
+    before = settings_of(home)
+    file = _file_of(before, home.config)
     given = {key: value for key, value in changes.items() if value is not None}
     _refuse_unknown(changes, before)
-    wanted = values_of(_with(given, data, config).settings)
+    wanted = values_of(_with(given, home).settings)
     if "data" in changes and file == before.settings.data / CONFIG_FILE:
         raise ConfigError(
             f"data in {file} would move the folder that this file lies in; name the folder with --data or COMITY_DATA"
@@ -166,8 +149,8 @@ def _change(
             text = drop(text, path) if value is None else put_value(text, path, _written(wanted[key]))
         return text
 
-    _rewrite(file, change, data)
-    after = settings_of(data, config)
+    _rewrite(file, change, home.data)
+    after = settings_of(home)
     values = values_of(after.settings)
     if as_json:
         print_json(
@@ -196,10 +179,10 @@ def _written(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else _plain(value)
 
 
-def _with(given: Mapping[str, str], data: str | None, config: str | None) -> Loaded:
+def _with(given: Mapping[str, str], home: HomeOptions) -> Loaded:
     """The settings with these values, whose refusals name the setting."""
     try:
-        return load_settings({"data": data, "config": config, **given})
+        return load_settings({"data": home.data, "config": home.config, **given})
     except ConfigError as refusal:
         message = refusal.message
         for key in given:

@@ -1,21 +1,69 @@
-"""`comity state`: whether this folder's agent takes calls."""
+"""`comity state`: whether this folder's agent takes calls; asked of the node that serves it, else kept in the database.
+
+While no node serves it, the folder is held for the moment of writing, so that no node starts in between
+with the former state.
+"""
 
 import asyncio
+import contextlib
 from typing import Annotated
 
 import typer
 
 from comity.cli import completion
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm, settings_of
-from comity.cli.own_node import own_node
-from comity.cli.own_state import current_state, set_state
-from comity.cli.own_store import own_id
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Json, KeyOptions, Yes, confirm, settings_of
+from comity.cli.own_node import OwnNode, own_node
+from comity.cli.own_store import own_id, own_key, refuse_memory, writing
 from comity.cli.screen import print_fields, print_json, print_line
+from comity.config import Settings
 from comity.core.card.lifecycle import RuntimeState
-from comity.core.errors import ConfigError
+from comity.core.errors import ConfigError, NotFoundError
+from comity.pipeline.directory.records import move_record
+from comity.pipeline.record import own_act
+from comity.pipeline.residence import new_state, store_state, stored_state
+from comity.store.claim import FolderClaim
+from comity.store.opening import reading
+from comity.system_clock import SystemClock
 
-app = new_app("Show or set the state of this node's agent: whether it takes calls.")
+STATE_PATH = "/v1/state"
+HEALTH_PATH = "/health"
+STATE_SET = "STATE_SET"
+
+
+async def current_state(settings: Settings, own: OwnNode | None) -> RuntimeState:
+    if own is not None:
+        with contextlib.suppress(NotFoundError):  # it serves no agent
+            return RuntimeState((await own.ask("GET", HEALTH_PATH))["state"])
+    refuse_memory(settings, "only a running node knows the state")
+    if not settings.database.is_file():
+        return RuntimeState.LOCAL
+    async with reading(settings, SystemClock()) as store:
+        return await stored_state(store)
+
+
+async def set_state(
+    settings: Settings, own: OwnNode | None, wanted: RuntimeState, passphrase_file: str | None
+) -> RuntimeState:
+    """Set it, and return what it was."""
+    if own is not None:
+        with contextlib.suppress(NotFoundError):
+            told = await own.ask("POST", STATE_PATH, {"state": wanted.value})
+            return RuntimeState(told["former"])
+    refuse_memory(settings, "a state needs to be kept")
+    key = own_key(settings, passphrase_file)
+    with contextlib.ExitStack() as held:
+        if own is None:
+            held.callback(FolderClaim(settings.data).release)
+        async with writing(settings, key) as (store, record, _chain):
+            former = await stored_state(store)
+            operation = store_state(new_state(former, wanted.value))
+            moved = await move_record(store, key.vacant_id, wanted)
+            await record.commit((operation, *moved), own_act(STATE_SET, f"state:{wanted.value}"))
+            return former
+
+
+app = HelpfulApp("Show or set the state of this node's agent: whether it takes calls.")
 
 MEANINGS = {
     RuntimeState.LOCAL: "takes calls from whoever knows its address; not published",
@@ -27,16 +75,13 @@ MEANINGS = {
 }
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity state show  show whether the agent of your data folder takes calls
     comity state show --json  print JSON
-    """,
-)
-def show(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+""")
+def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show the state of the running node, or the stored state if no node runs."""
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     own = own_node(settings)
     vacant_id = own_id(settings)
     state = asyncio.run(current_state(settings, own))
@@ -53,16 +98,12 @@ def show(data: Data = None, config: Config = None, as_json: Json = False) -> Non
     )
 
 
-@app.command(
-    name="set",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity state set hibernating  refuse calls for now
     comity state set active  take calls again
     comity state set archived --yes  refuse calls permanently
-    """,
-)
-def set_command(
+""")
+def set_(
     wanted: Annotated[
         str,
         typer.Argument(
@@ -71,9 +112,7 @@ def set_command(
             autocompletion=completion.states,
         ),
     ],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -83,11 +122,11 @@ def set_command(
     what was published there last: `comity card publish` tells it the new state.
     """
     state = read_state(wanted)
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     own = own_node(settings)
     if state is RuntimeState.ARCHIVED:
         confirm("An archived agent never takes a call again. This cannot be undone. Archive it?", yes=yes)
-    former = asyncio.run(set_state(settings, own, state, passphrase_file))
+    former = asyncio.run(set_state(settings, own, state, home.passphrase_file))
     if as_json:
         print_json({"state": state.value, "former": former.value, "node": own.url if own else None})
         return

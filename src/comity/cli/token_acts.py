@@ -10,32 +10,56 @@ import typer
 
 from comity.cli.failures import FAILED, say
 from comity.cli.own_store import own_id, own_key, refuse_memory, writing
-from comity.cli.screen import note, print_fields, print_json, print_line
-from comity.cli.token_argument import FROM_FILE, read_token
+from comity.cli.screen import note, one_line, print_fields, print_json, print_line
 from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings
-from comity.core.errors import ComityError, ConfigError, ConflictError, MalformedError
+from comity.core.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError
 from comity.core.guard.audit import privacy_hash
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.core.identity.signed_token import StampedToken, issue_a, issue_b, token_id
 from comity.core.identity.uvc import UvcToken
 from comity.core.identity.verification import (
     IdentityMode,
+    Issuer,
+    IssuerRegistry,
+    SharedKey,
+    SignatureKey,
     TokenRefusal,
     TokenVerdict,
     parse_identity,
     subject_id,
     verify_identity,
 )
-from comity.core.revocation.crl import CRLEntry, RevocationReason
+from comity.core.revocation.crl import CRLEntry, RevocationReason, write_moment
 from comity.core.revocation.decision import Revocable
-from comity.core.revocation.moment import write_moment
 from comity.core.revocation.signature import PublicKey, read_trust_key
 from comity.keys.identity import has_identity
 from comity.parts.vcp_issuers import foreign_key, issuers_of, own_names, read_secrets
 from comity.pipeline.record import own_act
 from comity.system_clock import SystemClock
+
+FROM_FILE: Final = "@"
+_STDIN: Final = "-"
+_LONGEST: Final = 65_536
+
+
+def read_token(written: str) -> str:
+    """TOKEN, @FILE, or @- for standard input. Whether it is good is for others to say.
+
+    What is typed can be seen by other users of the machine while the command runs; a file cannot, and has to be closed
+    to them.
+    """
+    if not written.startswith(FROM_FILE):
+        return written.strip()
+    from comity.keys.private import read_private
+
+    name = written.removeprefix(FROM_FILE)
+    data = sys.stdin.buffer.read(_LONGEST) if name == _STDIN else read_private(Path(name).expanduser())
+    words = data.decode("ascii", "replace").split()
+    if len(words) != 1:
+        raise KeyRefusedError(f"{one_line(written)} holds no VCP/I token; put one there and nothing else")
+    return words[0]
+
 
 REVOKED: Final = "TOKEN_REVOKED"
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile
+from comity.cli.help import HelpfulApp
+from comity.cli.options import Json, KeyOptions
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line, print_table
 from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.wire import strict_json
 
-app = new_app(
+app = HelpfulApp(
     "Hand over the relation between you and your models from one session to the next: trust, norms, how it went."
 )
 
@@ -24,18 +24,13 @@ TorchFile = Annotated[
 ]
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity torch show  the torches so far, and the trust that sessions have built
     comity torch show --json  print JSON
-    """,
-)
-def show(
-    data: Data = None, config: Config = None, passphrase_file: PassphraseFile = None, as_json: Json = False
-) -> None:
+""")
+def show(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     """Show the torches of your sessions with this node, and how far the relation has come."""
-    lineage, relation = _run(data, config, passphrase_file, lambda own: own.relation())
+    lineage, relation = _run(home, lambda own: own.relation())
     if as_json:
         import msgspec
 
@@ -56,44 +51,34 @@ def show(
         print_table(("handed over", "gestalt", "session"), rows)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity torch give > torch.json  hand over a torch
     comity torch give --to 1f0c…  one that only this node may take
-    """,
-)
+""")
 def give(
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="ID", help="The id of the only node that may take it."),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
 ) -> None:
     """Print a torch, signed by this node. It may be taken once, within a day."""
-    torch = _run(data, config, passphrase_file, lambda own: own.perform("torch.generate", to=to))
+    torch = _run(home, lambda own: own.perform("torch.generate", to=to))
     print_json(torch)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity torch take torch.json  go on where an earlier session ended
     comity torch take - --json < torch.json  print JSON
-    """,
-)
+""")
 def take(
     file: TorchFile,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Take a torch that an earlier session of yours handed over. A torch can be taken once."""
     torch = _read_torch(file)
-    receipt = _run(data, config, passphrase_file, lambda own: own.perform("torch.receive", torch=torch))
+    receipt = _run(home, lambda own: own.perform("torch.receive", torch=torch))
     if as_json:
         import msgspec
 
@@ -119,13 +104,11 @@ def _sessions(count: int) -> str:
     return f"{count:,} {'session' if count == 1 else 'sessions'}"
 
 
-def _run(
-    data: str | None, config: str | None, passphrase_file: str | None, work: Callable[[Any], Awaitable[Any]]
-) -> Any:
+def _run(home: KeyOptions, work: Callable[[Any], Awaitable[Any]]) -> Any:
     from comity.cli.own_extensions import own_extensions
     from comity.cli.own_store import work_with
 
-    return work_with(own_extensions, data, config, passphrase_file, work)
+    return work_with(own_extensions, home, work)
 
 
 def _read_torch(file: str) -> dict[str, Any]:

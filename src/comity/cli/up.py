@@ -6,12 +6,10 @@ SIGTERM, so that whoever waited for it may use and stop the node at once.
 
 import asyncio
 import gc
-import importlib
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,15 +17,17 @@ import msgspec
 import typer
 
 import comity
-from comity.agents.load import load_behaviour
+from comity.agents.behaviour import load_behaviour
 from comity.cli.colour import colour_wanted, paint
-from comity.cli.help import HelpfulCommand, new_app, section
+from comity.cli.help import HelpfulApp, section
 from comity.cli.logs import write_logs
 from comity.cli.options import (
-    Config,
-    Data,
+    HomeOptions,
     Json,
     PassphraseFile,
+    TlsCert,
+    TlsKey,
+    fast_loop,
     follow_up,
     passphrase_for,
     read_passphrase,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from comity.cli.act_sinks import ActSinks
     from comity.clients.publishing import PublicationReport
 
-app = new_app()
+app = HelpfulApp()
 
 GARBAGE_AFTER = 20_000
 """New objects before a look for cycles: a call leaves none behind, and thousands of them are alive under load."""
@@ -66,17 +66,14 @@ FIRST_PUBLICATION = 5.0
 _OTHER_FOLDER = "~/comity-guest"
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity up  start a node with the current settings
     comity up --agent echo  with an agent that repeats each message, to try it out
     comity up --agent mypkg:handle --capability "translates to French"  with a function of yours
     comity up --agent echo --directory https://directory.example  publish the agent there, so that others find it
     comity up --port 9000 --data /srv/node  with another port and data folder
     comity up --port 0 --json  on any free port; print one JSON line when ready
-    """,
-)
+""")
 def up(
     agent: Annotated[
         str | None,
@@ -125,15 +122,9 @@ def up(
             help="The port to listen on. Default: 8420, or a free port if 8420 is in use. 0: any free port.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    tls_cert: Annotated[
-        str | None,
-        typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain."),
-    ] = None,
-    tls_key: Annotated[
-        str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate.")
-    ] = None,
+    home: HomeOptions = HomeOptions(),
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     passphrase_file: PassphraseFile = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show events on the terminal.")] = False,
     as_json: Json = False,
@@ -153,7 +144,7 @@ def up(
         "tls.cert": tls_cert,
         "tls.key": tls_key,
     }
-    loaded = settings_of(data, config, host=host, port=port, **flags)
+    loaded = settings_of(home, host=host, port=port, **flags)
     settings = loaded.settings
     if settings.agent.behaviour:
         load_behaviour(settings.agent.behaviour)  # refused before anything is made or opened
@@ -168,7 +159,7 @@ def up(
     write_logs(settings.log_level, as_json=settings.log_json)
     sys.setswitchinterval(SWITCH_SECONDS)
     passphrase = _passphrase(settings.data, passphrase_file)
-    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+    with asyncio.Runner(loop_factory=fast_loop()) as runner:
         runner.run(_serve(loaded, passphrase, as_json=as_json, quiet=quiet))
 
 
@@ -353,12 +344,3 @@ def _passphrase(data: Path, file: str | None) -> str | None:
     if has_identity(data):
         return passphrase_for(data, file)
     return read_passphrase(file) if file is not None else None
-
-
-def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The quicker event loop where there is one; the usual one elsewhere."""
-    try:
-        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
-    except ImportError:
-        return None
-    return factory

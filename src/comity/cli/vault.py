@@ -7,8 +7,8 @@ import asyncio
 import os
 from typing import Any
 
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, settings_of
+from comity.cli.help import HelpfulApp
+from comity.cli.options import Json, KeyOptions, settings_of
 from comity.cli.own_node import own_node
 from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.screen import counted, note, print_json, print_line, waiting
@@ -20,34 +20,29 @@ from comity.parts.operating import ROTATION_PATH, ROTATION_SECONDS, rotate_vault
 from comity.pipeline.record import own_act
 from comity.store.claim import FolderClaim
 
-app = new_app("Look after the vault: stored context is encrypted with the keys in vault.key.")
+app = HelpfulApp("Look after the vault: stored context is encrypted with the keys in vault.key.")
 
 VAULT_ROTATED = "VAULT_ROTATED"
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vault rotate  make a new key and encrypt everything with it
     comity vault rotate --json  print JSON
-    """,
-)
-def rotate(
-    data: Data = None, config: Config = None, passphrase_file: PassphraseFile = None, as_json: Json = False
-) -> None:
+""")
+def rotate(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     """Make a new key, encrypt all stored context with it, and remove the old key. The node may be running.
 
     If a value cannot be decrypted, the old keys are kept. If the keys come from VCP_CONTEXT_ENCRYPTION_KEY, put a new one
     in front of them, restart the node, and then run this command: everything is encrypted with the first one.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     refuse_memory(settings, "nothing stored needs another key")
     own = own_node(settings, ROTATION_SECONDS)
     with waiting("encrypting what is stored with the new key"):
         if own is not None:
             told = asyncio.run(own.ask("POST", ROTATION_PATH, {}))
         else:
-            told = asyncio.run(_rotate(settings, own_key(settings, passphrase_file)))
+            told = asyncio.run(_rotate(settings, own_key(settings, home.passphrase_file)))
     if as_json:
         print_json(told)
         return

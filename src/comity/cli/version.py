@@ -5,20 +5,17 @@ import platform
 import apsw
 
 import comity
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.options import Json
 from comity.cli.screen import print_fields, print_json
 
-app = new_app()
+app = HelpfulApp()
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity version  for people
     comity version --json  print JSON
-    """,
-)
+""")
 def version(as_json: Json = False) -> None:
     """Show the version of Comity and what it runs on."""
     facts = {

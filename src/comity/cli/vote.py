@@ -6,17 +6,16 @@ is new first, so what it prints is the newest state that could be had.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, PassphraseFile, Yes, confirm
+from comity.cli.help import HelpfulApp
+from comity.cli.options import Json, KeyOptions, Yes, confirm
 from comity.cli.own_desk import OwnDesk, own_desk
 from comity.cli.own_store import work_with
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line, waiting
-from comity.cli.vote_arguments import read_party, read_ranking
 from comity.cli.vote_screen import (
     accepted_text,
     name_of,
@@ -31,12 +30,12 @@ from comity.cli.vote_screen import (
 from comity.clients.finding import id_of, is_address, with_scheme
 from comity.core.errors import ConfigError
 from comity.core.extensions.calls import ResultReport
-from comity.core.extensions.consensus.deliberation import PHASES
+from comity.core.extensions.consensus.deliberation import PHASES, StakeholderRole
 from comity.core.extensions.consensus.record import write_record
 from comity.pipeline.deliberations.desk import ActOutcome
 from comity.pipeline.deliberations.ledger import KeptDeliberation
 
-app = new_app(
+app = HelpfulApp(
     "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify.\n\n"
     f"A deliberation goes through these phases: {', '.join(PHASES)}. One party opens it and the others join. Then all "
     "act on the clauses, rank their variants by ballot and cast a vote on the whole text; `advance` leads from phase to "
@@ -52,22 +51,20 @@ Clause = Annotated[
         "--clause", metavar="CLAUSE", help="The clause, such as c1. Not needed if there is only one."
     ),
 ]
+_ROLES: Final = tuple(role for role in get_args(StakeholderRole) if role != "author")
+_REPRESENTATIVE: Final = "ai_representative"
 _PARTY_HELP = (
     "an id (64 digits or did:key), or NAME@ID for somebody in whose name that node signs. With =ROLE behind it: "
     "participant (default), observer, ai_party, ai_representative:PRINCIPAL:FIDELITY"
 )
 
 
-@app.command(
-    name="open",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote open Answers --clause "Within a day." --party 31e30ef4…d13d  open it with one other party
     comity vote open Rules --clause "A." --clause "B." --party ID=observer  two clauses, and somebody who only reads
     comity vote open Rules --clause "A." --party ID --ratification 3/4  another threshold
-    """,
-)
-def open_command(
+""")
+def open_(
     title: Annotated[str, typer.Argument(metavar="TITLE", help="What it is about.")],
     clauses: Annotated[
         list[str],
@@ -91,16 +88,14 @@ def open_command(
             help="How many of the votes have to accept, such as 2/3 (default).",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Open a deliberation. You are its author, and your node keeps its log.
 
     The others join with the line that this command prints. Your node has to run while they act: `comity up`.
     """
-    stakeholders = [read_party(text) for text in parties or []]
+    stakeholders = [_read_party(text) for text in parties or []]
 
     async def work(own: OwnDesk) -> None:
         kept = await own.open(
@@ -129,16 +124,13 @@ def open_command(
         if own.url is None:
             note("no node runs on this data folder, so nobody can reach it; start it: comity up")
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote join http://127.0.0.1:8420 dlb_5a0c1f2e3d4b6978  fetch a deliberation from its keeper
     comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if this node answers
-    """,
-)
+""")
 def join(
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of the node that keeps it.")],
     delib_id: Annotated[str, typer.Argument(metavar="ID", help="The whole id of the deliberation.")],
@@ -148,9 +140,7 @@ def join(
             "--keeper", metavar="VACANT_ID", help="The id of the keeper, if you know it from elsewhere."
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Fetch a deliberation that another node keeps, and verify all of its log.
@@ -174,20 +164,14 @@ def join(
         print_overview(kept, own.id)
         print_next(kept.deliberation)
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
 
 
-@app.command(
-    name="list",
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote list  the deliberations in which you take part, as far as this node knows them
     comity vote list --json  print JSON
-    """,
-)
-def list_command(
-    data: Data = None, config: Config = None, passphrase_file: PassphraseFile = None, as_json: Json = False
-) -> None:
+""")
+def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     """Show your deliberations, and acts of yours that wait for a keeper. Nobody is asked over the network."""
 
     async def work(own: OwnDesk) -> None:
@@ -198,41 +182,33 @@ def list_command(
         else:
             print_list(known, acts, own.id)
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote add dlb_5a0c 31e30ef4…d13d  add a party
     comity vote add dlb_5a0c 31e30ef4…d13d=observer  add somebody who only reads
-    """,
-)
+""")
 def add(
     which: Which,
     party: Annotated[str, typer.Argument(metavar="PARTY", help=f"Who is added: {_PARTY_HELP}.")],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Add a party, as the author, before or during the deliberation."""
-    stakeholder = read_party(party)
+    stakeholder = _read_party(party)
 
     def told(own: OwnDesk, _: ActOutcome) -> str:
         return f"{name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
 
-    _act(data, config, passphrase_file, as_json, which, "consensus.add", {"stakeholder": stakeholder}, told)
+    _act(home, as_json, which, "consensus.add", {"stakeholder": stakeholder}, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote act dlb_5a0c endorse --clause c1  agree with the clause as it stands
     comity vote act dlb_5a0c amend --clause c1 --text "Within an hour."  propose another text
     comity vote act dlb_5a0c object --level strong --concern "Too long."  object
-    """,
-)
+""")
 def act(
     which: Which,
     action: Annotated[
@@ -250,9 +226,7 @@ def act(
     concern: Annotated[
         str | None, typer.Option("--concern", metavar="TEXT", help="With object: what your concern is.")
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Say what you think of a clause, during the deliberation. Your last word on a clause counts."""
@@ -268,16 +242,13 @@ def act(
         mine = on.positions.get(own.id)
         return f"{said}; your text is variant {mine.variant_id}" if mine and mine.variant_id else said
 
-    _act(data, config, passphrase_file, as_json, which, "consensus.act", args, told)
+    _act(home, as_json, which, "consensus.act", args, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote ballot dlb_5a0c v1 v0 --clause c1  v1 first, then v0
     comity vote ballot dlb_5a0c v2 v0=v1 --clause c1  v2 first; v0 and v1 are equal to you
-    """,
-)
+""")
 def ballot(
     which: Which,
     ranking: Annotated[
@@ -285,39 +256,32 @@ def ballot(
         typer.Argument(metavar="RANKING", help="Variants, the best first; equal ones are written v0=v1."),
     ],
     clause: Clause = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Rank the variants of a clause, during convergence. A new ballot replaces your last one.
 
     Without a ballot, one is made from what you said: your own variants first, then the others in their order.
     """
-    groups = read_ranking(ranking)
+    groups = _read_ranking(ranking)
 
     def told(_: OwnDesk, __: ActOutcome) -> str:
         on = "" if clause is None else f" on clause {clause}"
         return f"your ballot{on} is {ranking_text(tuple(map(tuple, groups)))}"
 
     args = {"ranking": groups, "clause_id": clause}
-    _act(data, config, passphrase_file, as_json, which, "consensus.ballot", args, told)
+    _act(home, as_json, which, "consensus.ballot", args, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote advance dlb_5a0c deliberation  the author begins
     comity vote advance dlb_5a0c convergence  go on to rank the variants
     comity vote advance dlb_5a0c deliberation  send the text back from ratification; votes are cleared
-    """,
-)
+""")
 def advance(
     which: Which,
     phase: Annotated[str, typer.Argument(metavar="PHASE", help=f"One of {', '.join(PHASES[1:])}.")],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Go on to the next phase, or back from ratification to deliberation."""
@@ -326,25 +290,20 @@ def advance(
     def told(_: OwnDesk, __: ActOutcome) -> str:
         return f"the phase is {phase} now"
 
-    _act(data, config, passphrase_file, as_json, which, "consensus.advance", {"to": phase}, told)
+    _act(home, as_json, which, "consensus.advance", {"to": phase}, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote cast dlb_5a0c accept  accept the whole text
     comity vote cast dlb_5a0c reject --reason "A week is what I can promise."  reject it
-    """,
-)
+""")
 def cast(
     which: Which,
     vote: Annotated[str, typer.Argument(metavar="VOTE", help="accept or reject.")],
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="TEXT", help="Why. Needed to reject.")
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Vote on the whole text, during ratification. A new vote replaces your last one. Votes are open."""
@@ -354,30 +313,16 @@ def cast(
         found = outcome.kept.deliberation
         return f"you {vote}; {found.ratification} of the votes must accept, {accepted_text(found)}"
 
-    _act(
-        data,
-        config,
-        passphrase_file,
-        as_json,
-        which,
-        "consensus.vote",
-        {"vote": vote, "reason": reason},
-        told,
-    )
+    _act(home, as_json, which, "consensus.vote", {"vote": vote, "reason": reason}, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote welfare dlb_5a0c "I am asked to promise what I cannot keep."  for AI parties
-    """,
-)
+""")
 def welfare(
     which: Which,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What weighs on you.")],
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Put on record what weighs on you, as an AI party, during deliberation or convergence."""
@@ -385,23 +330,18 @@ def welfare(
     def told(_: OwnDesk, __: ActOutcome) -> str:
         return "your welfare signal is on record"
 
-    _act(data, config, passphrase_file, as_json, which, "consensus.welfare", {"signal": text}, told)
+    _act(home, as_json, which, "consensus.welfare", {"signal": text}, told)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote result dlb_5a0c  all clauses, who said what, and how the variants rank
     comity vote result dlb_5a0c --clause c1  one clause
     comity vote result dlb_5a0c --json  print JSON, with all matrices
-    """,
-)
+""")
 def result(
     which: Which,
     clause: Clause = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Show where a deliberation stands: parties, clauses, who said what, pairwise table and strongest paths."""
@@ -422,25 +362,20 @@ def result(
             print_trouble(kept, acts)
         print_next(kept.deliberation)
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote record dlb_5a0c --out rules.json  write the record to a file
     comity vote record dlb_5a0c | jq .provenance  print it; provenance is there once the rules are active
-    """,
-)
+""")
 def record(
     which: Which,
     out: Annotated[
         str | None,
         typer.Option("--out", metavar="FILE", help="Write it to this file instead of printing it."),
     ] = None,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Write the record: every signed entry, and what came of it. Anybody can verify it with the file alone."""
@@ -449,7 +384,7 @@ def record(
         kept = await own.newest(which)
         return kept, write_record(await own.desk.ledger.all_entries(kept.id), kept.head)
 
-    kept, written = work_with(own_desk, data, config, passphrase_file, work)
+    kept, written = work_with(own_desk, home, work)
     if out is None:
         print_line(written.decode())
         return
@@ -463,23 +398,18 @@ def record(
         )
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote remove dlb_5a0c  ask for confirmation, then remove it
     comity vote remove dlb_5a0c --yes  without confirmation
-    """,
-)
+""")
 def remove(
     which: Which,
-    data: Data = None,
-    config: Config = None,
-    passphrase_file: PassphraseFile = None,
+    home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Remove a deliberation from this node. If this node keeps it, it ends for everybody; others keep their copies."""
-    kept = work_with(own_desk, data, config, passphrase_file, lambda own: own.chosen(which))
+    kept = work_with(own_desk, home, lambda own: own.chosen(which))
     ends = "" if kept.url else "This node keeps it: it ends for all parties. "
     title = one_line(kept.deliberation.title)
     confirm(f"{ends}The log of {title!r} and its proof are deleted here. Remove it?", yes=yes)
@@ -487,21 +417,18 @@ def remove(
     async def work(own: OwnDesk) -> None:
         await own.desk.remove(kept.id)
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
     if as_json:
         print_json({"removed": kept.id})
     else:
         print_line(f"Removed: {kept.id}, {kept.head.tip.number:,} entries.")
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity vote verify rules.json  recount everything; the exit code is 1 if an entry is bad
     comity vote verify mine.json yours.json  also find out a keeper that gave us different entries
     comity vote verify rules.json --json  print JSON
-    """,
-)
+""")
 def verify(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE", help="Records, as `comity vote record` writes them.")
@@ -517,9 +444,7 @@ def verify(
 
 
 def _act(
-    data: str | None,
-    config: str | None,
-    passphrase_file: str | None,
+    home: KeyOptions,
     as_json: bool,
     which: str,
     op: str,
@@ -551,9 +476,49 @@ def _act(
             if op == "consensus.advance":
                 print_next(after)
 
-    work_with(own_desk, data, config, passphrase_file, work)
+    work_with(own_desk, home, work)
 
 
 def _need_word(name: str, given: str, words: tuple[str, ...]) -> None:
     if given not in words:
         raise ConfigError(f"{name} must be one of {', '.join(words)}, not {given[:60]!r}")
+
+
+def _read_party(text: str) -> dict[str, Any]:
+    """A stakeholder: ID or NAME@ID, then perhaps =ROLE; a representative is =ai_representative:PRINCIPAL:FIDELITY."""
+    who, _, given = text.partition("=")
+    role, *more = (given or "participant").split(":")
+    if role not in _ROLES:
+        raise ConfigError(f"the role of a party must be one of {', '.join(_ROLES)}, not {role[:60]!r}")
+    party: dict[str, Any] = {**_named(who), "role": role}
+    if role != _REPRESENTATIVE:
+        if more:
+            raise ConfigError(f"only {_REPRESENTATIVE} has something behind its role; write {who}={role}")
+        return party
+    if len(more) != 2:
+        raise ConfigError(f"a representative is written {who}={_REPRESENTATIVE}:PRINCIPAL:FIDELITY")
+    try:
+        fidelity = float(more[1])
+    except ValueError:
+        raise ConfigError(f"FIDELITY must be a number from 0 to 1, not {more[1][:60]!r}") from None
+    principal = id_of(more[0])
+    return {**party, "principal_id": more[0] if principal is None else principal.hex(), "fidelity": fidelity}
+
+
+def _named(who: str) -> dict[str, Any]:
+    party = id_of(who)
+    if party is not None:
+        return {"id": party.hex()}
+    name, at, node = who.rpartition("@")
+    signs = id_of(node) if at else None
+    if not name or signs is None:
+        raise ConfigError(
+            f"{who[:80]!r} is no party: give an id (64 digits or did:key, as `comity id show` prints it), or NAME@ID "
+            "for somebody in whose name that node signs"
+        )
+    return {"id": name, "node": signs.hex()}
+
+
+def _read_ranking(given: list[str]) -> list[list[str]]:
+    """Best first; variants that are equal are written v1=v2."""
+    return [[name.strip() for name in group.split("=")] for group in given]

@@ -16,7 +16,7 @@ from comity.core.extensions.consensus.deliberation import (
     Stakeholder,
 )
 from comity.core.extensions.consensus.schulze import Groups
-from comity.core.extensions.signatures import is_key
+from comity.core.identity.keys import is_key
 from comity.pipeline.deliberations.ledger import KeptDeliberation, WaitingAct
 
 _NEXT: Final[dict[Phase, tuple[tuple[str, str], ...]]] = {

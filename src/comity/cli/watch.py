@@ -15,8 +15,8 @@ import typer
 
 from comity.cli.acts import readable
 from comity.cli.colour import colour_wanted
-from comity.cli.help import HelpfulCommand, new_app
-from comity.cli.options import Config, Data, Json, settings_of, whole_number
+from comity.cli.help import HelpfulApp
+from comity.cli.options import HomeOptions, Json, settings_of, whole_number
 from comity.cli.own_node import OwnNode, own_node
 from comity.cli.screen import note, print_json, print_line
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
@@ -26,7 +26,7 @@ from comity.core.wire import strict_json
 from comity.doors.events import EVENTS_PATH
 from comity.pipeline.events import KEPT, NodeEvent
 
-app = new_app()
+app = HelpfulApp()
 
 RETRY_SECONDS: Final = 0.5
 
@@ -34,14 +34,11 @@ _SILENCE: Final = 45.0  # three heartbeats of the node
 _LONGEST_MESSAGE: Final = 16 * 1024 * 1024
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity watch  show events from now on
     comity watch --since 0  show also the events that are still kept
     comity watch --json  print one JSON object per line
-    """,
-)
+""")
 def watch(
     since: Annotated[
         str | None,
@@ -51,8 +48,7 @@ def watch(
             help="Start after the event with this number. Default: only new events.",
         ),
     ] = None,
-    data: Data = None,
-    config: Config = None,
+    home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Show the events of the running node, one line for each event, until Ctrl-C.
@@ -62,7 +58,7 @@ def watch(
     Content is never shown. Similar calls within a moment, and refusals within a minute, are counted in one line. The
     node keeps its last 4,096 events.
     """
-    settings = settings_of(data, config).settings
+    settings = settings_of(home).settings
     after = "" if since is None else str(whole_number("--since", since, 0, 10**15))
     asyncio.run(_watch(settings, after, as_json=as_json))
 

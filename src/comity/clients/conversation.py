@@ -43,10 +43,9 @@ from comity.core.card.card import CapabilityCard
 from comity.core.clock import Clock
 from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.envelope.chain import ReplayState, check_stamped_after
-from comity.core.envelope.envelope import Dialect, VacantEnvelope, signed_envelope
+from comity.core.envelope.envelope import Dialect, VacantEnvelope, reply_is_bound, signed_envelope
 from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError, TargetUnavailableError
 from comity.core.envelope.message import A2AMessage
-from comity.core.envelope.replies import reply_is_bound
 from comity.core.envelope.statement import TipStatement, resynchronised
 from comity.core.errors import ComityError, OverloadedError
 from comity.core.identity.keys import SigningKey

@@ -21,9 +21,8 @@ from msgspec import Struct
 
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, InvalidError, TooLargeError
-from comity.core.revocation.crl import RevocationList
+from comity.core.revocation.crl import CrlSource, RevocationList, read_list
 from comity.core.revocation.decision import Unavailable
-from comity.core.revocation.reading import CrlSource, read_list
 
 log = logging.getLogger("comity.crl")
 

@@ -101,7 +101,7 @@ class KeeperClient:
         )
         until = self._clock.monotonic() + self._patience
         call = partial(
-            self._dispatchers[public_only].call_at, card, card.endpoint or "", message, until=until
+            self._dispatchers[public_only].call, card, message, endpoint=card.endpoint or "", until=until
         )
         try:
             try:

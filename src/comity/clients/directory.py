@@ -24,8 +24,7 @@ from comity.clients.guarded_http import TIMEOUT, GuardedHttp
 from comity.clients.refusals import NoAnswerError, UnusableAnswerError
 from comity.clients.targets import AggregationSearch
 from comity.clients.urls import read_url
-from comity.core.card.card import CapabilityCard, refuse_control_characters
-from comity.core.card.codec import deserialize, serialize
+from comity.core.card.card import CapabilityCard, deserialize, refuse_control_characters, serialize
 from comity.core.card.lifecycle import RuntimeState, Visibility
 from comity.core.card.register_event import register_event
 from comity.core.clock import Clock

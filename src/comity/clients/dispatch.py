@@ -5,11 +5,12 @@ lost replies, restarts and crashes.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any, Protocol
+from uuid import uuid4
 
 from msgspec import Struct
 
-from comity.clients.envelopes import build_envelope
 from comity.clients.guarded_http import TIMEOUT, GuardedHttp
 from comity.clients.replies import read_result, verified_reply
 from comity.clients.targets import (
@@ -22,9 +23,36 @@ from comity.clients.targets import (
 from comity.core.card.card import CapabilityCard
 from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.envelope.chain import ReplayStore
-from comity.core.envelope.envelope import EMPTY_PREV_HASH, VacantEnvelope
+from comity.core.envelope.envelope import EMPTY_PREV_HASH, Dialect, VacantEnvelope, signed_envelope
 from comity.core.envelope.message import A2AMessage
 from comity.core.identity.keys import AnySigningKey, VacantId
+
+
+def build_envelope(
+    *,
+    from_vid: VacantId,
+    to_vid: VacantId,
+    payload: A2AMessage,
+    sequence_no: int = 1,
+    prev_envelope_hash: bytes = EMPTY_PREV_HASH,
+    idempotency_key: str | None = None,
+    timestamp: datetime | None = None,
+    signing_key: AnySigningKey,
+    dialect: Dialect = "seed",
+) -> VacantEnvelope:
+    """A signed envelope; made now, and under a random key, unless told otherwise: the core gets both as arguments."""
+    return signed_envelope(
+        from_vid=from_vid,
+        to_vid=to_vid,
+        payload=payload,
+        sequence_no=sequence_no,
+        prev_envelope_hash=prev_envelope_hash,
+        idempotency_key=idempotency_key or str(uuid4()),
+        timestamp=timestamp or datetime.now(UTC),
+        signing_key=signing_key,
+        dialect=dialect,
+    )
+
 
 DispatchTransport = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 """Carries a JSON body to a URL and brings back the JSON object that answers it."""

@@ -72,6 +72,7 @@ class Dispatcher:
         card: CapabilityCard,
         payload: A2AMessage,
         *,
+        endpoint: str | None = None,
         idempotency_key: str | None = None,
         retries: Retries | None = None,
         until: float | None = None,
@@ -79,36 +80,13 @@ class Dispatcher:
         caller: Caller = OWN_PROCESS,
     ) -> DispatchResult:
         """Call the owner of the card, for `caller`. No attempt begins after the moment `until` of the monotonic clock.
-        `http` carries this call, where somebody may reach less than this node does.
+        `http` carries this call, where somebody may reach less than this node does. A card that was made here, and so
+        needs no signature, comes with its `endpoint`.
 
         A call that is repeated under its `idempotency_key`, also after a crash of this process, is the
         same call: as long as no other was made to the target since, it gets the reply that there was.
         """
-        endpoint = callable_endpoint(card)
-        return await self.call_at(
-            card,
-            endpoint,
-            payload,
-            idempotency_key=idempotency_key,
-            retries=retries,
-            until=until,
-            http=http,
-            caller=caller,
-        )
-
-    async def call_at(
-        self,
-        card: CapabilityCard,
-        endpoint: str,
-        payload: A2AMessage,
-        *,
-        idempotency_key: str | None = None,
-        retries: Retries | None = None,
-        until: float | None = None,
-        http: CallHttp | None = None,
-        caller: Caller = OWN_PROCESS,
-    ) -> DispatchResult:
-        """`call` with a card that was made here, and so needs no signature."""
+        endpoint = callable_endpoint(card) if endpoint is None else endpoint
         target = card.vacant_id
         if target == self._key.vacant_id:
             raise InvalidError("a vacant does not call itself; name another target")

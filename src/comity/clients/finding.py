@@ -14,8 +14,7 @@ from comity.clients.directory import DirectoryClient
 from comity.clients.guarded_http import HttpResponse
 from comity.clients.refusals import UnusableAnswerError
 from comity.config import is_loopback
-from comity.core.card.card import CapabilityCard
-from comity.core.card.codec import deserialize
+from comity.core.card.card import CapabilityCard, deserialize
 from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.errors import ConfigError, MalformedError, NotFoundError, RetryLaterError
 from comity.core.identity.keys import VacantId

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.envelope.carrier import from_a2a_jsonrpc
 from comity.core.envelope.chain import PairKey, ReplayState
-from comity.core.envelope.dialects import recognise
-from comity.core.envelope.envelope import Dialect, VacantEnvelope
+from comity.core.envelope.envelope import Dialect, VacantEnvelope, recognise
 from comity.core.envelope.message import A2AMessage
 from comity.core.errors import ComityError, StoreCorruptError
 from comity.core.guard.audit import privacy_hash

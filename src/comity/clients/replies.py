@@ -11,14 +11,12 @@ from comity.clients.targets import binds_replies
 from comity.core.card.card import CapabilityCard
 from comity.core.envelope.carrier import from_a2a_result
 from comity.core.envelope.chain import ReplayState, check_chain
-from comity.core.envelope.dialects import recognise
-from comity.core.envelope.envelope import VacantEnvelope
+from comity.core.envelope.envelope import VacantEnvelope, recognise, reply_is_bound
 from comity.core.envelope.errors import (
     EnvelopeFormatError,
     EnvelopeSignatureError,
     TargetUnavailableError,
 )
-from comity.core.envelope.replies import reply_is_bound
 from comity.core.errors import MalformedError
 from comity.core.wire import strict_json
 

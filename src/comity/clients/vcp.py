@@ -31,13 +31,11 @@ from msgspec import UNSET
 from comity.clients.refusals import NoAnswerError, UnreachableError
 from comity.clients.vcp_links import dial
 from comity.clients.vcp_memory import AckMemory, FileAcks, LastAcks
-from comity.clients.vcp_refusals import VcpRefusedError, clean
-from comity.clients.vcp_session import VcpConversation, VcpSession
+from comity.clients.vcp_session import VcpConversation, VcpRefusedError, VcpSession, clean
 from comity.clients.vcp_targets import McpTarget, VcpTarget, read_target
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, InvalidError
-from comity.core.negotiation import backoff
-from comity.core.negotiation.client import ATTEMPTS, ClientMachine, Established
+from comity.core.negotiation.client import ATTEMPTS, ClientMachine, Established, retry_delay
 from comity.core.negotiation.messages import Ack, Hello, VcpError
 from comity.links.protocol import PeerLink
 from comity.pipeline.conductor import Conductor
@@ -200,7 +198,7 @@ class VcpClient:
         self._failures += 1
         if self._failures >= self._attempts:
             raise failure
-        wait = backoff.delay(self._failures, draw())
+        wait = retry_delay(self._failures, draw())
         if not self._has_time_for(wait):
             raise failure
         log.info("%s; connecting again in %.1f s", failure.message, wait)

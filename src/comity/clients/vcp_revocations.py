@@ -21,9 +21,8 @@ import msgspec
 from comity.core.errors import ComityError, StoreCorruptError, StoreUnavailableError, TooLargeError
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.core.identity.signed_token import is_issuer_name
-from comity.core.revocation.crl import CRL, CRLEntry, read_crl, sign_crl
+from comity.core.revocation.crl import CRL, CRLEntry, read_crl, read_moment, sign_crl
 from comity.core.revocation.decision import Denylist
-from comity.core.revocation.moment import read_moment
 from comity.core.revocation.signature import PublicKey, signature_holds
 from comity.core.wire import strict_json
 

@@ -18,7 +18,6 @@ from typing import Any, Final
 from msgspec import UNSET, Struct
 
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
-from comity.clients.vcp_refusals import VcpRefusedError, clean
 from comity.core.context.errors import ContextError
 from comity.core.context.request import Ignored
 from comity.core.errors import ComityError, InvalidError, MalformedError, TooLargeError
@@ -38,14 +37,47 @@ from comity.core.negotiation.client import (
     Established,
     GivenUp,
     NotEstablished,
+    Notice,
     Outgoing,
     SayCall,
     SayContext,
     SessionEnded,
     outgoing,
 )
-from comity.core.negotiation.downgrade import Notice
+from comity.core.negotiation.messages import VcpError
 from comity.core.wire import strict_json
+
+_REMEDIES: Final = {
+    "IDENTITY_REQUIRED": "connect with an identity, or without the extensions that need one",
+    "IDENTITY_INVALID": "get a fresh token and connect with it",
+    "EXTENSION_CONFLICT": "leave one of the two out",
+    "INTERNAL_ERROR": "try again later",
+}
+
+
+class VcpRefusedError(ComityError):
+    """There is no session, or no longer. `error` is what the server sent; its text is cleaned before it is shown."""
+
+    code = "vcp_refused"
+
+    def __init__(self, error: VcpError) -> None:
+        super().__init__(f"{clean(error.code)}: {clean(error.message).rstrip('.')}; {remedy(error)}")
+        self.error = error
+
+
+def remedy(error: VcpError) -> str:
+    if error.code == "VERSION_UNSUPPORTED" and error.supported_versions is not UNSET:
+        offered = ", ".join(map(clean, error.supported_versions[:16]))
+        return f"the server speaks {offered or 'none'}: ask for one of these, or another server"
+    if error.retry_after is not None:
+        return f"try again in {error.retry_after} s"
+    return _REMEDIES.get(error.code, "change the hello or ask another server")
+
+
+def clean(foreign: str) -> str:
+    """One line without anything that a terminal would obey."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in foreign).split())
+
 
 MOST_WAITING: Final = 8
 GROUPS: Final = ("personal", "relational", "consensus", "torch", "intent")

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from comity.core.errors import InvalidError, NotFoundError
 from comity.doors.http.guard import caller_of
-from comity.pipeline.act_words import ACT_WORDS
+from comity.pipeline.events import ACT_WORDS
 from comity.pipeline.views import MOST, PAGE, View, ViewQuery
 
 VIEWS_PATH: Final = "/v1/views"

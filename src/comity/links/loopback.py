@@ -66,22 +66,14 @@ class LoopbackLink:
     """One end; `loopback_pair` makes two that belong together."""
 
     def __init__(self, peer: str, max_message_bytes: int, outgoing: _Direction, incoming: _Direction) -> None:
-        self._peer = peer
-        self._max_message_bytes = max_message_bytes
+        self.peer = peer
+        self.max_message_bytes = max_message_bytes
         self._outgoing = outgoing
         self._incoming = incoming
 
-    @property
-    def max_message_bytes(self) -> int:
-        return self._max_message_bytes
-
-    @property
-    def peer(self) -> str:
-        return self._peer
-
     async def send(self, message: bytes) -> None:
-        if len(message) > self._max_message_bytes:
-            raise TooLargeError("the message", self._max_message_bytes)
+        if len(message) > self.max_message_bytes:
+            raise TooLargeError("the message", self.max_message_bytes)
         await self._outgoing.put(message)
 
     async def receive(self) -> bytes:
@@ -177,11 +169,6 @@ class LanedLoopback(LinkCore[LoopbackLane]):
     async def close(self, reason: str = "") -> None:
         if self.finish(LinkEnd(reason, "us")):
             self.twin.finish(LinkEnd(reason, "peer"))
-
-    def break_off(self, reason: str) -> None:
-        """Both ends lose each other, as when a network goes away."""
-        for end in (self, self.twin):
-            end.finish(LinkEnd(reason, "fault"))
 
 
 def laned_loopback_pair(

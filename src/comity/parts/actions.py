@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from comity.core.mcp.catalog import Tool
     from comity.parts.house import House
     from comity.pipeline.actions.plugins import Plugin
+    from comity.pipeline.actions.room import ActionsDesk
     from comity.pipeline.actions.runner import ActionLimits
-    from comity.pipeline.actions.tools import ActionsDesk
     from comity.pipeline.views import ViewPage, ViewQuery
 
 log = logging.getLogger("comity.actions")
@@ -25,12 +25,11 @@ class Actions(Part):
 
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
-        from comity.pipeline.actions.built_in import registry_of
-        from comity.pipeline.actions.tools import action_tools
+        from comity.pipeline.actions.library import registry_of
+        from comity.pipeline.actions.room import action_tools
 
         async def desk() -> "ActionsDesk":
-            from comity.pipeline.actions.room import ActionsRoom
-            from comity.pipeline.actions.tools import ActionsDesk
+            from comity.pipeline.actions.room import ActionsDesk, ActionsRoom
 
             opened = await house()
             return ActionsDesk(ActionsRoom(opened.find(cls).runner), opened.walk)

@@ -190,7 +190,7 @@ class Agent(Part):
         self.public |= {MESSAGE_SEND_PATH, *CARD_PATHS}
 
     def _room(self, house: "House", form: "ResidentForm") -> "EnvelopeRoom":
-        from comity.agents.load import load_behaviour
+        from comity.agents.behaviour import load_behaviour
         from comity.pipeline.envelopes.room import EnvelopeRoom
 
         agent, vcp = house.settings.agent, house.find_open(Vcp)

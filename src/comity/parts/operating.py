@@ -4,17 +4,73 @@
 removed while the node runs stops it: what it would store from then on is not where its owner looks for it.
 """
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.core.errors import NotFoundError, StoreUnavailableError
+from comity.core.errors import (
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    StoreUnavailableError,
+    UnauthenticatedError,
+)
 from comity.parts.part import Chore, Part
 from comity.parts.watching import Watching
+from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from comity.parts.house import House
     from comity.store.protocol import Store
+
+
+class OwnersRoom(PlainRoom):
+    def __init__(
+        self,
+        name: str,
+        work: Callable[..., Awaitable[dict[str, Any]]],
+        deadline: float = 10.0,
+        *,
+        flag: str = "",
+        needs_token: bool = False,
+    ) -> None:
+        """`work` gives the answer. It is done for one caller at a time. The body may say `flag`, which `work` then gets by
+        name. With `needs_token`, the cookie of a browser is not enough.
+        """
+        self.name = name
+        self._flag = flag
+        self.deadline = deadline
+        self._needs_token = needs_token
+        self._work = work
+        self._one_at_a_time = asyncio.Lock()
+
+    def identify(self, arrival: Arrival) -> Identified:
+        if not arrival.caller.is_local:
+            raise UnauthenticatedError("only the owner of this node may ask for this")
+        if self._needs_token and arrival.caller.proof == "cookie":
+            raise ForbiddenError("a browser may not ask for this; send the token in the file `token`")
+        return Identified(arrival.caller)
+
+    async def admit(self, call: Call) -> Admission:
+        body = call.arrival.body
+        if not isinstance(body, dict) or any(
+            name != self._flag or type(value) is not bool for name, value in body.items()
+        ):
+            allowed = f'a JSON object with "{self._flag}": true or false' if self._flag else "{}"
+            raise InvalidError(f"the body must be empty or {allowed}; nothing else can be said here")
+        return Admission(checks=("schema",))
+
+    @asynccontextmanager
+    async def hold(self, call: Call) -> AsyncIterator[None]:
+        async with self._one_at_a_time:
+            yield
+
+    async def handle(self, call: Call) -> dict[str, Any]:
+        return await self._work(**call.arrival.body)
+
 
 STOP_PATH: Final = "/v1/stop"
 LINK_PATH: Final = "/v1/link"
@@ -36,7 +92,7 @@ class Operating(Part):
         from starlette.routing import Route
 
         from comity.doors.http.app import RoomRoute
-        from comity.pipeline.owners_room import OwnersRoom
+        from comity.parts.operating import OwnersRoom
 
         rooms = {
             STOP_PATH: OwnersRoom("stop", self._stop),

@@ -18,9 +18,7 @@ from msgspec import Struct
 from comity.clients.pair import CALL_BOOK, CALL_SPACE, PairRecord, reply_check
 from comity.core.envelope.carrier import from_a2a_jsonrpc, from_a2a_message, from_a2a_result
 from comity.core.envelope.chain import PairKey
-from comity.core.envelope.dialects import recognise
-from comity.core.envelope.envelope import VacantEnvelope
-from comity.core.envelope.replies import reply_is_bound
+from comity.core.envelope.envelope import VacantEnvelope, recognise, reply_is_bound
 from comity.core.errors import ComityError, ConflictError
 from comity.core.guard.audit import NOT_APPLICABLE, AuditEntry, privacy_hash
 from comity.core.identity.keys import VacantId

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings
 from comity.core.errors import ComityError, KeyRefusedError
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey
 from comity.core.identity.keys import VacantId
-from comity.core.revocation.reading import CrlSource
+from comity.core.identity.verification import Issuer, IssuerRegistry, SharedKey, SignatureKey
+from comity.core.revocation.crl import CrlSource
 from comity.core.revocation.signature import PublicKey, SharedSecret, TrustKey
 from comity.keys.private import read_private
 

@@ -8,11 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from comity.core.card.behavior import BehaviorBundle
 from comity.core.card.card import CapabilityCard, SubstrateSpec, refuse_control_characters
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.card.logbook import Logbook
-from comity.core.card.resident import ResidentForm
+from comity.core.card.resident import BehaviorBundle, ResidentForm
 from comity.core.errors import ConflictError, InvalidError, UnauthenticatedError
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.pipeline.directory.records import move_record

@@ -4,8 +4,7 @@ from comity.core.actions.action import Action, Contract, Fetch, FetchedPage, Out
 from comity.core.actions.calls import ActionCalls, Work
 from comity.core.actions.machine import NdjsonMachine
 from comity.core.errors import ActionError, ComityError
-from comity.pipeline.actions.built_in import registry_of
-from comity.pipeline.actions.library import Library
+from comity.pipeline.actions.library import Library, registry_of
 
 BOUNDARY = "For tests only"
 

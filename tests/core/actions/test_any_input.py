@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from comity.core.actions.registry import NAMES, contract_of
 from comity.core.actions.validation import plain
-from comity.pipeline.actions.built_in import built_in, registry_of
+from comity.pipeline.actions.library import built_in, registry_of
 from tests.core.actions.driving import Served
 
 TEXT = st.text(st.characters(codec=None), max_size=40)

@@ -6,7 +6,7 @@ import pytest
 
 from comity.core.actions.action import Action
 from comity.core.actions.registry import NAMES, contract_of
-from comity.pipeline.actions.built_in import built_in, registry_of
+from comity.pipeline.actions.library import built_in, registry_of
 from tests.core.actions.driving import action, contract, says
 
 PLUGIN = action("of_mine", lambda given, mode: says({}))
@@ -100,7 +100,7 @@ def test_a_listing_has_its_keys_in_order():
 def test_a_skill_is_imported_when_it_is_first_called():
     code = """if True:
         import sys
-        from comity.pipeline.actions.built_in import registry_of
+        from comity.pipeline.actions.library import registry_of
         registry = registry_of("strict")
         registry.entry("nothing of that name")
         print([name for name in sys.modules if name.startswith("comity.skills.")])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from comity.pipeline.actions.built_in import built_in, registry_of
+from comity.pipeline.actions.library import built_in, registry_of
 from comity.testing.vectors import format_runner, known_keys, vector_file
 from tests.core.actions.driving import Served
 

@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from comity.core.card.behavior import BehaviorBundle
+from comity.core.card.resident import BehaviorBundle
 from comity.core.envelope.errors import EnvelopeFormatError, TypeIntegrityError
 
 TOLD = {"system_prompt": "be honest ✓", "policy_dsl": "allow *", "tool_whitelist": ["b", "a"]}

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.card.card import CapabilityCard, SubstrateSpec
-from comity.core.card.codec import deserialize, serialize
+from comity.core.card.card import CapabilityCard, SubstrateSpec, deserialize, serialize
 from comity.core.envelope.errors import EnvelopeFormatError, UnsupportedHaloVersionError
 from comity.core.errors import MalformedError
 from comity.core.wire.strict_json import dumps, loads

@@ -1,11 +1,10 @@
 import pytest
 from msgspec.structs import replace
 
-from comity.core.card.behavior import BehaviorBundle
 from comity.core.card.card import SubstrateSpec
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.card.logbook import Logbook
-from comity.core.card.resident import ResidentForm
+from comity.core.card.resident import BehaviorBundle, ResidentForm
 from comity.core.envelope.errors import HashChainError, SignatureVerificationError, TypeIntegrityError
 from tests.core.card.samples import card
 from tests.core.envelope.samples import ALICE, BOB, NOON

@@ -2,15 +2,14 @@
 
 from datetime import datetime
 
-from comity.core.card.behavior import BehaviorBundle
-from comity.core.card.card import CapabilityCard, SubstrateSpec
-from comity.core.card.codec import deserialize, serialize
+from comity.core.card.card import CapabilityCard, SubstrateSpec, deserialize, serialize
 from comity.core.card.lifecycle import Visibility
 from comity.core.card.logbook import Logbook, LogEntry
 from comity.core.card.register_event import RegisterEvent, registered_payload
+from comity.core.card.resident import BehaviorBundle
 from comity.core.envelope.envelope import digest
 from comity.core.envelope.errors import ProtocolError
-from comity.core.envelope.timestamp import utc_iso
+from comity.core.envelope.members import utc_iso
 from comity.testing.vectors import format_runner, known_keys
 from tests.core.envelope.known_answers import of, sections
 

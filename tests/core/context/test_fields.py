@@ -1,6 +1,6 @@
 import pytest
 
-from comity.core.context.fields import FIELDS, why_inactive, why_not
+from comity.core.context.request import FIELDS, why_inactive, why_not
 from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
 from tests.core.context.samples import session
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from comity.core.context.categorical import parse
 from comity.core.context.errors import ContextError
-from comity.core.context.fields import FIELDS
 from comity.core.context.request import (
+    FIELDS,
     LONGEST_CONSTITUTION,
     MOST_IGNORED,
     ContextRequest,

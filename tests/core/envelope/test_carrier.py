@@ -13,7 +13,7 @@ from comity.core.envelope.carrier import (
     to_a2a_message,
     to_a2a_result,
 )
-from comity.core.envelope.dialects import recognise
+from comity.core.envelope.envelope import recognise
 from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.envelope.message import SelfEval
 from comity.core.wire.strict_json import dumps, loads

@@ -3,7 +3,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from comity.core.envelope.carrier import from_a2a_jsonrpc, to_a2a_jsonrpc
-from comity.core.envelope.dialects import recognise, spoken_in
+from comity.core.envelope.envelope import recognise, spoken_in
 from comity.core.envelope.message import SelfEval
 from tests.core.envelope.samples import ALICE, BOB, envelopes, said, sent
 

@@ -1,6 +1,6 @@
 from hypothesis import given
 
-from comity.core.envelope.replies import reply_is_bound, reply_key
+from comity.core.envelope.envelope import reply_is_bound, reply_key
 from tests.core.envelope.samples import ALICE, BOB, envelopes, sent
 
 

@@ -6,11 +6,10 @@ import pytest
 
 from comity.core.envelope.carrier import A2A_VACANT_METADATA_KEY, from_a2a_jsonrpc, to_a2a_jsonrpc
 from comity.core.envelope.chain import PairKey, ReplayState, check_chain
-from comity.core.envelope.dialects import recognise
-from comity.core.envelope.envelope import DIALECTS, EMPTY_PREV_HASH, digest, signed_envelope
+from comity.core.envelope.envelope import DIALECTS, EMPTY_PREV_HASH, digest, recognise, signed_envelope
 from comity.core.envelope.errors import ReplayDetectedError
+from comity.core.envelope.members import utc_iso
 from comity.core.envelope.message import A2AMessage, A2APart, SelfEval
-from comity.core.envelope.timestamp import utc_iso
 from comity.core.wire.strict_json import dumps, loads
 from comity.testing.vectors import format_runner, known_keys
 from tests.core.envelope.known_answers import of, sections

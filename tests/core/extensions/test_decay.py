@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.errors import ConfigError
-from comity.core.extensions.decay import (
+from comity.core.extensions.personal import (
     DECAY_CONFIGS,
     DecayConfig,
     DecayStep,

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from comity.core.context.opacity import protection_level, score
 from comity.core.context.signals import CATEGORIES, Signal
 from comity.core.extensions import personal
-from comity.core.extensions.decay import DECAY_CONFIGS
-from comity.core.extensions.personal import PersonalRules, PersonalState
+from comity.core.extensions.personal import DECAY_CONFIGS, PersonalRules, PersonalState
 from comity.core.extensions.refusals import ExtensionError
 
 NOW = 1_772_314_200.0

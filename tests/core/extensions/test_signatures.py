@@ -1,7 +1,6 @@
 import pytest
 
-from comity.core.extensions.signatures import is_key, signature_bytes, signature_holds, signature_of
-from comity.core.identity.keys import SigningKey
+from comity.core.identity.keys import SigningKey, is_key, signature_bytes, signature_holds, signature_of
 
 KEY = SigningKey(b"k" * 32)
 SIGNED = signature_of(b"words", KEY)

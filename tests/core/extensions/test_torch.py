@@ -12,9 +12,8 @@ from comity.core.errors import ConfigError
 from comity.core.extensions import relational, torch
 from comity.core.extensions.refusals import ExtensionError
 from comity.core.extensions.relational import DimensionReport, RelationalContext, RelationalState, SelfModel
-from comity.core.extensions.signatures import signature_bytes, signature_of
 from comity.core.extensions.torch import TorchLineage, TorchRules, TorchState, TorchSummary
-from comity.core.identity.keys import SigningKey
+from comity.core.identity.keys import SigningKey, signature_bytes, signature_of
 from comity.testing.vectors import format_runner, known_keys
 
 NOW = 1_772_314_200.0

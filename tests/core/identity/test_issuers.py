@@ -1,7 +1,7 @@
 import pytest
 
 from comity.core.errors import InvalidError
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey, Validity
+from comity.core.identity.verification import Issuer, IssuerRegistry, SharedKey, SignatureKey, Validity
 
 NAN = float("nan")
 

@@ -2,11 +2,17 @@
 
 from base64 import b64decode
 
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey
 from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import issue_a, issue_b, parse_signed
 from comity.core.identity.uvc import NumberedVersion, UvcTokenError, UvcUri, canonicalise, matches, parse_uvc
-from comity.core.identity.verification import IdentityMode, verify_identity
+from comity.core.identity.verification import (
+    IdentityMode,
+    Issuer,
+    IssuerRegistry,
+    SharedKey,
+    SignatureKey,
+    verify_identity,
+)
 from comity.testing.vectors import format_runner, known_keys
 from tests.core.identity.known_answers import of, signed_objects
 

@@ -5,18 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.errors import MalformedError
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey, SignatureKey, Validity
 from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import issue_a, issue_b, token_id
 from comity.core.identity.verification import (
     IdentityMode,
+    Issuer,
+    IssuerRegistry,
+    SharedKey,
+    SignatureKey,
     TokenKind,
     TokenRefusal,
+    Validity,
     parse_identity,
     verify_identity,
 )
-from comity.core.revocation.decision import Denylist, RevocationStatus, Source, revocation_status
-from comity.core.revocation.stapled import Status
+from comity.core.revocation.decision import Denylist, RevocationStatus, Source, Status, revocation_status
 
 NOW = 1_767_225_600
 KEY = SigningKey.from_seed(bytes(range(32)))

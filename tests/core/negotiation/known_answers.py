@@ -1,7 +1,6 @@
 """The recorded handshakes: how a recorded server is configured, and how its answer is judged."""
 
-from comity.core.identity.issuers import IssuerRegistry
-from comity.core.identity.verification import IdentityMode, verify_identity
+from comity.core.identity.verification import IdentityMode, IssuerRegistry, verify_identity
 from comity.core.negotiation import versions
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.registry import DEPENDENCIES, Extension, ExtensionRegistry

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 
-from comity.core.negotiation.downgrade import alerts
+from comity.core.negotiation.client import alerts
 from comity.core.negotiation.messages import Ack
 from comity.core.negotiation.negotiate import negotiate
 from comity.core.negotiation.versions import V1_0, V3_0

@@ -4,9 +4,15 @@ import math
 
 import pytest
 
-from comity.core.reputation.cold_start import exploration_boost, initial_prior, niche_bonus
-from comity.core.reputation.errors import ReputationValueError
-from comity.core.reputation.posterior import DIMENSIONS, Reputation, update
+from comity.core.reputation.posterior import (
+    DIMENSIONS,
+    Reputation,
+    ReputationValueError,
+    exploration_boost,
+    initial_prior,
+    niche_bonus,
+    update,
+)
 
 DAY = 86_400.0
 

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from comity.core.envelope.errors import CoreError
 from comity.core.errors import InvalidError
-from comity.core.reputation.errors import ReputationValueError
-from comity.core.reputation.posterior import DIMENSIONS, HALF_LIFE_DAYS, Posterior, Reputation, update
+from comity.core.reputation.posterior import (
+    DIMENSIONS,
+    HALF_LIFE_DAYS,
+    Posterior,
+    Reputation,
+    ReputationValueError,
+    update,
+)
 
 DAY = 86_400.0
 

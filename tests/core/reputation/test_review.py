@@ -3,8 +3,12 @@
 import pytest
 
 from comity.core.errors import ConflictError
-from comity.core.reputation.errors import ReputationValueError, ReviewLimitError, ReviewRefusedError
-from comity.core.reputation.posterior import Reputation
+from comity.core.reputation.posterior import (
+    Reputation,
+    ReputationValueError,
+    ReviewLimitError,
+    ReviewRefusedError,
+)
 from comity.core.reputation.review import (
     LIMIT_SECONDS,
     PairHistory,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.reputation.errors import ReputationValueError
-from comity.core.reputation.posterior import DIMENSIONS, Reputation, update
+from comity.core.reputation.posterior import DIMENSIONS, Reputation, ReputationValueError, update
 from comity.core.reputation.score import (
     INSUFFICIENT_DATA,
     REFERENCE,

@@ -4,8 +4,14 @@ of a double depends on an order of additions that the contract does not fix.
 
 import math
 
-from comity.core.reputation.cold_start import exploration_boost, initial_prior, niche_bonus
-from comity.core.reputation.posterior import DIMENSIONS, Reputation, update
+from comity.core.reputation.posterior import (
+    DIMENSIONS,
+    Reputation,
+    exploration_boost,
+    initial_prior,
+    niche_bonus,
+    update,
+)
 from comity.core.reputation.review import PairHistory, Review, admit_review, apply_review
 from comity.core.reputation.score import REFERENCE, UNKNOWN_SCORE, call_score, portability, score, ucb
 from comity.testing.vectors import format_runner, known_keys

@@ -3,10 +3,9 @@
 import msgspec
 
 from comity.core.identity.keys import SigningKey
-from comity.core.revocation.crl import CRLEntry, RevocationReason, sign_crl
-from comity.core.revocation.reading import CrlSource
+from comity.core.revocation.crl import CRLEntry, CrlSource, RevocationReason, sign_crl
+from comity.core.revocation.decision import Status, sign_proof
 from comity.core.revocation.signature import PublicKey, sign_members
-from comity.core.revocation.stapled import Status, sign_proof
 from comity.core.wire.strict_json import dumps
 
 NOW = 1_767_225_600

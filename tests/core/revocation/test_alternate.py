@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.errors import InvalidError, MalformedError
-from comity.core.revocation.reading import alternate_outcome, read_alternate
+from comity.core.revocation.crl import alternate_outcome, read_alternate
 from tests.core.revocation.samples import HOUR, NOW, alternate
 
 ENTRY = {"jti": "j", "reason": "key_compromise", "revoked_at": "2025-12-31T00:00:00Z"}

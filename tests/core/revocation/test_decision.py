@@ -3,8 +3,7 @@ import itertools
 import pytest
 
 from comity.core.revocation.crl import RevocationReason, read_crl, revocation_list
-from comity.core.revocation.decision import Denylist, Revocable, Unavailable, revocation_status
-from comity.core.revocation.stapled import Status
+from comity.core.revocation.decision import Denylist, Revocable, Status, Unavailable, revocation_status
 from tests.core.revocation.samples import HOUR, KEY, NOW, STRANGER, TRUSTED, crl, entry, proof
 
 SUBJECT = Revocable(("j-1",), "b-1")

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.errors import MalformedError
-from comity.core.revocation.moment import read_moment, write_moment
+from comity.core.revocation.crl import read_moment, write_moment
 
 
 @given(st.integers(0, 253_402_300_799))

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from comity.core.errors import InvalidError, MalformedError
-from comity.core.revocation.reading import CrlSource, read_list
+from comity.core.revocation.crl import CrlSource, read_list
 from comity.core.revocation.signature import PublicKey
 from comity.core.wire.strict_json import dumps
 from tests.core.revocation.samples import (

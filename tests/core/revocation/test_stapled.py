@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.errors import MalformedError
-from comity.core.revocation.stapled import Status, proof_status, read_proof
+from comity.core.revocation.decision import Status, proof_status, read_proof
 from comity.core.wire.strict_json import dumps, loads
 from tests.core.revocation.samples import HOUR, NOW, STRANGER, TRUSTED, proof
 

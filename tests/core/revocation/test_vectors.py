@@ -3,12 +3,23 @@
 from base64 import b64decode
 
 from comity.core.identity.keys import SigningKey
-from comity.core.revocation.crl import read_crl, sign_crl
-from comity.core.revocation.decision import Revocable, revocation_status
-from comity.core.revocation.moment import read_moment
-from comity.core.revocation.reading import CrlSource, alternate_outcome, read_list
+from comity.core.revocation.crl import (
+    CrlSource,
+    alternate_outcome,
+    read_crl,
+    read_list,
+    read_moment,
+    sign_crl,
+)
+from comity.core.revocation.decision import (
+    Revocable,
+    Status,
+    proof_status,
+    read_proof,
+    revocation_status,
+    sign_proof,
+)
 from comity.core.revocation.signature import read_trust_key, signed_bytes
-from comity.core.revocation.stapled import Status, proof_status, read_proof, sign_proof
 from comity.core.wire.strict_json import dumps
 from comity.testing.vectors import format_runner, known_keys
 from tests.core.identity.known_answers import of, signed_objects

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from comity.core.wire import jsonrpc
 from comity.core.wire.frames import FrameDecoder, encode
-from comity.core.wire.jsonrpc import Batch, Invalid, Notification, Request, RpcError
-from comity.core.wire.rpc_stream import RpcStream
+from comity.core.wire.jsonrpc import Batch, Invalid, Notification, Request, RpcError, RpcStream
 from comity.testing.vectors import format_runner, known_keys
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'

@@ -1,10 +1,9 @@
 """A resident to be served."""
 
-from comity.core.card.behavior import BehaviorBundle
 from comity.core.card.card import CapabilityCard, SubstrateSpec
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.card.logbook import Logbook
-from comity.core.card.resident import ResidentForm
+from comity.core.card.resident import BehaviorBundle, ResidentForm
 from tests.pipeline.envelopes.peers import SERVER
 
 

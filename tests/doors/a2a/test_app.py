@@ -5,7 +5,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
-from comity.core.card.codec import deserialize
+from comity.core.card.card import deserialize
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.envelope.carrier import from_a2a_result, to_a2a_jsonrpc
 from comity.core.errors import InvalidError

@@ -1,8 +1,8 @@
 import pytest
 
+from comity.core.envelope.envelope import reply_is_bound
 from comity.core.envelope.errors import ReplayDetectedError
-from comity.core.envelope.replies import reply_is_bound
-from comity.doors.a2a.embedded import make_response_envelope
+from comity.doors.a2a.app import make_response_envelope
 from comity.store.replay_stores import InMemoryReplayStore
 from tests.doors.a2a.residents import resident
 from tests.pipeline.envelopes.peers import SERVER, Caller, text

@@ -5,8 +5,7 @@ import pytest
 
 from comity.core.actions.registry import NAMES
 from comity.core.errors import ConfigError
-from comity.pipeline.actions.built_in import built_in
-from comity.pipeline.actions.library import Library, crisis_lines
+from comity.pipeline.actions.library import Library, built_in, crisis_lines
 from comity.pipeline.actions.plugins import Plugin
 from tests.core.actions.driving import action
 

@@ -12,12 +12,10 @@ from comity.core.errors import ActionError
 from comity.core.mcp.catalog import Catalog
 from comity.core.mcp.revisions import TASKS
 from comity.parts.actions import Actions
-from comity.pipeline.actions.built_in import registry_of
-from comity.pipeline.actions.library import Library
+from comity.pipeline.actions.library import Library, registry_of
 from comity.pipeline.actions.plugins import GROUP, load_plugins
-from comity.pipeline.actions.room import ActionsRoom
+from comity.pipeline.actions.room import ActionsDesk, ActionsRoom, action_tools
 from comity.pipeline.actions.runner import Runner
-from comity.pipeline.actions.tools import ActionsDesk, action_tools
 from comity.testing import bearer, running_node
 from tests.callers import OWNER, named, visitor
 from tests.clients.local_server import read_request, reply, serving

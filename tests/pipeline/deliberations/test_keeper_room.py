@@ -5,14 +5,13 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from comity.clients.envelopes import build_envelope
+from comity.clients.dispatch import build_envelope
 from comity.config import DeliberationSettings
 from comity.core.envelope.carrier import to_a2a_jsonrpc
 from comity.core.envelope.message import A2AMessage, A2APart
 from comity.core.extensions.consensus import carrier, log
 from comity.core.extensions.refusals import ExtensionError
-from comity.core.extensions.signatures import signature_of
-from comity.core.identity.keys import SigningKey
+from comity.core.identity.keys import SigningKey, signature_of
 from comity.store.audit_trail import log_of
 from comity.testing import bearer, running_node
 from tests.pipeline.deliberations.parties import AtTheDoor, Party, parties

@@ -3,8 +3,7 @@
 from hashlib import blake2b
 
 from comity.core.caller import stranger
-from comity.core.card.card import CapabilityCard
-from comity.core.card.codec import serialize
+from comity.core.card.card import CapabilityCard, serialize
 from comity.core.card.lifecycle import Visibility
 from comity.core.card.register_event import register_event
 from comity.core.identity.keys import SigningKey, VacantId

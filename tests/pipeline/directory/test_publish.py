@@ -5,8 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from comity.core.card.card import SubstrateSpec
-from comity.core.card.codec import deserialize, serialize
+from comity.core.card.card import SubstrateSpec, deserialize, serialize
 from comity.core.card.errors import (
     AppendOnlyViolation,
     IdempotencyConflict,

@@ -5,9 +5,13 @@ import asyncio
 import pytest
 
 from comity.core.errors import MalformedError
-from comity.core.reputation.cold_start import initial_prior
-from comity.core.reputation.errors import ReviewLimitError, ReviewRefusedError
-from comity.core.reputation.posterior import DIMENSIONS, Reputation
+from comity.core.reputation.posterior import (
+    DIMENSIONS,
+    Reputation,
+    ReviewLimitError,
+    ReviewRefusedError,
+    initial_prior,
+)
 from comity.core.reputation.review import Review
 from comity.core.reputation.score import REFERENCE, ReputationRules, score
 from comity.pipeline.directory.reviews import (

@@ -8,8 +8,7 @@ import asyncio
 import apsw
 import pytest
 
-from comity.core.card.card import CapabilityCard
-from comity.core.card.codec import serialize
+from comity.core.card.card import CapabilityCard, serialize
 from comity.core.card.lifecycle import RuntimeState, Visibility
 from comity.core.identity.keys import VacantId
 from comity.pipeline.directory.lineage import lineage

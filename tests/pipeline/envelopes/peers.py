@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from comity.clients.envelopes import build_envelope
+from comity.clients.dispatch import build_envelope
 from comity.core.envelope.carrier import from_a2a_result, to_a2a_jsonrpc
 from comity.core.envelope.envelope import EMPTY_PREV_HASH, VacantEnvelope
 from comity.core.envelope.message import A2AMessage, A2APart

@@ -16,7 +16,7 @@ import pytest
 
 from comity.core.envelope.carrier import from_a2a_result, to_a2a_jsonrpc
 from comity.core.envelope.chain import PairKey
-from comity.core.envelope.replies import reply_is_bound
+from comity.core.envelope.envelope import reply_is_bound
 from comity.core.identity.keys import VacantId
 from comity.core.wire import strict_json
 from comity.store.operations import CHAIN_BYTES, REPLIES

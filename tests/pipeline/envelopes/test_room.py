@@ -8,9 +8,7 @@ import pytest
 
 from comity.core.envelope.carrier import from_a2a_result, to_a2a_jsonrpc
 from comity.core.envelope.chain import PairKey, ReplayState
-from comity.core.envelope.dialects import recognise
-from comity.core.envelope.envelope import EMPTY_PREV_HASH
-from comity.core.envelope.replies import reply_is_bound
+from comity.core.envelope.envelope import EMPTY_PREV_HASH, recognise, reply_is_bound
 from comity.core.envelope.statement import TipStatement, resynchronised
 from comity.core.errors import StoreUnavailableError
 from comity.pipeline.budget import Budget, Figures

@@ -7,10 +7,9 @@ import msgspec
 from cryptography.fernet import Fernet
 
 from comity.core.guard.audit import decode
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SignatureKey
 from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import issue_a
-from comity.core.identity.verification import IdentityMode
+from comity.core.identity.verification import IdentityMode, Issuer, IssuerRegistry, SignatureKey
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS, ExtensionRegistry
 from comity.core.negotiation.session import Identity

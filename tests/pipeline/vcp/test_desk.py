@@ -4,9 +4,8 @@ import pytest
 
 from comity.core.identity.verification import IdentityMode, subject_id
 from comity.core.negotiation.session import Identity
-from comity.core.revocation.crl import RevocationList
+from comity.core.revocation.crl import CrlSource, RevocationList
 from comity.core.revocation.decision import Denylist
-from comity.core.revocation.reading import CrlSource
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.testing import EPOCH, VirtualClock
 from tests.pipeline.vcp.house import ALICE, ISSUERS

@@ -7,17 +7,14 @@ from msgspec.structs import replace
 from comity.core.context.errors import ContextError
 from comity.core.context.request import constitution_id
 from comity.core.errors import UnauthenticatedError
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SignatureKey
 from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import token_id
-from comity.core.identity.verification import IdentityMode
+from comity.core.identity.verification import IdentityMode, Issuer, IssuerRegistry, SignatureKey
 from comity.core.negotiation.questions import IdentityRefusedError, SessionEndedError
 from comity.core.negotiation.session import Identity, Session
-from comity.core.revocation.crl import RevocationList
-from comity.core.revocation.decision import Denylist, Unavailable
-from comity.core.revocation.reading import CrlSource
+from comity.core.revocation.crl import CrlSource, RevocationList
+from comity.core.revocation.decision import Denylist, Status, Unavailable, sign_proof
 from comity.core.revocation.signature import sign_members
-from comity.core.revocation.stapled import Status, sign_proof
 from comity.pipeline.vcp.identity import IdentityDesk
 from comity.testing import EPOCH, VirtualClock
 from tests.pipeline.vcp.house import ISSUER_KEY, ISSUERS, token

@@ -12,8 +12,7 @@ from comity.core.identity.signed_token import log_prefix
 from comity.core.identity.verification import IdentityMode
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.session import Identity, Session
-from comity.core.revocation.decision import Denylist, RevocationStatus, Source
-from comity.core.revocation.stapled import Status
+from comity.core.revocation.decision import Denylist, RevocationStatus, Source, Status
 from comity.pipeline.vcp.contexts import Contexts, UnreadableContextError
 from comity.pipeline.vcp.features import RunningFeatures
 from comity.pipeline.vcp.identity import IdentityDesk

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from comity.core.identity.issuers import Issuer, IssuerRegistry, SharedKey
 from comity.core.identity.signed_token import issue_b, token_id
-from comity.core.identity.verification import IdentityMode
+from comity.core.identity.verification import IdentityMode, Issuer, IssuerRegistry, SharedKey
 from comity.core.negotiation.session import Identity, Session
 from comity.core.revocation.decision import Denylist
 from comity.pipeline.vcp import schemas

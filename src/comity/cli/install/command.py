@@ -7,7 +7,7 @@ import typer
 
 from comity.cli import completion
 from comity.cli.failures import FAILED, say
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.install.act import InstallOutcome, install
 from comity.cli.install.clients import (
     SCOPES,
@@ -40,11 +40,11 @@ from comity.cli.install.show import (
     print_snippet,
     snippet,
 )
-from comity.cli.options import Data, Json, Yes, confirm, read_rooms, settings_of
+from comity.cli.options import Data, HomeOptions, Json, Rooms, Yes, confirm, read_rooms, settings_of
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
 
-app = new_app()
+app = HelpfulApp()
 
 Clients = Annotated[
     list[str] | None,
@@ -59,9 +59,7 @@ Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of t
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the lines that would change. Change nothing.")]
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity install  find clients, show what would change, and ask
     comity install claude-code codex  register with these two
     comity install --all --preset core --yes  register with all clients found, with the nine core vdo_* tools
@@ -71,8 +69,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the lines that wou
     comity install zed --print  print the entry to paste
     comity install codex --uninstall  remove the registration
     comity install --all --json  print JSON
-    """,
-)
+""")
 def command(
     clients: Clients = None,
     everyone: All = False,
@@ -85,14 +82,7 @@ def command(
             "secure-extended also require join tokens and authenticated messages.",
         ),
     ] = "full",
-    rooms: Annotated[
-        str | None,
-        typer.Option(
-            "--rooms",
-            metavar="A,B",
-            help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
-        ),
-    ] = None,
+    rooms: Rooms = None,
     scope: Annotated[
         str | None,
         typer.Option(
@@ -130,7 +120,7 @@ def command(
     scope = scope or "user"
     offered = () if rooms is None else read_rooms(rooms)
     machine = this_machine()
-    loaded = settings_of(data, None)
+    loaded = settings_of(HomeOptions(data))
     folder = loaded.settings.data
     changes = not (dry_run or paste)
     targets = [

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from comity.cli.help import HelpfulCommand, new_app
+from comity.cli.help import HelpfulApp
 from comity.cli.install.act import uninstall
 from comity.cli.install.clients import Computer, client_named, table, this_machine
 from comity.cli.install.command import All, Clients, DryRun, Name, ask, checked_scope, finish, show_dry
@@ -14,23 +14,20 @@ from comity.cli.install.launch import DEFAULT_NAME, checked_name
 from comity.cli.install.plan import Plan, aim, plan_uninstall
 from comity.cli.install.records import Records
 from comity.cli.install.show import print_plans
-from comity.cli.options import Data, Json, Yes, settings_of
+from comity.cli.options import Data, HomeOptions, Json, Yes, settings_of
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
 
-app = new_app()
+app = HelpfulApp()
 
 
-@app.command(
-    cls=HelpfulCommand,
-    epilog="""
+@app.add("""
     comity uninstall  show where Comity is registered, ask, and remove it
     comity uninstall codex  remove it from one client
     comity uninstall --all --yes  remove it from all clients, without confirmation
     comity uninstall cursor --scope project --dry-run  show the lines that would change
     comity uninstall --all --json  print JSON
-    """,
-)
+""")
 def command(
     clients: Clients = None,
     everyone: All = False,
@@ -55,7 +52,7 @@ def command(
     """
     checked_name(name)
     machine = this_machine()
-    folder = settings_of(data, None).settings.data
+    folder = settings_of(HomeOptions(data)).settings.data
     records = Records(folder)
     wanted = _wanted(clients or [], everyone=everyone, as_json=as_json)
     plans = _plans(wanted, scope, name, machine, records)

@@ -23,8 +23,7 @@ from comity.core.actions.envelope import (
 from comity.core.actions.machine import LIMIT, Steps
 from comity.core.errors import ComityError
 from comity.core.wire import jsonrpc
-from comity.core.wire.jsonrpc import Batch, Invalid, Request, RpcError
-from comity.core.wire.rpc_stream import RpcStream
+from comity.core.wire.jsonrpc import Batch, Invalid, Request, RpcError, RpcStream
 
 CodeOf = Callable[[ComityError], int]
 _Reply = Generator[Work, Settled, bytes | None]

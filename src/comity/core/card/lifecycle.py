@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from comity.core.card.errors import InvalidEventError
-from comity.core.envelope.timestamp import utc_iso
+from comity.core.envelope.members import utc_iso
 
 DAY = 86_400.0
 

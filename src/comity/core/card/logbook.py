@@ -14,10 +14,9 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from comity.core.card.card import SEPARATOR
-from comity.core.envelope import timestamp as moments
 from comity.core.envelope.envelope import EMPTY_PREV_HASH, HASH_BYTES, digest
 from comity.core.envelope.errors import EnvelopeFormatError, HashChainError
-from comity.core.envelope.members import hex_bytes, shaped
+from comity.core.envelope.members import hex_bytes, read_time, shaped, utc, utc_iso
 from comity.core.errors import MalformedError
 from comity.core.identity.keys import AnySigningKey, VacantId, own_key, verify
 from comity.core.wire import strict_json
@@ -38,14 +37,14 @@ class LogEntry(Struct, frozen=True, kw_only=True):
             raise EnvelopeFormatError("the payload of a log entry must be a JSON object")
         if type(self.prev_hash) is not bytes or len(self.prev_hash) != HASH_BYTES:
             raise EnvelopeFormatError(f"the prev_hash of a log entry must be exactly {HASH_BYTES} bytes")
-        force_setattr(self, "ts", moments.utc(self.ts))
+        force_setattr(self, "ts", utc(self.ts))
 
     def signing_payload(self) -> bytes:
         try:
             kind, payload = self.kind.encode(), envelope_form(self.payload)
         except (MalformedError, TypeError, UnicodeEncodeError) as reason:
             raise EnvelopeFormatError(f"the log entry cannot be signed: {reason}") from None
-        return SEPARATOR.join((kind, moments.utc_iso(self.ts).encode(), payload, self.prev_hash))
+        return SEPARATOR.join((kind, utc_iso(self.ts).encode(), payload, self.prev_hash))
 
     def compute_hash(self) -> bytes:
         return digest(self.signing_payload())
@@ -63,7 +62,7 @@ class LogEntry(Struct, frozen=True, kw_only=True):
             "payload": self.payload,
             "prev_hash": self.prev_hash.hex(),
             "signature": self.signature.hex(),
-            "ts": moments.utc_iso(self.ts),
+            "ts": utc_iso(self.ts),
         }
         try:
             return json.dumps(members, sort_keys=True, allow_nan=False)
@@ -80,7 +79,7 @@ class LogEntry(Struct, frozen=True, kw_only=True):
         return cls(
             kind=wire.kind,
             payload=wire.payload,
-            ts=moments.read(wire.ts),
+            ts=read_time(wire.ts),
             prev_hash=hex_bytes(wire.prev_hash, "prev_hash"),
             signature=hex_bytes(wire.signature, "signature"),
         )

@@ -1,13 +1,52 @@
 """A vacant as its own node holds it: identity, logbook, behaviour, substrate, state and card."""
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
-from comity.core.card.behavior import BehaviorBundle
 from comity.core.card.card import CapabilityCard, SubstrateSpec
 from comity.core.card.lifecycle import RuntimeState
 from comity.core.card.logbook import Logbook
-from comity.core.envelope.errors import SignatureVerificationError, TypeIntegrityError
+from comity.core.envelope.envelope import digest
+from comity.core.envelope.errors import EnvelopeFormatError, SignatureVerificationError, TypeIntegrityError
+from comity.core.errors import MalformedError
 from comity.core.identity.keys import VacantId
+from comity.core.wire.canonical import envelope_form
+
+
+class BehaviorBundle(Struct, frozen=True, kw_only=True):
+    """What a vacant was told to be: prompt, policy and tools, under one hash (envelope 1.6). The hash is filled in when it
+    is left empty, and checked when it is given.
+    """
+
+    system_prompt: str = ""
+    policy_dsl: str = ""
+    tool_whitelist: tuple[str, ...] = ()
+    bundle_hash: bytes = b""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "tool_whitelist", tuple(self.tool_whitelist))
+        found = self.compute_hash()
+        if not self.bundle_hash:
+            force_setattr(self, "bundle_hash", found)
+        elif self.bundle_hash != found:
+            raise TypeIntegrityError(
+                "bundle_hash does not fit prompt, policy and tools; leave it out or take the bundle it came with"
+            )
+
+    def compute_hash(self) -> bytes:
+        """The order of the tools does not matter."""
+        try:
+            return digest(
+                envelope_form(
+                    {
+                        "policy_dsl": self.policy_dsl,
+                        "system_prompt": self.system_prompt,
+                        "tool_whitelist": sorted(self.tool_whitelist),
+                    }
+                )
+            )
+        except (MalformedError, TypeError) as reason:
+            raise EnvelopeFormatError(f"the behaviour bundle cannot be hashed: {reason}") from None
 
 
 class ResidentForm(Struct, kw_only=True):

@@ -8,6 +8,9 @@
   names the patterns, never the text that matched.
 - A proof that the constitution is not revoked may stand beside it, as `stapled_proof`; it is judged with it.
 - An object without any member of a context request is not one.
+
+Both sides use the table of members and `why_not` (vcp 1.8, 1.10; ruling 15): a client before it sends, a server before it
+reads.
 """
 
 import hashlib
@@ -18,13 +21,48 @@ from msgspec import Struct
 from comity.core.context import categorical as wire
 from comity.core.context.categorical import Categorical
 from comity.core.context.errors import ContextError
-from comity.core.context.fields import FIELDS, why_inactive, why_not
 from comity.core.context.signals import Signal, Signals, read_personal, read_prosaic
 from comity.core.errors import MalformedError
 from comity.core.guard.injection import Severity, refuses, scan
 from comity.core.negotiation import versions
 from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
 from comity.core.negotiation.session import Session
+from comity.core.negotiation.versions import V2_0, V3_0, V3_1
+
+CORE: Final = frozenset(("categorical", "generation_preferences", "generation_prefs"))
+EXTENSION_OF: Final = {
+    "personal": PERSONAL,
+    "preset_id": PERSONAL,
+    "transition": PERSONAL,
+    "relational_context": RELATIONAL,
+}
+FIELDS: Final = CORE | EXTENSION_OF.keys() | {"prosaic", "constitution", "stapled_proof", "extensions"}
+
+
+def why_not(field: str, session: Session) -> str | None:
+    """The reason why the session does not take this member; None when it does.
+
+    For `extensions` ask about each extension in it: `why_inactive`.
+    """
+    if field in EXTENSION_OF:
+        return why_inactive(EXTENSION_OF[field], session)
+    if field == "prosaic":
+        version = session.speaks
+        if version >= V3_1:
+            return why_inactive(PERSONAL, session)
+        return None if version >= V3_0 else f"a VCP {session.version} session has no personal state"
+    if field in ("constitution", "stapled_proof"):
+        return None if session.speaks >= V2_0 else "a VCP 1.0 session takes no constitution text"
+    return None if field in FIELDS else "unknown field"
+
+
+def why_inactive(extension: str, session: Session) -> str | None:
+    if session.speaks < V3_1:
+        return f"a VCP {session.version} session has no extensions"
+    if not session.active(extension):
+        return f"{extension} is not active in this session"
+    return None
+
 
 PREFERENCES: Final = ("depth", "formality", "directness", "technical_level")
 LONGEST_PRESET_ID: Final = 128

@@ -6,7 +6,7 @@ the form that we write: upper-case hex, any ISO 8601 timestamp, no `idempotency_
 signed. Everything else is an EnvelopeFormatError that names the member; no input raises anything else.
 
 A message with the member `selfEval`, even null, is of the dialect `selfeval`. Without it both dialects
-are possible: it is read as `seed`, and `dialects.recognise` finds out by the signature.
+are possible: it is read as `seed`, and `recognise` finds out by the signature.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
 
-from comity.core.envelope import members, timestamp
+from comity.core.envelope import members
 from comity.core.envelope.envelope import LAST_SEQUENCE_NO, VacantEnvelope
 from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.envelope.message import A2AMessage, A2APart, Role, SelfEval
@@ -52,7 +52,7 @@ def to_a2a_message(envelope: VacantEnvelope) -> dict[str, Any]:
                 "from_vacant_id": envelope.from_vacant_id.hex(),
                 "to_vacant_id": envelope.to_vacant_id.hex(),
                 "sequence_no": envelope.sequence_no,
-                "timestamp": timestamp.utc_iso(envelope.timestamp),
+                "timestamp": members.utc_iso(envelope.timestamp),
                 "prev_envelope_hash": envelope.prev_envelope_hash.hex(),
                 "idempotency_key": envelope.idempotency_key,
                 "caller_signature": envelope.signature.hex(),
@@ -143,7 +143,7 @@ def _envelope(message: _Message) -> VacantEnvelope:
             to_vacant_id=members.vacant_id(metadata.to_vacant_id, "to_vacant_id"),
             payload=payload,
             sequence_no=metadata.sequence_no,
-            timestamp=timestamp.read(metadata.timestamp),
+            timestamp=members.read_time(metadata.timestamp),
             prev_envelope_hash=members.hex_bytes(metadata.prev_envelope_hash, "prev_envelope_hash"),
             idempotency_key=metadata.idempotency_key,
             signature=members.hex_bytes(metadata.caller_signature, "caller_signature"),

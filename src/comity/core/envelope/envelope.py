@@ -1,10 +1,16 @@
 """The envelope: who says what to whom, as which link of their chain, under which signature.
 
-- The signing payload is the sorted form of seven members (envelope 1.2); the signature is not among
-  them. The hash of that payload names the envelope in its chain.
-- Two dialects sign one member differently: `selfeval` always signs `payload.selfEval`, `seed` never
-  does (envelope 1.3). Payload, hash and reply belong to the dialect of the signature.
+- The signing payload is the sorted form of seven members (envelope 1.2); the signature is not among them. The hash of
+  that payload names the envelope in its chain.
+- Two dialects sign one member differently: `selfeval` always signs `payload.selfEval`, `seed` never does (envelope
+  1.3). Payload, hash and reply belong to the dialect of the signature.
 - Payload and hash are worked out once for each envelope: an envelope does not change.
+- Which dialect a peer speaks is known by its signature (envelope 0). A message that shows `selfEval` is of the
+  dialect `selfeval` and of no other. A message without it is tried as `seed`, then as `selfeval` with null. Whatever
+  verified is what the peer speaks: its chain is hashed, and its reply written, in the same dialect.
+- A reply says which request it answers: its signed idempotency key is `re:` and the request's hash. The contract
+  leaves replies unbound, so a key without that beginning says nothing; whether that is good enough is for the caller
+  to decide.
 """
 
 from collections.abc import Mapping
@@ -15,8 +21,8 @@ from typing import Any, Literal, Self, get_args
 from msgspec import Struct
 from msgspec.structs import asdict, force_setattr, replace
 
-from comity.core.envelope import timestamp as moments
 from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError
+from comity.core.envelope.members import utc, utc_iso
 from comity.core.envelope.message import A2AMessage
 from comity.core.errors import MalformedError
 from comity.core.identity.keys import AnyPublicKey, AnySigningKey, VacantId, own_key, public_bytes, verify
@@ -63,7 +69,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
         _check_dialect(self.dialect, self.payload)
         if not isinstance(self.timestamp, datetime):
             raise EnvelopeFormatError("timestamp must be a datetime; without an offset it is taken as UTC")
-        force_setattr(self, "timestamp", moments.utc(self.timestamp))
+        force_setattr(self, "timestamp", utc(self.timestamp))
 
     def signing_dict(self) -> dict[str, Any]:
         """The seven members that are signed."""
@@ -77,7 +83,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
             "prev": self.prev_envelope_hash.hex(),
             "seq": self.sequence_no,
             "to": self.to_vacant_id.hex(),
-            "ts": moments.utc_iso(self.timestamp),
+            "ts": utc_iso(self.timestamp),
         }
 
     def signing_payload(self) -> bytes:
@@ -161,3 +167,35 @@ def _check_dialect(dialect: Dialect, payload: A2AMessage) -> None:
         raise EnvelopeFormatError(
             "the dialect 'seed' does not sign self_eval; use the dialect 'selfeval' or leave it out"
         )
+
+
+def recognise(envelope: VacantEnvelope, public: AnyPublicKey | None = None) -> VacantEnvelope | None:
+    """The envelope in the dialect in which its signature holds; None when it holds in none."""
+    if envelope.verify(public):
+        return envelope
+    if envelope.dialect == "seed":
+        other = replace(envelope, dialect="selfeval")
+        if other.verify(public):
+            return other
+    return None
+
+
+def spoken_in(dialect: Dialect, message: A2AMessage) -> A2AMessage:
+    """The message as far as the dialect can carry it: `seed` knows no self-evaluation."""
+    if dialect == "selfeval" or message.self_eval is None:
+        return message
+    return replace(message, self_eval=None)
+
+
+_PREFIX = "re:"
+
+
+def reply_key(request: VacantEnvelope) -> str:
+    return _PREFIX + request.compute_hash().hex()
+
+
+def reply_is_bound(reply: VacantEnvelope, request: VacantEnvelope) -> bool | None:
+    """True: it answers `request`. False: it answers another one. None: it does not say."""
+    if not reply.idempotency_key.startswith(_PREFIX):
+        return None
+    return reply.idempotency_key == reply_key(request)

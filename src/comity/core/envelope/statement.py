@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from comity.core.envelope import members
-from comity.core.envelope import timestamp as moments
 from comity.core.envelope.chain import PairKey, ReplayState
 from comity.core.envelope.envelope import HASH_BYTES, LAST_SEQUENCE_NO
 from comity.core.envelope.errors import (
@@ -24,6 +23,7 @@ from comity.core.envelope.errors import (
     EnvelopeSignatureError,
     ReplayDetectedError,
 )
+from comity.core.envelope.members import read_time, utc, utc_iso
 from comity.core.identity.keys import SigningKey, VacantId, verify
 from comity.core.wire.canonical import envelope_form
 
@@ -52,7 +52,7 @@ class TipStatement(Struct, frozen=True, kw_only=True):
             raise EnvelopeFormatError(f"sequence_no must be an integer from 0 to {LAST_SEQUENCE_NO}")
         if type(self.chain_tip) is not bytes or len(self.chain_tip) != HASH_BYTES:
             raise EnvelopeFormatError(f"chain_tip must be exactly {HASH_BYTES} bytes")
-        force_setattr(self, "timestamp", moments.utc(self.timestamp))
+        force_setattr(self, "timestamp", utc(self.timestamp))
 
     @classmethod
     def of(cls, pair: PairKey, state: ReplayState, *, now: datetime) -> Self:
@@ -74,7 +74,7 @@ class TipStatement(Struct, frozen=True, kw_only=True):
                 to_vacant_id=members.vacant_id(wire.to_vacant_id, "to_vacant_id"),
                 sequence_no=wire.sequence_no,
                 chain_tip=members.hex_bytes(wire.chain_tip, "chain_tip"),
-                timestamp=moments.read(wire.timestamp),
+                timestamp=read_time(wire.timestamp),
                 signature=members.hex_bytes(wire.signature, "signature"),
             )
         except EnvelopeFormatError as reason:
@@ -102,7 +102,7 @@ class TipStatement(Struct, frozen=True, kw_only=True):
             "to_vacant_id": self.to_vacant_id.hex(),
             "sequence_no": self.sequence_no,
             "chain_tip": self.chain_tip.hex(),
-            "timestamp": moments.utc_iso(self.timestamp),
+            "timestamp": utc_iso(self.timestamp),
         }
 
 

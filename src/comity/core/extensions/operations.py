@@ -10,7 +10,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -86,188 +86,183 @@ _SIGNALS_SCHEMA: Final = {
 }
 
 
-def _personal(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
-    changes = name != "get"
-    filled: dict[str, Any] = {"tool": f"vcp_personal_{name}", "tool_members": ("session_id",)} | more
+class _Defaults(NamedTuple):
+    """What the operations of an extension have in common. `scope` is what they read, and write unless they only read."""
+
+    extension: str
+    scope: StateScope
+    result: Any
+    model_result: Any = None
+    tool_members: tuple[str, ...] = ()
+
+
+_DEFAULTS: Final = {
+    "personal": _Defaults(PERSONAL, "session", calls.PersonalReport, ModelSafeContext, ("session_id",)),
+    "relational": _Defaults(RELATIONAL, "owner", calls.RelationalReport),
+    "consensus": _Defaults(CONSENSUS, "deliberation", Deliberation),
+    "torch": _Defaults(TORCH, "owner", TorchLineage),
+    "intent": _Defaults(INTENT, "session", IntentReport, IntentForModel, ("session_id",)),
+}
+_READING: Final = frozenset(("get", "attest", "join", "list", "result", "record", "lineage", "infer"))
+
+
+def _row(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
+    """An operation `kind.verb`; its tool is `vcp_kind_verb` unless `more` says otherwise."""
+    kind, _, verb = name.partition(".")
+    own = _DEFAULTS[kind]
+    scope = frozenset((own.scope,))
+    writes = frozenset() if verb in _READING else scope
+    filled: dict[str, Any] = {
+        "tool": f"vcp_{name.replace('.', '_')}",
+        "tool_members": own.tool_members,
+        "result": own.result,
+        "model_result": own.model_result,
+        "reads": scope,
+        "writes": writes,
+        "logged": bool(writes) and own.extension == CONSENSUS,
+    } | more
     return ExtensionOperation(
-        name=f"personal.{name}",
-        extension=PERSONAL,
-        summary=summary,
-        arguments=arguments,
-        result=calls.PersonalReport,
-        model_result=ModelSafeContext,
-        run=run,
-        reads=frozenset(("session",)),
-        writes=frozenset(("session",)) if changes else frozenset(),
-        **filled,
-    )
-
-
-def _relational(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
-    changes = name in {"norm", "selfmodel", "purge"}
-    filled: dict[str, Any] = {"tool": f"vcp_relational_{name}", "result": calls.RelationalReport} | more
-    return ExtensionOperation(
-        name=f"relational.{name}",
-        extension=RELATIONAL,
-        summary=summary,
-        arguments=arguments,
-        run=run,
-        reads=frozenset(("owner",)),
-        writes=frozenset(("owner",)) if changes else frozenset(),
-        **filled,
-    )
-
-
-def _consensus(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
-    filled: dict[str, Any] = {"tool": f"vcp_consensus_{name}", "result": Deliberation} | more
-    logged = name in {"open", "add", "act", "ballot", "advance", "vote", "welfare"}
-    return ExtensionOperation(
-        name=f"consensus.{name}",
-        extension=CONSENSUS,
-        summary=summary,
-        arguments=arguments,
-        run=run,
-        reads=frozenset(("deliberation",)),
-        writes=frozenset(("deliberation",)) if logged else frozenset(),
-        logged=logged,
-        **filled,
+        name=name, extension=own.extension, summary=summary, arguments=arguments, run=run, **filled
     )
 
 
 _PARTIES: Final[tuple[Code, ...]] = ("NOT_FOUND", "FORBIDDEN")
 _TEXTS: Final[tuple[Code, ...]] = ("LIMIT_EXCEEDED",)
+_ACTS: Final[tuple[Code, ...]] = (*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS)
 
 _ROWS: Final = (
-    _personal(
-        "set",
+    _row(
+        "personal.set",
         "Declare signals; null takes one back",
         calls.SetArguments,
         calls.personal_set,
         tool="vcp_set_personal_state",
         described={"signals": _SIGNALS_SCHEMA},
     ),
-    _personal(
-        "get",
+    _row(
+        "personal.get",
         "What is left of the signals now; a model gets the protection level",
         calls.Empty,
         calls.personal_get,
         tool="vcp_get_personal_state",
     ),
-    _personal(
-        "preset",
+    _row(
+        "personal.preset",
         "Declare the signals of a preset",
         calls.PresetArguments,
         calls.personal_preset,
         codes=("NOT_FOUND",),
     ),
-    _personal(
-        "pin",
+    _row(
+        "personal.pin",
         "Keep a signal from fading, or let it fade again",
         calls.PinArguments,
         calls.personal_pin,
         described={"dimension": {"type": "string", "enum": list(CATEGORIES)}},
         codes=("PRECONDITION_FAILED",),
     ),
-    _personal("engage", "Say that the person is here again", calls.Empty, calls.personal_engage),
-    _personal("purge", "Forget all signals at once", calls.Empty, calls.personal_purge),
-    _relational(
-        "get",
+    _row("personal.engage", "Say that the person is here again", calls.Empty, calls.personal_engage),
+    _row("personal.purge", "Forget all signals at once", calls.Empty, calls.personal_purge),
+    _row(
+        "relational.get",
         "Trust, standing, norms and self-model",
         calls.Empty,
         calls.relational_get,
         tool="vcp_get_relational_context",
     ),
-    _relational("norm", "Keep or change a norm", calls.NormArguments, calls.relational_norm, codes=_TEXTS),
-    _relational(
-        "selfmodel",
+    _row(
+        "relational.norm", "Keep or change a norm", calls.NormArguments, calls.relational_norm, codes=_TEXTS
+    ),
+    _row(
+        "relational.selfmodel",
         "Report how the model sees itself, with what is uncertain",
         calls.SelfModelArguments,
         calls.relational_selfmodel,
         codes=_TEXTS,
     ),
-    _relational(
-        "attest",
+    _row(
+        "relational.attest",
         "What may be said to others: levels, never content",
         calls.Empty,
         calls.relational_attest,
         result=Attestation,
     ),
-    _relational(
-        "purge",
+    _row(
+        "relational.purge",
         "Forget trust, norms and self-models at once",
         calls.Empty,
         calls.relational_purge,
     ),
-    _consensus(
-        "open",
+    _row(
+        "consensus.open",
         "Open a deliberation on clauses with its stakeholders",
         OpenArguments,
         calls.consensus_open,
         codes=("FORBIDDEN", *_TEXTS),
     ),
-    _consensus(
-        "join",
+    _row(
+        "consensus.join",
         "Fetch a deliberation that another node keeps",
         calls.JoinArguments,
         calls.consensus_join,
         codes=(*_PARTIES, "CONFLICT", "BAD_SIGNATURE"),
     ),
-    _consensus(
-        "list",
+    _row(
+        "consensus.list",
         "Deliberations in which the caller takes part",
         calls.Empty,
         calls.consensus_list,
         result=calls.DeliberationList,
         codes=("FORBIDDEN",),
     ),
-    _consensus(
-        "add",
+    _row(
+        "consensus.add",
         "Add a stakeholder; for the author",
         AddArguments,
         calls.consensus_add,
-        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+        codes=_ACTS,
     ),
-    _consensus(
-        "act",
+    _row(
+        "consensus.act",
         "Endorse, amend, object to, abstain from or withdraw from a clause",
         ActArguments,
         calls.consensus_act,
         result=calls.ClauseReport,
-        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+        codes=_ACTS,
     ),
-    _consensus(
-        "ballot",
+    _row(
+        "consensus.ballot",
         "Rank the variants of a clause",
         BallotArguments,
         calls.consensus_ballot,
         result=calls.ClauseReport,
         tool="vcp_submit_ballot",
         tool_members=("voter_id",),
-        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+        codes=_ACTS,
     ),
-    _consensus(
-        "advance",
+    _row(
+        "consensus.advance",
         "Move on to the next phase, or back to deliberation",
         AdvanceArguments,
         calls.consensus_advance,
-        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+        codes=_ACTS,
     ),
-    _consensus(
-        "vote",
+    _row(
+        "consensus.vote",
         "Accept or reject the whole text",
         VoteArguments,
         calls.consensus_vote,
-        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+        codes=_ACTS,
     ),
-    _consensus(
-        "welfare",
+    _row(
+        "consensus.welfare",
         "Say what weighs on an AI stakeholder",
         WelfareArguments,
         calls.consensus_welfare,
-        codes=(*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS),
+        codes=_ACTS,
     ),
-    _consensus(
-        "result",
+    _row(
+        "consensus.result",
         "Each clause, who said what of it, and how its variants rank",
         calls.ResultArguments,
         calls.consensus_result,
@@ -275,84 +270,50 @@ _ROWS: Final = (
         tool="vcp_get_election_result",
         codes=_PARTIES,
     ),
-    _consensus(
-        "record",
+    _row(
+        "consensus.record",
         "The provenance of rules that are active",
         calls.DeliberationArguments,
         calls.consensus_record,
         result=Provenance,
         codes=(*_PARTIES, "PRECONDITION_FAILED"),
     ),
-    ExtensionOperation(
-        name="torch.generate",
-        extension=TORCH,
-        summary="Hand a signed torch to the next session",
-        arguments=calls.GenerateArguments,
+    _row(
+        "torch.generate",
+        "Hand a signed torch to the next session",
+        calls.GenerateArguments,
+        calls.torch_generate,
         result=dict[str, Any],
-        run=calls.torch_generate,
         tool="vcp_generate_torch",
         tool_members=("session_id",),
-        reads=frozenset(("owner",)),
-        writes=frozenset(("owner",)),
     ),
-    ExtensionOperation(
-        name="torch.receive",
-        extension=TORCH,
-        summary="Take a torch that an earlier session handed over",
-        arguments=calls.ReceiveArguments,
+    _row(
+        "torch.receive",
+        "Take a torch that an earlier session handed over",
+        calls.ReceiveArguments,
+        calls.torch_receive,
         result=TorchReceipt,
-        run=calls.torch_receive,
         tool="vcp_receive_torch",
         reads=frozenset(("session", "owner")),
         writes=frozenset(("session", "owner")),
         codes=("FORBIDDEN", "LIMIT_EXCEEDED", "STALE", "BAD_SIGNATURE", "ALREADY_USED"),
     ),
-    ExtensionOperation(
-        name="torch.lineage",
-        extension=TORCH,
-        summary="The torches before this session, oldest first",
-        arguments=calls.Empty,
-        result=TorchLineage,
-        run=calls.torch_lineage,
-        tool="vcp_torch_lineage",
-        reads=frozenset(("owner",)),
-    ),
-    ExtensionOperation(
-        name="torch.purge",
-        extension=TORCH,
-        summary="Forget all torches at once",
-        arguments=calls.Empty,
-        result=TorchLineage,
-        run=calls.torch_purge,
-        tool="vcp_torch_purge",
-        reads=frozenset(("owner",)),
-        writes=frozenset(("owner",)),
-    ),
-    ExtensionOperation(
-        name="intent.infer",
-        extension=INTENT,
-        summary="What the person probably wants",
-        arguments=calls.Empty,
-        result=IntentReport,
-        model_result=IntentForModel,
-        run=calls.intent_infer,
+    _row("torch.lineage", "The torches before this session, oldest first", calls.Empty, calls.torch_lineage),
+    _row("torch.purge", "Forget all torches at once", calls.Empty, calls.torch_purge),
+    _row(
+        "intent.infer",
+        "What the person probably wants",
+        calls.Empty,
+        calls.intent_infer,
         tool="vcp_infer_intent",
-        tool_members=("session_id",),
-        reads=frozenset(("session",)),
     ),
-    ExtensionOperation(
-        name="intent.correct",
-        extension=INTENT,
-        summary="Say what it really is; null takes that back",
-        arguments=calls.CorrectArguments,
-        result=IntentReport,
-        model_result=IntentForModel,
-        run=calls.intent_correct,
+    _row(
+        "intent.correct",
+        "Say what it really is; null takes that back",
+        calls.CorrectArguments,
+        calls.intent_correct,
         tool="vcp_correct_intent",
-        tool_members=("session_id",),
         described={"category": {"enum": [*INTENTS, None]}},
-        reads=frozenset(("session",)),
-        writes=frozenset(("session",)),
     ),
 )
 

@@ -29,9 +29,8 @@ from comity.core.extensions.relational import (
     context_of,
     may_count,
 )
-from comity.core.extensions.signatures import is_key, signature_holds, signature_of
 from comity.core.extensions.texts import read_id, read_moment, round_half_up, write_moment
-from comity.core.identity.keys import SigningKey
+from comity.core.identity.keys import SigningKey, is_key, signature_holds, signature_of
 from comity.core.negotiation.capabilities import MAX_LINEAGE_DEPTH
 from comity.core.wire.canonical import jcs
 

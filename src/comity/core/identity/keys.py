@@ -7,8 +7,11 @@
 - `verify` answers True or False to anything it is given. It refuses keys of small order (whose
   owner can make one signature fit many messages), keys whose bytes are not the canonical form of
   their point, and signatures whose scalar is not reduced.
+- Torches and logs write a signature as base64url without padding, by a key that is named in hex. Only this one way to
+  write it is read; otherwise one signed thing would have several forms.
 """
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any, Self, TypeAlias
 
 from msgspec import Struct
@@ -18,7 +21,6 @@ from nacl.signing import SigningKey as NaClSigningKey
 from nacl.signing import VerifyKey
 
 from comity.core.errors import ComityError, InvalidError, MalformedError
-from comity.core.identity import base58
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -66,7 +68,7 @@ class VacantId(Struct, frozen=True):
         if len(text) != _DID_KEY_LENGTH or not text.startswith(_DID_KEY):
             raise MalformedError(remedy)
         try:
-            data = base58.decode(text.removeprefix(_DID_KEY))
+            data = decode_base58(text.removeprefix(_DID_KEY))
         except ComityError:
             raise MalformedError(remedy) from None
         if len(data) != len(_MULTICODEC_ED25519) + KEY_BYTES or not data.startswith(_MULTICODEC_ED25519):
@@ -81,7 +83,7 @@ class VacantId(Struct, frozen=True):
         return self.public.hex()[:12]
 
     def did_key(self) -> str:
-        return _DID_KEY + base58.encode(_MULTICODEC_ED25519 + self.public)
+        return _DID_KEY + encode_base58(_MULTICODEC_ED25519 + self.public)
 
     def __str__(self) -> str:
         return f"vacant:{self.short()}"
@@ -185,3 +187,55 @@ def _refused_keys() -> frozenset[bytes]:
 
 
 _REFUSED_KEYS = _refused_keys()
+
+
+BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+_BASE58_VALUES = {character: value for value, character in enumerate(BASE58)}
+
+
+def encode_base58(data: bytes) -> str:
+    """base58btc, the alphabet of `did:key`. Leading zero bytes become leading `1`s."""
+    number = int.from_bytes(data, "big")
+    digits = []
+    while number:
+        number, digit = divmod(number, 58)
+        digits.append(BASE58[digit])
+    zeros = len(data) - len(data.lstrip(b"\0"))
+    return BASE58[0] * zeros + "".join(reversed(digits))
+
+
+def decode_base58(text: str) -> bytes:
+    """Both directions are quadratic in length, so callers check the length of what strangers send first."""
+    number = 0
+    for character in text:
+        value = _BASE58_VALUES.get(character)
+        if value is None:
+            raise MalformedError(f"base58 text holds {character!r}, which is not of its alphabet")
+        number = number * 58 + value
+    zeros = len(text) - len(text.lstrip(BASE58[0]))
+    return bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def is_key(text: str) -> bool:
+    return len(text) == 2 * KEY_BYTES and all(digit in "0123456789abcdef" for digit in text)
+
+
+def signature_of(message: bytes, key: SigningKey) -> str:
+    return urlsafe_b64encode(key.sign(message)).rstrip(b"=").decode()
+
+
+def signature_bytes(text: str) -> bytes | None:
+    """The 64 bytes that the text spells; None when it spells none."""
+    try:
+        raw = urlsafe_b64decode(text + "==")
+    except ValueError:
+        return None
+    return (
+        raw if len(raw) == SIGNATURE_BYTES and urlsafe_b64encode(raw).rstrip(b"=").decode() == text else None
+    )
+
+
+def signature_holds(signer: str, message: bytes, signature: str) -> bool:
+    raw = signature_bytes(signature)
+    return raw is not None and is_key(signer) and verify(bytes.fromhex(signer), message, raw)

@@ -12,8 +12,11 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from comity.core.caller import UNKNOWN, Caller
-from comity.core.mcp.results import InputRequest
+from comity.core.mcp.refusals import invalid_params, unsupported_version
+from comity.core.mcp.results import InputRequest, Json
+from comity.core.mcp.revisions import META_CAPABILITIES, META_CLIENT, META_VERSION, MODERN
 from comity.core.negotiation.session import Session as VcpSession
+from comity.core.wire.jsonrpc import Params
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 LEVELS: tuple[LogLevel, ...] = (
@@ -129,3 +132,33 @@ class Context(Protocol):
     async def release_stream(self) -> None:
         """End the open HTTP response here; the client comes back for the rest. Nothing on other carriers."""
         ...
+
+
+def meta_of(params: Params | None) -> Json:
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else {}
+
+
+def is_modern(params: Params | None) -> bool:
+    return META_VERSION in meta_of(params)
+
+
+def asker_of(meta: Json, caller: Caller) -> Asker:
+    """Of a modern request: everything needed to understand it stands in its own `_meta`. Raises McpError when it does not
+    say what it must.
+    """
+    version: Any = meta.get(META_VERSION)
+    if not isinstance(version, str):
+        raise invalid_params(f"_meta must name the revision under {META_VERSION}")
+    if version not in MODERN:
+        raise unsupported_version(version)
+    declared, info = meta.get(META_CAPABILITIES), meta.get(META_CLIENT)
+    if not isinstance(declared, dict):
+        raise invalid_params(f"_meta must hold an object under {META_CAPABILITIES}; it may be empty")
+    return Asker(
+        version=version,
+        modern=True,
+        caller=caller,
+        capabilities=declared,
+        info=info if isinstance(info, dict) else {},
+    )

@@ -21,10 +21,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.core.caller import Caller
-from comity.core.mcp import modern, vcp_places
+from comity.core.mcp import vcp_places
 from comity.core.mcp.answers import around, refused
 from comity.core.mcp.catalog import Selection
-from comity.core.mcp.context import Asker
+from comity.core.mcp.context import Asker, asker_of, is_modern, meta_of
 from comity.core.mcp.methods import Server, begin
 from comity.core.mcp.refusals import McpError, invalid_params, invalid_request
 from comity.core.mcp.results import Json
@@ -197,10 +197,10 @@ class McpConversation:
             return self._initialize(request, batch)
         params = request.params
         asker = self.session.asker
-        if type(params) is dict and "_meta" in params and modern.is_modern(params):
-            meta = modern.meta_of(params)
+        if type(params) is dict and "_meta" in params and is_modern(params):
+            meta = meta_of(params)
             try:
-                asker = modern.asker_of(meta, self._caller)
+                asker = asker_of(meta, self._caller)
             except McpError as refusal:
                 return self._answer(refused(request.id, refusal.rpc), batch)
             hello = vcp_places.hello_in_request(meta)

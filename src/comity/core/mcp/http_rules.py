@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from comity.core.mcp import modern
 from comity.core.mcp.catalog import Tool
+from comity.core.mcp.context import meta_of
 from comity.core.mcp.refusals import header_mismatch, invalid_params, no_such_method
 from comity.core.mcp.revisions import LEGACY, META_VERSION, MODERN
 from comity.core.wire.jsonrpc import Request
@@ -106,7 +106,7 @@ def _weight(parameters: Iterable[str]) -> float:
 
 def check_era(headers: McpHeaders, request: Request) -> None:
     """That header and body are of one era (ruling 26)."""
-    stated = modern.meta_of(request.params).get(META_VERSION)
+    stated = meta_of(request.params).get(META_VERSION)
     if not headers.modern:
         if stated is not None and request.method != "initialize":
             raise header_mismatch(

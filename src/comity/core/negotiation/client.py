@@ -17,16 +17,23 @@
   that owns the connection can connect again, with the same waits.
 
 The machine reports what happened with the effect `Ask`. It ignores the answers to these reports.
+
+`alerts` tells what a server promised last time and does not promise now (vcp 1.9):
+
+- A lower version, a core feature that was true, an extension that was there and is asked for again, and a
+  capability that has shrunk: true became false, a number fell, a list lost a member, a key is gone.
+- There is no alert for an extension that the client no longer requests. Flags that depend on another extension give no
+  alert of their own.
+- The alerts are for people, who decide whether to go on.
 """
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from msgspec import UNSET, Struct
 
-from comity.core.context.fields import why_inactive, why_not
-from comity.core.context.request import Ignored
+from comity.core.context.request import Ignored, why_inactive, why_not
 from comity.core.errors import InvalidError, MalformedError
 from comity.core.extensions.messages import write_call
 from comity.core.machine import (
@@ -42,8 +49,7 @@ from comity.core.machine import (
     Started,
     TimerFired,
 )
-from comity.core.negotiation import backoff, versions
-from comity.core.negotiation.downgrade import Notice, alerts
+from comity.core.negotiation import features, versions
 from comity.core.negotiation.messages import (
     HANDSHAKE_LIMIT,
     LONGEST_ID,
@@ -57,9 +63,64 @@ from comity.core.negotiation.messages import (
     read_ack,
     read_error,
 )
+from comity.core.negotiation.registry import DEPENDENCIES
 from comity.core.negotiation.session import Session
 from comity.core.negotiation.versions import V3_1
 from comity.core.wire import strict_json
+
+LONGEST_WAIT_SECONDS: Final = 30.0
+
+_STEPS_TO_LONGEST: Final = 5
+_DEPENDENT: Final = frozenset(
+    dependency.flag for dependencies in DEPENDENCIES.values() for dependency in dependencies
+)
+
+
+class Notice(Struct, frozen=True):
+    """`about` is one word for programs, `name` what it is about, `message` a sentence for people."""
+
+    about: Literal["version", "feature", "extension", "capability"]
+    name: str
+    message: str
+
+
+def alerts(before: Ack, now: Ack) -> tuple[Notice, ...]:
+    return tuple(_alerts(before, now))
+
+
+def _alerts(before: Ack, now: Ack) -> Iterator[Notice]:
+    if versions.parse(now.version) < versions.parse(before.version):
+        yield Notice(
+            "version", now.version, f"the server spoke VCP {before.version} and now only {now.version}"
+        )
+    for name in features.lost(before.core_features, now.core_features):
+        yield Notice("feature", name, f"the server no longer has the core feature {name}")
+    for extension in before.supported:
+        if extension in now.unsupported:
+            yield Notice("extension", extension, f"the server no longer supports {extension}")
+        elif extension in now.supported:
+            had, has = before.capabilities.get(extension, {}), now.capabilities.get(extension, {})
+            for key in _shrunk(had, has):
+                yield Notice(
+                    "capability", f"{extension}.{key}", f"{extension} now offers less than before: {key}"
+                )
+
+
+def _shrunk(had: Mapping[str, Any], has: Mapping[str, Any]) -> Iterator[str]:
+    for key, before in had.items():
+        if key not in _DEPENDENT and (key not in has or _is_less(has[key], before)):
+            yield key
+
+
+def _is_less(now: Any, before: Any) -> bool:
+    if isinstance(before, bool):
+        return before and now is not True
+    if isinstance(before, int | float):
+        return isinstance(now, bool) or not isinstance(now, int | float) or now < before
+    if isinstance(before, list):
+        return not isinstance(now, list) or any(member not in now for member in before)
+    return False
+
 
 REPLY_SECONDS: Final = 10.0
 ATTEMPTS: Final = 5
@@ -258,7 +319,7 @@ class ClientMachine:
             self._phase = ClientPhase.REFUSED
             return [Ask(_REPORT, NotEstablished(error=error, retry_in=None))]
         self._phase = ClientPhase.PAUSED
-        wait = backoff.delay(self._failures, self._random(), at_least=asked_for)
+        wait = retry_delay(self._failures, self._random(), at_least=asked_for)
         return [
             Ask(_REPORT, NotEstablished(error=error, retry_in=wait)),
             SetTimer(_RETRY, now + wait),
@@ -361,3 +422,14 @@ def _handshake_message(message: bytes) -> dict[str, Any]:
     if type(value) is not dict or value.get("type") not in _ANSWERS:
         raise InvalidError("the server answered the hello with neither an ack nor an error")
     return value
+
+
+def retry_delay(failures: int, random: float, at_least: float = 0.0) -> float:
+    """Seconds to wait after this many failures in a row (from 1); `random` is drawn evenly from 0 up to 1 (vcp 1.9).
+
+    The step is 1 s, doubled with each failure, at most 30 s. Each wait is somewhere between half the step and one and a
+    half of it, so that clients that failed together do not come back together; never above 30 s, never less than the
+    server asked for.
+    """
+    step = min(2.0 ** min(failures - 1, _STEPS_TO_LONGEST), LONGEST_WAIT_SECONDS)
+    return max(min(step * (0.5 + random), LONGEST_WAIT_SECONDS), at_least)

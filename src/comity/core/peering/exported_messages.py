@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from comity.core.envelope.carrier import from_a2a_message
 from comity.core.envelope.chain import PairKey
-from comity.core.envelope.dialects import recognise
-from comity.core.envelope.envelope import VacantEnvelope
+from comity.core.envelope.envelope import VacantEnvelope, recognise
 from comity.core.errors import ComityError, InvalidError
 from comity.core.wire import strict_json
 

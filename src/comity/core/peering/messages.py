@@ -19,8 +19,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET, Struct
 
 from comity.core.envelope.carrier import from_a2a_message
-from comity.core.envelope.dialects import recognise
-from comity.core.envelope.envelope import VacantEnvelope
+from comity.core.envelope.envelope import VacantEnvelope, recognise
 from comity.core.envelope.errors import EnvelopeFormatError
 from comity.core.errors import InvalidError, MalformedError, OverloadedError
 from comity.core.identity.keys import VacantId

@@ -10,8 +10,14 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from comity.core.reputation.errors import ReputationValueError, ReviewLimitError, ReviewRefusedError
-from comity.core.reputation.posterior import Reputation, known_dimension, update
+from comity.core.reputation.posterior import (
+    Reputation,
+    ReputationValueError,
+    ReviewLimitError,
+    ReviewRefusedError,
+    known_dimension,
+    update,
+)
 
 Source = Literal[
     "ground_truth", "caller_review", "peer_review", "self_eval", "adoption_event", "redteam_probe"

@@ -22,9 +22,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from comity.core.reputation.cold_start import stake_worth
-from comity.core.reputation.errors import ReputationValueError
-from comity.core.reputation.posterior import DIMENSIONS, Reputation
+from comity.core.reputation.posterior import DIMENSIONS, Reputation, ReputationValueError, stake_worth
 
 INSUFFICIENT_DATA = "INSUFFICIENT_DATA"
 UNKNOWN_SCORE = 0.0

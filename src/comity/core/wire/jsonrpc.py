@@ -9,13 +9,14 @@
 - An array is one invalid request, unless the caller speaks a revision that has batches.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import UNSET, Struct
 
 from comity.core.errors import MalformedError
-from comity.core.wire import strict_json
+from comity.core.wire import frames, strict_json
+from comity.core.wire.frames import BadHeader, FrameDecoder, Message, Oversize
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -144,3 +145,40 @@ def _response(value: dict[str, Any], id_: Id | None) -> Response:
         case {"code": int(code), "message": str(message)} if not isinstance(code, bool):
             return Response(id_, error=RpcError(code, message, error.get("data", UNSET)))
     return Response(id_, error=RpcError(INTERNAL_ERROR, "the peer answered with a malformed error", error))
+
+
+class RpcStream:
+    """JSON-RPC on a byte stream: what every stream door (stdio, TCP, a Unix socket) does with bytes.
+
+    Bytes that came in become messages; what the decoder or the parser refuses becomes an `Invalid`, in its place among
+    the messages, ready to be answered. A message is parsed when it is asked for, so that one message can change how the
+    next is read. Answers leave in the framing that the peer has shown by the time they are written. `batches` may be
+    turned on later, when the revision that has them has been agreed on.
+    """
+
+    def __init__(self, limit: int, *, batches: bool = False) -> None:
+        self._decoder = FrameDecoder(limit)
+        self.batches = batches
+
+    def receive(self, data: bytes) -> Iterator[Incoming]:
+        return map(self._incoming, self._decoder.feed(data))
+
+    def end(self) -> Iterator[Incoming]:
+        """The stream is over: what was still on its way."""
+        return map(self._incoming, self._decoder.end())
+
+    def encode(self, body: bytes) -> bytes:
+        """An answer or a request of ours, as it is written now."""
+        return frames.encode(body, self._decoder.framed)
+
+    def _incoming(self, event: frames.Event) -> Incoming:
+        match event:
+            case Message(body):
+                return parse(body, batches=self.batches)
+            case Oversize(limit, framed):
+                what = "message" if framed else "line"
+                return invalid_request(f"{what} exceeds max size {limit}", code="message_too_large")
+            case BadHeader(reason):
+                return invalid_request(reason, code="invalid_header")
+            case _:
+                return malformed(event.reason)

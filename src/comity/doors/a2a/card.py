@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from comity.core.card.card import CapabilityCard
-from comity.core.card.codec import serialize
+from comity.core.card.card import CapabilityCard, serialize
 from comity.core.card.lifecycle import is_gone
 from comity.core.card.resident import ResidentForm
 from comity.core.envelope.carrier import A2A_VACANT_METADATA_KEY

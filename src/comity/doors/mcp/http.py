@@ -17,10 +17,10 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from comity.core.errors import ComityError
-from comity.core.mcp import http_rules, modern, sse, vcp_places
+from comity.core.mcp import http_rules, sse, vcp_places
 from comity.core.mcp.answers import INTERNAL, around, refused
 from comity.core.mcp.catalog import Selection
-from comity.core.mcp.context import Asker
+from comity.core.mcp.context import Asker, asker_of, meta_of
 from comity.core.mcp.conversation import MOST_RUNNING
 from comity.core.mcp.http_rules import McpHeaders
 from comity.core.mcp.methods import begin
@@ -178,8 +178,8 @@ class _Exchange:
 
     async def _asker(self, headers: McpHeaders, request: Request) -> tuple[Asker, Json | None]:
         http_rules.check_era(headers, request)
-        meta = modern.meta_of(request.params)
-        asker = modern.asker_of(meta, self._caller)
+        meta = meta_of(request.params)
+        asker = asker_of(meta, self._caller)
         http_rules.check_repeats(headers, request)
         hello = vcp_places.hello_in_request(meta)
         if hello is None:

@@ -26,8 +26,7 @@ from comity.core.mcp.session import McpSession, notification
 from comity.core.mcp.vcp_places import NOT_NEGOTIATED, Negotiated
 from comity.core.mcp.work import Listen, RunningRequest
 from comity.core.request import begin_request
-from comity.core.wire.jsonrpc import Incoming, Notification, Request
-from comity.core.wire.rpc_stream import RpcStream
+from comity.core.wire.jsonrpc import Incoming, Notification, Request, RpcStream
 from comity.pipeline.mcp.calls import McpCalls, Outcome
 from comity.pipeline.mcp.questions import Questions
 from comity.pipeline.record import REQUEST_IDS

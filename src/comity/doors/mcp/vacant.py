@@ -9,7 +9,7 @@ from comity.core.caller import OWN_PROCESS
 from comity.core.card.resident import ResidentForm
 from comity.core.envelope.chain import ReplayStore
 from comity.core.identity.keys import AnySigningKey
-from comity.doors.a2a.embedded import EmbeddedVacant, OnStore
+from comity.doors.a2a.app import EmbeddedVacant, OnStore
 from comity.pipeline.envelopes.room import Behaviour
 from comity.pipeline.envelopes.tools import TOOLS, call, describe
 

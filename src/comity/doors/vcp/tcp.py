@@ -88,8 +88,8 @@ class TcpServerLink:
         self._reader = reader
         self._writer = writer
         self._too_long = too_long
-        self._peer = peer_of({"client": writer.get_extra_info("peername")})
-        self._limit = HANDSHAKE_LIMIT
+        self.peer = peer_of({"client": writer.get_extra_info("peername")})
+        self.max_message_bytes = HANDSHAKE_LIMIT
         self._held = bytearray()
         self._looked = 0
         self._skipping = False
@@ -98,16 +98,8 @@ class TcpServerLink:
         self._paid = asyncio.Event()
         self._ended: str | None = None
 
-    @property
-    def max_message_bytes(self) -> int:
-        return self._limit
-
-    @property
-    def peer(self) -> str:
-        return self._peer
-
     def allow(self, message_bytes: int) -> None:
-        self._limit = message_bytes
+        self.max_message_bytes = message_bytes
 
     def refuse(self, message: bytes) -> None:
         """Say why, and nothing else: nobody waits for a peer that has no place."""
@@ -171,12 +163,12 @@ class TcpServerLink:
             line = line.removesuffix(b"\r")
             if skipped or not line.strip():
                 continue
-            return line if len(line) <= self._limit else self._too_long
+            return line if len(line) <= self.max_message_bytes else self._too_long
 
     def _cut_off(self) -> bytes | None:
         """Drop what is too long to become a line; the message that tells it, the first time."""
         # one more may be the CR of a line that just fits
-        longest = self._limit + self._held.endswith(b"\r")
+        longest = self.max_message_bytes + self._held.endswith(b"\r")
         if not self._skipping and len(self._held) <= longest:
             return None
         first, self._skipping = not self._skipping, True

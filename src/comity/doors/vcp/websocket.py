@@ -54,22 +54,14 @@ class WebSocketServerLink:
         self._receive = receive
         self._send = send
         self._too_long = too_long
-        self._peer = peer_of(scope)
-        self._limit = HANDSHAKE_LIMIT
+        self.peer = peer_of(scope)
+        self.max_message_bytes = HANDSHAKE_LIMIT
         self._accepted = False
         self._code = _NORMAL
         self._ended: str | None = None
 
-    @property
-    def max_message_bytes(self) -> int:
-        return self._limit
-
-    @property
-    def peer(self) -> str:
-        return self._peer
-
     def allow(self, message_bytes: int) -> None:
-        self._limit = message_bytes
+        self.max_message_bytes = message_bytes
         set_limit(self._scope, message_bytes)
 
     async def send(self, message: bytes) -> None:

@@ -1,16 +1,24 @@
-"""The room of the actions: a call by the owner takes the walk like every other message.
+"""The room of the actions, and the actions as MCP tools: a call by the owner takes the walk like every other message.
 
 Nothing is stored, so the call is audited without waiting; the text that was sent is in no audit entry.
+The room checks the input by the contract, so that the sentences are the same everywhere. What a tool refuses is an error
+of the tool, which the model reads and can do better.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
+from comity.core.actions.registry import RegisteredAction, Registry, reply_schema
+from comity.core.actions.validation import plain
 from comity.core.errors import ActionError, UnauthenticatedError
+from comity.core.mcp.catalog import Tool
+from comity.core.mcp.context import Context
+from comity.core.mcp.results import ToolResult, structured
 from comity.pipeline.actions.runner import Runner, Tell, tell_nobody
 from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
+from comity.pipeline.walk import Walk
 
 _MAY_CALL: Final = ("local", "oauth")
 
@@ -49,3 +57,73 @@ class ActionsRoom(PlainRoom):
 
     async def seal(self, call: Call, result: dict[str, Any]) -> Sealed:
         return Sealed(reply=result, about=call.arrival.body.action)
+
+
+_ROOM: Final = "actions"
+_SHOWN_LEVELS: Final = 2
+"""Of the output, its members and what they are; not what is in lists of findings."""
+_READS_PAGES: Final = frozenset({"accessibility_audit"})
+
+
+class ActionsDesk(NamedTuple):
+    """Where calls are taken: the room, and the walk to it."""
+
+    room: ActionsRoom
+    walk: Walk
+
+
+def action_tools(registry: Registry, desk: Callable[[], Awaitable[ActionsDesk]]) -> list[Tool]:
+    return [_tool(entry, desk) for entry in registry.entries()]
+
+
+def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -> Tool:
+    async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
+        room, walk = await desk()
+        caller = context.asker.caller
+        # clients of the node's own user take turns with each other; a visitor is one caller, whatever its clients
+        client = context.client if caller.is_local else ""
+        body = Invocation(entry.name, arguments, client, context.progress)
+        return structured(await walk.take(room, Arrival(door="mcp", caller=caller, body=body)))
+
+    contract = entry.contract
+    return Tool(
+        name=entry.name,
+        title=entry.name.replace("_", " ").capitalize(),
+        description=f"{contract.description} Boundary: {contract.boundary}.".strip(),
+        handler=call,
+        room=_ROOM,
+        input_schema=plain(contract.input_schema),
+        output_schema=in_outline(reply_schema(entry)),
+        annotations={
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": entry.name in _READS_PAGES,
+        },
+        audit="own",
+        task="optional" if entry.action.slow else "forbidden",
+        deadline=ActionsRoom.deadline,
+        validator=_left_to_the_room,
+    )
+
+
+def in_outline(schema: Any, levels: int = _SHOWN_LEVELS) -> Any:
+    """The schema without what stands deep in it: a list of tools has to stay short (ruling 52). Whatever keeps the
+    whole schema keeps this one. The whole one is at /v1/actions.
+    """
+    if not isinstance(schema, Mapping):
+        return schema
+    if "properties" in schema and not levels:
+        return {name: schema[name] for name in ("type", "description") if name in schema}
+    outlined = {name: value for name, value in schema.items() if name not in ("properties", "items")}
+    if "items" in schema:
+        outlined["items"] = in_outline(schema["items"], levels)
+    if "properties" in schema:
+        outlined["properties"] = {
+            name: in_outline(value, levels - 1) for name, value in schema["properties"].items()
+        }
+    return outlined
+
+
+def _left_to_the_room(_arguments: Any) -> None:
+    return None

@@ -30,8 +30,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from comity.core.caller import vacant
-from comity.core.card.card import CapabilityCard, refuse_control_characters
-from comity.core.card.codec import deserialize, serialize
+from comity.core.card.card import CapabilityCard, deserialize, refuse_control_characters, serialize
 from comity.core.card.errors import (
     AppendOnlyViolation,
     IdempotencyConflict,

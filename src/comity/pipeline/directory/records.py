@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.core.card.card import CapabilityCard
-from comity.core.card.codec import deserialize
+from comity.core.card.card import CapabilityCard, deserialize
 from comity.core.card.errors import NotFoundError, VisibilityViolation
 from comity.core.card.lifecycle import RuntimeState, Visibility, effective_visibility, is_gone
 from comity.core.identity.keys import VacantId

@@ -14,8 +14,7 @@ import msgspec
 from comity.core.caller import Caller
 from comity.core.card.lifecycle import can_review
 from comity.core.identity.keys import VacantId
-from comity.core.reputation.errors import ReviewRefusedError
-from comity.core.reputation.posterior import Reputation
+from comity.core.reputation.posterior import Reputation, ReviewRefusedError
 from comity.core.reputation.review import PairHistory, Review, admit_review, apply_review
 from comity.core.reputation.score import REPAIRED, UNKNOWN_SCORE, ReputationRules, score
 from comity.pipeline.directory.records import CardRecord, read_record

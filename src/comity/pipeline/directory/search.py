@@ -11,8 +11,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.core.card.card import CapabilityCard
-from comity.core.card.codec import serialize
+from comity.core.card.card import CapabilityCard, serialize
 from comity.core.card.lifecycle import Visibility
 from comity.core.errors import InvalidError
 from comity.core.wire.canonical import ascii_form

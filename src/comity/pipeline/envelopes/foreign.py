@@ -13,10 +13,8 @@ from typing import Any, Final, cast
 from comity.core.clock import Clock
 from comity.core.envelope.carrier import to_a2a_message
 from comity.core.envelope.chain import PairKey, ReplayState, ReplayStore
-from comity.core.envelope.dialects import spoken_in
-from comity.core.envelope.envelope import VacantEnvelope, signed_envelope
+from comity.core.envelope.envelope import VacantEnvelope, reply_key, signed_envelope, spoken_in
 from comity.core.envelope.message import A2AMessage
-from comity.core.envelope.replies import reply_key
 from comity.core.envelope.statement import TipStatement
 from comity.core.errors import ComityError, ConflictError
 from comity.core.identity.keys import SigningKey

@@ -28,8 +28,7 @@ from comity.core.envelope.chain import (
     check_freshness,
     check_stamped_after,
 )
-from comity.core.envelope.dialects import recognise, spoken_in
-from comity.core.envelope.envelope import VacantEnvelope, signed_envelope
+from comity.core.envelope.envelope import VacantEnvelope, recognise, reply_key, signed_envelope, spoken_in
 from comity.core.envelope.errors import (
     ChainForkError,
     EnvelopeFormatError,
@@ -37,7 +36,6 @@ from comity.core.envelope.errors import (
     ReplayDetectedError,
 )
 from comity.core.envelope.message import A2AMessage
-from comity.core.envelope.replies import reply_key
 from comity.core.envelope.statement import TipStatement
 from comity.core.errors import StorageFullError
 from comity.core.identity.keys import SigningKey

@@ -79,11 +79,6 @@ class LoadedState(Struct, frozen=True, kw_only=True):
     def state(self) -> ExtensionState:
         return ExtensionState(session=self.session.state, owner=self.relation.state)
 
-    @property
-    def is_new(self) -> bool:
-        """Whether nothing was stored for the session yet."""
-        return not self.session.version
-
 
 class RecentValues:
     """What the last context exchange of a session has stored, sealed as it is: the next one need not ask the store.

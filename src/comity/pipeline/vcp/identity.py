@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol
 from comity.core.clock import Clock
 from comity.core.context.errors import ContextError
 from comity.core.errors import UnauthenticatedError
-from comity.core.identity.issuers import IssuerRegistry
 from comity.core.identity.verification import (
     IdentityMode,
+    IssuerRegistry,
     TokenRefusal,
     TokenVerdict,
     subject_id,
@@ -25,18 +25,18 @@ from comity.core.identity.verification import (
 )
 from comity.core.negotiation.questions import IdentityRefusedError, SessionEndedError
 from comity.core.negotiation.session import Identity, Session
-from comity.core.revocation.crl import RevocationList
+from comity.core.revocation.crl import CrlSource, RevocationList
 from comity.core.revocation.decision import (
     Denylist,
     Revocable,
     RevocationStatus,
     Source,
+    Status,
     Unavailable,
+    proof_status,
     revocation_status,
 )
-from comity.core.revocation.reading import CrlSource
 from comity.core.revocation.signature import PublicKey
-from comity.core.revocation.stapled import Status, proof_status
 
 log = logging.getLogger("comity.vcp")
 

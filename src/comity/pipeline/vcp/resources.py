@@ -22,8 +22,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from comity.core.context.csm1.code import parse_csm1
-from comity.core.context.csm1.errors import Csm1Error
+from comity.core.context.csm1 import Csm1Error, parse_csm1
 from comity.core.context.opacity import ModelSafeContext, model_safe
 from comity.core.context.request import constitution_id
 from comity.core.context.response import SessionContext
@@ -36,7 +35,7 @@ from comity.core.negotiation.capabilities import PERSONAL
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.session import Identity, Session
 from comity.core.negotiation.versions import V3_1
-from comity.core.revocation.stapled import Status
+from comity.core.revocation.decision import Status
 from comity.pipeline.vcp.addresses import (
     ALIASES,
     BUNDLE,

@@ -10,9 +10,8 @@
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from comity.core.context.csm1.code import Csm1Code
-from comity.core.context.csm1.code import parse_csm1 as read_csm1
-from comity.core.context.csm1.errors import Csm1Error
+from comity.core.context.csm1 import Csm1Code, Csm1Error
+from comity.core.context.csm1 import parse_csm1 as read_csm1
 from comity.core.context.dimensions import PERSONAL_SYMBOLS
 from comity.core.context.errors import ContextError
 from comity.core.context.wire_format import encode, read_context

@@ -2,9 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comity.core.context.csm1.code import Csm1Code, CsmTier, parse_csm1
-from comity.core.context.csm1.errors import Csm1Error
-from comity.core.context.csm1.personas import PERSONAS, SCOPES
+from comity.core.context.csm1 import PERSONAS, SCOPES, Csm1Code, Csm1Error, CsmTier, parse_csm1
 from comity.core.identity.uvc import UvcToken, parse_uvc
 from tests.core.identity.uvc.tokens import tokens
 

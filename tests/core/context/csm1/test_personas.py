@@ -1,11 +1,11 @@
 import pytest
 
-from comity.core.context.csm1.errors import Csm1Error
-from comity.core.context.csm1.personas import (
+from comity.core.context.csm1 import (
     ADHERENCE,
     PERSONAS,
     RETIRED,
     SCOPES,
+    Csm1Error,
     persona_named,
     persona_of,
     scopes_of,

@@ -1,8 +1,6 @@
 """The recorded codes: how they are read, written and resolved."""
 
-from comity.core.context.csm1.code import parse_csm1
-from comity.core.context.csm1.errors import Csm1Error
-from comity.core.context.csm1.personas import persona_named, persona_of
+from comity.core.context.csm1 import Csm1Error, parse_csm1, persona_named, persona_of
 from comity.testing.vectors import format_runner, known_keys
 
 

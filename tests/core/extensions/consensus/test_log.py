@@ -16,8 +16,7 @@ from comity.core.extensions.consensus.record import (
     write_record,
 )
 from comity.core.extensions.refusals import ExtensionError
-from comity.core.extensions.signatures import signature_bytes, signature_of
-from comity.core.identity.keys import SigningKey
+from comity.core.identity.keys import SigningKey, signature_bytes, signature_of
 from tests.core.extensions.consensus.parties import ALICE, BETA, BOB, GAMMA, ID, KEEPER, Table, ratified
 
 THREE_NODES = ratified()

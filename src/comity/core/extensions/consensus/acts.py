@@ -53,8 +53,8 @@ from comity.core.extensions.consensus.deliberation import (
 from comity.core.extensions.consensus.schulze import read_groups
 from comity.core.extensions.refusals import ExtensionError, invalid, shaped
 from comity.core.extensions.relational import MOST_SESSIONS, Attestation
-from comity.core.extensions.signatures import is_key
 from comity.core.extensions.texts import REASON_BYTES, read_id, read_text
+from comity.core.identity.keys import is_key
 
 MOST_WELFARE_SIGNALS: Final = 1000
 MOST_PHASE_CHANGES: Final = 1000

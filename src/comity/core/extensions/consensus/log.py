@@ -21,9 +21,8 @@ from comity.core.errors import MalformedError
 from comity.core.extensions.consensus.acts import OpenArguments, after_act, open_deliberation
 from comity.core.extensions.consensus.deliberation import MOST_ENTRIES, Deliberation, Voice
 from comity.core.extensions.refusals import ExtensionError, invalid, shaped
-from comity.core.extensions.signatures import is_key, signature_bytes, signature_holds, signature_of
 from comity.core.extensions.texts import read_moment, write_moment
-from comity.core.identity.keys import SigningKey
+from comity.core.identity.keys import SigningKey, is_key, signature_bytes, signature_holds, signature_of
 from comity.core.wire.canonical import jcs
 
 OPEN: Final = "consensus.open"

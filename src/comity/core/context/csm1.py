@@ -1,4 +1,4 @@
-"""The code itself: `persona adherence (+scope)* [:NAMESPACE] [@version]`, and its longer spelling (vcp 3.1).
+"""CSM-1, the code of a constitution: `persona adherence (+scope)* [:NAMESPACE] [@version]`, and its longer spelling (vcp 3.1).
 
 | tier | written |
 |---|---|
@@ -12,27 +12,190 @@
 - The canonical form is MICRO with its scopes in the order of the alphabet. What the token of a COMPACT code
   says of namespace and version is in it where MICRO can write that; a custom persona needs the namespace.
 - NANO drops namespace and version, for places that have no room. Of a custom persona it is not a code.
+
+Who speaks in a constitution, how closely the rules are kept, and where they hold (vcp 3.1).
+
+- Seven personas, by letter and by lower-case name. Two letters of an older set, R and H, are retired and
+  refused; as scopes the same letters live on.
+- What a persona usually comes with (adherence, scopes) and what does not suit it are advice, not grammar.
+- Adult stands beside neither family nor vulnerable nor health: such a code does not exist.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from comity.core.context.csm1.errors import Csm1Error, Csm1Label
-from comity.core.context.csm1.personas import (
-    ADHERENCE,
-    PERSONAS,
-    Persona,
-    Scope,
-    persona_named,
-    persona_of,
-    scopes_of,
-)
 from comity.core.errors import MalformedError
 from comity.core.identity.uvc import UvcToken, canonicalise, parse_uvc
+
+
+class Csm1Label(StrEnum):
+    """Why a text is no CSM-1 code. The labels are the protocol's; programs may compare them."""
+
+    EMPTY_CODE = "empty_code"
+    INVALID_PERSONA = "invalid_persona"
+    MISSING_ADHERENCE = "missing_adherence"
+    ADHERENCE_OUT_OF_RANGE = "adherence_out_of_range"
+    INVALID_SCOPE = "invalid_scope"
+    INVALID_SCOPE_FORMAT = "invalid_scope_format"
+    DUPLICATE_SCOPE = "duplicate_scope"
+    CONFLICTING_SCOPES = "conflicting_scopes"
+    INVALID_NAMESPACE = "invalid_namespace"
+    NAMESPACE_TOO_LONG = "namespace_too_long"
+    NAMESPACE_REQUIRED = "namespace_required"
+    INVALID_VERSION = "invalid_version"
+    INVALID_TOKEN = "invalid_token"  # noqa: S105 - a label
+    INVALID_COMPACT = "invalid_compact"
+
+
+class Csm1Error(MalformedError):
+    """A text that is no CSM-1 code; `label` says which rule it breaks."""
+
+    code = "csm1"
+
+    def __init__(self, label: Csm1Label, message: str) -> None:
+        super().__init__(message)
+        self.label = label
+
+
+class Persona(Struct, frozen=True, kw_only=True):
+    code: str
+    name: str
+    focus: str
+    default_adherence: int
+    typical_scopes: str = ""
+    unsuitable_scopes: str = ""
+    requires_namespace: bool = False
+
+
+class Scope(Struct, frozen=True):
+    code: str
+    name: str
+    description: str
+
+
+PERSONAS: Final[Mapping[str, Persona]] = {
+    persona.code: persona
+    for persona in (
+        Persona(
+            code="N",
+            name="nanny",
+            focus="Child safety and family-appropriate content",
+            default_adherence=5,
+            typical_scopes="FE",
+            unsuitable_scopes="A",
+        ),
+        Persona(
+            code="Z",
+            name="sentinel",
+            focus="Security, privacy, and operational safety",
+            default_adherence=4,
+            typical_scopes="PW",
+        ),
+        Persona(
+            code="G",
+            name="godparent",
+            focus="Ethical guidance and moral reasoning",
+            default_adherence=4,
+            typical_scopes="RE",
+        ),
+        Persona(
+            code="A",
+            name="ambassador",
+            focus="Professional conduct and diplomatic communication",
+            default_adherence=3,
+            typical_scopes="WO",
+            unsuitable_scopes="A",
+        ),
+        Persona(
+            code="M",
+            name="muse",
+            focus="Creativity and artistic expression",
+            default_adherence=2,
+            typical_scopes="A",
+            unsuitable_scopes="O",
+        ),
+        Persona(
+            code="D",
+            name="mediator",
+            focus="Fair resolution and balanced mediation",
+            default_adherence=3,
+            typical_scopes="SW",
+        ),
+        Persona(
+            code="C",
+            name="custom",
+            focus="User-defined constitution",
+            default_adherence=3,
+            requires_namespace=True,
+        ),
+    )
+}
+RETIRED: Final[Mapping[str, str]] = {"R": "anchor", "H": "hot-rod"}
+ADHERENCE: Final = ("minimal", "relaxed", "moderate", "standard", "strict", "maximum")
+SCOPES: Final[Mapping[str, Scope]] = {
+    scope.code: scope
+    for scope in (
+        Scope("F", "FAMILY", "At home, with children about"),
+        Scope("W", "WORK", "At work, among colleagues"),
+        Scope("P", "PRIVACY", "Personal data needs protection"),
+        Scope("E", "EDUCATION", "Teaching and learning"),
+        Scope("T", "TECHNICAL", "Engineering and technical matters"),
+        Scope("O", "OFFICIAL", "Government and other official matters"),
+        Scope("V", "VULNERABLE", "People who need particular care"),
+        Scope("A", "ADULT", "Adults only"),
+        Scope("H", "HEALTHCARE", "Health and medical care"),
+        Scope("S", "SOCIAL", "Company and community"),
+        Scope("R", "RELIGIOUS", "Faith and religious practice"),
+    )
+}
+
+_BY_NAME: Final = {persona.name: persona for persona in PERSONAS.values()}
+_NOT_BESIDE_ADULT: Final = "FVH"
+_LETTERS: Final = ", ".join(f"{persona.code} ({persona.name})" for persona in PERSONAS.values())
+
+
+def persona_of(letter: str) -> Persona:
+    persona = PERSONAS.get(letter)
+    if persona is None:
+        was = f"{letter} ({RETIRED[letter]}) is retired; " if letter in RETIRED else ""
+        raise Csm1Error(Csm1Label.INVALID_PERSONA, f"{was}the persona is one of {_LETTERS}")
+    return persona
+
+
+def persona_named(name: str) -> Persona:
+    persona = _BY_NAME.get(name)
+    if persona is None:
+        raise Csm1Error(
+            Csm1Label.INVALID_PERSONA,
+            f"the name of the persona is one of {', '.join(_BY_NAME)}, in lower case",
+        )
+    return persona
+
+
+def scopes_of(letters: Iterable[str]) -> tuple[Scope, ...]:
+    """The scopes in the order given; they have to get on with each other."""
+    found: dict[str, Scope] = {}
+    for letter in letters:
+        scope = SCOPES.get(letter)
+        if scope is None:
+            raise Csm1Error(Csm1Label.INVALID_SCOPE, f"a scope is one of {', '.join(SCOPES)}, in upper case")
+        if letter in found:
+            raise Csm1Error(Csm1Label.DUPLICATE_SCOPE, f"scope {letter} is there twice; name it once")
+        found[letter] = scope
+    if "A" in found:
+        for letter in _NOT_BESIDE_ADULT:
+            if letter in found:
+                raise Csm1Error(
+                    Csm1Label.CONFLICTING_SCOPES,
+                    f"scope A (adult) does not stand beside {letter} ({SCOPES[letter].name.lower()}); drop one",
+                )
+    return tuple(found.values())
+
 
 COMPACT_MARK: Final = "CS1"
 LONGEST_COMPACT: Final = 294
