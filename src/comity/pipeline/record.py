@@ -216,17 +216,7 @@ class Recorder:
     def tally_mcp(self, what: str, caller: Caller, outcome: str) -> None:
         """Count an MCP request that changed nothing."""
         self.count("mcp", outcome)
-        well = outcome in ("ok", "asked")
-        self.tally(
-            Act(
-                room="mcp",
-                result=f"MCP_{what.upper()}_{'OK' if well else 'FAILED'}",
-                caller=caller,
-                checks=("rate", "identity"),
-                failed_step=None if well else outcome,
-                about=what,
-            )
-        )
+        self.tally(_mcp_act(what, caller, outcome))
 
     def close_minute(self, *, anyway: bool = False) -> None:
         """Write down the refusals of a minute that is over."""
@@ -297,6 +287,19 @@ async def finish(future: "asyncio.Future[Any]") -> None:
 
 
 @lru_cache(4096)  # whoever calls once calls again
+def _mcp_act(what: str, caller: Caller, outcome: str) -> Act:
+    well = outcome in ("ok", "asked")
+    return Act(
+        room="mcp",
+        result=f"MCP_{what.upper()}_{'OK' if well else 'FAILED'}",
+        caller=caller,
+        checks=("rate", "identity"),
+        failed_step=None if well else outcome,
+        about=what,
+    )
+
+
+@lru_cache(4096)  # same
 def _issuer_hash(owner: str) -> str:
     return privacy_hash(owner)
 
