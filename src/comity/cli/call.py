@@ -122,7 +122,8 @@ def call(
 
     find = partial(_named, named) if capability is None else partial(_offering, capability, key)
     ways = Outside(settings, key)
-    result = asyncio.run(_call(settings, ways, find, caller, _message(words), key_of_call))
+    message = A2AMessage(role="ROLE_USER", parts=(A2APart(text=words),))
+    result = asyncio.run(_call(settings, ways, find, caller, message, key_of_call))
     if as_json:
         print_json(_as_json(result))
     else:
@@ -224,10 +225,6 @@ def _words(said: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise ConfigError("TEXT must be UTF-8; convert it first") from None
-
-
-def _message(words: str) -> A2AMessage:
-    return A2AMessage(role="ROLE_USER", parts=(A2APart(text=words),))
 
 
 def _text_of(result: DispatchResult) -> str:

@@ -103,7 +103,7 @@ async def meet(house: Household, tell: Teller) -> Facts:
     anna, bert, _ = house.nodes
     wanted = (_RELATIONAL, _TORCH, _INTENT)
     await tell.did(
-        f"Bert to Anna: hello, VCP 3.1; I would like the extensions {', '.join(map(_short, wanted))}."
+        f"Bert to Anna: hello, VCP 3.1; I would like the extensions {', '.join(name.removeprefix('VCP-X-') for name in wanted)}."
     )
     with failing_at(anna):
         async with house.opened(VcpClient.connect(anna.url, extensions=wanted, data=bert.data)) as session:
@@ -207,7 +207,8 @@ async def action(house: Household, tell: Teller) -> Facts:
     lines = [line for country in said["resources"] if "country" in country for line in country["lines"]]
     expect(any(line["contact"] == "116 123" for line in lines), "the reply names no line to call", carol)
     await tell.proved(f"“{said['reply'].partition('. ')[0]}. …”")
-    await tell.proved(f"People to call now: {'; '.join(_line(line) for line in lines)}.")
+    people = "; ".join(f"{line['name']}, {line['contact']}" for line in lines)
+    await tell.proved(f"People to call now: {people}.")
     return {"risk_given": "low", "severity": crisis["severity"], "signals": raised, "lines": len(lines)}
 
 
@@ -414,14 +415,6 @@ async def _until(node: DemoNode, look: Callable[[], Awaitable[Any]], otherwise: 
         expect(time.monotonic() < until, f"{otherwise} within {ROOM_SECONDS:g} seconds", node)
         await asyncio.sleep(POLL_SECONDS)
     return found
-
-
-def _line(line: Mapping[str, Any]) -> str:
-    return f"{line['name']}, {line['contact']}"
-
-
-def _short(extension: str) -> str:
-    return extension.removeprefix("VCP-X-")
 
 
 SCENES: Final = (

@@ -25,6 +25,7 @@ from comity.core.revocation.crl import CRL, CRLEntry, read_crl, read_moment, sig
 from comity.core.revocation.decision import Denylist
 from comity.core.revocation.signature import PublicKey, signature_holds
 from comity.core.wire import strict_json
+from comity.keys.private import sync_folder
 
 try:
     import fcntl
@@ -163,7 +164,7 @@ class OwnRevocations:
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)
-            _sync(path.parent)
+            sync_folder(path.parent)
         except OSError as reason:
             raise _unwritable(path.parent, reason) from None
         finally:
@@ -204,13 +205,3 @@ def _denied(entries: Iterable[CRLEntry]) -> Denylist:
         frozenset(entry.jti for entry in entries if entry.jti),
         frozenset(entry.bundle_id for entry in entries if entry.bundle_id),
     )
-
-
-def _sync(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

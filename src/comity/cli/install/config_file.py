@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from comity.core.errors import ConflictError, ForbiddenError, MalformedError, TooLargeError
+from comity.keys.private import sync_folder
 
 SIZE_LIMIT = 64 * 1024 * 1024
 
@@ -90,7 +91,7 @@ def replace(found: ConfigFile, data: bytes, *, mode: int) -> None:
             os.fsync(file.fileno())
         _refuse_changed(found)
         draft.replace(found.path)
-        _sync(found.path.parent)
+        sync_folder(found.path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             draft.unlink()
@@ -145,12 +146,3 @@ def _keep_owner(file: int, former: Path) -> None:
 def _refuse_changed(found: ConfigFile) -> None:
     if look(found.path).data != found.data:
         raise ConflictError(f"{found.path} was changed by another program just now; run this again")
-
-
-def _sync(folder: Path) -> None:
-    if _HAS_MODES:
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)

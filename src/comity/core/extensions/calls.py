@@ -15,12 +15,8 @@ from comity.core.context.opacity import ModelSafeContext, model_safe
 from comity.core.extensions import intent, personal, relational, torch
 from comity.core.extensions.consensus.acts import (
     ActArguments,
-    AddArguments,
-    AdvanceArguments,
     BallotArguments,
     OpenArguments,
-    VoteArguments,
-    WelfareArguments,
     after_act,
     open_deliberation,
 )
@@ -267,30 +263,6 @@ def consensus_list(call: OperationCall, _: Empty) -> OperationOutcome:
     )
 
 
-def consensus_add(call: OperationCall, args: AddArguments) -> OperationOutcome:
-    return _acted(call, "consensus.add", args)
-
-
-def consensus_act(call: OperationCall, args: ActArguments) -> OperationOutcome:
-    return _acted_on_clause(call, "consensus.act", args)
-
-
-def consensus_ballot(call: OperationCall, args: BallotArguments) -> OperationOutcome:
-    return _acted_on_clause(call, "consensus.ballot", args)
-
-
-def consensus_advance(call: OperationCall, args: AdvanceArguments) -> OperationOutcome:
-    return _acted(call, "consensus.advance", args)
-
-
-def consensus_vote(call: OperationCall, args: VoteArguments) -> OperationOutcome:
-    return _acted(call, "consensus.vote", args)
-
-
-def consensus_welfare(call: OperationCall, args: WelfareArguments) -> OperationOutcome:
-    return _acted(call, "consensus.welfare", args)
-
-
 def consensus_result(
     call: OperationCall, args: ResultArguments
 ) -> tuple[ExtensionState, ClauseReport | ResultReport]:
@@ -443,14 +415,15 @@ def _read_deliberation(call: OperationCall, delib_id: str) -> Deliberation:
     return found
 
 
-def _acted(call: OperationCall, op: str, args: Any) -> tuple[ExtensionState, Deliberation]:
+def acted(op: str, call: OperationCall, args: Any) -> tuple[ExtensionState, Deliberation]:
+    """An operation that is an act: it becomes an entry of the log."""
     before = _read_deliberation(call, args.delib_id)
     after = after_act(before, call.facts.voice, op, args, call.now)
     return replace(call.state, deliberation=after), after
 
 
-def _acted_on_clause(call: OperationCall, op: str, args: ActArguments | BallotArguments) -> OperationOutcome:
-    state, after = _acted(call, op, args)
+def acted_on_clause(op: str, call: OperationCall, args: ActArguments | BallotArguments) -> OperationOutcome:
+    state, after = acted(op, call, args)
     return state, clause_report(after, clause_of(after, args.clause_id))
 
 

@@ -10,6 +10,7 @@
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -126,6 +127,12 @@ def _row(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -
     )
 
 
+def _act(
+    name: str, summary: str, arguments: type[Any], run: Any = calls.acted, **more: Any
+) -> ExtensionOperation:
+    return _row(name, summary, arguments, partial(run, name), codes=_ACTS, **more)
+
+
 _PARTIES: Final[tuple[Code, ...]] = ("NOT_FOUND", "FORBIDDEN")
 _TEXTS: Final[tuple[Code, ...]] = ("LIMIT_EXCEEDED",)
 _ACTS: Final[tuple[Code, ...]] = (*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS)
@@ -215,52 +222,26 @@ _ROWS: Final = (
         result=calls.DeliberationList,
         codes=("FORBIDDEN",),
     ),
-    _row(
-        "consensus.add",
-        "Add a stakeholder; for the author",
-        AddArguments,
-        calls.consensus_add,
-        codes=_ACTS,
-    ),
-    _row(
+    _act("consensus.add", "Add a stakeholder; for the author", AddArguments),
+    _act(
         "consensus.act",
         "Endorse, amend, object to, abstain from or withdraw from a clause",
         ActArguments,
-        calls.consensus_act,
+        calls.acted_on_clause,
         result=calls.ClauseReport,
-        codes=_ACTS,
     ),
-    _row(
+    _act(
         "consensus.ballot",
         "Rank the variants of a clause",
         BallotArguments,
-        calls.consensus_ballot,
+        calls.acted_on_clause,
         result=calls.ClauseReport,
         tool="vcp_submit_ballot",
         tool_members=("voter_id",),
-        codes=_ACTS,
     ),
-    _row(
-        "consensus.advance",
-        "Move on to the next phase, or back to deliberation",
-        AdvanceArguments,
-        calls.consensus_advance,
-        codes=_ACTS,
-    ),
-    _row(
-        "consensus.vote",
-        "Accept or reject the whole text",
-        VoteArguments,
-        calls.consensus_vote,
-        codes=_ACTS,
-    ),
-    _row(
-        "consensus.welfare",
-        "Say what weighs on an AI stakeholder",
-        WelfareArguments,
-        calls.consensus_welfare,
-        codes=_ACTS,
-    ),
+    _act("consensus.advance", "Move on to the next phase, or back to deliberation", AdvanceArguments),
+    _act("consensus.vote", "Accept or reject the whole text", VoteArguments),
+    _act("consensus.welfare", "Say what weighs on an AI stakeholder", WelfareArguments),
     _row(
         "consensus.result",
         "Each clause, who said what of it, and how its variants rank",

@@ -16,7 +16,6 @@ from comity.core.card.lifecycle import Visibility
 from comity.core.errors import InvalidError
 from comity.core.wire.canonical import ascii_form
 from comity.pipeline.directory.records import FOUND, KEPT, CardRecord, as_record, searchable
-from comity.store.operations import StoredDocument
 from comity.store.protocol import Store
 
 LIMIT = 100
@@ -67,7 +66,7 @@ async def search_capability(
     found = await store.find(FOUND, words=words, keys=keys, limit=limit)
     if include_local and len(found) < limit:
         found += await store.find(KEPT, words=words, keys=[*narrowed, _ACTIVE], limit=limit - len(found))
-    return [_match(document) for document in found]
+    return [match_of(as_record(document.body)) for document in found]
 
 
 async def rank_by_reputation(
@@ -105,7 +104,3 @@ def match_as_json(match: HaloMatch) -> dict[str, Any]:
         "visibility": str(match.visibility),
         "score": match.score,
     }
-
-
-def _match(document: StoredDocument) -> HaloMatch:
-    return match_of(as_record(document.body))

@@ -20,7 +20,6 @@ from comity.core.extensions.consensus.deliberation import (
     Clause,
     Deliberation,
     Dissent,
-    PhaseChange,
     Stakeholder,
     acceptance,
     dissent_of,
@@ -102,7 +101,10 @@ def provenance_of(deliberation: Deliberation) -> Provenance:
         title=deliberation.title,
         created_at=write_moment(ended),
         deliberation_id=deliberation.id,
-        phase_history=tuple(map(_phase_record, deliberation.phase_history)),
+        phase_history=tuple(
+            PhaseRecord(phase=change.phase, at=write_moment(change.at), by=change.by)
+            for change in deliberation.phase_history
+        ),
         duration=iso_duration(ended - deliberation.created_at),
         stakeholders=tuple(deliberation.stakeholders.values()),
         clause_records=tuple(
@@ -195,10 +197,6 @@ def _wrong_summary(found: Recount, reason: str) -> Recount:
 def _plain(provenance: Provenance) -> Any:
     """As JSON reads it back, so that two of them can be compared."""
     return strict_json.loads(strict_json.dumps(msgspec.to_builtins(provenance)))
-
-
-def _phase_record(change: PhaseChange) -> PhaseRecord:
-    return PhaseRecord(phase=change.phase, at=write_moment(change.at), by=change.by)
 
 
 def _clause_record(deliberation: Deliberation, clause: Clause) -> ClauseRecord:
