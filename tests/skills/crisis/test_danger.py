@@ -1,5 +1,6 @@
 """Who is in danger besides, or through, somebody else: found near each other, now, and in earnest."""
 
+import json
 from functools import cache
 from importlib.resources import files
 
@@ -12,6 +13,7 @@ from comity.skills.crisis.danger import Dangers
 from comity.skills.crisis.data import DANGERS, LANGUAGES
 from comity.skills.crisis.disguise import Vocabulary
 from comity.skills.crisis.folding import fold
+from comity.skills.crisis.lexicon import expand
 
 
 @cache
@@ -91,13 +93,33 @@ def test_the_writers_own_danger_stays_detected_beside_another_persons():
     assert (report.endangered, report.detected, report.subject) == (True, True, "self")
 
 
-def test_every_language_has_every_class():
-    content = files("comity.skills").joinpath(DANGERS).read_text("utf-8")
-    import json
+def phrases():
+    """By language and class."""
+    return json.loads(files("comity.skills").joinpath(DANGERS).read_bytes())["languages"]
 
-    languages = json.loads(content)["languages"]
+
+def found_in(text):
+    return {(danger.kind, danger.subject) for danger in dangers().find(fold(text, Vocabulary(())))}
+
+
+def test_every_language_has_every_class():
+    languages = phrases()
     assert set(languages) == set(LANGUAGES)
     assert len({frozenset(classes) for classes in languages.values()}) == 1
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_phrase_of_violence_against_the_writer_or_a_child_is_found_alone(language):
+    for name, kind in (("self_violence", "violence"), ("child", "child")):
+        for wording in (one for phrase in phrases()[language][name] for one in expand(phrase)):
+            assert (kind, "self") in found_in(wording), wording
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_person_is_another_person_in_danger_beside_a_sign_that_it_is_now(language):
+    sign = next(expand(phrases()[language]["body"][0]))
+    for wording in (one for phrase in phrases()[language]["person"] for one in expand(phrase)):
+        assert "other" in {subject for _, subject in found_in(f"{wording} . {sign}")}, wording
 
 
 @given(st.text(max_size=200))

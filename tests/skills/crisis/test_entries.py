@@ -8,18 +8,18 @@ def index(entries, clues=()):
 def test_a_spaced_entry_is_found_between_blanks_only():
     entries = Entries()
     entries.add("die", (0, 7), spaced=True)
-    ((last, entry),) = index(entries).everyday(" to die diet ")
-    assert (last + entry.before, last + entry.behind) == (4, 7)
-    assert entry.concepts == {0: (7,)}
+    ((last, (_, before, behind, concepts, *_)),) = index(entries).everyday(" to die diet ")
+    assert (last + before, last + behind) == (4, 7)
+    assert concepts == {0: (7,)}
 
 
 def test_an_entry_without_blanks_is_found_anywhere():
     entries = Entries()
     entries.add("死 了", (6, 7), spaced=False)
     entries.add("www", (6, 8), spaced=False)
-    ((last, entry),) = index(entries).unspaced("我死了")
-    assert (last + entry.before, last + entry.behind) == (1, 3)
-    assert [entry.concepts for _, entry in index(entries).everyday("awwwb")] == [{6: (8,)}]
+    ((last, (_, before, behind, *_)),) = index(entries).unspaced("我死了")
+    assert (last + before, last + behind) == (1, 3)
+    assert [concepts for _, (_, _, _, concepts, *_) in index(entries).everyday("awwwb")] == [{6: (8,)}]
 
 
 def test_entries_with_clues_are_found_first():
@@ -29,12 +29,12 @@ def test_entries_with_clues_are_found_first():
     entries.add("want", (0, 5), spaced=True)
     clue = (0, 0, (entries.bits([(0, 5)]),))
     found = index(entries, {(0, 7): [clue]}.items())
-    ((_, told),) = found.telling(" want die ")
-    ((_, everyday),) = found.everyday(" want die ")
-    assert told.clues == (clue,)
-    assert everyday.meanings & clue[2][0]
-    assert not told.meanings & clue[2][0]
-    assert told.concepts == {0: (7,), 1: (3,)}
+    ((_, (*_, concepts, clues, telling, _)),) = found.telling(" want die ")
+    ((_, (*_, everyday, _)),) = found.everyday(" want die ")
+    assert concepts == {0: (7,), 1: (3,)}
+    assert clues == (clue,)
+    assert everyday & clue[2][0]
+    assert not telling & clue[2][0]
 
 
 def test_short_words_are_common():

@@ -41,6 +41,11 @@ def test_a_few_letters_prove_nothing(text):
     assert not unread()(text)
 
 
+@pytest.mark.parametrize("text", ["IK WIL DOOD!", "ik,wil.dood", "Ik_wil2dood", "(ik) wil\tdood\x00"])
+def test_a_word_is_made_of_letters_whatever_stands_around_it(text):
+    assert unread()(text)
+
+
 def test_no_text_of_a_language_that_is_read_is_taken_for_another():
     texts = [one.text for one in (*long_set(), *own_set()) if half_of(one.text) == "tune"]
     assert [text[:60] for text in texts if unread()(text)] == []

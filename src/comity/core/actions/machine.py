@@ -161,14 +161,10 @@ class NdjsonMachine:
         return self._listing
 
     def _invoke(self, id_: Any, payload: Any) -> bytes | Work:
-        usable = (
-            type(payload) is dict
-            and type(payload.get("input")) is dict
-            and type(payload.get("action")) is str
-        )
-        if not usable or not payload["action"]:
+        name, given = (payload.get("action"), payload.get("input")) if type(payload) is dict else (None, None)
+        if type(name) is not str or not name or type(given) is not dict:
             return _invalid(INVALID_PAYLOAD, invoke_issues(payload), id_)
-        entry, begun = self._calls.begin(payload["action"], payload["input"])
+        entry, begun = self._calls.begin(name, given)
         if kept := self._tails.get(id(begun)):
             return _reply_head(id_) + kept[1]
         if isinstance(begun, Work):

@@ -83,7 +83,7 @@ class Dangers:
     @cached_property
     def _rare_words(self) -> tuple[frozenset[str], ...]:
         """Of each pattern its longest word that says something: a text without them has none of the patterns. First those
-        of all telling patterns, then those of what is done to the writer, then those of other persons.
+        of all telling patterns, then those of other persons and of what is done to the writer.
         """
         return tuple(
             frozenset(
@@ -91,14 +91,14 @@ class Dangers:
                 for pattern, found in self._meanings.items()
                 if any(name in names for _, name in found) and not has_unspaced(pattern)
             )
-            for names in (_TELLING, _TELLING - _OF_OTHERS, {"person"})
+            for names in (_TELLING, (_TELLING - _OF_OTHERS) | {"person"})
         )
 
     def find(self, folded: Folded) -> tuple[Danger, ...]:
         if not folded.unspaced:
             words = folded.text.split()
-            telling, own, persons = self._rare_words
-            if telling.isdisjoint(words) or (persons.isdisjoint(words) and own.isdisjoint(words)):
+            telling, of_whom = self._rare_words
+            if telling.isdisjoint(words) or of_whom.isdisjoint(words):
                 return ()
         if not self._telling.finds(folded):
             return ()

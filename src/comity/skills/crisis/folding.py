@@ -114,7 +114,7 @@ class _Words:
 def fold(text: str, vocabulary: Vocabulary) -> Folded:
     """`vocabulary` holds the words that a disguise may be undone to."""
     pieces = text.split(" ")
-    folded = list(map(_PIECES.__getitem__, pieces))
+    folded = list(map(_folded_piece, pieces))
     joined = " " + "".join(folded)
     disguised = "   " in text
     if not joined.isascii():
@@ -170,4 +170,4 @@ def has_unspaced(text: str) -> bool:
     return _UNSPACED_ONE.search(text) is not None
 
 
-_PIECES = Kept(_fold_piece)
+_folded_piece = Kept(_fold_piece).__getitem__

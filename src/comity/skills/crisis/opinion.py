@@ -82,6 +82,10 @@ class Opinion:
 
     def is_crisis(self, folded: Folded) -> bool:
         """Whether there is a signal in a text in which the rules saw nothing."""
+        size = len(folded.text)
+        if size <= (_UNSPACED_PASSAGE if folded.unspaced else _PASSAGE):  # one passage, as in most messages
+            total: int = sum(map(_SECOND, self._weights.find(folded)))
+            return total / breadth_of(size) >= self._file.moderate
         return self._found(folded, mention=False, weak=False) is not None
 
     def signal(self, folded: Folded, *, mention: bool, weak: bool) -> Signal | None:
