@@ -27,14 +27,15 @@ def test_entries_with_clues_are_found_first():
     entries.add("die", (0, 7), spaced=True)
     entries.add("die", (1, 3), spaced=True)
     entries.add("want", (0, 5), spaced=True)
-    clue = (0, 0, (entries.bits([(0, 5)]),))
+    need = entries.bits([(0, 5)])
+    clue = (0, 0, need, ())
     found = index(entries, {(0, 7): [clue]}.items())
     ((_, (*_, concepts, clues, telling, _)),) = found.telling(" want die ")
     ((_, (*_, everyday, _)),) = found.everyday(" want die ")
     assert concepts == {0: (7,), 1: (3,)}
     assert clues == (clue,)
-    assert everyday & clue[2][0]
-    assert not telling & clue[2][0]
+    assert everyday & need
+    assert not telling & need
 
 
 def test_short_words_are_common():

@@ -18,9 +18,9 @@ from comity.skills.crisis.lookup import Find, finder
 TALLY_BITS = 32
 
 Meaning = tuple[int, int]  # number of the language, number of the concept in it
-Clue = tuple[int, int, tuple[int, ...]]
+Clue = tuple[int, int, int, tuple[int, ...]]
 """What a telling concept may be part of: the number of the language, the place of the rule there, and the sets of
-meanings of which one each must be in the text, too."""
+meanings of which one each must be in the text: one set, and more if the rule is longer."""
 
 
 _Means = tuple[Mapping[int, tuple[int, ...]], tuple[Clue, ...], int, int]

@@ -231,7 +231,8 @@ class _Builder:
 
         for place, rule in enumerate(rules):
             telling, *others = sorted(rule.slots, key=commonness)
-            clue = (index, place, tuple(self.bits(index, slot) for slot in others))
+            need, *more = [self.bits(index, slot) for slot in others or [telling]]
+            clue = (index, place, need, tuple(more))
             for concept in telling:
                 self.clues.setdefault((index, concept), []).append(clue)
 

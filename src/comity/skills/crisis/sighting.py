@@ -130,9 +130,11 @@ def _live(telling: Placed, meanings: int) -> dict[int, set[int]]:
     """By the number of the language the places of the rules that may match: each of their slots is there."""
     live: dict[int, set[int]] = {}
     for _, entry in telling:
-        for number, place, needs in entry[4]:
-            for need in needs:
-                if not meanings & need:
+        for number, place, need, more in entry[4]:
+            if not meanings & need:
+                continue
+            for other in more:
+                if not meanings & other:
                     break
             else:
                 if number in live:
