@@ -46,6 +46,7 @@ class ActionCalls:
         self.registry = registry
         self._handler_of = handler_of
         self._fault = fault
+        self._called: dict[str, RegisteredAction] = {}
 
     def entry(self, name: str) -> RegisteredAction:
         try:
@@ -63,9 +64,12 @@ class ActionCalls:
         """The outcome, or what is left to do for it. Without `work_here` nothing more is done than to look whether
         the action can use this input.
         """
-        entry = self.entry(name)
+        entry = self._called.get(name)
+        if entry is None:
+            entry = self._called[name] = self.entry(name)
         try:
-            given = entry.renamed(given)
+            if entry.mode == "enhanced":
+                given = entry.renamed(given)
             faults = entry.check(given)
             if faults:
                 raise ActionError(f"Input validation failed for action '{name}': {'; '.join(faults)}")  # noqa: TRY301 - the guard lets it pass

@@ -82,10 +82,8 @@ class RegisteredAction(Struct, frozen=True, kw_only=True, dict=True):
         """The input under the names of the contract. In the enhanced mode the text may also come as `text`, `message` or
         `content`, where the contract has no other use for that name.
         """
-        if self.mode != "enhanced":
-            return given
         field = self.text_field
-        if field is None or given.get(field) not in (None, ""):
+        if self.mode != "enhanced" or field is None or given.get(field) not in (None, ""):
             return given
         properties = self.contract.input_schema["properties"]
         alias = next((name for name in ALIASES if name in given and name not in properties), None)
