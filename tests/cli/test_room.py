@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from comity.cli.room_view import _SENTENCES, sentence_of
+from comity.cli.room_view import _SENTENCES, MOST_SHOWN, _Plain, _Terminal, sentence_of
 from comity.core.peering.events import EVENT_MEMBERS
 
 
@@ -275,6 +275,71 @@ def test_every_sentence_fits_an_event_of_its_type():
         members = dict.fromkeys(EVENT_MEMBERS[kind], "x")
         members |= {"detail": {"streamID": "s", "reason": "r"}, "total_bytes": 5_000_000_000, "count": 1}
         assert sentence_of({"type": kind, "ts": "", **members})
+
+
+SESSION = {"session_id": "vdo_1", "room": "lab", "stream_id": "anna", "state": "connected"}
+
+
+class Told:
+    """A node that tells these events, and then that the session is over."""
+
+    def __init__(self, events):
+        self.events = [*events, {"type": "stopped", "ts": MOMENT}]
+
+    async def ask(self, _tool, _arguments, _folder=None):
+        told, self.events = self.events, []
+        return {"events": told}
+
+
+MOMENT = "2026-01-01T00:00:00.000Z"
+
+
+async def test_a_peer_that_has_another_link_has_not_left(monkeypatch, capsys):
+    def here(uuid):
+        return {"type": "sync_peer_updated", "ts": MOMENT, "uuid": uuid, "stream_id": "bert"}
+
+    def gone(uuid):
+        detail = {"uuid": uuid, "type": "viewer", "streamID": "bert", "reason": "it cannot be reached"}
+        return [
+            {"type": "peer_disconnected", "ts": MOMENT, "uuid": uuid, "detail": {"uuid": uuid}},
+            {"type": "data_channel_close", "ts": MOMENT, "detail": detail},
+            {"type": "connection_failed", "ts": MOMENT, "detail": detail},
+        ]
+
+    monkeypatch.setattr(sys, "stdin", Silent())
+    events = [here("old"), here("old"), here("new"), *gone("old"), *gone("new"), here("third")]
+    await _Plain(Told(events), SESSION, as_json=False).run(None)
+    lines = [line.partition(" ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["bert is here", "bert has left", "bert is here", "the session has ended"]
+
+
+class Silent(io.StringIO):
+    """A person who types nothing while the events are read."""
+
+    def readline(self):
+        threading.Event().wait(1)
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ("", "bert: "),
+        ("x" * MOST_SHOWN, f"bert: {'x' * MOST_SHOWN}"),
+        ("a: b", "bert: a: b"),
+        ("y" * 250_000, "y… (250,000 characters; with --json you see all of them)"),
+    ],
+    ids=["empty", "long", "with a colon", "too long"],
+)
+def test_a_message_on_a_terminal_is_shown_with_its_sender_and_not_without_end(data, shown):
+    view = _Terminal(None, SESSION)
+    printed = []
+    view._print = printed.append
+    event = {"type": "data_received", "uuid": "u", "streamID": "bert", "data": data, "ts": MOMENT}
+    view.show(event)
+    [line] = printed
+    assert line.plain.endswith(shown)
+    assert len(line.plain) < MOST_SHOWN + 100
 
 
 def test_bad_input_is_answered_in_a_sentence(comity, line, monkeypatch):

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 REDRAW_SECONDS: Final = 0.25
 COMMAND_EVERY: Final = 1.0
 MOST_COALESCED: Final = 1000
+MOST_SHOWN: Final = 2000
+PICTURE_WIDTH: Final = 72
 _HELP: Final = (
     "/file PATH sends a file, /save ID saves one, /to PEER TEXT talks to one peer, /quit ends the view"
 )
@@ -56,14 +58,13 @@ async def show_room(
         try:
             await view.run(runner)
         finally:
+            if not rooms.alone and not as_json and not view.ended:
+                room = session["room"]
+                note(f"you are still in the room {room}; `comity room leave {room}` ends the session")
             if runner is not None:
                 await runner.close()
             if rooms.alone and opened:
                 await rooms.ask("vdo_disconnect", {"session_id": session["session_id"]})
-    if not rooms.alone and not as_json and not view.ended:
-        note(
-            f"you are still in the room {session['room']}; `comity room leave {session['room']}` ends the session"
-        )
 
 
 async def _enter(
@@ -132,7 +133,9 @@ class _View(ABC):
         self.room = session["room"]
         self.me = session["stream_id"]
         self.ended = False
-        self._here: set[str] = set()
+        self._here: dict[str, str] = {}
+        self._met: set[str] = set()
+        self._names: dict[str, str] = {}
 
     async def run(self, runner: MessageRunner | None) -> None:
         """Until the person has enough."""
@@ -157,6 +160,7 @@ class _View(ABC):
             except NODE_GONE:
                 self.tell("the node does not answer; waiting until it is back")
                 await self.rooms.wait_node()
+                self._here.clear()
                 self.tell("the node is back")
                 continue
             for event in told["events"]:
@@ -171,12 +175,25 @@ class _View(ABC):
     def _is_news(self, event: dict[str, Any]) -> bool:
         """Peers say hello again and again; that they are here is told once."""
         if event["type"] == "peer_disconnected":
-            self._here.discard(event["uuid"])
+            self._here.pop(event["uuid"], None)
         if event["type"] != "sync_peer_updated":
             return True
-        known = event["uuid"] in self._here
-        self._here.add(event["uuid"])
+        uuid, stream = event["uuid"], event["stream_id"]
+        known = uuid in self._here or stream in self._here.values()
+        self._here[uuid] = stream
+        self._met.add(uuid)
         return not known
+
+    def words(self, event: dict[str, Any]) -> str | None:
+        """The event for a person, who is not told of links: a peer that has another one is still here."""
+        detail = event.get("detail") or {}
+        if event["type"] == "data_channel_close" and detail["streamID"] in self._here.values():
+            return None
+        if event["type"] == "connection_failed" and detail["uuid"] in self._met:
+            return None
+        words = sentence_of(event)
+        name = self._names.get(event.get("transfer_id", ""))
+        return words if words is None or name is None else words.replace(event["transfer_id"], name, 1)
 
     async def _talk(self) -> None:
         async for line in self.lines():
@@ -194,7 +211,9 @@ class _View(ABC):
         if word == "/file":
             whole, folder = folder_of(rest.strip())
             told = await self.ask("vdo_file_send_path", folder, file_path=whole, timeout_ms=100)
-            self.tell(f"sending {told['transfer']['name']} as {told['transfer']['transfer_id']}")
+            name, transfer_id = told["transfer"]["name"], told["transfer"]["transfer_id"]
+            self._names[transfer_id] = one_line(name)
+            self.tell(f"sending {name} as {transfer_id}")
         elif word == "/save":
             await self._save(rest.strip())
         elif word == "/to":
@@ -254,7 +273,7 @@ class _Plain(_View):
         if self._as_json:
             print_json(event)
             return
-        words = sentence_of(event)
+        words = self.words(event)
         if words is not None:
             print_line(f"{_clock(event['ts'])} {words}")
             sys.stdout.flush()
@@ -318,14 +337,17 @@ class _Terminal(_View):
     def show(self, event: dict[str, Any]) -> None:
         from rich.text import Text
 
-        words = sentence_of(event)
+        words = self.words(event)
         if words is None:
             return
         line = Text(f"{_clock(event['ts'])} ", style="dim")
         if event["type"] == "data_received":
-            who, _, rest = words.partition(": ")
+            who, _, rest = words.partition(":")
+            rest = rest.lstrip()
             line.append(f"{who}: ", style="bold cyan not dim")
-            line.append(rest, style="not dim")
+            line.append(rest[:MOST_SHOWN], style="not dim")
+            if len(rest) > MOST_SHOWN:
+                line.append(f"… ({len(rest):,} characters; with --json you see all of them)", style="dim")
         else:
             line.append(words, style=_STYLES.get(event["type"], "yellow not dim"))
         self._print(line)
@@ -362,6 +384,7 @@ class _Terminal(_View):
 
     def _picture(self) -> "RenderableType":
         from rich.console import Group
+        from rich.constrain import Constrain
         from rich.progress_bar import ProgressBar
         from rich.rule import Rule
         from rich.table import Table
@@ -371,19 +394,22 @@ class _Terminal(_View):
         title = f"{self.room}: {', '.join(here) if here else 'nobody else yet'}"
         if self._state != "connected":
             title += f" ({self._state})"
-        rows: list[RenderableType] = [Rule(Text(title, style="bold"), align="left", style="dim")]
+        # No line is as wide as the terminal: one that is made narrower would wrap it, and part of it would stay.
+        rows: list[RenderableType] = [
+            Constrain(Rule(Text(title, style="bold"), align="left", style="dim"), PICTURE_WIDTH)
+        ]
         if self._transfers:
-            table = Table.grid(padding=(0, 1), expand=True)
-            for column in ("", "", "", ""):
-                table.add_column(column, no_wrap=True, ratio=1 if len(table.columns) == 2 else None)
+            table = Table.grid(padding=(0, 1))
+            for _ in range(4):
+                table.add_column(no_wrap=True)
             for one in self._transfers:
                 done = min(one["total_bytes"], one["acked_chunks"] * one["chunk_bytes"])
                 way = "from" if one["direction"] == "incoming" else "to"
                 who = one_line(str(one["from_stream_id"] or one["target_stream_id"] or ""))
                 table.add_row(
-                    Text(one_line(one["name"])[:30], style="cyan"),
-                    Text(f"{way} {who}", style="dim"),
-                    ProgressBar(total=one["total_bytes"], completed=done),
+                    Text(_cut(one_line(one["name"]), 24), style="cyan"),
+                    Text(_cut(f"{way} {who}", 16), style="dim"),
+                    ProgressBar(total=one["total_bytes"], completed=done, width=16),
                     Text(f"{100 * done // one['total_bytes']:3d} % of {_size(one['total_bytes'])}"),
                 )
             rows.append(table)
@@ -457,6 +483,8 @@ def with_remedy(reason: str) -> str:
         return f"{reason}; for larger files leave and {again}; the receiver has to do the same"
     if reason.startswith("total_bytes must be "):
         return f"{reason}; for larger files the receiver has to leave and {again}"
+    if reason.startswith("output exists: "):
+        return f"{reason}; move that file away, or join the room from another folder and save it there"
     return reason
 
 
@@ -506,6 +534,10 @@ def _split(command: str) -> list[str]:
 
 def _clock(moment: str) -> str:
     return datetime.fromisoformat(moment).astimezone().strftime("%H:%M:%S")
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _size(count: int) -> str:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from comity.core.errors import InvalidError
+from comity.core.peering.file_window import FIRST_WINDOW, LAST_WINDOW, READ_AHEAD
 from comity.core.peering.file_work import FilePeer, FileSource, FrameToPeer, ToPeer
-from comity.core.peering.outgoing_file import FIRST_WINDOW, LAST_WINDOW, READ_AHEAD, Sending
+from comity.core.peering.outgoing_file import Sending
 from comity.core.peering.transfers import MOST_FINISHED, MOST_OUTGOING, FileLimits, SendOptions
 from comity.core.peering.wire import FRAME_HEADER
 from tests.core.peering.file_pair import FilePair
@@ -136,7 +137,7 @@ def test_nothing_is_read_while_the_link_is_full():
     for _ in range(20):
         pair.fire_next()
     assert outgoing.status == "transferring"
-    pair.run("a", pair.books["a"].link_drained("b1", pair.now))
+    pair.run("a", pair.books["a"].link_drained("b1"))
     pair.settle()
     assert outgoing.status == "completed"
 

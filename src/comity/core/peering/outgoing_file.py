@@ -8,9 +8,7 @@
     completing the receiver confirms    -> completed
     paused     the peer is gone; an offer is made again when it is back
 
-- The window is in bytes: 2 MiB, growing with the time an acknowledgement takes, up to 16 (ruling 56). Nothing is
-  read ahead of it, and nothing is read while the link is full. At most `READ_AHEAD` bytes are being read at a time:
-  little waits in memory, however large the window is.
+- How much is under way at a time is the affair of `FileWindow`.
 - A chunk that was not sent cannot be acknowledged: such an ack is reported and ignored.
 - Completed means that the receiver confirmed the hash of the whole (peers 4).
 """
@@ -26,6 +24,7 @@ from comity.core.errors import InvalidError
 from comity.core.machine import CancelTimer, Effect, SetTimer
 from comity.core.peering.events import iso_moment
 from comity.core.peering.file_shape import FileOffer, chunks_hash
+from comity.core.peering.file_window import FileWindow
 from comity.core.peering.file_work import (
     ChunkRead,
     CloseSource,
@@ -44,12 +43,6 @@ from comity.core.peering.file_work import (
 )
 from comity.core.peering.wire import transfer_mark
 
-FIRST_WINDOW: Final = 2 * 1024 * 1024
-LAST_WINDOW: Final = 16 * 1024 * 1024
-QUICK_ACK: Final = 0.002
-"""An acknowledgement that takes longer lets the window grow: up to a thousand MiB a second fit into it."""
-
-READ_AHEAD: Final = 1024 * 1024
 _MOST_HASH_READS: Final = 8
 _DIGEST: Final = 32
 _WORTH_ANOTHER_TRY: Final = frozenset(("chunk_hash_mismatch", "invalid_chunk_data", "missing_chunks"))
@@ -90,23 +83,13 @@ class OutgoingFile:
         self._wall = wall
         self._phase = Sending.PAUSED
         self._mark = transfer_mark(offer.transfer_id)
-        self._acked = bytearray(offer.total_chunks)
-        self._acked_count = 0
-        self._base = 0
-        self._next = 0
-        self._sent_end = 0
-        self._flight: dict[int, float | None] = {}
-        self._flight_bytes = 0
-        self._reading: set[int] = set()
-        self._again: set[int] = set()
+        self._window = FileWindow(offer)
         self._digests = bytearray(_DIGEST * offer.total_chunks if offer.frames else 0)
         self._hashed = bytearray(offer.total_chunks if offer.frames else 0)
         self._hash_reads: set[int] = set()
         self._retries = 0
         self._furthest = 0
         self._forgotten = 0
-        self._link_full = False
-        self._ack_time = 0.0
         self._asked_at = 0.0
 
     @property
@@ -119,22 +102,22 @@ class OutgoingFile:
 
     @property
     def acked_bytes(self) -> int:
-        return min(self.offer.total_bytes, self._acked_count * self.offer.chunk_bytes)
+        return min(self.offer.total_bytes, self._window.acked_count * self.offer.chunk_bytes)
 
     @property
     def window(self) -> int:
-        return int(min(LAST_WINDOW, max(FIRST_WINDOW, FIRST_WINDOW * self._ack_time / QUICK_ACK)))
+        return self._window.size
 
     @property
     def bytes_in_flight(self) -> int:
-        return self._flight_bytes
+        return self._window.bytes_under_way
 
     def begin(self, now: float) -> list[Effect]:
         """Start, or start again after a pause or a failure."""
         self.status = "offered"
         self.last_error = None
         self._retries = 0
-        self._link_full = False
+        self._window.link_is_full = False
         self.updated_at = self._wall()
         keep: list[Effect] = []
         if self.source.kind != "memory":
@@ -174,11 +157,11 @@ class OutgoingFile:
         return self._fail(reason)
 
     def link_full(self) -> None:
-        self._link_full = True
+        self._window.link_is_full = True
 
-    def link_drained(self, now: float) -> list[Effect]:
-        self._link_full = False
-        return self._pump(now) if self._phase is Sending.SENDING else []
+    def link_drained(self) -> list[Effect]:
+        self._window.link_is_full = False
+        return self._pump() if self._phase is Sending.SENDING else []
 
     def receive(self, kind: str, payload: dict[str, Any], now: float) -> list[Effect]:
         """An envelope of the receiver's."""
@@ -203,7 +186,8 @@ class OutgoingFile:
     def time_is_up(self, now: float) -> list[Effect]:
         if self._phase not in {Sending.OFFERED, Sending.SENDING, Sending.COMPLETING}:
             return []
-        if self._link_full or self._hash_reads or self._flight.get(self._base, now) is None:
+        window = self._window
+        if window.link_is_full or self._hash_reads or window.is_being_read(window.base):
             return [self._wait(now)]  # it is we who are slow
         failed = self._count_retry()
         if failed:
@@ -214,14 +198,14 @@ class OutgoingFile:
             return self._make_offer(now)
         if self._phase is Sending.COMPLETING:
             return [asked, self._complete(), self._wait(now)]
-        return [asked, *self._send_again(self._base), self._wait(now)]
+        return [asked, *self._send_again(window.base), self._wait(now)]
 
     def _given_up(self) -> str:
         if self._phase is Sending.OFFERED:
             return "timed out waiting for file.accept"
         if self._phase is Sending.COMPLETING:
             return "timed out waiting for file.complete_ack"
-        return f"max retries exceeded at chunk {self._base}"
+        return f"max retries exceeded at chunk {self._window.base}"
 
     def _make_offer(self, now: float) -> list[Effect]:
         self._phase = Sending.OFFERED
@@ -230,8 +214,9 @@ class OutgoingFile:
 
     def _offer_anew(self, now: float) -> list[Effect]:
         """The receiver has forgotten the transfer. That may not happen again and again without progress."""
-        self._forgotten = 0 if self._base > self._furthest else self._forgotten + 1
-        self._furthest = max(self._furthest, self._base)
+        base = self._window.base
+        self._forgotten = 0 if base > self._furthest else self._forgotten + 1
+        self._furthest = max(self._furthest, base)
         self.retries_total += 1
         if self._forgotten > self._max_retries:
             return self._fail("unknown_transfer")
@@ -246,28 +231,22 @@ class OutgoingFile:
         self.status = "transferring"
         self._phase = Sending.SENDING
         self._retries = 0
-        self._stand_at(start)
+        self._window.stand_at(start)
         return [*self._go_on(now), self._wait(now)]
 
     def _acknowledged(self, payload: dict[str, Any], now: float) -> list[Effect]:
         if self._phase is not Sending.SENDING:
             return []
         sequence, following = payload.get("seq"), payload.get("next_seq")
-        if type(sequence) is not int or not 0 <= sequence < self._sent_end:
+        if type(sequence) is not int or type(following) is not int:
             return self._not_sent(sequence)
-        if type(following) is not int or not 0 <= following <= self._sent_end:
-            return self._not_sent(following)
-        if not self._acked[sequence] and sequence not in self._flight and sequence >= following:
+        window = self._window
+        if not window.can_be_acked(sequence, following):
             return self._not_sent(sequence)
-        sent_at = self._flight.get(sequence)
-        if sent_at is not None and sequence not in self._again:
-            took = now - sent_at
-            self._ack_time = took if not self._ack_time else 0.875 * self._ack_time + 0.125 * took
-        before = self._acked_count
-        self._take_ack(sequence)
-        while self._base < following:
-            self._take_ack(self._base)
-        if self._acked_count == before:
+        before = window.acked_count
+        window.acknowledge(sequence, now)
+        window.acknowledge_up_to(following)
+        if window.acked_count == before:
             return []
         self._retries = 0
         return [*self._go_on(now), self._wait(now)]
@@ -289,7 +268,7 @@ class OutgoingFile:
             return failed
         if self._phase is Sending.COMPLETING:
             self._phase = Sending.SENDING
-            self._stand_at(expected)
+            self._window.stand_at(expected)
             return [*self._go_on(now), self._wait(now)]
         return [*self._send_again(expected), self._wait(now)]
 
@@ -303,7 +282,7 @@ class OutgoingFile:
             return self._fail(f"the receiver says that the transfer is {status}")
         if status == "completed" and self._phase is Sending.COMPLETING:
             return self._completed()
-        if type(following) is not int or not 0 <= following <= self._sent_end:
+        if type(following) is not int or not 0 <= following <= self._window.sent_end:
             return self._not_sent(following)
         if self._phase is Sending.SENDING:
             return self._catch_up(following, now)
@@ -311,19 +290,17 @@ class OutgoingFile:
         if following == self.offer.total_chunks:
             return []  # it is there, and still busy with the hash
         self._phase = Sending.SENDING
-        self._stand_at(following)
+        self._window.stand_at(following)
         return [*self._go_on(now), self._wait(now)]
 
     def _catch_up(self, following: int, now: float) -> list[Effect]:
         """What the receiver lacks of all that was sent before we asked is sent again."""
-        if following > self._base:
+        if following > self._window.base:
             self._retries = 0
-        while self._base < following:
-            self._take_ack(self._base)
+        self._window.acknowledge_up_to(following)
         effects: list[Effect] = []
-        for sequence, sent_at in sorted(self._flight.items()):
-            if sent_at is not None and sent_at <= self._asked_at:
-                effects += self._send_again(sequence)
+        for sequence in self._window.sent_until(self._asked_at):
+            effects += self._send_again(sequence)
         return [*effects, *self._go_on(now), self._wait(now)]
 
     def _confirmed(self, payload: dict[str, Any], _now: float) -> list[Effect]:
@@ -341,8 +318,8 @@ class OutgoingFile:
         return [told, *self.cancel(tell=False)]
 
     def _go_on(self, now: float) -> list[Effect]:
-        if self._acked_count < self.offer.total_chunks:
-            return self._pump(now)
+        if not self._window.is_all_acked:
+            return self._pump()
         if self.offer.frames and len(self._digests):
             missing = self._hash_what_is_missing()
             if missing or self._hash_reads:
@@ -370,32 +347,11 @@ class OutgoingFile:
         }
         return ToPeer(self.peer.uuid, "file.complete", payload)
 
-    def _pump(self, _now: float) -> list[Effect]:
-        """Read as much as the window still takes, at least one chunk."""
-        effects: list[Effect] = []
-        window = self.window
-        while self._next < self.offer.total_chunks and not self._link_full:
-            length = self.offer.chunk_length(self._next)
-            if self._flight and self._flight_bytes + length > window:
-                break
-            if len(self._reading) * self.offer.chunk_bytes >= READ_AHEAD:
-                break
-            if not self._acked[self._next]:
-                self._flight[self._next] = None
-                self._flight_bytes += length
-                self._reading.add(self._next)
-                effects.append(self._range(self._next))
-            self._next += 1
-        return effects
+    def _pump(self) -> list[Effect]:
+        return [self._range(sequence) for sequence in self._window.take_reads()]
 
     def _send_again(self, sequence: int) -> list[Effect]:
-        """Nothing if it is being read already, was acknowledged, or was never sent."""
-        if self._flight.get(sequence) is None:
-            return []
-        self._flight[sequence] = None
-        self._reading.add(sequence)
-        self._again.add(sequence)
-        return [self._range(sequence)]
+        return [self._range(sequence)] if self._window.take_again(sequence) else []
 
     def _read(self, event: ChunkRead, now: float) -> list[Effect]:
         sequence = event.sequence
@@ -409,13 +365,11 @@ class OutgoingFile:
         if sequence in self._hash_reads:
             self._hash_reads.discard(sequence)
             return self._go_on(now) if self._phase is Sending.SENDING else []
-        if self._phase is not Sending.SENDING or self._flight.get(sequence, now) is not None:
+        if self._phase is not Sending.SENDING or not self._window.is_being_read(sequence):
             return []
-        self._flight[sequence] = now
-        self._reading.discard(sequence)
-        self._sent_end = max(self._sent_end, sequence + 1)
+        self._window.mark_sent(sequence, now)
         # when half of it has come, so that there is always something to read and little to count
-        more = self._pump(now) if len(self._reading) * self.offer.chunk_bytes <= READ_AHEAD // 2 else []
+        more = self._pump() if self._window.is_half_read else []
         return [self._chunk(event), *more]
 
     def _chunk(self, event: ChunkRead) -> Effect:
@@ -434,31 +388,8 @@ class OutgoingFile:
         offset = sequence * self.offer.chunk_bytes
         return ReadChunk(self.offer.transfer_id, sequence, offset, self.offer.chunk_length(sequence))
 
-    def _take_ack(self, sequence: int) -> None:
-        if sequence in self._flight:
-            del self._flight[sequence]
-            self._flight_bytes -= self.offer.chunk_length(sequence)
-            self._reading.discard(sequence)
-            self._again.discard(sequence)
-        if not self._acked[sequence]:
-            self._acked[sequence] = 1
-            self._acked_count += 1
-        while self._base < self.offer.total_chunks and self._acked[self._base]:
-            self._base += 1
-
-    def _stand_at(self, start: int) -> None:
-        """The receiver has everything before `start`, and perhaps nothing after it."""
-        self._land_all()
-        total = self.offer.total_chunks
-        self._acked = bytearray(b"\x01" * start + bytes(total - start))
-        self._acked_count = self._base = self._next = start
-        self._sent_end = max(self._sent_end, start)
-
     def _land_all(self) -> None:
-        self._flight.clear()
-        self._flight_bytes = 0
-        self._reading.clear()
-        self._again.clear()
+        self._window.clear()
         self._hash_reads.clear()
 
     def _count_retry(self) -> list[Effect]:
@@ -519,12 +450,12 @@ class OutgoingFile:
         """Patient before the first acknowledgement, which may stand behind a whole window in the other direction, and
         twice as patient after each try.
         """
-        seconds = max(self._ack_timeout, 4 * self._ack_time)
+        seconds = max(self._ack_timeout, 4 * self._window.ack_time)
         if self._phase is Sending.OFFERED:
             seconds = max(self._ack_timeout, 1.0)
         elif self._phase is Sending.COMPLETING:
             seconds = max(2 * seconds, 1.0)
-        elif not self._ack_time:
+        elif not self._window.ack_time:
             seconds = 4 * self._ack_timeout
         seconds *= 2 ** min(self._retries, 3)
         return SetTimer(self._timer, now + seconds)
@@ -551,9 +482,9 @@ class OutgoingFile:
             "total_bytes": offer.total_bytes,
             "total_chunks": offer.total_chunks,
             "chunk_bytes": offer.chunk_bytes,
-            "next_seq": self._base,
+            "next_seq": self._window.base,
             "retries_total": self.retries_total,
-            "acked_chunks": self._acked_count,
+            "acked_chunks": self._window.acked_count,
             "source": self.source.kind,
             "spooled": self.source.kind == "spool",
             "spool_path": self.source.path if self.source.kind == "spool" else None,

@@ -373,8 +373,8 @@ class RoomSession:
         self.files.link_full(event.uuid)
         return []
 
-    def _drained(self, event: LinkDrained, now: float) -> list[Effect]:
-        return self.files.link_drained(event.uuid, now)
+    def _drained(self, event: LinkDrained, _now: float) -> list[Effect]:
+        return self.files.link_drained(event.uuid)
 
     def _answered(self, event: FileAnswer, now: float) -> list[Effect]:
         return self.files.answer(event, now)

@@ -257,12 +257,12 @@ class Transfers:
             if outgoing.peer.uuid == uuid:
                 outgoing.link_full()
 
-    def link_drained(self, uuid: str, now: float) -> list[Effect]:
+    def link_drained(self, uuid: str) -> list[Effect]:
         return [
             effect
             for outgoing in self._outgoing.values()
             if outgoing.peer.uuid == uuid
-            for effect in outgoing.link_drained(now)
+            for effect in outgoing.link_drained()
         ]
 
     def restore_outgoing(self, record: dict[str, Any], now: float) -> list[Effect]:
