@@ -1,8 +1,8 @@
 """What two nodes in a room send each other through their tools, beside plain loops over the bare links.
 
 A file is read from a disk and is on the other disk, checked and confirmed, when its turn ends; the loops keep nothing. A
-message is shown to its receiver while it is made durable, and receipted after that. Nobody waits for the two commits of a
-round trip, but both nodes have them to do: so the bare link stands there once more, with two commits one after the other.
+message is shown to its receiver while it is made durable, and receipted after that; who sends it is answered when it is
+durable there. So each node makes a commit in a round trip, and the bare link stands there once more, with two commits.
 """
 
 import asyncio
