@@ -35,4 +35,4 @@ def test_type_checkers_are_told_the_same_names():
         for statement in branch.body
         for alias in statement.names
     }
-    assert told == {(home, name) for home, names in comity._HOMES.items() for name in names}
+    assert told == {(home, name) for name, home in comity._HOMES.items()}

@@ -9,10 +9,10 @@ import re
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 import typer
-from msgspec import Struct
 from typer.core import TyperCommand, TyperGroup
 
 from comity.cli.colour import colour_wanted, paint
@@ -96,12 +96,12 @@ def _only_groups_commands() -> None:
 
 
 def _taking_options_apart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for Typer, which knows options one by one: an argument that is a Struct stands there as its fields."""
+    """The same for Typer, which knows options one by one: an argument that is a dataclass stands there as its fields."""
     whole = inspect.signature(function)
-    groups = {
+    groups: dict[str, Any] = {
         name: argument.annotation
         for name, argument in whole.parameters.items()
-        if isinstance(argument.annotation, type) and issubclass(argument.annotation, Struct)
+        if is_dataclass(argument.annotation)
     }
     apart: dict[str, inspect.Parameter] = {}
     for name, argument in whole.parameters.items():
@@ -110,7 +110,7 @@ def _taking_options_apart(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def command(**given: Any) -> Any:
         for name, group in groups.items():
-            given[name] = group(**{field: given.pop(field) for field in group.__struct_fields__})
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         return function(**given)
 
     command.__signature__ = whole.replace(parameters=list(apart.values()))  # type: ignore[attr-defined] # what Typer reads

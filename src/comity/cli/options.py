@@ -6,11 +6,11 @@ import os
 import re
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from msgspec import Struct
 
 from comity.core.errors import ConfigError, KeyRefusedError
 
@@ -83,14 +83,16 @@ TlsKey = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
-class HomeOptions(Struct, frozen=True):
+@dataclass(frozen=True)  # lighter to load than a Struct
+class HomeOptions:
     """The options that lead to a node: each stands on the command line, and a command gets them as one argument."""
 
     data: Data = None
     config: Config = None
 
 
-class KeyOptions(HomeOptions, frozen=True):
+@dataclass(frozen=True)
+class KeyOptions(HomeOptions):
     """For a command that signs or writes: also the passphrase of the key."""
 
     passphrase_file: PassphraseFile = None

@@ -15,10 +15,11 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
+from comity.clients.guarded_http import HttpCarrier
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, InvalidError, TooLargeError
 from comity.core.revocation.crl import CrlSource, RevocationList, read_list
@@ -34,20 +35,6 @@ ASK_AGAIN: Final = 3600.0
 PAUSE: Final = 10.0
 
 
-class CrlResponse(Protocol):
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def body(self) -> bytes: ...
-
-
-class CrlHttp(Protocol):
-    """What carries our requests; the guarded client does, made with `CRL_TIMEOUT` and `CRL_LIMIT`."""
-
-    async def request(self, method: str, url: str) -> CrlResponse: ...
-
-
 class _HeldSource(Struct):
     """What is known of one source. Moments are monotonic."""
 
@@ -59,7 +46,8 @@ class _HeldSource(Struct):
 
 
 class CrlFetcher:
-    def __init__(self, http: CrlHttp, clock: Clock, *, https_only: bool = True, kept: int = KEPT) -> None:
+    def __init__(self, http: HttpCarrier, clock: Clock, *, https_only: bool = True, kept: int = KEPT) -> None:
+        """`http` is the guarded client, made with `CRL_TIMEOUT` and `CRL_LIMIT`."""
         self._http = http
         self._clock = clock
         self._https_only = https_only

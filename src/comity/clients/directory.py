@@ -14,13 +14,13 @@ it, and reads what is hidden from strangers as its owner (see `comity.pipeline.d
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Struct
 
-from comity.clients.guarded_http import TIMEOUT, GuardedHttp
+from comity.clients.guarded_http import TIMEOUT, BareResponse, GuardedHttp, HttpCarrier
 from comity.clients.refusals import NoAnswerError, UnusableAnswerError
 from comity.clients.targets import AggregationSearch
 from comity.clients.urls import read_url
@@ -65,20 +65,6 @@ _LATER = frozenset({429, 502, 503, 504})
 Told = TypeVar("Told")
 
 
-class DirectoryResponse(Protocol):
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def body(self) -> bytes: ...
-
-
-class DirectoryHttp(Protocol):
-    """What carries our requests; the guarded client does."""
-
-    async def request(self, method: str, url: str, json: Any = None) -> DirectoryResponse: ...
-
-
 class Published(Struct, frozen=True):
     """What the directory says after a publication."""
 
@@ -121,7 +107,7 @@ def directory_search(url: str, *, timeout: float = TIMEOUT, allow: Iterable[str]
 
 
 class DirectoryClient:
-    def __init__(self, http: DirectoryHttp, url: str, *, clock: Clock, key: SigningKey | None = None) -> None:
+    def __init__(self, http: HttpCarrier, url: str, *, clock: Clock, key: SigningKey | None = None) -> None:
         """`url` is where the directory is, without the paths of the contract."""
         self._http = http
         self._url = url.rstrip("/")
@@ -274,7 +260,7 @@ class DirectoryClient:
         return _read_json(answer.body)
 
 
-def _refusal(answer: DirectoryResponse) -> ComityError:
+def _refusal(answer: BareResponse) -> ComityError:
     try:
         detail = _read_json(answer.body).get("detail", "")
     except (UnusableAnswerError, AttributeError):

@@ -15,7 +15,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -43,6 +43,20 @@ class HttpResponse(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class BareResponse(Protocol):
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class HttpCarrier(Protocol):
+    """What carries a request that needs no headers; `GuardedHttp` does."""
+
+    async def request(self, method: str, url: str, json: Any = None) -> BareResponse: ...
 
 
 class StreamedAnswer(NamedTuple):

@@ -7,8 +7,9 @@ cannot be fetched, the last ones stay valid.
 import asyncio
 import logging
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
+from comity.clients.guarded_http import HttpCarrier
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, ConfigError, MalformedError
 from comity.core.identity.access_token import AccessToken, SigningKeys, UnknownKeyError, read_access_token
@@ -20,20 +21,8 @@ HOUR: Final = 3600.0
 PAUSE: Final = 30.0
 
 
-class KeysResponse(Protocol):
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def body(self) -> bytes: ...
-
-
-class KeysHttp(Protocol):
-    async def request(self, method: str, url: str) -> KeysResponse: ...
-
-
 class AuthorizationServer:
-    def __init__(self, http: KeysHttp, clock: Clock, *, issuer: str, keys: str, resource: str) -> None:
+    def __init__(self, http: HttpCarrier, clock: Clock, *, issuer: str, keys: str, resource: str) -> None:
         """`keys` is the address of the key set, or the path of a file that holds it."""
         self.issuer = issuer
         self.resource = resource

@@ -3,17 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.errors import ConfigError
-from comity.core.negotiation.capabilities import (
-    CONSENSUS,
-    INTENT,
-    PERSONAL,
-    RELATIONAL,
-    STANDARD_EXTENSIONS,
-    TORCH,
-    Dependency,
-    Extension,
-    ExtensionRegistry,
-)
+from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
+from comity.core.negotiation.registry import STANDARD_EXTENSIONS, Dependency, Extension, ExtensionRegistry
 from tests.core.negotiation.samples import registry
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from comity.core.context.signals import CATEGORIES
 from comity.core.extensions.operations import OPERATIONS, input_schema
-from comity.pipeline.extensions.mcp import SUMMARIES, extension_tools
+from comity.core.extensions.summaries import SUMMARIES
+from comity.pipeline.extensions.mcp import extension_tools
 from comity.system_clock import SystemClock
 from comity.testing import bearer
 from tests.doors.mcp.conversing import initialize, modern, request

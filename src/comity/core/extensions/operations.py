@@ -37,6 +37,7 @@ from comity.core.extensions.intent import IntentForModel, IntentReport
 from comity.core.extensions.refusals import Code, ExtensionError, invalid, shaped
 from comity.core.extensions.relational import Attestation
 from comity.core.extensions.state import ExtensionState, StateScope
+from comity.core.extensions.summaries import SUMMARIES
 from comity.core.extensions.texts import refuse_injection
 from comity.core.extensions.torch import TorchLineage, TorchReceipt
 from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
@@ -107,14 +108,17 @@ _DEFAULTS: Final = {
 _READING: Final = frozenset(("get", "attest", "join", "list", "result", "record", "lineage", "infer"))
 
 
-def _row(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
-    """An operation `kind.verb`; its tool is `vcp_kind_verb` unless `more` says otherwise."""
+_TOOLS: Final = {name: (tool, summary) for tool, (name, summary) in SUMMARIES.items()}
+
+
+def _row(name: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOperation:
+    """An operation `kind.verb`, with what is usual for its kind unless `more` says otherwise."""
+    tool, summary = _TOOLS[name]
     kind, _, verb = name.partition(".")
     own = _DEFAULTS[kind]
     scope = frozenset((own.scope,))
     writes = frozenset() if verb in _READING else scope
     filled: dict[str, Any] = {
-        "tool": f"vcp_{name.replace('.', '_')}",
         "tool_members": own.tool_members,
         "result": own.result,
         "model_result": own.model_result,
@@ -123,14 +127,18 @@ def _row(name: str, summary: str, arguments: type[Any], run: Any, **more: Any) -
         "logged": bool(writes) and own.extension == CONSENSUS,
     } | more
     return ExtensionOperation(
-        name=name, extension=own.extension, summary=summary, arguments=arguments, run=run, **filled
+        name=name,
+        extension=own.extension,
+        summary=summary,
+        arguments=arguments,
+        run=run,
+        tool=tool,
+        **filled,
     )
 
 
-def _act(
-    name: str, summary: str, arguments: type[Any], run: Any = calls.acted, **more: Any
-) -> ExtensionOperation:
-    return _row(name, summary, arguments, partial(run, name), codes=_ACTS, **more)
+def _act(name: str, arguments: type[Any], run: Any = calls.acted, **more: Any) -> ExtensionOperation:
+    return _row(name, arguments, partial(run, name), codes=_ACTS, **more)
 
 
 _PARTIES: Final[tuple[Code, ...]] = ("NOT_FOUND", "FORBIDDEN")
@@ -138,122 +146,58 @@ _TEXTS: Final[tuple[Code, ...]] = ("LIMIT_EXCEEDED",)
 _ACTS: Final[tuple[Code, ...]] = (*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", *_TEXTS)
 
 _ROWS: Final = (
-    _row(
-        "personal.set",
-        "Declare signals; null takes one back",
-        calls.SetArguments,
-        calls.personal_set,
-        tool="vcp_set_personal_state",
-        described={"signals": _SIGNALS_SCHEMA},
-    ),
-    _row(
-        "personal.get",
-        "What is left of the signals now; a model gets the protection level",
-        calls.Empty,
-        calls.personal_get,
-        tool="vcp_get_personal_state",
-    ),
-    _row(
-        "personal.preset",
-        "Declare the signals of a preset",
-        calls.PresetArguments,
-        calls.personal_preset,
-        codes=("NOT_FOUND",),
-    ),
+    _row("personal.set", calls.SetArguments, calls.personal_set, described={"signals": _SIGNALS_SCHEMA}),
+    _row("personal.get", calls.Empty, calls.personal_get),
+    _row("personal.preset", calls.PresetArguments, calls.personal_preset, codes=("NOT_FOUND",)),
     _row(
         "personal.pin",
-        "Keep a signal from fading, or let it fade again",
         calls.PinArguments,
         calls.personal_pin,
         described={"dimension": {"type": "string", "enum": list(CATEGORIES)}},
         codes=("PRECONDITION_FAILED",),
     ),
-    _row("personal.engage", "Say that the person is here again", calls.Empty, calls.personal_engage),
-    _row("personal.purge", "Forget all signals at once", calls.Empty, calls.personal_purge),
-    _row(
-        "relational.get",
-        "Trust, standing, norms and self-model",
-        calls.Empty,
-        calls.relational_get,
-        tool="vcp_get_relational_context",
-    ),
-    _row(
-        "relational.norm", "Keep or change a norm", calls.NormArguments, calls.relational_norm, codes=_TEXTS
-    ),
-    _row(
-        "relational.selfmodel",
-        "Report how the model sees itself, with what is uncertain",
-        calls.SelfModelArguments,
-        calls.relational_selfmodel,
-        codes=_TEXTS,
-    ),
-    _row(
-        "relational.attest",
-        "What may be said to others: levels, never content",
-        calls.Empty,
-        calls.relational_attest,
-        result=Attestation,
-    ),
-    _row(
-        "relational.purge",
-        "Forget trust, norms and self-models at once",
-        calls.Empty,
-        calls.relational_purge,
-    ),
-    _row(
-        "consensus.open",
-        "Open a deliberation on clauses with its stakeholders",
-        OpenArguments,
-        calls.consensus_open,
-        codes=("FORBIDDEN", *_TEXTS),
-    ),
+    _row("personal.engage", calls.Empty, calls.personal_engage),
+    _row("personal.purge", calls.Empty, calls.personal_purge),
+    _row("relational.get", calls.Empty, calls.relational_get),
+    _row("relational.norm", calls.NormArguments, calls.relational_norm, codes=_TEXTS),
+    _row("relational.selfmodel", calls.SelfModelArguments, calls.relational_selfmodel, codes=_TEXTS),
+    _row("relational.attest", calls.Empty, calls.relational_attest, result=Attestation),
+    _row("relational.purge", calls.Empty, calls.relational_purge),
+    _row("consensus.open", OpenArguments, calls.consensus_open, codes=("FORBIDDEN", *_TEXTS)),
     _row(
         "consensus.join",
-        "Fetch a deliberation that another node keeps",
         calls.JoinArguments,
         calls.consensus_join,
         codes=(*_PARTIES, "CONFLICT", "BAD_SIGNATURE"),
     ),
     _row(
         "consensus.list",
-        "Deliberations in which the caller takes part",
         calls.Empty,
         calls.consensus_list,
         result=calls.DeliberationList,
         codes=("FORBIDDEN",),
     ),
-    _act("consensus.add", "Add a stakeholder; for the author", AddArguments),
-    _act(
-        "consensus.act",
-        "Endorse, amend, object to, abstain from or withdraw from a clause",
-        ActArguments,
-        calls.acted_on_clause,
-        result=calls.ClauseReport,
-    ),
+    _act("consensus.add", AddArguments),
+    _act("consensus.act", ActArguments, calls.acted_on_clause, result=calls.ClauseReport),
     _act(
         "consensus.ballot",
-        "Rank the variants of a clause",
         BallotArguments,
         calls.acted_on_clause,
         result=calls.ClauseReport,
-        tool="vcp_submit_ballot",
         tool_members=("voter_id",),
     ),
-    _act("consensus.advance", "Move on to the next phase, or back to deliberation", AdvanceArguments),
-    _act("consensus.vote", "Accept or reject the whole text", VoteArguments),
-    _act("consensus.welfare", "Say what weighs on an AI stakeholder", WelfareArguments),
+    _act("consensus.advance", AdvanceArguments),
+    _act("consensus.vote", VoteArguments),
+    _act("consensus.welfare", WelfareArguments),
     _row(
         "consensus.result",
-        "Each clause, who said what of it, and how its variants rank",
         calls.ResultArguments,
         calls.consensus_result,
         result=calls.ClauseReport | calls.ResultReport,
-        tool="vcp_get_election_result",
         codes=_PARTIES,
     ),
     _row(
         "consensus.record",
-        "The provenance of rules that are active",
         calls.DeliberationArguments,
         calls.consensus_record,
         result=Provenance,
@@ -261,39 +205,27 @@ _ROWS: Final = (
     ),
     _row(
         "torch.generate",
-        "Hand a signed torch to the next session",
         calls.GenerateArguments,
         calls.torch_generate,
         result=dict[str, Any],
-        tool="vcp_generate_torch",
         tool_members=("session_id",),
     ),
     _row(
         "torch.receive",
-        "Take a torch that an earlier session handed over",
         calls.ReceiveArguments,
         calls.torch_receive,
         result=TorchReceipt,
-        tool="vcp_receive_torch",
         reads=frozenset(("session", "owner")),
         writes=frozenset(("session", "owner")),
         codes=("FORBIDDEN", "LIMIT_EXCEEDED", "STALE", "BAD_SIGNATURE", "ALREADY_USED"),
     ),
-    _row("torch.lineage", "The torches before this session, oldest first", calls.Empty, calls.torch_lineage),
-    _row("torch.purge", "Forget all torches at once", calls.Empty, calls.torch_purge),
-    _row(
-        "intent.infer",
-        "What the person probably wants",
-        calls.Empty,
-        calls.intent_infer,
-        tool="vcp_infer_intent",
-    ),
+    _row("torch.lineage", calls.Empty, calls.torch_lineage),
+    _row("torch.purge", calls.Empty, calls.torch_purge),
+    _row("intent.infer", calls.Empty, calls.intent_infer),
     _row(
         "intent.correct",
-        "Say what it really is; null takes that back",
         calls.CorrectArguments,
         calls.intent_correct,
-        tool="vcp_correct_intent",
         described={"category": {"enum": [*INTENTS, None]}},
     ),
 )

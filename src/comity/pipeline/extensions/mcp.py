@@ -3,8 +3,6 @@
 A tool is listed while its extension is active. It answers what a model may see. `session_id` names another session of
 the same owner: a modern client, whose requests stand alone, goes on with a session in that way. It may also tell its
 context with each request, in `_meta` (vcp 7.6); a session that is named counts instead.
-
-Names and summaries repeat those of the table of operations: a list of tools is made before any of that is loaded.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -12,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from comity.core.errors import ComityError, NotFoundError
+from comity.core.extensions.summaries import SUMMARIES
 from comity.core.mcp.catalog import VCP_SESSION, Tool
 from comity.core.mcp.context import Context
 from comity.core.mcp.results import ToolResult, structured, text
@@ -23,50 +22,6 @@ if TYPE_CHECKING:
     from comity.pipeline.vcp.service import VcpServer
 
 SEND_CONTEXT: Final = "vcp_send_context"
-
-SUMMARIES: Final = {
-    "vcp_set_personal_state": ("personal.set", "Declare signals; null takes one back"),
-    "vcp_get_personal_state": (
-        "personal.get",
-        "What is left of the signals now; a model gets the protection level",
-    ),
-    "vcp_personal_preset": ("personal.preset", "Declare the signals of a preset"),
-    "vcp_personal_pin": ("personal.pin", "Keep a signal from fading, or let it fade again"),
-    "vcp_personal_engage": ("personal.engage", "Say that the person is here again"),
-    "vcp_personal_purge": ("personal.purge", "Forget all signals at once"),
-    "vcp_get_relational_context": ("relational.get", "Trust, standing, norms and self-model"),
-    "vcp_relational_norm": ("relational.norm", "Keep or change a norm"),
-    "vcp_relational_selfmodel": (
-        "relational.selfmodel",
-        "Report how the model sees itself, with what is uncertain",
-    ),
-    "vcp_relational_attest": ("relational.attest", "What may be said to others: levels, never content"),
-    "vcp_relational_purge": ("relational.purge", "Forget trust, norms and self-models at once"),
-    "vcp_consensus_open": ("consensus.open", "Open a deliberation on clauses with its stakeholders"),
-    "vcp_consensus_join": ("consensus.join", "Fetch a deliberation that another node keeps"),
-    "vcp_consensus_list": ("consensus.list", "Deliberations in which the caller takes part"),
-    "vcp_consensus_add": ("consensus.add", "Add a stakeholder; for the author"),
-    "vcp_consensus_act": (
-        "consensus.act",
-        "Endorse, amend, object to, abstain from or withdraw from a clause",
-    ),
-    "vcp_submit_ballot": ("consensus.ballot", "Rank the variants of a clause"),
-    "vcp_consensus_advance": ("consensus.advance", "Move on to the next phase, or back to deliberation"),
-    "vcp_consensus_vote": ("consensus.vote", "Accept or reject the whole text"),
-    "vcp_consensus_welfare": ("consensus.welfare", "Say what weighs on an AI stakeholder"),
-    "vcp_get_election_result": (
-        "consensus.result",
-        "Each clause, who said what of it, and how its variants rank",
-    ),
-    "vcp_consensus_record": ("consensus.record", "The provenance of rules that are active"),
-    "vcp_generate_torch": ("torch.generate", "Hand a signed torch to the next session"),
-    "vcp_receive_torch": ("torch.receive", "Take a torch that an earlier session handed over"),
-    "vcp_torch_lineage": ("torch.lineage", "The torches before this session, oldest first"),
-    "vcp_torch_purge": ("torch.purge", "Forget all torches at once"),
-    "vcp_infer_intent": ("intent.infer", "What the person probably wants"),
-    "vcp_correct_intent": ("intent.correct", "Say what it really is; null takes that back"),
-}
-"""By the name of the tool: its operation, and what it does."""
 
 _READING: Final = frozenset(("get", "attest", "list", "result", "record", "lineage", "infer"))
 _CONTEXT_INPUT: Final = {

@@ -47,6 +47,7 @@ _SUFFIX: Final = ":extensions"
 _PAGE: Final = 200
 
 _State = TypeVar("_State", SessionExtensions, OwnerExtensions)
+_Shape = TypeVar("_Shape")
 
 
 class OwnedSession(Struct, frozen=True, kw_only=True):
@@ -192,28 +193,17 @@ class ExtensionStates:
         vault, now, owner = self._vault(), self._clock.now(), before.owner
         operations: list[Operation] = []
         session, relation = before.session, before.relation
+
+        def put(space: str, key: str, owned: OwnedSession | OwnedRelation, version: int, ttl: float) -> None:
+            value = self._values.seal(key, owned, vault)
+            operations.append(Put(space=space, key=key, value=value, expect=version, expires_at=now + ttl))
+
         if whole or after.session is not session.state or _is_due(session, now, self._session_ttl):
-            key = session_key(before.session_id)
-            operations.append(
-                Put(
-                    space=SESSION_SPACE,
-                    key=key,
-                    value=self._values.seal(key, OwnedSession(owner=owner, state=after.session), vault),
-                    expect=session.version,
-                    expires_at=now + self._session_ttl,
-                )
-            )
+            owned = OwnedSession(owner=owner, state=after.session)
+            put(SESSION_SPACE, session_key(before.session_id), owned, session.version, self._session_ttl)
         if whole or after.owner is not relation.state or _is_due(relation, now, self._owner_ttl):
-            key = owner_key(owner)
-            operations.append(
-                Put(
-                    space=OWNER_SPACE,
-                    key=key,
-                    value=self._values.seal(key, OwnedRelation(owner=owner, state=after.owner), vault),
-                    expect=relation.version,
-                    expires_at=now + self._owner_ttl,
-                )
-            )
+            known = OwnedRelation(owner=owner, state=after.owner)
+            put(OWNER_SPACE, owner_key(owner), known, relation.version, self._owner_ttl)
         return tuple(operations)
 
     def forget_stranger(self, session_id: str) -> None:
@@ -322,27 +312,27 @@ class _Owned(Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_session_decoder: Final = msgspec.json.Decoder(OwnedSession)
-_relation_decoder: Final = msgspec.json.Decoder(OwnedRelation)
-_owned_decoder: Final = msgspec.json.Decoder(_Owned)
+_decode_owned: Final = msgspec.json.Decoder(_Owned).decode
 
 
-def _read_session(data: bytes) -> OwnedSession:
-    try:
-        return _session_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise unreadable() from None
+def _reader(shape: type[_Shape]) -> Callable[[bytes], _Shape]:
+    decode = msgspec.json.Decoder(shape).decode
+
+    def read(data: bytes) -> _Shape:
+        try:
+            return decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise unreadable() from None
+
+    return read
 
 
-def _read_relation(data: bytes) -> OwnedRelation:
-    try:
-        return _relation_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise unreadable() from None
+_read_session: Final = _reader(OwnedSession)
+_read_relation: Final = _reader(OwnedRelation)
 
 
 def _owner_inside(data: bytes | None) -> str | None:
     try:
-        return None if data is None else _owned_decoder.decode(data).owner
+        return None if data is None else _decode_owned(data).owner
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None

@@ -70,46 +70,39 @@ def vcp_tools(opened: Opened) -> list[Tool]:
         )
         return _shown(answer)
 
+    core = partial(Tool, annotations=_READS, room=CORE_ROOM)
     return [
-        Tool(
+        core(
             name="vcp_validate_token",
             title="Check a VCP/I token",
             description="Say whether a VCP/I token is valid, what it says and who vouches for it.",
             handler=validate,
             input_schema=schemas.VALIDATE_TOKEN_INPUT,
             output_schema=schemas.VALIDATE_TOKEN_OUTPUT,
-            annotations=_READS,
-            room=CORE_ROOM,
         ),
-        Tool(
+        core(
             name="vcp_parse_csm1",
             title="Read a CSM-1 code",
             description="Say what a CSM-1 constitution code means: persona, adherence, scopes, namespace, version.",
             handler=parse,
             input_schema=schemas.PARSE_CSM1_INPUT,
             output_schema=schemas.PARSE_CSM1_OUTPUT,
-            annotations=_READS,
-            room=CORE_ROOM,
         ),
-        Tool(
+        core(
             name="vcp_encode_context",
             title="Write a VCP context",
             description="Turn the dimensions of a situation, and of a person's state, into the VCP wire format.",
             handler=encode,
             input_schema=schemas.ENCODE_CONTEXT_INPUT,
             output_schema=schemas.ENCODE_CONTEXT_OUTPUT,
-            annotations=_READS,
-            room=CORE_ROOM,
         ),
-        Tool(
+        core(
             name="vcp_status",
             title="Show the VCP session",
             description="Show the server's version, what was negotiated, active extensions and core features.",
             handler=status,
             input_schema=schemas.STATUS_INPUT,
             output_schema=schemas.STATUS_OUTPUT,
-            annotations=_READS,
-            room=CORE_ROOM,
         ),
     ]
 
