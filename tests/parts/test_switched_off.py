@@ -94,13 +94,13 @@ def sentence(part):
     return f"the part {part} is switched off on this node; to switch it on, {how} and start the node again"
 
 
-def modules_of_a_node(data, off):
+def modules_of_a_node(data, off, **env):
     """What a node has loaded from its start to its end."""
     command = [sys.executable, "-c", TELLING, "up", "--json", "--agent", "echo", "--port", "0"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("COMITY_")}
     node = subprocess.Popen(
         [*command, "--data", str(data)],
-        env={**plain, **EVERYTHING, "COMITY_OFF": off, "COMITY_LOG_LEVEL": "error"},
+        env={**plain, **EVERYTHING, "COMITY_OFF": off, "COMITY_LOG_LEVEL": "error", **env},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -119,6 +119,12 @@ def test_a_node_with_everything_on_loads_them_all(tmp_path):
 @pytest.mark.parametrize("part", SWITCHED_PARTS)
 def test_nothing_of_a_part_that_is_off_is_loaded(tmp_path, part):
     assert modules_of_a_node(tmp_path / "data", part) & LOADED[part] == set()
+
+
+def test_a_directory_that_is_not_served_is_not_loaded(tmp_path):
+    served = {"comity.doors.directory", "comity.pipeline.directory.publish"}
+    assert served <= modules_of_a_node(tmp_path / "served", "")
+    assert served & modules_of_a_node(tmp_path / "not", "", COMITY_DIRECTORY_SERVE="false") == set()
 
 
 def test_a_node_with_all_of_them_off_starts_and_loads_none(tmp_path):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import apsw
 import pytest
@@ -294,3 +295,25 @@ async def test_each_writing_process_takes_a_chain_of_its_own(tmp_path):
         open_head_file(tmp_path, "main", chains=2)
     one.close()
     two.close()
+
+
+async def test_others_have_their_turn_all_the_time_while_a_chain_is_verified(folder):
+    store = await SqliteStore.open(folder / "comity.db", HandClock(), None)
+    between, taken = [], 0
+
+    def took(_entry):
+        nonlocal taken
+        taken += 1
+
+    async def others():
+        while True:
+            between.append(taken)
+            await asyncio.sleep(0)
+
+    turns = asyncio.create_task(others())
+    report = await verify_chain(store, "main", PUBLIC, each=took)
+    turns.cancel()
+    await store.close()
+    assert report.ok, report
+    between.append(taken)
+    assert max(later - earlier for earlier, later in pairwise(between)) <= 50

@@ -96,7 +96,7 @@ async def _play(stage: "_JsonStage | _StoryTerminal", *, keep: bool) -> bool:
                 stage.failed(scene, _problem(failure), node)
                 return False
             stage.ended(scene, facts, time.monotonic() - since)
-        stage.close(time.monotonic() - begun)
+        stage.close(time.monotonic() - begun, keep=keep)
         if keep:
             stage.kept(house, {node.name: await node.page_link() for node in house.nodes})
             await asyncio.Event().wait()
@@ -139,7 +139,7 @@ class _JsonStage:
         told = {"node": node.name, "log": node.last_lines(LOG_LINES)}
         print_json({"scene": scene.name, "ok": False, "problem": problem, **told})
 
-    def close(self, _seconds: float) -> None:
+    def close(self, _seconds: float, *, keep: bool) -> None:
         pass
 
     def kept(self, house: "Household", pages: dict[str, str]) -> None:
@@ -179,10 +179,14 @@ class _StoryTerminal:
         for line in node.last_lines(LOG_LINES) or ["(it is empty)"]:
             self._write(one_line(line))
 
-    def close(self, seconds: float) -> None:
+    def close(self, seconds: float, *, keep: bool) -> None:
         self._console.print()
         self._console.rule(style="cyan", characters="─".translate(self._spelling))
         self._paragraph(f"All scenes came out as they must, in {seconds:.0f} seconds.", "bold green")
+        if not keep:
+            self._paragraph(
+                "`comity demo --keep` lets these nodes run on, each with a page to look around on."
+            )
         self._paragraph("Start a node of your own with `comity up`; `comity --help` shows the rest.")
 
     def kept(self, house: "Household", pages: dict[str, str]) -> None:

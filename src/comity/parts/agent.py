@@ -67,7 +67,8 @@ class Agent(Part):
         card = form.capability_card
         facts = [Fact("Identity", form.identity.hex(), copy=True)]
         if self.resident.room is None or card is None:
-            return ViewPage(facts=[*facts, Fact("Agent", "none; start the node with --agent")])
+            start = Fact("Start the node with one", "comity up --agent echo", copy=True)
+            return ViewPage(facts=[*facts, Fact("Agent", "none"), start])
         state = form.runtime_state.value
         agent = house.settings.agent
         return ViewPage(
@@ -108,7 +109,8 @@ class Agent(Part):
         page, more = paged(rows, query)
         shown, ids = [row[:-1] for row in page], [row[-1] for row in page]
         button = RowButton("Verify", PAIRS_VERIFY_PATH, "agent", ids)
-        return ViewPage(tables=[Table(columns, shown, more=more, empty="no signed call yet", button=button)])
+        empty = "no signed call yet; the view Agent shows how to call this one"
+        return ViewPage(tables=[Table(columns, shown, more=more, empty=empty, button=button)])
 
     async def _peers(self) -> "list[Peer]":
         from asyncio import to_thread

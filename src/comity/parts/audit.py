@@ -106,7 +106,7 @@ class Audit(Part):
         rows = [
             (
                 str(entry.chain_position),
-                entry.created_at[:19].replace("T", " "),
+                entry.created_at,
                 entry.verification_result,
                 next((check[7:] for check in entry.checks_passed if check.startswith("caller:")), ""),
                 next((check[6:] for check in entry.checks_passed if check.startswith("count:")), "1"),
@@ -115,7 +115,7 @@ class Audit(Part):
             )
             for entry in entries
         ]
-        columns = ("entry", "when (UTC)", "what", "who", "times", "failed at", "hash")
+        columns = ("entry", "when", "what", "who", "times", "failed at", "hash")
         more = rows[-1][0] if rows and int(rows[-1][0]) > 1 and len(rows) == query.limit else ""
         facts = [Fact("Entries", f"{await house.store.end(log_of(house.chain)):,}"), self._verdict()]
         return ViewPage(facts=facts, tables=[Table(columns, rows, more=more)])

@@ -127,7 +127,7 @@ class Deliberations(Part):
         ids = {row[0] for row in shown}
         matrices = [
             Matrix(
-                f"{kept.id}, clause {report.clause.id}: {report.winner} wins ({COPIES} for each ballot)",
+                f"{kept.deliberation.title[:60]}, clause {report.clause.id}: {report.winner} wins ({COPIES} for each ballot)",
                 report.candidates,
                 report.pairwise_matrix,
             )
@@ -138,7 +138,9 @@ class Deliberations(Part):
             )
             if len(report.candidates) > 1 and report.winner is not None
         ]
-        table = Table(columns, shown, more=more, empty="none; comity vote open begins one")
+        table = Table(
+            columns, shown, more=more, empty="none yet; how to begin one: `comity vote open --help`"
+        )
         return ViewPage(tables=[table], matrices=matrices)
 
     async def panel(self) -> Panel:

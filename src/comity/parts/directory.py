@@ -49,7 +49,12 @@ class Directory(Part):
             for match in found
         ]
         columns = ("agent", "offers", "endpoint", "seen by", "reputation")
-        return ViewPage(tables=[Table(columns, rows, empty="no agent was found")])
+        empty = (
+            "no agent was found"
+            if query.text
+            else "no agent is published here yet; publish yours: `comity card publish`"
+        )
+        return ViewPage(tables=[Table(columns, rows, empty=empty)])
 
     async def serve(self, house: "House") -> None:
         from comity.pipeline.views import View

@@ -62,7 +62,7 @@ class Limits(Part):
             (quota.name, _mebibytes(quota.held), _mebibytes(quota.total), f"{quota.held / quota.total:.0%}")
             for quota in self.quotas
         ]
-        refused = [(kind, f"{self._house.budget.refused[kind]:,}") for kind in KINDS]
+        refused = [(kind.replace("_", " "), f"{self._house.budget.refused[kind]:,}") for kind in KINDS]
         rate = self._house.settings.rate
         allowed = f"{rate.requests:,} requests and {_mebibytes(rate.bytes)} in {rate.per_seconds:g} s"
         return ViewPage(

@@ -203,10 +203,16 @@ class Peers(Part):
                 Table(
                     ("room", "state", "peers", "keys of shared state"),
                     sessions,
-                    empty="this node is in no room",
+                    empty="this node is in no room; invite others to one: `comity room invite lab`",
                 ),
-                Table(("room", "peer", "state", "path"), peers, "Peers", empty="nobody is here"),
-                Table(("room", "way", "file", "state", "bytes", "pieces"), shown, "Transfers", more, "none"),
+                Table(("room", "peer", "state", "path"), peers, "Peers", empty="nobody else is here"),
+                Table(
+                    ("room", "way", "file", "state", "bytes", "pieces"),
+                    shown,
+                    "Transfers",
+                    more,
+                    "no file was sent",
+                ),
             ]
         )
 

@@ -106,7 +106,7 @@ class Vcp(Part):
         async def renew() -> None:
             await asyncio.to_thread(own.renew, house.key, int(clock.now()))
 
-        self._own_lists = own
+        self._house, self._own_lists = house, own
         self.views = [View("vcp", "VCP sessions", self._view)]
         self.chores = [Chore(_RENEW_EVERY, renew)]
         desk = IdentityDesk(
@@ -204,7 +204,8 @@ class Vcp(Part):
         ]
         shown, more = paged(rows, query)
         columns = ("session", "version", "how", "identity", "extensions", "core features")
-        return ViewPage(tables=[Table(columns, shown, more=more, empty="no session is open")])
+        empty = f"no session is open; open one: `comity hello {self._house.url}`"
+        return ViewPage(tables=[Table(columns, shown, more=more, empty=empty)])
 
     async def panel(self) -> Panel:
         return Panel(

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(
 
 AGENT = AgentSettings(behaviour="echo")
 NASTY = "<img src=x onerror=alert(1)>\u202egnp"
+SHOWN = r"<img src=x onerror=alert(1)>\u202egnp"
 PANELS = ("agent", "pairs", "directory", "vcp", "rooms", "deliberations", "actions", "audit", "limits")
 
 
@@ -58,7 +59,7 @@ async def test_acts_appear_as_they_happen_and_what_others_wrote_is_text(tmp_path
         await browser.until("document.querySelectorAll('#tabs a').length > 8")
         node.house.record.note(Act(room="shop", result="SHOP_OK", caller=OWNER, about=NASTY))
         await browser.until(f"{words('act-rows')}.includes('shop ok')")
-        assert NASTY in await browser.run(words("act-rows"))
+        assert SHOWN in await browser.run(words("act-rows"))
         assert not await browser.run("!!document.querySelector('#act-rows img')")
         assert browser.complaints == []
 
@@ -72,7 +73,7 @@ async def test_a_card_that_tries_to_be_markup_or_to_turn_the_text_around_is_show
         await browser.until("document.querySelectorAll('#tabs a').length > 8")
         for name in ("directory", "agent"):
             await browser.run(f"location.hash = '{name}'")
-            await browser.until(f"{words('view-body')}.includes({json.dumps(NASTY)})")
+            await browser.until(f"{words('view-body')}.includes({json.dumps(SHOWN)})")
             assert not await browser.run("!!document.querySelector('#view img')")
         turned = "[...document.querySelectorAll('#view-body td, #view-body code')].every(one => getComputedStyle(one).unicodeBidi === 'isolate')"
         assert await browser.run(turned)
@@ -113,6 +114,27 @@ async def test_the_audit_is_verified_and_an_action_tried_from_the_page(tmp_path)
         await browser.run("document.getElementById('input-message').value = 'I lost my job today.'")
         await browser.run("document.getElementById('run').click()")
         assert json.loads(await browser.until(words("said")))["reply"]
+
+
+async def test_times_are_told_from_now_numbers_stand_right_and_an_empty_panel_says_what_to_do(tmp_path):
+    async with running_node(tmp_path / "data") as node, browsing(tmp_path / "it") as browser:
+        await browser.open(node.entry_link)
+        await browser.until("document.querySelectorAll('#tabs a').length > 8")
+        moment = "const one = document.querySelector('#act-rows time'); one && [one.textContent, one.title, one.dateTime]"
+        text, title, exact = await browser.until(
+            f"(() => {{ {moment.replace('one &&', 'return one &&')} }})()"
+        )
+        assert text == "now" or text.endswith(" ago")
+        assert title == f"{exact[:10]} {exact[11:19]} UTC"
+        await browser.run("location.hash = 'audit'")
+        columns = "[...document.querySelectorAll('#view-body th.number')].map(one => one.textContent)"
+        assert await browser.until(f"{columns}.length && {columns}") == ["entry", "times"]
+        aligned = "[...document.querySelectorAll('td.number')].every(one => getComputedStyle(one).textAlign === 'right')"
+        assert await browser.run(aligned)
+        await browser.run("location.hash = 'rooms'")
+        command = "document.querySelector('#view-body .table code')?.textContent"
+        assert await browser.until(command) == f"comity room invite lab --data {node.settings.data}"
+        assert browser.complaints == []
 
 
 async def call_node(node, *texts):

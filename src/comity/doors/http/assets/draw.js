@@ -1,8 +1,23 @@
-// Everything that others wrote becomes text, never markup.
+// Everything that others wrote becomes text, never markup. What would act on the text around it or hide in it is spelled
+// out: control characters, those that turn the direction around, those without a width. In most scripts but Latin the
+// joiners U+200C and U+200D are part of the spelling, and stay.
+
+const ACTING = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb]|(?<![^\u0000-\u024f])[\u200c\u200d]/gu;
+const LONGEST = 240;
+
+function spelled(character) {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+export function readable(text) {
+  const whole = String(text);
+  const shown = whole.slice(0, LONGEST).replace(/[\ud800-\udbff]$/, "").replace(ACTING, spelled);
+  return whole.length > LONGEST ? `${shown}… (${whole.length.toLocaleString("en")} characters)` : shown;
+}
 
 export function element(name, text, attributes = {}) {
   const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
+  if (text !== undefined) made.textContent = readable(text);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
 }
@@ -10,11 +25,44 @@ export function element(name, text, attributes = {}) {
 export function show(id, value) {
   const place = document.getElementById(id);
   // an unchanged text is left alone: a screen reader would read it out again
-  if (place.textContent !== String(value)) place.textContent = value;
+  const text = typeof value === "number" ? value.toLocaleString("en") : readable(value);
+  if (place.textContent !== text) place.textContent = text;
+}
+
+const UNITS = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"]];
+
+function ago(moment) {
+  const seconds = Math.max(0, (Date.now() - moment) / 1000);
+  if (seconds < 2) return "now";
+  const unit = UNITS.find(([most]) => seconds < most);
+  return unit ? `${Math.floor(seconds / unit[1])} ${unit[2]} ago` : new Date(moment).toISOString().slice(0, 10);
+}
+
+export function time(moment) {
+  const title = `${moment.slice(0, 19).replace("T", " ")} UTC`;
+  return element("time", ago(Date.parse(moment)), { datetime: moment, title });
+}
+
+export function tick() {
+  for (const one of document.querySelectorAll("time")) {
+    const text = ago(Date.parse(one.dateTime));
+    if (one.textContent !== text) one.textContent = text;
+  }
+}
+
+// Between backquotes stands a command, to copy; the flags lead it to this node.
+function sentence(text) {
+  const said = element("p", undefined, { class: "faint" });
+  text.split("`").forEach((part, at) => {
+    if (at % 2 === 0) return said.append(readable(part));
+    const command = part.endsWith("--help") ? part : part + document.documentElement.dataset.flags;
+    return said.append(element("code", command), " ", copyButton(command, command));
+  });
+  return said;
 }
 
 export function copyButton(value, label) {
-  const button = element("button", "copy", { type: "button", class: "copy", "aria-label": `Copy ${label}` });
+  const button = element("button", "copy", { type: "button", class: "copy", "aria-label": `Copy ${readable(label)}` });
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(value);
     button.textContent = "copied";
@@ -37,24 +85,42 @@ export function facts(rows) {
 }
 
 const SHORT = 24;
+const SHORT_WORD = 40;
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
+const NUMBER = /^[\d,]+(\.\d+)?( ?(%|[KMG]iB))?$/;
+const ID = /^([a-z]+[_:])?[0-9a-f]{8,64}$/;
+
+function isNumeric(rows, column) {
+  return rows.some((row) => row[column]) && rows.every((row) => !row[column] || NUMBER.test(row[column]));
+}
+
+function cellOf(text, label, numeric) {
+  const short = text.length <= SHORT || (text.length <= SHORT_WORD && !/\s/.test(text));
+  const kinds = [short ? "short" : "", numeric ? "number" : "", !numeric && ID.test(text) ? "id" : ""].filter(Boolean);
+  const isMoment = MOMENT.test(text);
+  const made = element("td", isMoment ? undefined : text, { "data-label": label, class: kinds.join(" ") });
+  if (isMoment) made.append(time(text));
+  return made;
+}
 
 export function table({ columns, rows, title = "", empty = "nothing yet", button = null }, press = null) {
   const box = element("div", undefined, { class: "table" });
   if (title) box.append(element("h3", title));
   if (!rows.length) {
-    box.append(element("p", empty, { class: "faint" }));
+    box.append(sentence(empty));
     return box;
   }
   const scroll = element("div", undefined, { class: "scroll", tabindex: "0", role: "region", "aria-label": title || columns[0] });
   const made = element("table");
   const head = element("tr");
   const pressed = button && press;
-  for (const column of columns) head.append(element("th", column, { scope: "col" }));
+  const numeric = columns.map((_, at) => isNumeric(rows, at));
+  columns.forEach((column, at) => head.append(element("th", column, { scope: "col", class: numeric[at] ? "number" : "" })));
   if (pressed) head.append(element("td"));
   const body = element("tbody");
   rows.forEach((row, at) => {
     const line = element("tr");
-    row.forEach((cell, column) => line.append(element("td", cell, { "data-label": columns[column], class: cell.length > SHORT ? "" : "short" })));
+    row.forEach((cell, column) => line.append(cellOf(cell, columns[column], numeric[column])));
     if (pressed) {
       const place = element("td");
       if (button.values[at]) place.append(rowButton(button, at, row[0], press));
@@ -71,7 +137,7 @@ export function table({ columns, rows, title = "", empty = "nothing yet", button
 }
 
 function rowButton({ label, path, member, values }, at, name, press) {
-  const made = element("button", label, { type: "button", class: "small", "aria-label": `${label} ${name}` });
+  const made = element("button", label, { type: "button", class: "small", "aria-label": readable(`${label} ${name}`) });
   made.addEventListener("click", () => press(path, { [member]: values[at] }));
   return made;
 }
@@ -81,10 +147,10 @@ export function matrix({ title, names, cells }) {
   const drawn = table({ columns: ["", ...names], rows: cells.map((row, at) => [names[at], ...row.map(String)]), title });
   drawn.classList.add("matrix");
   drawn.querySelectorAll("tbody tr").forEach((line, row) => {
+    line.firstChild.replaceWith(element("th", names[row], { scope: "row" }));
     line.querySelectorAll("td").forEach((cell, column) => {
-      if (column === 0) return;
-      const mine = cells[row][column - 1];
-      const theirs = cells[column - 1][row];
+      const mine = cells[row][column];
+      const theirs = cells[column][row];
       cell.dataset.weight = Math.round((4 * mine) / most);
       if (mine > theirs) cell.classList.add("wins");
     });
@@ -98,8 +164,10 @@ export function line(svg, values, width = 300, height = 60) {
   const most = Math.max(0, ...values);
   const step = width / Math.max(1, values.length - 1);
   const points = values.map((value, at) => `${(at * step).toFixed(1)},${(height - 2 - (value / Math.max(1, most)) * (height - 4)).toFixed(1)}`);
+  const area = document.createElementNS(SVG, "polygon");
+  area.setAttribute("points", `0,${height} ${points.join(" ")} ${((values.length - 1) * step).toFixed(1)},${height}`);
   const drawn = document.createElementNS(SVG, "polyline");
   drawn.setAttribute("points", points.join(" "));
-  svg.replaceChildren(drawn);
+  svg.replaceChildren(area, drawn);
   return most;
 }

@@ -1,4 +1,4 @@
-import { copyButton, element, facts, line, matrix, show, table } from "./draw.js";
+import { copyButton, element, facts, line, matrix, show, table, tick, time } from "./draw.js";
 
 const FRESH_MS = 2000;
 const SAMPLES = 150;
@@ -57,6 +57,7 @@ async function refresh() {
     const status = await ask("/v1/status");
     for (const name of FIGURES) show(name, name === "uptime" ? duration(status.uptime) : status[name]);
     lamp(status.ready);
+    tick();
     drawPanels(status.panels);
     drawLoad(status.calls);
     notice(status.version === VERSION ? "" : `The node runs release ${status.version}, this page is of ${VERSION}. Reload the page.`);
@@ -73,7 +74,8 @@ function drawLoad(calls) {
   if (load.length > SAMPLES) load.shift();
   const most = line(place("load"), load);
   const now = load[load.length - 1];
-  show("load-said", `${now.toFixed(1)} calls a second now, at most ${most.toFixed(1)} in what is shown`);
+  const minutes = Math.ceil((load.length * FRESH_MS) / 60000);
+  show("load-said", `${now.toFixed(1)} calls per second now, at most ${most.toFixed(1)} in the last ${minutes === 1 ? "minute" : `${minutes} minutes`}`);
 }
 
 function drawPanels(panels) {
@@ -100,8 +102,10 @@ function addActs(acts) {
     const row = element("tr", undefined, act.failed ? { class: "failed" } : {});
     const kind = actWords[act.kind] || act.kind.toLowerCase().replaceAll("_", " ");
     const what = act.failed ? `${kind}: ${act.failed}` : kind;
-    for (const cell of [act.time.slice(11, 19), what, who(act.who || ""), act.what || "", String(act.count || 1)])
-      row.append(element("td", cell));
+    const when = element("td");
+    when.append(time(act.time));
+    row.append(when, ...[what, who(act.who || ""), act.what || ""].map((cell) => element("td", cell)));
+    row.append(element("td", act.count > 1 ? act.count.toLocaleString("en") : "1", { class: act.count > 1 ? "number" : "number once" }));
     rows.prepend(row);
   }
   while (rows.childElementCount > ACTS) rows.lastElementChild.remove();
@@ -168,7 +172,9 @@ const TOOLS = {
   verify() {
     const button = element("button", "Verify now", { type: "button" });
     button.addEventListener("click", () => post("/v1/audit/verify", {}));
-    return [button, element("span", "recomputes every hash, every link and the signed head", { class: "faint" })];
+    const row = element("p", undefined, { class: "row" });
+    row.append(button, element("span", "recomputes every hash, every link and the signed head", { class: "faint" }));
+    return [row];
   },
   try() {
     const chosen = element("select", undefined, { id: "action" });
