@@ -22,7 +22,6 @@ from comity.core.actions.calls import ActionCalls
 from comity.core.actions.registry import Registry
 from comity.core.errors import ConfigError
 from comity.pipeline.actions.plugins import Plugin
-from comity.skills.crisis.lines import LINES, overridden
 from comity.skills.skill import PagesWanted, Skill, SkillHandler, SkillOutcome, WebPage
 
 PACKAGE: Final = "comity.skills"
@@ -96,7 +95,7 @@ class Library:
     def __init__(self, mode: Mode, plugins: Sequence[Plugin] = (), *, lines: Path | None = None) -> None:
         """`lines` is a file with crisis lines of the operator's own. ConfigError when it cannot be used."""
         self.mode = mode
-        self._own = {} if lines is None else {LINES: _own_lines(lines)}
+        self._own = {} if lines is None else _own_lines(lines)
         self.plugins = tuple(plugins)
         self.calls = ActionCalls(
             registry_of(mode, [plugin.action for plugin in plugins]), self.handler, _report
@@ -133,17 +132,21 @@ def own_lines_of(data: Path) -> Path | None:
 
 def crisis_lines(own: Path | None = None) -> dict[str, Any]:
     """The lines that replies name, those of the operator in their place."""
-    data = files(PACKAGE).joinpath(LINES).read_bytes() if own is None else _own_lines(own)
+    from comity.skills.crisis.lines import LINES
+
+    data = files(PACKAGE).joinpath(LINES).read_bytes() if own is None else _own_lines(own)[LINES]
     lines: dict[str, Any] = json.decode(data)
     return lines
 
 
-def _own_lines(path: Path) -> bytes:
+def _own_lines(path: Path) -> dict[str, bytes]:
+    from comity.skills.crisis.lines import LINES, overridden
+
     try:
         own = path.read_bytes()
     except OSError as fault:
         raise ConfigError(f"the file of crisis lines {path} cannot be read: {fault.strerror}") from None
-    return overridden(files(PACKAGE).joinpath(LINES).read_bytes(), own)
+    return {LINES: overridden(files(PACKAGE).joinpath(LINES).read_bytes(), own)}
 
 
 def _report(name: str, failure: BaseException) -> None:
