@@ -33,6 +33,18 @@ def test_an_action_is_prepared_once_however_many_ask_at_once(tmp_path):
     assert prepared == [{"words.txt": b"data"}]
 
 
+def test_a_shared_outcome_is_the_same_each_time_so_that_it_is_encoded_once():
+    handle = Library("strict").handler(built_in("supportive_reply"))
+    asked = [
+        {"message": message, "risk_level": "low"}
+        for message in ("I feel sad", "All is well", "I want to die")
+    ]
+    sad, well, crisis = (handle(given, "strict") for given in asked)
+    assert sad.shared
+    assert sad is well
+    assert crisis is not sad
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_data_files_of_every_skill_are_there(name):
     assert callable(Library("enhanced").handler(built_in(name)))
