@@ -4,10 +4,12 @@
 - More than `FULL_BYTES` in a queue makes the link full; the machines read no more of a file until it is drained
   (ruling 56). Who lets `MOST_BYTES` wait is cut off.
 - A link is closed after what was said before has left, or after a moment.
+- A link on which something here goes wrong is closed too: one that only reads or only writes would stand still for ever.
 """
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
@@ -23,6 +25,8 @@ from comity.core.peering.session_work import (
     TextArrived,
 )
 from comity.links.protocol import Lane, LanedLink, LinkClosed
+
+log = logging.getLogger("comity.rooms")
 
 FULL_BYTES: Final = 1024 * 1024
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -111,7 +115,16 @@ class PeerLine:
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or task.exception() is None:
+            return
+        log.error("a link could not be served", exc_info=task.exception())
+        if self._closing is None:
+            self._closing = "this side could not go on"
+            self._begin(self._close_link())
 
     @property
     def _waiting_bytes(self) -> int:
