@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.config import (
-    DEFAULT,
     AuditSettings,
     HttpSettings,
     Settings,
@@ -13,9 +12,8 @@ from comity.config import (
     TlsSettings,
     VaultSettings,
     is_loopback,
-    load_settings,
-    values_of,
 )
+from comity.config_reading import DEFAULT, load_settings, values_of
 from comity.core.errors import ConfigError
 
 

@@ -20,7 +20,8 @@ from comity.cli.acts import log_line
 from comity.cli.own_store import new_key, writing
 from comity.cli.state import set_state
 from comity.clients.vcp import VcpClient
-from comity.config import AgentSettings, McpSettings, VcpSettings, load_settings
+from comity.config import AgentSettings, McpSettings, VcpSettings
+from comity.config_reading import load_settings
 from comity.core.caller import Caller as Who
 from comity.core.caller import stranger
 from comity.core.card.lifecycle import RuntimeState

@@ -12,8 +12,9 @@ import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from comity import config
-from comity.config import Loaded, Settings
+from comity import config_reading
+from comity.config import Settings
+from comity.config_reading import Loaded
 from comity.core.clock import Clock
 from comity.parts.actions import Actions
 from comity.parts.agent import Agent
@@ -61,7 +62,7 @@ PARTS: list[type[Part]] = [
 def load_settings(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Loaded:
     """Read the settings file, the environment and flags, with the sections of all parts."""
     sections = {part.name: part.settings for part in PARTS if part.settings is not None}
-    return config.load_settings(flags, environ, sections=sections)
+    return config_reading.load_settings(flags, environ, sections=sections)
 
 
 def wanted_parts(settings: Settings) -> list[type[Part]]:

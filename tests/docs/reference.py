@@ -23,7 +23,8 @@ from msgspec import structs
 import comity
 from comity.cli.app import COMMANDS, load_command, run
 from comity.cli.options import HomeOptions, settings_of
-from comity.config import AgentSettings, Settings, values_of
+from comity.config import AgentSettings, Settings
+from comity.config_reading import values_of
 from comity.core.errors import ComityError, ConfigError
 from comity.core.extensions.operations import OPERATIONS
 from comity.doors.dialects import http_status, rpc_code, sentence_for_strangers

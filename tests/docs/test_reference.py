@@ -8,7 +8,8 @@ import pytest
 from starlette.applications import Starlette
 
 import comity.parts.http
-from comity.config import AgentSettings, load_settings
+from comity.config import AgentSettings
+from comity.config_reading import load_settings
 from comity.core.errors import ConfigError
 from comity.testing import bearer, running_node
 from tests.docs import reference

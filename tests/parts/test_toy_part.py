@@ -6,8 +6,8 @@ import sys
 import httpx
 import pytest
 
-from comity.config import load_settings as load_plain
-from comity.config import values_of
+from comity.config_reading import load_settings as load_plain
+from comity.config_reading import values_of
 from comity.core.errors import ConfigError, NotFoundError
 from comity.node import PARTS, load_settings, wanted_parts
 from comity.parts.part import CheckResult, Part

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from comity.config import DEFAULT, Settings
+from comity.config import Settings
+from comity.config_reading import DEFAULT
 from comity.core.errors import ComityError, KeyRefusedError
 from comity.extras import install_command
 from comity.node import wanted_parts

@@ -9,7 +9,7 @@ from comity.cli.failures import FAILED
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Json, settings_of, with_flags
 from comity.cli.screen import Cell, print_json, print_line, print_table
-from comity.config import DEFAULT, Loaded
+from comity.config_reading import DEFAULT, Loaded
 from comity.core.errors import ConfigError
 from comity.node import load_settings
 from comity.parts.part import CheckResult

@@ -27,7 +27,7 @@ from comity.cli.options import (
     settings_of,
 )
 from comity.cli.screen import one_line, print_fields, print_json, print_line
-from comity.config import CONFIG_FILE
+from comity.config_reading import CONFIG_FILE
 from comity.core.errors import ConfigError, ConflictError, KeyRefusedError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
 from comity.keys.files import IdentityFile, KeptHere, KeptInKeyring, KeptSealed, read_identity

@@ -17,7 +17,8 @@ from comity.cli.own_store import refuse_memory, writing
 from comity.cli.screen import one_line
 from comity.clients.pair import CALL_BOOK
 from comity.clients.urls import read_url
-from comity.config import CONFIG_FILE, Settings, is_loopback
+from comity.config import Settings, is_loopback
+from comity.config_reading import CONFIG_FILE
 from comity.core.envelope.chain import PairKey, ReplayState
 from comity.core.envelope.envelope import HASH_BYTES, LAST_SEQUENCE_NO
 from comity.core.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError

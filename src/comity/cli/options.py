@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from comity.config import Loaded
+    from comity.config_reading import Loaded
 
 
 class Given:

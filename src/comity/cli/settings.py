@@ -17,7 +17,7 @@ from comity.cli.help import HelpfulApp
 from comity.cli.install.toml_text import drop, put_value
 from comity.cli.options import HomeOptions, Json, follow_up, settings_of
 from comity.cli.screen import note, print_json, print_line, print_table
-from comity.config import CONFIG_FILE, CONFIG_VARIABLE, DEFAULT, Loaded, flag_of, values_of
+from comity.config_reading import CONFIG_FILE, CONFIG_VARIABLE, DEFAULT, Loaded, flag_of, values_of
 from comity.core.errors import ConfigError, MalformedError
 from comity.keys.identity import IDENTITY_FILE
 from comity.keys.private import ensure_private_folder, sync_folder

@@ -35,7 +35,8 @@ from comity.cli.options import (
 )
 from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.clients.urls import read_url
-from comity.config import DEFAULT, Loaded, is_loopback
+from comity.config import is_loopback
+from comity.config_reading import DEFAULT, Loaded
 from comity.core.card.lifecycle import Visibility
 from comity.core.errors import ConfigError
 from comity.doors.a2a.message_send import MESSAGE_SEND_PATH

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from comity.config import data_folder
+from comity.config_reading import data_folder
 from comity.core.errors import ComityError
 from comity.core.guard.audit import privacy_hash
 from comity.core.negotiation import versions

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from comity.config import default_data_folder
+from comity.config_reading import default_data_folder
 from comity.core.errors import ComityError, StoreFullError
 from comity.doors.http.app import HttpDoor, OffPath, Readiness
 from comity.doors.http.entry import HttpAccess

@@ -9,7 +9,8 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from comity.config import Settings, VcpSettings, load_settings
+from comity.config import Settings, VcpSettings
+from comity.config_reading import load_settings
 from comity.core.errors import ConfigError
 from comity.core.identity.keys import SigningKey
 from comity.core.identity.signed_token import issue_a

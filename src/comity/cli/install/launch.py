@@ -18,7 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from comity.config import CONFIG_FILE, CONFIG_VARIABLE, DEFAULT, Loaded
+from comity.config_reading import CONFIG_FILE, CONFIG_VARIABLE, DEFAULT, Loaded
 from comity.core.errors import ConfigError
 from comity.keys.private import ensure_private_folder
 from comity.keys.tokens import load_or_create_token, read_token
