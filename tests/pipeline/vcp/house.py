@@ -56,7 +56,7 @@ class Link(LoopbackLink):
     def pair(cls, peer):
         server, client = loopback_pair(max_message_bytes=1 << 22)
         server.__class__ = cls
-        server._peer = peer
+        server.peer = peer
         server.allowed = None
         return server, client
 
