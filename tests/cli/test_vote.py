@@ -205,11 +205,11 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("party", "said"),
         [
-            ("bob", "is no party"),
-            ("31e3", "is no party"),
-            ("bob@31e3", "is no party"),
+            ("bob", "is not a party"),
+            ("31e3", "is not a party"),
+            ("bob@31e3", "is not a party"),
             ("{id}=author", "the role of a party must be one of"),
-            ("{id}=observer:1", "only ai_representative"),
+            ("{id}=observer:1", "only the role ai_representative"),
             ("{id}=ai_representative", "ai_representative:PRINCIPAL:FIDELITY"),
             ("{id}=ai_representative:bob:much", "FIDELITY must be a number"),
             ("{id}=ai_representative:bob:1.5", "from 0 to 1"),
