@@ -75,6 +75,11 @@ class Scene:
         return one
 
 
+def test_the_commands_that_come_next_lead_to_the_same_folder(scene):
+    told = scene.done(scene.alice, "open", "Rules", "--clause", CLAUSE)
+    assert re.search(rf"comity vote advance dlb_\w+ deliberation --data {scene.alice}\n", told)
+
+
 def test_opening_shows_the_line_that_others_join_with(scene):
     shown = scene.done(scene.alice, "open", "Rules", "--clause", CLAUSE, "--party", scene.ids[1])
     (line,) = re.findall(r"comity vote join (\S+) (\S+)", shown)
