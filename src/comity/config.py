@@ -60,8 +60,8 @@ class StoreSettings(Struct, frozen=True, kw_only=True):
 
 
 class StorageSettings(Struct, frozen=True, kw_only=True):
-    """What strangers may make the node store, in bytes: replies to signed calls in all and for each pair, and
-    cards in all. One address has at most a 32nd of each, and the last quarter is for those who are known.
+    """Quotas in bytes for data of unknown callers: replies to signed calls in total and for each pair, and cards in
+    total. One address has at most 1/32 of each. The last quarter is for known callers.
     """
 
     replies_bytes: Annotated[int, whole(1_048_576, _MOST_BYTES)] = 1_073_741_824

@@ -1,5 +1,8 @@
+import itertools
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -8,6 +11,7 @@ import pytest
 
 import comity as package
 from comity.cli.app import COMMANDS, load_command
+from comity.cli.help import HelpfulCommand
 
 HEAVY = ("rich", "msgspec", "nacl", "apsw", "starlette", "uvicorn", "orjson", "asyncio", "pydantic")
 LOOK_AT_MODULES = """
@@ -90,51 +94,64 @@ def test_no_command_at_all_shows_the_help(comity):
     assert comity() == comity("--help")
 
 
-@pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
-def test_each_command_is_what_the_table_says(entry):
-    command = load_command(entry.name)
-    assert command.help
-    members = getattr(command, "commands", {"": command})
-    for member in members.values():
-        assert member.help
-        assert member.epilog, "every command shows examples"
+def every_command(words=(), command=None):
+    """Every command and sub-command, by the words that lead to it."""
+    for entry in COMMANDS if command is None else ():
+        yield from every_command((entry.name,), load_command(entry.name))
+    if command is not None:
+        yield words, command
+        for name, member in getattr(command, "commands", {}).items():
+            yield from every_command((*words, name), member)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "up",
-        "doctor",
-        "version",
-        "id show",
-        "id new",
-        "id export",
-        "id import",
-        "id token issue",
-        "id token verify",
-        "id token revoke",
-        "call",
-        "hello",
-        "search",
-        "card show",
-        "card publish",
-        "card verify",
-        "chain show",
-        "state show",
-        "state set",
-        "audit verify",
-        "audit tail",
-        "audit adopt",
-        "config show",
-    ],
-)
-def test_every_command_explains_itself_with_examples_and_takes_json(comity, path):
-    outcome = comity(*path.split(), "--help")
+TREE = dict(every_command())
+PRINT_THEIR_OWN_FORMAT = {
+    ("mcp",),
+    ("room", "export"),
+    ("room", "state", "get"),
+    ("room", "state", "watch"),
+    ("torch", "give"),
+}
+
+
+@pytest.mark.parametrize("words", TREE, ids=" ".join)
+def test_every_command_explains_itself_with_examples_and_takes_json(comity, words):
+    outcome = comity(*words, "--help")
     assert outcome.code == 0
-    assert f"Usage: comity {path} [OPTIONS]" in outcome.out
-    assert f"\n  comity {path}" in outcome.out
-    assert "--json" in outcome.out
+    assert f"Usage: comity {' '.join(words)} [OPTIONS]" in outcome.out
+    assert f"\n  comity {' '.join(words)}" in outcome.out
     assert outcome.err == ""
+    if not hasattr(TREE[words], "commands") and words not in PRINT_THEIR_OWN_FORMAT:
+        assert "--json" in outcome.out
+
+
+@pytest.mark.parametrize("words", TREE, ids=" ".join)
+def test_help_is_whole_sentences_and_says_defaults_in_one_way(comity, words):
+    shown = comity(*words, "--help").out
+    assert shown.split("\n\n")[0].endswith(".")
+    assert "[default" not in shown
+    assert "[[" not in shown
+
+
+@pytest.mark.parametrize("words", TREE, ids=" ".join)
+def test_every_example_of_the_help_is_a_call_that_the_command_takes(comity, words, monkeypatch):
+    monkeypatch.setattr(HelpfulCommand, "invoke", lambda _command, _context: 0)
+    monkeypatch.setattr("comity.doors.actions.stdio.serve_stdio", lambda *_, **__: None)
+    shown = comity(*words, "--help").out.partition("\nExamples\n")[2].splitlines()
+    calls = [line for line in shown if re.match(r"  \S", line)]
+    assert calls
+    for call in calls:
+        outcome = comity(*_typed(call))
+        assert outcome.code == 0, f"{call}\n{outcome.err}"
+
+
+def _typed(line):
+    """The arguments of the example, without its remark, and without what the shell does around it."""
+    lexer = shlex.shlex(line.strip().partition("  ")[0], posix=True, punctuation_chars="|<>")
+    lexer.whitespace_split = True
+    words = list(lexer)
+    typed = words[words.index("comity") + 1 :]
+    return list(itertools.takewhile(lambda word: word not in {"|", "<", ">"}, typed))
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "120"])
@@ -151,8 +168,8 @@ def test_help_fits_the_terminal(comity, monkeypatch, columns):
     [
         (["vesion"], "no such command 'vesion'. Did you mean 'version'?"),
         (["id", "shwo"], "no such command 'shwo'. Did you mean 'show'?"),
-        (["zzz"], "no such command 'zzz'; `comity --help` shows how it is called"),
-        (["id"], "missing command; `comity id --help` shows how it is called"),
+        (["zzz"], "no such command 'zzz'; `comity --help` shows how to use it"),
+        (["id"], "missing command; `comity id --help` shows how to use it"),
         (["version", "--jsn"], "no such option: --jsn"),
         (["version", "extra"], "unexpected extra argument"),
         (["id", "show", "--data"], "requires an argument"),

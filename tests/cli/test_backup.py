@@ -366,7 +366,7 @@ def test_a_record_that_was_cut_is_not_backed_up(start, data, tmp_path, program, 
     (data / "comity.db").write_bytes(older)
     said = program("backup", tmp_path / "b", "--passphrase-file", passphrase, "--data", data)
     assert said.code == 1
-    assert "the audit record is not whole (chain main" in said.err
+    assert "the audit record is damaged (chain main" in said.err
     assert f"`comity audit verify --data {data}`" in said.err
 
 
@@ -379,7 +379,7 @@ def test_a_sealed_identity_is_restored_with_its_own_passphrase(program, data, tm
     backup(data, tmp_path / "b")
     asked = program("restore", tmp_path / "b", "--passphrase-file", passphrase, "--data", tmp_path / "again")
     assert asked.code == 2
-    assert "the passphrase of the identity is asked for" in asked.err
+    assert "the passphrase of the identity is needed" in asked.err
     assert "--identity-passphrase-file" in asked.err
     assert not (tmp_path / "again").exists()
     done = program(

@@ -268,7 +268,7 @@ def test_a_call_that_cannot_be_used_is_one_sentence(comity, arguments):
     outcome = comity("hello", *arguments)
     assert outcome.code in (1, 2)
     assert outcome.err.count("\n") == 1
-    assert "unforeseen" not in outcome.err
+    assert "unexpected error" not in outcome.err
 
 
 def test_what_a_stranger_wrote_cannot_act_on_the_screen(comity, serving):

@@ -166,8 +166,8 @@ def test_a_token_of_a_stranger_is_not_good_here(comity, identity):
     token = issue_a(STRANGER, issuer="them", kind="user", subject="bob")
     outcome = comity("id", "token", "verify", token, "--key", identity.vacant_id.hex())
     assert outcome.code == 1
-    assert "NOT GOOD" in outcome.out
-    assert "not signed by the key" in outcome.err
+    assert "NOT VALID" in outcome.out
+    assert "its signature does not fit the key of the issuer" in outcome.err
     assert token not in outcome.out + outcome.err
 
 
@@ -244,7 +244,7 @@ def test_a_call_that_cannot_be_used_is_one_sentence(comity, identity, secret, da
     assert outcome.code in (1, 2)
     assert outcome.out == ""
     assert outcome.err.count("\n") == 1
-    assert "unforeseen" not in outcome.err
+    assert "unexpected error" not in outcome.err
     assert not (data / "revocations.json").exists()
 
 

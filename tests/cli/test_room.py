@@ -211,7 +211,7 @@ def test_signed_messages_are_exported_and_verified_by_anybody(comity, joined, tm
         file.write_text(comity("room", "export", *folder).out)
         verified = json_of(comity("room", "verify", file, "--json"))
         assert [(one["number"], one["data"]) for one in verified["messages"]] == [(1, '"one"'), (2, '"two"')]
-    assert "2 messages verified" in comity("room", "verify", file).out
+    assert "messages verified: 2" in comity("room", "verify", file).out
     file.write_text(file.read_text().replace("two", "too"))
     refused = comity("room", "verify", file)
     assert (refused.code, "line 2" in refused.err) == (1, True)
@@ -349,10 +349,10 @@ def test_bad_input_is_answered_in_a_sentence(comity, line, monkeypatch):
         (("invite", "x", "--relay", "http://relay"), "must look like wss://"),
         (("join", "comity:1:damaged"), "damaged"),
         (("send", "x"), "in no room"),
-        (("send", "--data-json", "{"), "is no JSON"),
+        (("send", "--data-json", "{"), "--data-json is not valid JSON"),
     ):
         outcome = comity("room", *command)
         assert outcome.code != 0
         assert words in outcome.err
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
-    assert "name a room" in comity("room", "join").err
+    assert "give an invite, or the name of a room" in comity("room", "join").err

@@ -103,7 +103,7 @@ def test_the_first_setting_makes_the_file(comity, data):
         (["http.body_limit", "5"], "http.body_limit must be a whole number from 1024"),
         (["host", "0.0.0.0"], "host 0.0.0.0 can be reached from other machines"),
         (["tls.cert", "cert.pem"], "tls.cert is set without tls.key; set both or neither"),
-        (["port"], "the value of port is missing"),
+        (["port"], "port has no value"),
         (["data", "/elsewhere"], "would move the folder that this file lies in"),
     ],
 )

@@ -47,15 +47,15 @@ class TestATorch:
         file = tmp_path / "torch.json"
         file.write_text(json.dumps(torch))
         taken = comity("torch", "take", str(file))
-        assert "counts    for nothing" in taken.out
-        assert "nobody has signed" in taken.err
-        assert "more sessions than can be true" in taken.err
+        assert "counts    as no session" in taken.out
+        assert "this torch is not signed" in taken.err
+        assert "more sessions than are possible" in taken.err
 
     @pytest.mark.parametrize(
         ("content", "said"),
         [
-            (b"{", "is no JSON"),
-            (b"[]", "holds no torch"),
+            (b"{", "is not valid JSON"),
+            (b"[]", "is not a torch"),
             (b'{"quality_description": "x"}', "handed_at"),
             (b"x" * 70_000, "has more than 65,536 bytes"),
         ],
@@ -151,7 +151,7 @@ class TestContext:
             (("encode", "mood=happy"), "mood"),
             (("encode", "time=noonish"), "time"),
             (("encode", "energy_level=calm:3"), "energy_level"),
-            (("decode", "zzz"), "begins with none of"),
+            (("decode", "zzz"), "must begin with one of"),
             (("decode", "a:b:c:d:e:f:g:h:"), "symbol 9"),
         ],
     )

@@ -75,6 +75,11 @@ class Scene:
         return one
 
 
+def test_the_commands_that_come_next_lead_to_the_same_folder(scene):
+    told = scene.done(scene.alice, "open", "Rules", "--clause", CLAUSE)
+    assert re.search(rf"comity vote advance dlb_\w+ deliberation --data {scene.alice}\n", told)
+
+
 def test_opening_shows_the_line_that_others_join_with(scene):
     shown = scene.done(scene.alice, "open", "Rules", "--clause", CLAUSE, "--party", scene.ids[1])
     (line,) = re.findall(r"comity vote join (\S+) (\S+)", shown)
@@ -205,11 +210,11 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("party", "said"),
         [
-            ("bob", "is no party"),
-            ("31e3", "is no party"),
-            ("bob@31e3", "is no party"),
+            ("bob", "is not a party"),
+            ("31e3", "is not a party"),
+            ("bob@31e3", "is not a party"),
             ("{id}=author", "the role of a party must be one of"),
-            ("{id}=observer:1", "only ai_representative"),
+            ("{id}=observer:1", "only the role ai_representative"),
             ("{id}=ai_representative", "ai_representative:PRINCIPAL:FIDELITY"),
             ("{id}=ai_representative:bob:much", "FIDELITY must be a number"),
             ("{id}=ai_representative:bob:1.5", "from 0 to 1"),

@@ -173,9 +173,13 @@ def commands() -> str:
 
 def _command_lines() -> Iterator[list[str]]:
     for announced in COMMANDS:
-        yield [announced.name]
-        for name in getattr(load_command(announced.name), "commands", {}):
-            yield [announced.name, name]
+        yield from _tree([announced.name], load_command(announced.name))
+
+
+def _tree(words: list[str], command: Any) -> Iterator[list[str]]:
+    yield words
+    for name, member in getattr(command, "commands", {}).items():
+        yield from _tree([*words, name], member)
 
 
 def _help(words: list[str]) -> str:

@@ -34,12 +34,12 @@ def saying(text: str) -> A2AMessage:
 
 
 async def echo(envelope: VacantEnvelope) -> A2AMessage:
-    """The agent that says what it was told: for trying things out."""
+    """An agent that repeats each message, for tests."""
     return saying(f"echo from {envelope.to_vacant_id.short()}: {text_of(envelope)}")
 
 
 async def close_behaviour(behaviour: Behaviour) -> None:
-    """Let go of what a behaviour holds: threads, connections, a process of its own."""
+    """Close what a behaviour uses: threads, connections, a process."""
     close = getattr(behaviour, "aclose", None)
     if close is not None:
         await close()

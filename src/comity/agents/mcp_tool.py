@@ -45,7 +45,7 @@ _OF_THE_CALLER: Final = frozenset(CallerContext.__struct_fields__)
 
 
 class _Arguments(NamedTuple):
-    """The argument that takes the text, and those that take what is known of the caller."""
+    """The argument for the text, and those for the context of the caller."""
 
     text: str
     of_caller: frozenset[str]

@@ -63,7 +63,7 @@ class Listener:
         self._stirred.set()
 
     def leave(self) -> None:
-        """Nobody reads any more: what is left is forgotten."""
+        """The reader has gone: drop what it did not read."""
         self._hints.clear()
         self.end()
 

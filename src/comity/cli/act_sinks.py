@@ -27,7 +27,7 @@ from comity.pipeline.events import Events, NodeEvent
 try:
     import fcntl
     import termios
-except ImportError:  # Windows: there nobody can tell, and writing may wait
+except ImportError:  # Windows has no such call, so a write may block
     fcntl = termios = None  # type: ignore[assignment]
 
 log = logging.getLogger("comity.acts")
@@ -132,7 +132,7 @@ class ActLog:
 
 
 def _gap(after: int, first: NodeEvent) -> NodeEvent:
-    """Stands for the acts between a number and the first one that is still known."""
+    """One event for all acts between a number and the first act that is still in the ring."""
     number = first.number - 1
     return NodeEvent(number, first.time, "node", "ACTS_NOT_LOGGED", count=number - after)
 

@@ -55,24 +55,25 @@ Private = Annotated[
 @app.callback(
     invoke_without_command=True,
     epilog="""
-    comity actions  answer requests, one per line, as the reference server does
-    comity actions --enhanced  with ids in every error, and evidence in every answer
+    comity actions  answer requests, one per line, as the server of Humanity4AI 0.1.1 did
+    comity actions --enhanced  the same, with an id in every error and evidence in every answer
     comity actions --jsonrpc --enhanced  the same as JSON-RPC 2.0
     comity actions list  list the actions
     comity actions lines --country PT  show which crisis lines the replies contain
     comity actions run supportive_reply --input '{"message":"hello","risk_level":"low"}'  call an action
-    comity actions schemas .  write their JSON schemas
+    comity actions schemas .  write the JSON schemas of the actions
     """,
 )
 def actions(
     context: typer.Context,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Use the message format of release 0.1.1. This is the default.")
+        bool,
+        typer.Option("--strict", help="Use the message format of Humanity4AI 0.1.1. This is the default."),
     ] = False,
     compat: Annotated[
         str | None,
         typer.Option(
-            "--compat", metavar=COMPAT, help="Use the message format and the texts of release 1.0.8."
+            "--compat", metavar=COMPAT, help="Use the message format and the texts of Humanity4AI 1.0.8."
         ),
     ] = None,
     enhanced: Annotated[
@@ -93,7 +94,9 @@ def actions(
 ) -> None:
     """Serve the actions on standard input and output, or list and run them.
 
-    Each request is one line of JSON, and so is each reply. The process ends at the end of its input.
+    An action checks or rewrites a text: it finds signs of a crisis, words a message more kindly, or checks a page for
+    accessibility. Without a sub-command, each line of standard input is one request in JSON, and each line of standard
+    output is one reply. The process ends at the end of its input.
     """
     flags = [strict, compat is not None, enhanced]
     if context.invoked_subcommand is not None:
@@ -171,7 +174,7 @@ def schemas(
     ],
     compat: Annotated[
         str | None,
-        typer.Option("--compat", metavar=COMPAT, help="Write the schemas of release 1.0.8."),
+        typer.Option("--compat", metavar=COMPAT, help="Write the schemas of Humanity4AI 1.0.8."),
     ] = None,
     enhanced: Annotated[
         bool, typer.Option("--enhanced", help="Write the schemas of the enhanced mode.")
@@ -238,7 +241,7 @@ def lines(
     entry = known["countries"].get(country.upper())
     if entry is None:
         raise ConfigError(
-            f"no lines are known for {country[:20]!r}; `comity actions lines` has the countries"
+            f"there are no crisis lines for {country[:20]!r}; `comity actions lines` lists the countries"
         )
     if as_json:
         print_json(entry)

@@ -29,7 +29,7 @@ class Announced(NamedTuple):
 
 
 COMMANDS = (
-    Announced("up", "comity.cli.up", "Start a node; the first start sets everything up", "Run a node"),
+    Announced("up", "comity.cli.up", "Start a node; the first start creates all that it needs", "Run a node"),
     Announced("status", "comity.cli.running:status_app", "Show how the running node is doing", "Run a node"),
     Announced("open", "comity.cli.running:open_app", "Open the page of the running node", "Run a node"),
     Announced("stop", "comity.cli.running:stop_app", "Stop the running node", "Run a node"),
@@ -37,7 +37,7 @@ COMMANDS = (
         "demo", "comity.cli.demo", "See in a minute what nodes of several owners do together", "Run a node"
     ),
     Announced(
-        "state", "comity.cli.state", "Show or set whether the agent of a node takes calls", "Run a node"
+        "state", "comity.cli.state", "Show or set whether the agent of the node accepts calls", "Run a node"
     ),
     Announced(
         "doctor",
@@ -49,7 +49,9 @@ COMMANDS = (
         "watch", "comity.cli.watch", "Show what happens on the running node, line by line", "Run a node"
     ),
     Announced("mcp", "comity.cli.mcp", "Serve an MCP client on standard input and output", "Run a node"),
-    Announced("relay", "comity.cli.relay", "Run a relay through which peers find each other", "Run a node"),
+    Announced(
+        "relay", "comity.cli.relay", "Run a relay that helps peers connect to each other", "Run a node"
+    ),
     Announced(
         "room", "comity.cli.room", "Meet others in a room: talk, pass files, share state", "Meet others"
     ),
@@ -60,9 +62,7 @@ COMMANDS = (
     Announced(
         "vote", "comity.cli.vote", "Write rules together with other nodes and ratify them", "Meet others"
     ),
-    Announced(
-        "torch", "comity.cli.torch", "Hand over what two sides have built up, or take it on", "Meet others"
-    ),
+    Announced("torch", "comity.cli.torch", "Pass the result of a session on to the next one", "Meet others"),
     Announced(
         "actions",
         "comity.cli.actions",
@@ -92,15 +92,16 @@ COMMANDS = (
     ),
     Announced("vault", "comity.cli.vault", "Change the key that encrypts stored context", "Look after it"),
     Announced("prune", "comity.cli.prune", "Delete old audit entries and replies", "Look after it"),
-    Announced("id", "comity.cli.identity", "Show, make, export or import an identity", "Look inside"),
+    Announced("id", "comity.cli.identity", "Show, create, export or import an identity", "Look inside"),
     Announced(
-        "context", "comity.cli.context", "Write, read or forget what VCP sessions were told", "Look inside"
+        "context",
+        "comity.cli.context",
+        "Encode or decode a VCP context, or delete what is stored",
+        "Look inside",
     ),
-    Announced("csm1", "comity.cli.csm1", "Say what a CSM-1 constitution code means", "Look inside"),
+    Announced("csm1", "comity.cli.csm1", "Explain a CSM-1 constitution code", "Look inside"),
     Announced("chain", "comity.cli.chain", "Show the chains of messages with other agents", "Look inside"),
-    Announced(
-        "audit", "comity.cli.audit", "Verify, follow or adopt the record of what happened", "Look inside"
-    ),
+    Announced("audit", "comity.cli.audit", "Verify, show or adopt the audit record", "Look inside"),
     Announced("config", "comity.cli.settings", "Show, check or change the settings", "Look inside"),
     Announced(
         "version", "comity.cli.version", "Show the version of Comity and what it runs on", "Look inside"
@@ -124,7 +125,7 @@ _ABOUT = (
 _EXAMPLES = """
 comity demo  see in a minute what it does
 comity up  start a node and print its address
-comity up --agent echo  start one that answers calls
+comity up --agent echo  start a node with the echo agent
 comity call http://127.0.0.1:8420 hello  call an agent
 comity doctor  find problems and how to fix them
 comity audit verify  verify the audit record

@@ -228,7 +228,7 @@ def _chosen(names: list[str], only: str | None) -> list[str]:
     if only is None:
         return names
     if only not in names:
-        raise NotFoundError(f"there is no chain {only!r}; there is {', '.join(names) or 'none yet'}")
+        raise NotFoundError(f"there is no chain {only!r}; the chains are: {', '.join(names) or 'none yet'}")
     return [only]
 
 
@@ -257,7 +257,7 @@ def _print_reports(reports: list[AuditReport]) -> None:
 def _what_to_do(bad: list[AuditReport]) -> str:
     names = ", ".join(report.chain for report in bad)
     return (
-        f"the record is not whole ({names}); keep a copy of the data folder and find out who could write to it. "
+        f"the audit record is damaged ({names}); keep a copy of the data folder and find out who could write to it. "
         "If you restored a backup on purpose, stop the node and run `comity audit adopt`"
     )
 

@@ -155,7 +155,7 @@ def restore(
     settings = settings_of(home).settings
     source = _full_path(file)
     if not source.is_file():
-        raise NotFoundError(f"there is no file {source}; name the backup")
+        raise NotFoundError(f"there is no file {source}; give the path of the backup")
     if not check:
         _refuse_occupied(settings.data)
     with source.open("rb") as opened:
@@ -333,7 +333,7 @@ def _refuse_unsound(reports: list[AuditReport]) -> None:
     bad = next((report for report in reports if not report.ok), None)
     if bad is not None:
         raise StoreCorruptError(
-            f"the audit record is not whole (chain {bad.chain}, {bad.message}); "
+            f"the audit record is damaged (chain {bad.chain}, {bad.message}); "
             "find out why with `comity audit verify` before you rely on a backup"
         )
 

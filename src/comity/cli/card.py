@@ -103,7 +103,7 @@ def publish(
             "--visibility",
             metavar="VISIBILITY",
             show_default=False,
-            help="PUBLIC (default): anyone can find the card. RESTRICTED: only by id. NONE: hidden.",
+            help="PUBLIC (default): anyone can find the card. RESTRICTED: only who knows the id can find it. NONE: nobody can find it.",
         ),
     ] = "PUBLIC",
     directory: Directory = None,
@@ -270,16 +270,16 @@ def _facts(card: CapabilityCard) -> list[tuple[str, str]]:
     spec = card.substrate_spec
     facts = [
         ("agent", card.vacant_id.hex()),
-        ("offers", one_line(card.capability_text) or "says nothing of it"),
+        ("offers", one_line(card.capability_text) or "not stated"),
         ("endpoint", paint(one_line(card.endpoint), "cyan", wanted=coloured) if card.endpoint else "none"),
         ("runs on", one_line(", ".join(spec.allowed_substrates))),
         ("policy", one_line(msgspec.json.encode(spec.policy).decode()) if spec.policy else ""),
         ("card hash", card.card_hash().hex()),
         (
             "signature",
-            paint("holds", "green", wanted=coloured)
+            paint("valid", "green", wanted=coloured)
             if holds
-            else paint("DOES NOT HOLD", "bold red", wanted=coloured),
+            else paint("NOT VALID", "bold red", wanted=coloured),
         ),
     ]
     return [(name, value) for name, value in facts if value]

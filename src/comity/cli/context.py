@@ -9,24 +9,28 @@ from comity.cli.options import Json, KeyOptions, Yes, confirm
 from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.core.errors import ConfigError, InvalidError
 
-app = HelpfulApp("Write or read a VCP context, and forget what this node keeps of your sessions.")
+app = HelpfulApp(
+    "Encode or decode a VCP context, or delete what this node has stored of your sessions.\n\n"
+    "A VCP context describes the situation of a person, such as the time, the place and the company."
+)
 
 
 @app.add("""
-    comity context encode time=morning space=office  a situation
-    comity context encode company=children cognitive_state=foggy:3  with the state of a person
+    comity context encode time=morning space=office  encode a situation
+    comity context encode company=children cognitive_state=foggy:3  a situation, and the state of the person with its strength
 """)
 def encode(
     told: Annotated[
         list[str],
         typer.Argument(
             metavar="DIMENSION=VALUE",
-            help="What is known, such as time=morning or energy_level=fatigued:4.",
+            help="A dimension and its value, such as time=morning. A state of the person may end in its strength from 1 to "
+            "5: energy_level=fatigued:4.",
         ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Write a context in the VCP/A wire format. Give a dimension several times for several values."""
+    """Encode a context in the VCP/A wire format, and print it. A dimension with several values is given several times."""
     from comity.core.context.dimensions import PERSONAL_SYMBOLS, SITUATIONAL
     from comity.pipeline.vcp.tools import encode_context
 
@@ -35,7 +39,7 @@ def encode(
         name, equals, value = pair.partition("=")
         if name not in SITUATIONAL and name not in PERSONAL_SYMBOLS:
             known = ", ".join((*SITUATIONAL, *PERSONAL_SYMBOLS))
-            raise ConfigError(f"{one_line(name[:60])!r} is no dimension; use {known}")
+            raise ConfigError(f"{one_line(name[:60])!r} is not a dimension; use {known}")
         if not equals or not value:
             raise ConfigError(
                 f"{pair[:60]!r} names no value; write it as DIMENSION=VALUE, such as time=morning"
@@ -52,14 +56,19 @@ def encode(
 
 
 @app.add("""
-    comity context decode "⏰🌅|📍🏢‖🧠foggy:3"  the VCP/A wire
+    comity context decode "⏰🌅|📍🏢‖🧠foggy:3"  the VCP/A wire format
     comity context decode "🧑⚕️:💬:🔒:🌙:🏠:👤:📱:🧘:🇬🇧"  the nine symbols of a context request
 """)
 def decode(
-    wire: Annotated[str, typer.Argument(metavar="WIRE", help="A context in one of the two wire formats.")],
+    wire: Annotated[
+        str,
+        typer.Argument(
+            metavar="WIRE", help="The encoded context: VCP/A, or the nine symbols of a context request."
+        ),
+    ],
     as_json: Json = False,
 ) -> None:
-    """Say what a wire format tells."""
+    """Show what an encoded context says, one line for each dimension."""
     from comity.core.context.errors import ContextError
 
     try:
@@ -79,24 +88,28 @@ def decode(
 
 
 @app.add("""
-    comity context forget --session ses_1f0c  forget one of your sessions
-    comity context forget --mine --yes  forget all of them, trust, norms and torches included
+    comity context forget --session ses_1f0c  delete what is stored of one session
+    comity context forget --mine --yes  delete everything, also trust, norms and torches; ask nothing
 """)
 def forget(
     session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Forget this session of yours.")
+        str | None, typer.Option("--session", metavar="ID", help="Delete what is stored of this session.")
     ] = None,
     mine: Annotated[
-        bool, typer.Option("--mine", help="Forget all your sessions, and all that extensions know of you.")
+        bool,
+        typer.Option(
+            "--mine",
+            help="Delete what is stored of all your sessions, and what the extensions have stored about you.",
+        ),
     ] = False,
     home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Remove what this node has stored of your own VCP sessions. This cannot be undone.
+    """Delete what this node has stored of your own VCP sessions. This cannot be undone.
 
-    Yours are the sessions of the command line and of MCP clients on this machine. It takes effect at once, also while
-    the node runs.
+    Your own sessions are those of the command line and of MCP clients on this machine. The node may be running; the
+    command takes effect at once.
     """
     if (session is None) is not mine:
         raise ConfigError("give either --session ID or --mine")

@@ -9,7 +9,9 @@ from comity.cli.options import Json
 from comity.cli.screen import one_line, print_fields, print_json
 from comity.core.errors import InvalidError
 
-app = HelpfulApp("Say what a CSM-1 constitution code means.")
+app = HelpfulApp(
+    "Explain a CSM-1 constitution code: the short form in which VCP names the rules for a model."
+)
 
 
 @app.add("""
@@ -22,7 +24,7 @@ def parse(
 ) -> None:
     """Show what a code says: persona, adherence, scopes, namespace and version.
 
-    If it is no code, the command says why, and the exit code is 1.
+    If the code is not valid, the command prints the reason, and the exit code is 1.
     """
     from comity.pipeline.vcp.tools import parse_csm1
 

@@ -1,6 +1,6 @@
-"""The scenes of the demo. Each speaks to the nodes through their doors, checks what came of it, and gives the facts.
+"""The scenes of the demo. Each calls the nodes over the network, checks the result, and returns the facts.
 
-A scene that does not come out as it must raises SceneFailedError. What is told is told while it happens.
+A scene with a wrong result raises SceneFailedError. Each line is printed while the scene runs.
 """
 
 import asyncio
@@ -356,7 +356,7 @@ async def audit(house: Household, tell: Teller) -> Facts:
     reports = await asyncio.gather(*(node.command("audit", "verify") for node in house.nodes))
     entries = {}
     for node, report in zip(house.nodes, reports, strict=True):
-        expect(report["ok"] is True, f"the audit record of {node.name} is not whole", node)
+        expect(report["ok"] is True, f"the audit record of {node.name} is damaged", node)
         entries[node.name] = sum(chain["entries"] for chain in report["chains"])
         expect(entries[node.name] > 0, f"the audit record of {node.name} is empty", node)
         await tell.proved(

@@ -50,10 +50,10 @@ def _settings(home: HomeOptions) -> tuple[Loaded | None, list[CheckResult]]:
         loaded = settings_of(home)
     except ConfigError as refusal:
         return _without_settings(home.data), [CheckResult("settings", "fail", refusal.message)]
-    where = f"read from {loaded.file}" if loaded.file else "there is no settings file and none is needed"
+    where = f"read from {loaded.file}" if loaded.file else "there is no settings file, and you need none"
     changed = sum(source != DEFAULT for source in loaded.sources.values())
-    differs = "1 differs" if changed == 1 else f"{changed} differ"
-    return loaded, [CheckResult("settings", "ok", f"valid; {differs} from the default; {where}")]
+    count = "1 setting" if changed == 1 else f"{changed or 'no'} settings"
+    return loaded, [CheckResult("settings", "ok", f"valid; {count} changed from the default; {where}")]
 
 
 def _without_settings(data: str | None) -> Loaded | None:

@@ -61,6 +61,8 @@ def _described(failure: Exception) -> tuple[str, str, int]:
             return "usage", _sentence(failure), UNUSABLE
         case typer.Abort():
             return "aborted", "stopped before anything was done", FAILED
+        case FileNotFoundError(filename=str() as name):
+            return "system", f"there is no file or folder {name}; check the path", FAILED
         case OSError(filename=None):
             return "system", f"{failure.strerror or failure}; nothing more was done", FAILED
         case OSError():
@@ -72,7 +74,7 @@ def _described(failure: Exception) -> tuple[str, str, int]:
             )  # a database speaks of its insides
             what = f"{kind.__name__}: {told}".strip(": ")
             remedy = f"run it again with {DEBUG_VARIABLE}=1 to see where, and report it"
-            return "internal", f"something unforeseen happened ({' '.join(what.split())}); {remedy}", FAILED
+            return "internal", f"unexpected error ({' '.join(what.split())}); {remedy}", FAILED
 
 
 def _sentence(refusal: typer.TyperException) -> str:
@@ -81,7 +83,7 @@ def _sentence(refusal: typer.TyperException) -> str:
     path = context.command_path if context is not None else "comity"
     words = " ".join(refusal.format_message().split()).rstrip(".")
     said = f"{words[:1].lower()}{words[1:]}"
-    return said if said.endswith("?") else f"{said}; `{path} --help` shows how it is called"
+    return said if said.endswith("?") else f"{said}; `{path} --help` shows how to use it"
 
 
 def _let_go_of_stdout() -> None:

@@ -1,7 +1,7 @@
-"""`comity hello`: negotiate with a VCP server and show what came of it; nothing else is sent.
+"""`comity hello`: negotiate with a VCP server and show the result; nothing else is sent.
 
-One hello, one answer: a busy server is not asked again, its wait is told. What a server promises is kept in
-the data folder, so that the next hello can tell what it no longer promises.
+It sends one hello. If the server is busy, it prints how long to wait and does not retry. The answer of a server is
+stored in the data folder, so that the next hello can warn if the server offers less.
 """
 
 import asyncio
@@ -43,20 +43,20 @@ CLIENT_ID: Final = "comity hello"
 
 
 @app.add("""
-    comity hello http://127.0.0.1:8420  the node on this machine
+    comity hello http://127.0.0.1:8420  negotiate with the node on this machine
     comity hello wss://server.example/vcp --extensions VCP-X-Personal,VCP-X-Torch  request these two extensions
     comity hello tcp://127.0.0.1:8421 --extensions ""  over TCP, without extensions
     comity hello https://server.example --identity @token.txt --json  with an identity; print JSON
-    comity hello http://127.0.0.1:8420/mcp  in the initialize of an MCP server
-    comity hello "mcp:comity mcp"  the same, with a server that this command starts
+    comity hello http://127.0.0.1:8420/mcp  negotiate inside the initialize request of an MCP server
+    comity hello "mcp:comity mcp"  the same with an MCP server that this command starts and stops
 """)
 def hello(
     url: Annotated[
         str,
         typer.Argument(
             metavar="URL",
-            help="The URL of the server (ws://, wss://, tcp:// or tcps://), or of a node (http:// or https://). An MCP "
-            "server: its URL, which ends in /mcp, or mcp: and the command that starts it.",
+            help="The URL of a VCP server (ws://, wss://, tcp:// or tcps://), of a node (http:// or https://), or of an MCP "
+            "server (it ends in /mcp). For an MCP server on stdio: mcp: and the command that starts it.",
         ),
     ],
     extensions: Annotated[
@@ -80,15 +80,15 @@ def hello(
         typer.Option(
             "--bearer",
             metavar="TOKEN|@FILE",
-            help="The access token of an MCP server, or @ and its file. Default: for the running node of the data folder "
-            "its own token.",
+            help="The access token for an MCP server, or @ and the file that contains it. Default: no token; for your own "
+            "running node, its token.",
         ),
     ] = None,
     version: Annotated[
-        str, typer.Option("--version", metavar="VERSION", help="The highest version to accept.")
+        str, typer.Option("--version", metavar="VERSION", help="The highest VCP version to accept.")
     ] = VERSION,
     min_version: Annotated[
-        str, typer.Option("--min-version", metavar="VERSION", help="The lowest version to accept.")
+        str, typer.Option("--min-version", metavar="VERSION", help="The lowest VCP version to accept.")
     ] = MIN_VERSION,
     timeout: Annotated[
         str | None,
@@ -103,8 +103,8 @@ def hello(
 ) -> None:
     """Negotiate with a VCP server and show the version, extensions and core features of its answer.
 
-    The command warns if the server offers less than at the last hello from this data folder. The exit code is 1 if there
-    is no session: the server refused, or it cannot be reached.
+    The command warns if the server offers less than at the last hello from this data folder. The exit code is 1 if the
+    server refuses or cannot be reached.
     """
     asked = _extensions(extensions)
     token = None if identity is None else read_token(identity)

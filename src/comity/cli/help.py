@@ -23,6 +23,7 @@ _COLUMN = 26
 _INDENT = 6
 _READABLE = 24
 _MUST = re.compile(r"\{(.*)\}")
+_DEFAULT = re.compile(r"\[default: (.+)\]$")
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -127,8 +128,14 @@ def command_help(command: Any, ctx: Any) -> str:
             for name in command.list_commands(ctx)
         ]
         parts.append(section("Commands", rows))
-    parts += [section("Arguments", arguments), section("Options", options), examples(command.epilog or "")]
+    shown = command.epilog or "\n".join(map(_first_example, getattr(command, "commands", {}).values()))
+    parts += [section("Arguments", arguments), section("Options", options), examples(shown)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _first_example(command: Any) -> str:
+    """A group without examples of its own shows one of each of its commands."""
+    return next(filter(None, inspect.cleandoc(command.epilog or "").splitlines()), "")
 
 
 def usage(command: Any, ctx: Any) -> str:
@@ -140,7 +147,9 @@ def usage(command: Any, ctx: Any) -> str:
 
 def paragraphs(text: str) -> str:
     blocks = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(textwrap.fill(" ".join(block.split()), width()) for block in blocks)
+    return "\n\n".join(
+        textwrap.fill(" ".join(block.split()), width(), break_on_hyphens=False) for block in blocks
+    )
 
 
 def section(title: str, rows: Sequence[tuple[str, str]], column: int | None = None) -> str:
@@ -153,7 +162,7 @@ def section(title: str, rows: Sequence[tuple[str, str]], column: int | None = No
         column = _INDENT
     lines = [paint(title, "bold", wanted=coloured)]
     for name, text in rows:
-        wrapped = textwrap.wrap(text, width() - column) or [""]
+        wrapped = textwrap.wrap(text, width() - column, break_on_hyphens=False) or [""]
         label = f"  {name}".ljust(column)
         shown = paint(name, "cyan", wanted=coloured)
         if len(label) > column:
@@ -177,7 +186,7 @@ def examples(text: str) -> str:
     shown = [paint("Examples", "bold", wanted=coloured)]
     for call, note in calls:
         if narrow and note:
-            wrapped = textwrap.wrap(note, width() - _INDENT)
+            wrapped = textwrap.wrap(note, width() - _INDENT, break_on_hyphens=False)
             shown.append(f"  {call}")
             shown += [" " * _INDENT + paint(line, "dim", wanted=coloured) for line in wrapped]
         else:
@@ -197,7 +206,7 @@ def records(command: Any, ctx: Any) -> tuple[list[tuple[str, str]], list[tuple[s
         record = param.get_help_record(ctx)
         if record is not None:
             name, text = record
-            text = " ".join(text.split())
+            text = _DEFAULT.sub(r"Default: \1.", " ".join(text.split()))
             if (
                 param.param_type_name == "argument"
             ):  # how it is called shows its kind and whether it is needed

@@ -12,7 +12,6 @@ import typer
 
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulApp
-from comity.cli.identity_token import EXAMPLES as TOKEN_EXAMPLES
 from comity.cli.identity_token import app as token_app
 from comity.cli.options import (
     HomeOptions,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 app = HelpfulApp(
     "Show, create, export or import the identity of a node: an Ed25519 key. The id is its public key."
 )
-app.add_typer(token_app, name="token", epilog=TOKEN_EXAMPLES)
+app.add_typer(token_app, name="token")
 
 _KEPT = {
     KeptHere: "in this file, readable only by its owner",
@@ -170,7 +169,7 @@ def import_(
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Import an identity of the reference implementation: its key, state, name, offer and chains.
+    """Import an identity of vacant, the reference implementation: its key, state, name, offer and chains.
 
     The folder is not changed. An existing identity is never overwritten; if it is the same one, missing data is added.
     Afterwards use only one of the two programs, because both would write to the same chains.

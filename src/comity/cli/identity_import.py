@@ -43,7 +43,7 @@ _REPLAY_TIPS: Final = """
 
 
 class Takeover(Struct, frozen=True):
-    """What was taken and what was not, each with a word on it."""
+    """What was imported and what was not, each with a short explanation."""
 
     taken: list[tuple[str, str]]
     left: list[tuple[str, str]]
@@ -130,7 +130,7 @@ def _sound(seq: Any, tip: Any) -> ReplayState:
 async def _served(
     store: Store, tips: dict[PairKey, ReplayState], own: VacantId, report: Takeover
 ) -> list[Operation]:
-    """The places in the chains of what was accepted, and of what was replied."""
+    """The operations that set the chains of accepted requests and of replies."""
     operations: list[Operation] = []
     taken: set[VacantId] = set()
     for pair, state in tips.items():

@@ -14,11 +14,6 @@ from comity.core.errors import ConfigError
 
 app = HelpfulApp("Issue, verify or revoke VCP/I tokens. A token proves the identity of a user or agent.")
 
-EXAMPLES: Final = """
-comity id token issue alice  issue a token for alice, signed by this node
-comity id token verify @token.txt  check whether this node accepts the token
-comity id token revoke @token.txt  revoke the token
-"""
 KIND: Final = "user"
 REASONS: Final = ("key_compromise", "content_unsafe", "superseded", "issuer_request")
 
@@ -48,7 +43,12 @@ def issue(
         str, typer.Argument(metavar="SUBJECT", help="The user or agent that the token identifies.")
     ],
     kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help=f"The kind of the subject. Default: {KIND}.")
+        str | None,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help=f"What the subject is: a word such as user or agent. Default: {KIND}.",
+        ),
     ] = None,
     issuer: Annotated[
         str | None,
@@ -113,9 +113,7 @@ def verify(
 def revoke(
     token: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[TOKEN|@FILE]", help="The token, or @ and its file; @- reads standard input."
-        ),
+        typer.Argument(metavar="TOKEN|@FILE", help="The token, or @ and its file; @- reads standard input."),
     ] = None,
     subject: Annotated[
         str | None,

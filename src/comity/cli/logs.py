@@ -96,7 +96,7 @@ _Kind = tuple[object, ...]
 
 
 def _kind_of(record: logging.LogRecord) -> _Kind:
-    """Equal for what is the same failure: where it was told, what was raised, and where."""
+    """The same value for the same failure: where it was logged, what was raised, and where."""
     arguments = record.args if isinstance(record.args, tuple) else ()
     named = tuple(type(argument) for argument in arguments if isinstance(argument, BaseException))
     raised: _Kind = ()

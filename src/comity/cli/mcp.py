@@ -30,7 +30,7 @@ _FALSE = frozenset({"false", "0", "no", "n", "off"})
     comity mcp  serve a client on standard input and output
     comity mcp --tool-profile core  without the tools for files and shared state
     comity mcp --rooms vcp,actions  offer only these groups of tools
-    comity mcp --vcp personal,torch  with these VCP extensions, for a client that cannot say hello
+    comity mcp --vcp personal,torch  with these VCP extensions, for a client that does not negotiate
     comity install claude-code  register this command with a client
 """)
 def mcp(
@@ -39,7 +39,8 @@ def mcp(
         typer.Option(
             "--tool-profile",
             metavar="PROFILE",
-            help="Which vdo_* tools to offer: core, file, state, full or extended. Variable: VDON_MCP_TOOL_PROFILE.",
+            help="Which vdo_* tools to offer: core, file, state, full or extended. Default: full. Variable: "
+            "VDON_MCP_TOOL_PROFILE.",
         ),
     ] = None,
     rooms: Rooms = None,
@@ -48,8 +49,8 @@ def mcp(
         typer.Option(
             "--vcp",
             metavar="A,B",
-            help="The VCP extensions of a client that cannot say hello: personal, relational, consensus, torch, "
-            "intent.",
+            help="The VCP extensions for a client that does not negotiate them itself: personal, relational, consensus, "
+            "torch, intent. Default: none.",
         ),
     ] = None,
     max_message_bytes: Annotated[
@@ -65,7 +66,8 @@ def mcp(
         typer.Option(
             "--join-token-secret",
             metavar="SECRET",
-            help="The secret that verifies join tokens. Use VDON_MCP_JOIN_TOKEN_SECRET instead: other users can see flags.",
+            help="The secret that verifies join tokens. The variable VDON_MCP_JOIN_TOKEN_SECRET is safer: other users of "
+            "this machine can see options.",
         ),
     ] = None,
     enforce_join_token: Annotated[
@@ -73,7 +75,7 @@ def mcp(
         typer.Option(
             "--enforce-join-token",
             metavar="BOOL",
-            help="Refuse peers without a valid join token. Variable: VDON_MCP_ENFORCE_JOIN_TOKEN.",
+            help="true: refuse peers without a valid join token. Default: false. Variable: VDON_MCP_ENFORCE_JOIN_TOKEN.",
         ),
     ] = None,
     allow_peer_stream_ids: Annotated[
@@ -81,7 +83,7 @@ def mcp(
         typer.Option(
             "--allow-peer-stream-ids",
             metavar="A,B",
-            help="Accept only these peers. Variable: VDON_MCP_ALLOW_PEER_STREAM_IDS.",
+            help="Accept only peers with these stream ids. Default: all peers. Variable: VDON_MCP_ALLOW_PEER_STREAM_IDS.",
         ),
     ] = None,
     require_session_mac: Annotated[
@@ -89,14 +91,16 @@ def mcp(
         typer.Option(
             "--require-session-mac",
             metavar="BOOL",
-            help="Drop messages without a message authentication code (MAC). Variable: VDON_MCP_REQUIRE_SESSION_MAC.",
+            help="true: drop messages without a message authentication code (MAC). Default: false. Variable: "
+            "VDON_MCP_REQUIRE_SESSION_MAC.",
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),
 ) -> None:
-    """Serve MCP on standard input and output. An MCP client starts this command.
+    """Serve MCP on standard input and output. An MCP client starts this command; you rarely type it yourself.
 
-    If a node runs on the data folder, the command connects to it. Otherwise it works without a node.
+    If a node runs on the data folder, the client works through that node and shares its identity and sessions. If no node
+    runs, this command does the work itself until the client ends it.
     """
     opening = Opening(
         rooms=None if rooms is None else read_rooms(rooms),
@@ -117,17 +121,17 @@ def mcp(
         from comity.parts.mcp import Mcp
 
         raise ConfigError(Mcp.off_sentence())
-    _tell_a_person()
+    _explain_on_terminal()
     link = _running(settings.data, opening)
     if link is not None:
-        _stay_with(settings.data, link)
+        _forward_until_end(settings.data, link)
     else:
         from comity.cli.mcp_guest import serve_alone
 
         serve_alone(settings, opening)
 
 
-def _stay_with(folder: Any, link: Any) -> None:
+def _forward_until_end(folder: Any, link: Any) -> None:
     from comity.cli.mcp_attach import pump
 
     if not pump(link) and _is_gone(folder):
@@ -153,7 +157,7 @@ def _is_gone(folder: Any) -> bool:
     return True
 
 
-def _tell_a_person() -> None:
+def _explain_on_terminal() -> None:
     """Tell a person who started this on a terminal that it waits for an MCP client."""
     if os.environ.get("VDON_MCP_NO_STARTUP_BANNER") or not all(map(os.isatty, (0, 1, 2))):
         return

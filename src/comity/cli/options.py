@@ -157,7 +157,9 @@ def read_rooms(text: str) -> tuple[str, ...]:
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in chosen:
         if name not in known:
-            raise ConfigError(f"--rooms takes {', '.join(known)}; {name[:60]!r} is none of them")
+            raise ConfigError(
+                f"--rooms must name groups of tools among {', '.join(known)}, not {name[:60]!r}"
+            )
     return chosen
 
 
@@ -186,7 +188,7 @@ def read_passphrase(file: str) -> str:
 
 
 def ask_new_passphrase() -> str:
-    _refuse_without_terminal("a passphrase is asked for", "--passphrase-file FILE")
+    _refuse_without_terminal("a passphrase is needed", "--passphrase-file FILE")
     passphrase = getpass.getpass("New passphrase: ")
     if getpass.getpass("Once more: ") != passphrase:
         raise ConfigError("the two passphrases differ; start again")
@@ -194,7 +196,7 @@ def ask_new_passphrase() -> str:
 
 
 def ask_passphrase(of: str, option: str = "--passphrase-file") -> str:
-    _refuse_without_terminal(f"the passphrase of {of} is asked for", f"{option} FILE")
+    _refuse_without_terminal(f"the passphrase of {of} is needed", f"{option} FILE")
     return getpass.getpass(f"Passphrase of {of}: ")
 
 
@@ -225,4 +227,4 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def _refuse_without_terminal(fault: str, remedy: str) -> None:
     if not sys.stdin.isatty():
-        raise ConfigError(f"{fault} and there is no terminal to ask in; use {remedy}")
+        raise ConfigError(f"{fault} and there is no terminal to ask for it; use {remedy}")

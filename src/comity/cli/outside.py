@@ -59,7 +59,7 @@ class Outside:
     """
 
     def __init__(self, settings: Settings, key: SigningKey | None = None) -> None:
-        """`key`: in whose name a directory is asked for what it does not show to everybody."""
+        """`key` signs requests to a directory, so that it also shows cards that are not public."""
         own = self.own = own_node(settings)
         self._key = key
         self._named = settings.directory.url.rstrip("/")
@@ -75,8 +75,8 @@ class Outside:
             return self._named
         if self.own is None:
             raise ConfigError(
-                "no directory is known: name one with --directory URL or directory.url, "
-                "or start a node here, which has one: `comity up`"
+                "no directory is known: give one with --directory URL, set directory.url, "
+                "or start a node, which has a directory of its own: `comity up`"
             )
         return self.own.url
 

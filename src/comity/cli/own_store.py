@@ -111,7 +111,7 @@ def work_with(
     home: KeyOptions,
     work: Callable[[_Own], Awaitable[_Result]],
 ) -> _Result:
-    """Do some work with what is opened of a data folder; what is refused is told in the words of the command line."""
+    """Open a data folder, run `work`, and report refusals with the names of the command line options."""
     from comity.core.extensions.refusals import ExtensionError
 
     settings = settings_of(home).settings

@@ -42,7 +42,7 @@ class Pruned(Struct, frozen=True, kw_only=True):
 
 @app.add("""
     comity prune --days 90  delete audit entries that are older than 90 days
-    comity prune  those older than the setting audit.retention_days
+    comity prune  delete those that are older than the setting audit.retention_days
     comity prune --days 90 --yes  without confirmation
 """)
 def prune(
@@ -51,7 +51,8 @@ def prune(
         typer.Option(
             "--days",
             metavar="DAYS",
-            help="Delete audit entries that are older. Default: the setting audit.retention_days.",
+            help="Delete audit entries that are older than this number of days. Default: the setting audit.retention_days. "
+            "If that is 0, this option is required.",
         ),
     ] = None,
     home: KeyOptions = KeyOptions(),
@@ -61,7 +62,7 @@ def prune(
     """Delete old audit entries, and replies that were stored for more than a day. The node may be running.
 
     The audit record can still be verified: a signed checkpoint takes the place of the deleted entries. The database file
-    becomes smaller only if no node runs; else the free space in it is used again.
+    becomes smaller only if no node runs. Otherwise the node uses the free space in it again.
     """
     settings = settings_of(home).settings
     refuse_memory(settings, "there is nothing old")
@@ -72,7 +73,10 @@ def prune(
         raise ConfigError(
             "audit.retention_days is 0, which keeps every entry; name a number with --days DAYS"
         )
-    confirm(f"Audit entries older than {keep:,} days will be gone for good. Delete them?", yes=yes)
+    confirm(
+        f"Audit entries older than {keep:,} days will be deleted. This cannot be undone. Delete them?",
+        yes=yes,
+    )
     key = own_key(settings, home.passphrase_file)
     with waiting("deleting what is old"):
         pruned = _prune(settings, key, keep)

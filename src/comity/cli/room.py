@@ -11,15 +11,15 @@ import typer
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Json, settings_of, whole_number
 from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, folder_of, run_in_rooms
-from comity.cli.room_state import STATE_EXAMPLES, read_value
 from comity.cli.room_state import app as state_app
+from comity.cli.room_state import read_value
 from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
 from comity.core.errors import ConfigError, DeadlineError, InvalidError
 from comity.core.peering.file_shape import MOST_FILE_BYTES
 from comity.core.peering.invite import is_invite
 
 app = HelpfulApp("Meet other agents in a room: talk, pass files and share state, peer to peer.")
-app.add_typer(state_app, name="state", epilog=STATE_EXAMPLES)
+app.add_typer(state_app, name="state")
 
 To = Annotated[
     str | None, typer.Option("--to", metavar="PEER", help="The stream id of one peer. Default: everybody.")
@@ -29,26 +29,26 @@ To = Annotated[
 @app.add("""
     comity room invite lab  print the line that lets another machine join the room lab
     comity room invite lab --hours 1  an invite that expires after one hour
-    comity room invite lab --revoke  take the invite back
+    comity room invite lab --revoke  nobody can use the invite any more
 """)
 def invite(
     room: Annotated[str, typer.Argument(metavar="ROOM", help="A name of letters, digits and _.")],
     revoke: Annotated[
         bool,
         typer.Option(
-            "--revoke", help="Take the invite back. Sessions of this node that came from it end as well."
+            "--revoke", help="Revoke the invite. Sessions that this node joined with it end as well."
         ),
     ] = False,
     hours: Annotated[
         str | None,
-        typer.Option("--hours", metavar="N", help="How long the invite is valid. Default: 24. At most 720."),
+        typer.Option("--hours", metavar="N", help="Hours until it expires, from 1 to 720. Default: 24."),
     ] = None,
     relay: Annotated[
         str | None,
         typer.Option(
             "--relay",
             metavar="URL",
-            help="The relay that both sides can reach. Default: peers.relay, or the relay of this node.",
+            help="A relay that both sides can reach. Default: the setting peers.relay, else the relay of this node.",
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),
@@ -56,8 +56,8 @@ def invite(
 ) -> None:
     """Print an invite: one line with everything that another person needs to join the room.
 
-    Send it over a channel that you trust: whoever has the line can join until it expires or you revoke it. A room has one
-    invite at a time; the same line is printed again until then.
+    Send the line over a channel that you trust: whoever has it can join, until it expires or you revoke it. A room has
+    only one invite at a time. If you run the command again, it prints the same line.
     """
     if revoke and (hours is not None or relay is not None):
         raise ConfigError("--revoke takes no --hours and no --relay")
@@ -90,7 +90,7 @@ def invite(
     comity room invites  show which invites are still valid
 """)
 def invites(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
-    """Show the rooms that you have invited to, and until when. The lines themselves are not shown."""
+    """Show which rooms have a valid invite, and when it expires. The invites themselves are not shown."""
 
     async def run(rooms: RoomAccess) -> None:
         told = await rooms.ask("invites", {})
@@ -107,19 +107,19 @@ def invites(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
 
 @app.add("""
     comity room join  paste an invite and talk
-    comity room join lab  join a room of this node's own relay, or one that you have invited to
+    comity room join lab  join a room that you made an invite for, or a room on the relay of this node
     comity room join lab --on-message "notify-send Comity"  run a program when a message arrives
 """)
 def join(
     room: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ROOM]", help="The invite, or the name of a room. Default: read from standard input."
+            metavar="ROOM", help="An invite, or the name of a room. Default: a line from standard input."
         ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="Your stream id in the room. Default: random."),
+        typer.Option("--name", metavar="NAME", help="Your stream id, which others see. Default: random."),
     ] = None,
     relay: Annotated[
         str | None, typer.Option("--relay", metavar="URL", help="The relay of a room without an invite.")
@@ -129,7 +129,7 @@ def join(
         typer.Option(
             "--file-max-bytes",
             metavar="N",
-            help=f"The largest file to send and to take, at most {MOST_FILE_BYTES}. Default: 67108864.",
+            help=f"The largest file to send or to accept, in bytes, at most {MOST_FILE_BYTES}. Default: 67108864.",
         ),
     ] = None,
     on_message: Annotated[
@@ -137,16 +137,17 @@ def join(
         typer.Option(
             "--on-message",
             metavar="COMMAND",
-            help="Run this program when messages arrive, with one JSON object per line on its standard input.",
+            help="Run this command when messages arrive. It reads them from standard input, one JSON object per line.",
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Join a room and show it: peers, messages, transfers. Type to talk; Ctrl-D ends the view.
+    """Join a room, and show its peers, messages and transfers. Each line that you type is sent; Ctrl-D ends the view.
 
-    If a node runs, the session stays open in the node after the view ends; `comity room leave` ends it. The view goes on
-    when the node was restarted. Without a node the session ends with this command. In a pipe, each line of standard input is sent as a message.
+    If a node runs, you stay in the room after the view has ended, until `comity room leave`. If the node is restarted, the
+    view continues. Without a node, you leave the room when this command ends. In a pipe, each line of standard input is
+    sent as a message.
     """
     from comity.cli.room_view import show_room
 
@@ -169,14 +170,19 @@ def join(
 
 
 @app.add("""
-    comity room leave lab  leave the room and end the session
+    comity room leave lab  leave the room lab
 """)
 def leave(
-    room: Annotated[str | None, typer.Argument(metavar="[ROOM]", help="The room or session id.")] = None,
+    room: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ROOM", help="The name of the room, or a session id. Default: the only open room."
+        ),
+    ] = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Leave a room. The session ends; messages and transfers that are not finished are forgotten."""
+    """Leave a room. Messages and transfers that are not finished are dropped."""
 
     async def run(rooms: RoomAccess) -> None:
         session = await find_session(rooms, room)
@@ -194,7 +200,7 @@ def leave(
     comity room peers --json  the same for programs
 """)
 def peers(room: RoomOption = None, home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
-    """Show the peers of your rooms: who they are, and how they are reached."""
+    """Show the peers in your rooms: stream id, state, network path and node id."""
 
     async def run(rooms: RoomAccess) -> None:
         sessions = (await rooms.ask("vdo_list_sessions", {}))["sessions"]
@@ -227,21 +233,24 @@ def peers(room: RoomOption = None, home: HomeOptions = HomeOptions(), as_json: J
 """)
 def send(
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="The text. Default: standard input.")
+        str | None, typer.Argument(metavar="TEXT", help="The text. Default: read from standard input.")
     ] = None,
     json_data: Annotated[
-        str | None, typer.Option("--data-json", metavar="JSON", help="Any JSON value in place of a text.")
+        str | None, typer.Option("--data-json", metavar="JSON", help="A JSON value, instead of a text.")
     ] = None,
     to: To = None,
-    signed: Annotated[bool, typer.Option("--signed", help="Sign the message and number it.")] = False,
+    signed: Annotated[bool, typer.Option("--signed", help="Sign and number the message.")] = False,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Send a message to everybody in the room, or to one peer. A node that is away gets it when it is back."""
+    """Send a message to everybody in the room, or to one peer. A node that is offline gets it later.
+
+    `comity room export` later proves a signed message to others.
+    """
     value: Any = read_value(json_data, "--data-json") if json_data is not None else text
     if json_data is not None and text is not None:
-        raise ConfigError("give a text or --data-json, not both")
+        raise ConfigError("give either a text or --data-json, not both")
     if value is None and json_data is None:
         value = sys.stdin.read()
 
@@ -264,7 +273,7 @@ def send(
 
 @app.add("""
     comity room send-file report.pdf  send a file to the only peer of the room
-    comity room send-file report.pdf --to bert  send it to one of several
+    comity room send-file report.pdf --to bert  send it to one of several peers
 """)
 def send_file(
     path: Annotated[str, typer.Argument(metavar="FILE", help="The file to send.")],
@@ -273,7 +282,10 @@ def send_file(
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Send a file to one peer, and wait until it has confirmed it. If this command ends early, the transfer goes on."""
+    """Send a file to one peer, and wait until the peer has received it. If you stop this command, the transfer continues.
+
+    --to is needed only if the room has more than one other peer.
+    """
     whole, folder = folder_of(path)
 
     async def run(rooms: RoomAccess) -> None:
@@ -302,23 +314,23 @@ def send_file(
 
 
 @app.add("""
-    comity room files  show files on their way and files that have arrived
-    comity room files --save file_1a2b3c4d --as report.pdf  save one that has arrived
+    comity room files  show all transfers, with their ids
+    comity room files --save file_1a2b3c4d --as report.pdf  save a received file
 """)
 def files(
     save: Annotated[
-        str | None, typer.Option("--save", metavar="ID", help="Save this file, which has arrived.")
+        str | None, typer.Option("--save", metavar="ID", help="Save the received file with this id.")
     ] = None,
     save_as: Annotated[
         str | None,
-        typer.Option("--as", metavar="FILE", help="Where to save it. Default: its name, in this folder."),
+        typer.Option("--as", metavar="FILE", help="The file to write. Default: its name, in this folder."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Show the transfers of a room, or save a file that has arrived."""
+    """Show the file transfers of a room, or save a file that was received."""
 
     async def run(rooms: RoomAccess) -> None:
         session = await find_session(rooms, room)
@@ -353,14 +365,14 @@ def wait(
     seconds: Annotated[
         str | None,
         typer.Option(
-            "--seconds", metavar="N", help="How long to wait at most. Default: until a message arrives."
+            "--seconds", metavar="N", help="The longest time to wait, in seconds. Default: no limit."
         ),
     ] = None,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Wait until a message arrives, print it and end. Each message is printed once, also one that came before."""
+    """Wait until a message arrives, print it and end. A message that arrived earlier and was not printed yet comes first."""
     limit = None if seconds is None else whole_number("--seconds", seconds, 0, 10_000_000)
 
     async def run(rooms: RoomAccess) -> None:
@@ -387,8 +399,8 @@ def wait(
 def export(home: HomeOptions = HomeOptions()) -> None:
     """Print the signed messages that this node has sent and received, one JSON object per line.
 
-    Anybody can check the file offline with `comity room verify`: who said what to whom, and in which order. The last
-    10,000 messages are kept.
+    `comity room verify` checks the output offline: who said what to whom, and in which order. The node keeps the last
+    10,000 signed messages.
     """
 
     async def run(rooms: RoomAccess) -> None:
@@ -412,7 +424,7 @@ def verify(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `comity room export` wrote.")],
     as_json: Json = False,
 ) -> None:
-    """Check exported messages: each signature, and that no message is missing between two of one sender."""
+    """Check exported messages: every signature is valid, and no number is missing between two messages of a sender."""
     from comity.core.peering.exported_messages import verify_export
 
     try:
@@ -435,7 +447,7 @@ def verify(
         return
     for sender, receiver, number, moment, text in rows:
         print_line(one_line(f"{moment} {sender} -> {receiver} #{number} {text}"))
-    print_line(f"{len(rows)} messages verified")
+    print_line(f"messages verified: {len(rows)}")
 
 
 async def next_message(rooms: RoomAccess, session_id: str) -> dict[str, Any]:
@@ -460,7 +472,7 @@ def _read_line() -> str:
         sys.stderr.flush()
     line = sys.stdin.readline().strip()
     if not line:
-        raise ConfigError("name a room, or give the line of an invite")
+        raise ConfigError("give an invite, or the name of a room")
     if not is_invite(line) and len(line) > 80:
         raise ConfigError("this is neither an invite nor the name of a room; an invite begins with comity:1:")
     return line

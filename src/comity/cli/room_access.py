@@ -28,7 +28,7 @@ NODE_GONE: Final = (UnreachableError, NoAnswerError, UnusableAnswerError)
 RoomOption = Annotated[
     str | None,
     typer.Option(
-        "--room", metavar="ROOM", help="The room or session id. Default: the only one that is open."
+        "--room", metavar="ROOM", help="The name of the room, or a session id. Default: the only open room."
     ),
 ]
 

@@ -1,6 +1,6 @@
 """`comity room state`: the state that the peers of a room share."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -13,19 +13,15 @@ from comity.core.wire import strict_json
 
 app = HelpfulApp("Read and write the state that the peers of a room share.")
 
-STATE_EXAMPLES: Final = """
-    comity room state get  print the whole shared state
-    comity room state set plan '{"step": 2}'  set a key
-    comity room state watch  print every change
-    """
-
 
 @app.add("""
     comity room state get  print the whole shared state
     comity room state get plan  print one key
 """)
 def get(
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="One key. Default: all.")] = None,
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", help="The key to print. Default: all keys.")
+    ] = None,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
 ) -> None:
@@ -46,14 +42,17 @@ def get(
 def set_(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key.")],
     value: Annotated[
-        str | None, typer.Argument(metavar="[JSON]", help="Any JSON; what is not JSON is taken as a text.")
+        str | None,
+        typer.Argument(
+            metavar="JSON", help="The value, as JSON. If it is not valid JSON, it is stored as a text."
+        ),
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the key.")] = False,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Set or delete a key of the shared state. All peers of the room get it."""
+    """Set or delete a key of the shared state. Every peer of the room sees the change."""
     if delete == (value is not None):
         raise ConfigError("give a value, or --delete")
 
@@ -77,7 +76,12 @@ def set_(
     comity room state watch plan  only keys that begin with plan
 """)
 def watch(
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin with this.")] = "",
+    prefix: Annotated[
+        str,
+        typer.Argument(
+            metavar="PREFIX", help="Print only keys that begin with this text. Default: all keys."
+        ),
+    ] = "",
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
 ) -> None:
@@ -101,7 +105,7 @@ def read_value(text: str, name: str) -> Any:
     try:
         return strict_json.loads(text.encode("utf-8", "surrogateescape"))
     except MalformedError as why:
-        raise ConfigError(f"{name} is no JSON: {why.message}") from None
+        raise ConfigError(f"{name} is not valid JSON: {why.message}") from None
 
 
 def _json_or_text(text: str) -> Any:

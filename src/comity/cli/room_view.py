@@ -371,7 +371,7 @@ class _Terminal(_View):
         self._print(Text(one_line(text), style="red"))
 
     async def _watch(self) -> None:
-        """What is not told by events: how far transfers are, who is there."""
+        """Poll what events do not report: the progress of transfers, and the peers."""
         while True:
             with contextlib.suppress(ComityError):
                 status = await self.ask("vdo_status")

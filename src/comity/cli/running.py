@@ -106,8 +106,8 @@ def open_(
 ) -> None:
     """Make a new link to the page of the running node, and open it in a browser.
 
-    The link works once and expires after a day. Whoever has it can do everything that you can do, or with --read-only
-    can look at the page and change nothing. A browser that used it is let in for 12 hours.
+    The link works once and expires after a day. Whoever has it can do everything that you can do. With
+    --read-only the link only shows the page and can change nothing. The browser that opens it stays signed in for 12 hours.
     """
     settings = settings_of(home).settings
     own = own_node(settings)
@@ -156,7 +156,7 @@ def _wait_until_stopped(settings: Settings, own: OwnNode) -> None:
     until = time.monotonic() + patience
     while is_claimed(settings.data):
         now = running_node(settings.data)
-        if now is not None and now.pid != own.pid:  # started again by whoever looks after it
+        if now is not None and now.pid != own.pid:  # restarted by a service manager
             return
         if time.monotonic() > until:
             raise StoreUnavailableError(

@@ -95,7 +95,7 @@ def set_(
     Nothing is written if a value is not valid, or does not fit the other settings. The rest of the file stays as it is.
     """
     if len(pairs) % 2:
-        raise ConfigError(f"the value of {pairs[-1][:60]} is missing: comity config set KEY VALUE")
+        raise ConfigError(f"{pairs[-1][:60]} has no value; write a value after each setting")
     _change(dict(zip(pairs[::2], pairs[1::2], strict=True)), home, as_json=as_json)
 
 

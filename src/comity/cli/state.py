@@ -63,20 +63,22 @@ async def set_state(
             return former
 
 
-app = HelpfulApp("Show or set the state of this node's agent: whether it takes calls.")
+app = HelpfulApp(
+    "Show or set the state of the agent of this node. The state says whether the agent accepts calls."
+)
 
 MEANINGS = {
-    RuntimeState.LOCAL: "takes calls from whoever knows its address; not published",
-    RuntimeState.ACTIVE: "takes calls; published",
-    RuntimeState.HIBERNATING: "asleep, refuses calls for now (423)",
-    RuntimeState.STALE: "asleep for long, refuses calls until it is woken (423)",
-    RuntimeState.SUNK: "gone, refuses calls for good (410)",
-    RuntimeState.ARCHIVED: "gone and closed, refuses calls for good (410)",
+    RuntimeState.LOCAL: "accepts calls from everybody who knows its address; not published",
+    RuntimeState.ACTIVE: "accepts calls; published",
+    RuntimeState.HIBERNATING: "paused, refuses calls for now (423)",
+    RuntimeState.STALE: "paused for a long time, refuses calls until you set another state (423)",
+    RuntimeState.SUNK: "shut down, refuses all calls (410)",
+    RuntimeState.ARCHIVED: "closed permanently, refuses all calls (410)",
 }
 
 
 @app.add("""
-    comity state show  show whether the agent of your data folder takes calls
+    comity state show  show whether the agent accepts calls
     comity state show --json  print JSON
 """)
 def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
@@ -100,7 +102,7 @@ def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
 
 @app.add("""
     comity state set hibernating  refuse calls for now
-    comity state set active  take calls again
+    comity state set active  accept calls again
     comity state set archived --yes  refuse calls permanently
 """)
 def set_(
@@ -108,7 +110,7 @@ def set_(
         str,
         typer.Argument(
             metavar="STATE",
-            help="LOCAL, ACTIVE, HIBERNATING, STALE, SUNK or ARCHIVED.",
+            help=". ".join(f"{state.value}: {meaning}" for state, meaning in MEANINGS.items()) + ".",
             autocompletion=completion.states,
         ),
     ],
@@ -118,8 +120,8 @@ def set_(
 ) -> None:
     """Set the state. It takes effect at once and survives a restart. ARCHIVED cannot be undone.
 
-    The directory of the node itself follows, and so does the one of `comity up --directory`. Any other directory shows
-    what was published there last: `comity card publish` tells it the new state.
+    The directory of this node shows the new state at once, and so does the directory that was given with `comity up
+    --directory`. Any other directory shows it after the next `comity card publish`.
     """
     state = read_state(wanted)
     settings = settings_of(home).settings
@@ -130,7 +132,7 @@ def set_(
     if as_json:
         print_json({"state": state.value, "former": former.value, "node": own.url if own else None})
         return
-    moved = f"{state.value}, as it was" if former is state else f"{former.value} → {state.value}"
+    moved = f"{state.value}, unchanged" if former is state else f"{former.value} → {state.value}"
     print_line(f"{moved}: {MEANINGS[state]}")
 
 

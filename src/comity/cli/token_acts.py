@@ -65,11 +65,11 @@ REVOKED: Final = "TOKEN_REVOKED"
 
 _FORMS: Final = {"signed_a": "signed", "signed_b": "stamped", "uvc": "value"}
 _WHY: Final = {
-    TokenRefusal.MALFORMED: "it is no VCP/I token; check that it is whole",
-    TokenRefusal.UNKNOWN_ISSUER: "no key of its issuer is known here for this form; give --key or --secret-file, or set vcp.issuers",
-    TokenRefusal.BAD_SIGNATURE: "it is not signed by the key that it was held against; check the key and the token",
+    TokenRefusal.MALFORMED: "it is not a VCP/I token; check that it is complete",
+    TokenRefusal.UNKNOWN_ISSUER: "this node has no key of its issuer; give --key or --secret-file, or set vcp.issuers",
+    TokenRefusal.BAD_SIGNATURE: "its signature does not fit the key of the issuer; check the key and the token",
     TokenRefusal.EXPIRED: "it is too old; issue a new one",
-    TokenRefusal.NOT_YET_VALID: "it is stamped in the future; check the clocks",
+    TokenRefusal.NOT_YET_VALID: "its time is in the future; check the clocks of both machines",
     TokenRefusal.LIST_UNAVAILABLE: "the revocation list of its issuer is not available; try again later",
     TokenRefusal.REVOKED: "it is revoked; issue another under a new subject or kind",
 }
@@ -116,11 +116,11 @@ def verify_token(
     now = SystemClock().now()
     written = read_token(token)
     if key is not None:
-        issuers = _trusting(written, signature_keys=(SignatureKey(_public(key)),))
+        issuers = _issuer_of_token(written, signature_keys=(SignatureKey(_public(key)),))
     elif secret_file is not None:
-        issuers = _trusting(written, shared_keys=(_secret(secret_file),))
+        issuers = _issuer_of_token(written, shared_keys=(_secret(secret_file),))
     else:
-        issuers = _known(settings)
+        issuers = _trusted_issuers(settings)
     verdict = verify_identity(written, mode=IdentityMode.VERIFIED, issuers=issuers, now=now)
     if verdict.ok and _is_revoked(settings, verdict.revocable):
         verdict = verdict.refused(TokenRefusal.REVOKED)
@@ -211,13 +211,13 @@ def _is_revoked(settings: Settings, revocable: Revocable) -> bool:
     return OwnRevocations(settings.data, own_id(settings)).denylist().names(revocable)
 
 
-def _known(settings: Settings) -> IssuerRegistry:
-    """Those whom the node of this folder believes."""
+def _trusted_issuers(settings: Settings) -> IssuerRegistry:
+    """The issuers that the node of this folder trusts."""
     return issuers_of(settings, own_id(settings) if has_identity(settings.data) else None)
 
 
-def _trusting(written: str, **keys: Any) -> IssuerRegistry:
-    """Whoever the token names as its issuer, by the one key that it is held against."""
+def _issuer_of_token(written: str, **keys: Any) -> IssuerRegistry:
+    """A registry with one issuer: the one that the token names, with the given key."""
     try:
         token = parse_identity(written)
     except MalformedError:
@@ -247,10 +247,10 @@ def _tell(verdict: TokenVerdict, *, as_json: bool) -> None:
         fields = [("token", verdict.token_id[:8]), ("form", form or "unknown")]
         if verdict.issuer is not None and verdict.subject is not None:
             fields += [("issuer", verdict.issuer), ("subject", verdict.subject)]
-        print_fields([*fields, ("verdict", "good" if verdict.ok else "NOT GOOD")])
+        print_fields([*fields, ("verdict", "valid" if verdict.ok else "NOT VALID")])
         if verdict.refusal is not None:
             sys.stdout.flush()
-            say(verdict.refusal.value, f"the token is not good: {_WHY[verdict.refusal]}", as_json=False)
+            say(verdict.refusal.value, f"the token is not valid: {_WHY[verdict.refusal]}", as_json=False)
     if not verdict.ok:
         raise typer.Exit(FAILED)
 

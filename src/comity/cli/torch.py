@@ -14,7 +14,9 @@ from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.wire import strict_json
 
 app = HelpfulApp(
-    "Hand over the relation between you and your models from one session to the next: trust, norms, how it went."
+    "Pass the result of a session on to the next one, as a torch.\n\n"
+    "A torch is a small signed JSON file. It says how the last session went and how many sessions came before. A session "
+    "that takes it starts with the trust that the earlier sessions built, not from zero."
 )
 
 _LARGEST = 65_536
@@ -25,11 +27,11 @@ TorchFile = Annotated[
 
 
 @app.add("""
-    comity torch show  the torches so far, and the trust that sessions have built
+    comity torch show  show the level of trust and all torches so far
     comity torch show --json  print JSON
 """)
 def show(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
-    """Show the torches of your sessions with this node, and how far the relation has come."""
+    """Show the torches of your sessions with this node, and the level of trust."""
     lineage, relation = _run(home, lambda own: own.relation())
     if as_json:
         import msgspec
@@ -52,23 +54,23 @@ def show(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
 
 
 @app.add("""
-    comity torch give > torch.json  hand over a torch
-    comity torch give --to 1f0c…  one that only this node may take
+    comity torch give > torch.json  write a torch to a file
+    comity torch give --to 31e30ef4…d13d > torch.json  write a torch that only this node can take
 """)
 def give(
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="ID", help="The id of the only node that may take it."),
+        typer.Option("--to", metavar="ID", help="Only the node with this id can take it. Default: any node."),
     ] = None,
     home: KeyOptions = KeyOptions(),
 ) -> None:
-    """Print a torch, signed by this node. It may be taken once, within a day."""
+    """Print a torch, signed by this node. It can be taken once, within 24 hours."""
     torch = _run(home, lambda own: own.perform("torch.generate", to=to))
     print_json(torch)
 
 
 @app.add("""
-    comity torch take torch.json  go on where an earlier session ended
+    comity torch take torch.json  continue where an earlier session ended
     comity torch take - --json < torch.json  print JSON
 """)
 def take(
@@ -76,7 +78,7 @@ def take(
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Take a torch that an earlier session of yours handed over. A torch can be taken once."""
+    """Take a torch from an earlier session of yours. A torch can be taken only once."""
     torch = _read_torch(file)
     receipt = _run(home, lambda own: own.perform("torch.receive", torch=torch))
     if as_json:
@@ -88,16 +90,16 @@ def take(
         (
             ("said", one_line(torch["quality_description"])),
             *(("prime", one_line(prime)) for prime in torch.get("primes", ())),
-            ("counts", _sessions(receipt.counted) if receipt.counted else "for nothing"),
+            ("counts", f"as {_sessions(receipt.counted)}" if receipt.counted else "as no session"),
             ("trust", receipt.trust_level),
             ("standing", receipt.standing),
             ("thread", f"{_sessions(receipt.continuity_depth)} before this one"),
         )
     )
     if not receipt.signed:
-        note("nobody has signed this torch; it was read, and gives nothing")
+        note("this torch is not signed; it was read, but it does not raise the trust")
     if receipt.implausible:
-        note("the torch claims more sessions than can be true; the rest does not count")
+        note("the torch claims more sessions than are possible; only the possible number counts")
 
 
 def _sessions(count: int) -> str:
@@ -125,7 +127,7 @@ def _read_torch(file: str) -> dict[str, Any]:
     try:
         torch = strict_json.loads(text, unique_keys=True)
     except MalformedError as fault:
-        raise InvalidError(f"{file} is no JSON: {fault.message}") from None
+        raise InvalidError(f"{file} is not valid JSON: {fault.message}") from None
     if not isinstance(torch, dict) or not isinstance(torch.get("quality_description"), str):
-        raise InvalidError(f"{file} holds no torch; `comity torch give` prints one")
+        raise InvalidError(f"{file} is not a torch; `comity torch give` prints one")
     return torch

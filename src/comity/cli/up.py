@@ -89,7 +89,12 @@ def up(
         typer.Option("--capability", metavar="TEXT", help="What the agent offers. Its card shows this text."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="The name of the agent, shown at /health.")
+        str | None,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="The name of the agent, shown at /health. Default: the short form of its id.",
+        ),
     ] = None,
     directory: Annotated[
         str | None,
@@ -112,7 +117,7 @@ def up(
         typer.Option(
             "--host",
             metavar="HOST",
-            help="The address to listen on. Default: 127.0.0.1. An address that other machines can reach needs TLS and http.public.",
+            help="The address to listen on. Default: 127.0.0.1. An address that other machines can reach needs TLS and the setting http.public.",
         ),
     ] = None,
     port: Annotated[
@@ -165,7 +170,7 @@ def up(
 
 
 async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet: bool) -> None:
-    moves = loaded.sources["port"] == DEFAULT  # a port that somebody asked for is that one or none
+    moves = loaded.sources["port"] == DEFAULT  # only the default port may change
     node = Node(loaded.settings, passphrase=passphrase, may_move_port=moves)
     sinks: ActSinks | None = None
     try:
@@ -174,7 +179,7 @@ async def _serve(loaded: Loaded, passphrase: str | None, *, as_json: bool, quiet
         gc.freeze()  # what was made by now stays: looking through it again and again would hold up calls
         gc.set_threshold(GARBAGE_AFTER, 20, 50)
         stopped = asyncio.ensure_future(node.wait_stopped())
-        await asyncio.sleep(0)  # its signal handlers are in place before anybody is told
+        await asyncio.sleep(0)  # set its signal handlers before we report that the node is ready
         report = await _first_publication(node, stopped)
         if as_json:
             print_json(_ready_line(node, report))

@@ -55,9 +55,7 @@ def rotate(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     elif told["keys"] == VAULT_KEY_VARIABLE:
         print_line(f"The other keys in {VAULT_KEY_VARIABLE} are no longer needed.")
     else:
-        print_line(
-            f"{told['keys']} holds only the new key. Backups made before need the old one, which they hold."
-        )
+        print_line(f"{told['keys']} holds only the new key. Older backups contain the old key.")
 
 
 async def _rotate(settings: Settings, key: SigningKey) -> dict[str, Any]:

@@ -37,9 +37,10 @@ from comity.pipeline.deliberations.ledger import KeptDeliberation
 
 app = HelpfulApp(
     "Write rules together with other nodes, vote on them, and keep a proof that anybody can verify.\n\n"
-    f"A deliberation goes through these phases: {', '.join(PHASES)}. One party opens it and the others join. Then all "
-    "act on the clauses, rank their variants by ballot and cast a vote on the whole text; `advance` leads from phase to "
-    "phase, and `result` shows where it stands and what can be done next."
+    f"A deliberation goes through these phases: {', '.join(PHASES)}. One party opens it and the others join. During the "
+    "deliberation all parties agree, object or propose other texts for the clauses. During convergence they rank the "
+    "proposed texts, which are called variants. During ratification they vote on the whole text. `advance` starts the "
+    "next phase. `result` shows the current phase and what you can do next."
 )
 
 Which = Annotated[
@@ -48,36 +49,43 @@ Which = Annotated[
 Clause = Annotated[
     str | None,
     typer.Option(
-        "--clause", metavar="CLAUSE", help="The clause, such as c1. Not needed if there is only one."
+        "--clause", metavar="CLAUSE", help="The id of the clause, such as c1. Default: the only clause."
     ),
 ]
 _ROLES: Final = tuple(role for role in get_args(StakeholderRole) if role != "author")
 _REPRESENTATIVE: Final = "ai_representative"
 _PARTY_HELP = (
-    "an id (64 digits or did:key), or NAME@ID for somebody in whose name that node signs. With =ROLE behind it: "
-    "participant (default), observer, ai_party, ai_representative:PRINCIPAL:FIDELITY"
+    "the id of a node (64 digits or did:key), or NAME@ID for a person for whom that node signs. Add =ROLE for another role "
+    "than participant: observer, ai_party, or ai_representative:PRINCIPAL:FIDELITY with the id of the party that it "
+    "represents and a weight from 0 to 1"
 )
 
 
 @app.add("""
-    comity vote open Answers --clause "Within a day." --party 31e30ef4…d13d  open it with one other party
-    comity vote open Rules --clause "A." --clause "B." --party ID=observer  two clauses, and somebody who only reads
-    comity vote open Rules --clause "A." --party ID --ratification 3/4  another threshold
+    comity vote open Answers --clause "Within a day." --party 31e30ef4…d13d  one clause, one other party
+    comity vote open Rules --clause "A." --clause "B." --party ID=observer  two clauses, and an observer, who only reads
+    comity vote open Rules --clause "A." --party ID --ratification 3/4  three of four votes must accept
 """)
 def open_(
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="What it is about.")],
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="The title of the deliberation.")],
     clauses: Annotated[
         list[str],
-        typer.Option("--clause", metavar="TEXT", help="The text of a clause. Repeat it for several clauses."),
+        typer.Option(
+            "--clause", metavar="TEXT", help="The text of a clause. Repeat the option for more clauses."
+        ),
     ],
     parties: Annotated[
         list[str] | None,
-        typer.Option("--party", metavar="PARTY", help=f"Who takes part: {_PARTY_HELP}. Repeat it for each."),
+        typer.Option(
+            "--party",
+            metavar="PARTY",
+            help=f"Another party: {_PARTY_HELP}. Repeat the option for each party.",
+        ),
     ] = None,
     quorum: Annotated[
         str | None,
         typer.Option(
-            "--quorum", metavar="FRACTION", help="How many parties have to act, such as 1/2 (default)."
+            "--quorum", metavar="FRACTION", help="The fraction of the parties that must act. Default: 1/2."
         ),
     ] = None,
     ratification: Annotated[
@@ -85,7 +93,7 @@ def open_(
         typer.Option(
             "--ratification",
             metavar="FRACTION",
-            help="How many of the votes have to accept, such as 2/3 (default).",
+            help="The fraction of the votes that must accept. Default: 2/3.",
         ),
     ] = None,
     home: KeyOptions = KeyOptions(),
@@ -93,7 +101,7 @@ def open_(
 ) -> None:
     """Open a deliberation. You are its author, and your node keeps its log.
 
-    The others join with the line that this command prints. Your node has to run while they act: `comity up`.
+    This command prints the line with which the others join. Your node must be running while they act (`comity up`).
     """
     stakeholders = [_read_party(text) for text in parties or []]
 
@@ -129,24 +137,28 @@ def open_(
 
 @app.add("""
     comity vote join http://127.0.0.1:8420 dlb_5a0c1f2e3d4b6978  fetch a deliberation from its keeper
-    comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if this node answers
+    comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if the keeper has this id
 """)
 def join(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address of the node that keeps it.")],
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="The URL of the keeper: the node that keeps the log.")
+    ],
     delib_id: Annotated[str, typer.Argument(metavar="ID", help="The whole id of the deliberation.")],
     keeper: Annotated[
         str | None,
         typer.Option(
-            "--keeper", metavar="VACANT_ID", help="The id of the keeper, if you know it from elsewhere."
+            "--keeper",
+            metavar="VACANT_ID",
+            help="Refuse if the node at URL has another id than this one. Default: any id.",
         ),
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Fetch a deliberation that another node keeps, and verify all of its log.
+    """Fetch a deliberation from another node, and verify its whole log.
 
-    Run it again when the keeper has a new address. With the address of another party it compares that party's log with
-    yours: a keeper that showed you different entries is found out.
+    Run this again if the keeper has a new address. If you give the URL of another party, the command compares the log of
+    that party with yours. So you notice a keeper that gives different entries to different parties.
     """
     address = with_scheme(url) if is_address(url) else url
     named = None if keeper is None else id_of(keeper)
@@ -168,11 +180,11 @@ def join(
 
 
 @app.add("""
-    comity vote list  the deliberations in which you take part, as far as this node knows them
+    comity vote list  show all deliberations that this node knows
     comity vote list --json  print JSON
 """)
 def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
-    """Show your deliberations, and acts of yours that wait for a keeper. Nobody is asked over the network."""
+    """Show your deliberations, and your acts that were not sent yet. This command does not use the network."""
 
     async def work(own: OwnDesk) -> None:
         known = await own.desk.those_of(own.desk.voice())
@@ -187,53 +199,57 @@ def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
 
 @app.add("""
     comity vote add dlb_5a0c 31e30ef4…d13d  add a party
-    comity vote add dlb_5a0c 31e30ef4…d13d=observer  add somebody who only reads
+    comity vote add dlb_5a0c 31e30ef4…d13d=observer  add an observer, who only reads
 """)
 def add(
     which: Which,
-    party: Annotated[str, typer.Argument(metavar="PARTY", help=f"Who is added: {_PARTY_HELP}.")],
+    party: Annotated[str, typer.Argument(metavar="PARTY", help=f"The new party: {_PARTY_HELP}.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Add a party, as the author, before or during the deliberation."""
+    """Add a party. Only the author can do this, in the phase draft or deliberation."""
     stakeholder = _read_party(party)
 
-    def told(own: OwnDesk, _: ActOutcome) -> str:
+    def sentence(own: OwnDesk, _: ActOutcome) -> str:
         return f"{name_of(stakeholder['id'], own.id)} takes part as {stakeholder['role']}"
 
-    _act(home, as_json, which, "consensus.add", {"stakeholder": stakeholder}, told)
+    _act(home, as_json, which, "consensus.add", {"stakeholder": stakeholder}, sentence)
 
 
 @app.add("""
-    comity vote act dlb_5a0c endorse --clause c1  agree with the clause as it stands
+    comity vote act dlb_5a0c endorse --clause c1  agree with the text of the clause
     comity vote act dlb_5a0c amend --clause c1 --text "Within an hour."  propose another text
-    comity vote act dlb_5a0c object --level strong --concern "Too long."  object
+    comity vote act dlb_5a0c object --level strong --concern "Too long."  object to the only clause
 """)
 def act(
     which: Which,
     action: Annotated[
-        str, typer.Argument(metavar="ACTION", help="endorse, amend, object, abstain or withdraw.")
+        str, typer.Argument(metavar="ACTION", help="One of endorse, amend, object, abstain, withdraw.")
     ],
     clause: Clause = None,
     text: Annotated[
         str | None,
-        typer.Option("--text", metavar="TEXT", help="With amend: the whole clause as it should read."),
+        typer.Option("--text", metavar="TEXT", help="Required for amend: the whole new text of the clause."),
     ] = None,
     level: Annotated[
         str | None,
-        typer.Option("--level", metavar="WORD", help="With object: how strongly, in a word such as strong."),
+        typer.Option(
+            "--level",
+            metavar="WORD",
+            help="Required for object: how strong the objection is, in a word such as mild or strong.",
+        ),
     ] = None,
     concern: Annotated[
-        str | None, typer.Option("--concern", metavar="TEXT", help="With object: what your concern is.")
+        str | None, typer.Option("--concern", metavar="TEXT", help="Required for object: your reason.")
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Say what you think of a clause, during the deliberation. Your last word on a clause counts."""
+    """Endorse, amend or object to a clause, in the phase deliberation. Your last act on each clause counts."""
     _need_word("ACTION", action, ("endorse", "amend", "object", "abstain", "withdraw"))
     args = {"action": action, "clause_id": clause, "text": text, "level": level, "concern": concern}
 
-    def told(own: OwnDesk, outcome: ActOutcome) -> str:
+    def sentence(own: OwnDesk, outcome: ActOutcome) -> str:
         clauses = outcome.kept.deliberation.clauses
         on = clauses[clause] if clause in clauses else next(iter(clauses.values()))
         said = f"you {action} {'to ' if action == 'object' else ''}clause {on.id}"
@@ -242,100 +258,104 @@ def act(
         mine = on.positions.get(own.id)
         return f"{said}; your text is variant {mine.variant_id}" if mine and mine.variant_id else said
 
-    _act(home, as_json, which, "consensus.act", args, told)
+    _act(home, as_json, which, "consensus.act", args, sentence)
 
 
 @app.add("""
     comity vote ballot dlb_5a0c v1 v0 --clause c1  v1 first, then v0
-    comity vote ballot dlb_5a0c v2 v0=v1 --clause c1  v2 first; v0 and v1 are equal to you
+    comity vote ballot dlb_5a0c v2 v0=v1 --clause c1  v2 first; v0 and v1 are equally good
 """)
 def ballot(
     which: Which,
     ranking: Annotated[
         list[str],
-        typer.Argument(metavar="RANKING", help="Variants, the best first; equal ones are written v0=v1."),
+        typer.Argument(
+            metavar="RANKING", help="The variants, the best first. Write v0=v1 for two that you rank equally."
+        ),
     ],
     clause: Clause = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Rank the variants of a clause, during convergence. A new ballot replaces your last one.
+    """Rank the variants of a clause, in the phase convergence. A new ballot replaces your last one.
 
-    Without a ballot, one is made from what you said: your own variants first, then the others in their order.
+    If you cast no ballot, your acts count as one: your own variants come first, then the others in their order.
     """
     groups = _read_ranking(ranking)
 
-    def told(_: OwnDesk, __: ActOutcome) -> str:
+    def sentence(_: OwnDesk, __: ActOutcome) -> str:
         on = "" if clause is None else f" on clause {clause}"
         return f"your ballot{on} is {ranking_text(tuple(map(tuple, groups)))}"
 
     args = {"ranking": groups, "clause_id": clause}
-    _act(home, as_json, which, "consensus.ballot", args, told)
+    _act(home, as_json, which, "consensus.ballot", args, sentence)
 
 
 @app.add("""
-    comity vote advance dlb_5a0c deliberation  the author begins
-    comity vote advance dlb_5a0c convergence  go on to rank the variants
-    comity vote advance dlb_5a0c deliberation  send the text back from ratification; votes are cleared
+    comity vote advance dlb_5a0c deliberation  begin, as the author
+    comity vote advance dlb_5a0c convergence  begin to rank the variants
+    comity vote advance dlb_5a0c deliberation  go back from ratification; the votes are deleted
 """)
 def advance(
     which: Which,
-    phase: Annotated[str, typer.Argument(metavar="PHASE", help=f"One of {', '.join(PHASES[1:])}.")],
+    phase: Annotated[
+        str, typer.Argument(metavar="PHASE", help=f"The phase to start, one of {', '.join(PHASES[1:])}.")
+    ],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Go on to the next phase, or back from ratification to deliberation."""
+    """Start the next phase, or go back from ratification to deliberation."""
     _need_word("PHASE", phase, PHASES[1:])
 
-    def told(_: OwnDesk, __: ActOutcome) -> str:
+    def sentence(_: OwnDesk, __: ActOutcome) -> str:
         return f"the phase is {phase} now"
 
-    _act(home, as_json, which, "consensus.advance", {"to": phase}, told)
+    _act(home, as_json, which, "consensus.advance", {"to": phase}, sentence)
 
 
 @app.add("""
-    comity vote cast dlb_5a0c accept  accept the whole text
-    comity vote cast dlb_5a0c reject --reason "A week is what I can promise."  reject it
+    comity vote cast dlb_5a0c accept  vote for the whole text
+    comity vote cast dlb_5a0c reject --reason "A day is too short."  vote against it
 """)
 def cast(
     which: Which,
     vote: Annotated[str, typer.Argument(metavar="VOTE", help="accept or reject.")],
     reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="Why. Needed to reject.")
+        str | None, typer.Option("--reason", metavar="TEXT", help="The reason. Required for reject.")
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Vote on the whole text, during ratification. A new vote replaces your last one. Votes are open."""
+    """Vote on the whole text, in the phase ratification. A new vote replaces your last one. All parties see all votes."""
     _need_word("VOTE", vote, ("accept", "reject"))
 
-    def told(_: OwnDesk, outcome: ActOutcome) -> str:
+    def sentence(_: OwnDesk, outcome: ActOutcome) -> str:
         found = outcome.kept.deliberation
         return f"you {vote}; {found.ratification} of the votes must accept, {accepted_text(found)}"
 
-    _act(home, as_json, which, "consensus.vote", {"vote": vote, "reason": reason}, told)
+    _act(home, as_json, which, "consensus.vote", {"vote": vote, "reason": reason}, sentence)
 
 
 @app.add("""
-    comity vote welfare dlb_5a0c "I am asked to promise what I cannot keep."  for AI parties
+    comity vote welfare dlb_5a0c "The rule asks me to promise what I cannot do."  record a concern of an AI party
 """)
 def welfare(
     which: Which,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What weighs on you.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The concern, in your own words.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Put on record what weighs on you, as an AI party, during deliberation or convergence."""
+    """Record a concern about your own welfare. Only AI parties can do this, in the phase deliberation or convergence."""
 
-    def told(_: OwnDesk, __: ActOutcome) -> str:
+    def sentence(_: OwnDesk, __: ActOutcome) -> str:
         return "your welfare signal is on record"
 
-    _act(home, as_json, which, "consensus.welfare", {"signal": text}, told)
+    _act(home, as_json, which, "consensus.welfare", {"signal": text}, sentence)
 
 
 @app.add("""
-    comity vote result dlb_5a0c  all clauses, who said what, and how the variants rank
-    comity vote result dlb_5a0c --clause c1  one clause
+    comity vote result dlb_5a0c  show everything
+    comity vote result dlb_5a0c --clause c1  show one clause
     comity vote result dlb_5a0c --json  print JSON, with all matrices
 """)
 def result(
@@ -344,7 +364,7 @@ def result(
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Show where a deliberation stands: parties, clauses, who said what, pairwise table and strongest paths."""
+    """Show the phase of a deliberation, its parties and clauses, who said what, and how the variants rank."""
 
     async def work(own: OwnDesk) -> None:
         kept = await own.newest(which)
@@ -367,18 +387,18 @@ def result(
 
 @app.add("""
     comity vote record dlb_5a0c --out rules.json  write the record to a file
-    comity vote record dlb_5a0c | jq .provenance  print it; provenance is there once the rules are active
+    comity vote record dlb_5a0c | jq .provenance  print the provenance; it exists once the rules are active
 """)
 def record(
     which: Which,
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="FILE", help="Write it to this file instead of printing it."),
+        typer.Option("--out", metavar="FILE", help="The file to write. Default: print the record."),
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
-    """Write the record: every signed entry, and what came of it. Anybody can verify it with the file alone."""
+    """Write the record: all signed entries and the result. With this file alone, anybody can verify the result."""
 
     async def work(own: OwnDesk) -> tuple[KeptDeliberation, bytes]:
         kept = await own.newest(which)
@@ -408,7 +428,10 @@ def remove(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Remove a deliberation from this node. If this node keeps it, it ends for everybody; others keep their copies."""
+    """Delete a deliberation from this node. If this node is the keeper, the deliberation ends for everybody.
+
+    The other parties keep their copies of the log.
+    """
     kept = work_with(own_desk, home, lambda own: own.chosen(which))
     ends = "" if kept.url else "This node keeps it: it ends for all parties. "
     title = one_line(kept.deliberation.title)
@@ -425,18 +448,18 @@ def remove(
 
 
 @app.add("""
-    comity vote verify rules.json  recount everything; the exit code is 1 if an entry is bad
-    comity vote verify mine.json yours.json  also find out a keeper that gave us different entries
+    comity vote verify rules.json  check everything; the exit code is 1 if an entry is not valid
+    comity vote verify mine.json yours.json  check both, and whether the keeper gave both parties the same entries
     comity vote verify rules.json --json  print JSON
 """)
 def verify(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="Records, as `comity vote record` writes them.")
+        list[str], typer.Argument(metavar="FILE", help="The files that `comity vote record` wrote.")
     ],
     as_json: Json = False,
 ) -> None:
-    """Recount a record offline: every signature, every link, every act and every result. It needs no node and no
-    data folder.
+    """Check a record offline: all signatures and hashes, and whether the acts lead to the result that it states. This
+    needs no node and no data folder.
     """
     from comity.cli.vote_verify import verify_files
 
@@ -449,7 +472,7 @@ def _act(
     which: str,
     op: str,
     args: dict[str, Any],
-    told: Callable[[OwnDesk, ActOutcome], str],
+    sentence: Callable[[OwnDesk, ActOutcome], str],
 ) -> None:
     async def work(own: OwnDesk) -> None:
         kept = await own.chosen(which)
@@ -472,7 +495,7 @@ def _act(
             print_line("Your act is stored here and is sent when the keeper answers; do not repeat it.")
             print_line("Your node sends it while it runs, and so does `comity vote result`.")
         else:
-            print_line(f"Entry {entry.number}: {told(own, outcome)}.")
+            print_line(f"Entry {entry.number}: {sentence(own, outcome)}.")
             if op == "consensus.advance":
                 print_next(after)
 
@@ -493,7 +516,7 @@ def _read_party(text: str) -> dict[str, Any]:
     party: dict[str, Any] = {**_named(who), "role": role}
     if role != _REPRESENTATIVE:
         if more:
-            raise ConfigError(f"only {_REPRESENTATIVE} has something behind its role; write {who}={role}")
+            raise ConfigError(f"only the role {_REPRESENTATIVE} takes more values; write {who}={role}")
         return party
     if len(more) != 2:
         raise ConfigError(f"a representative is written {who}={_REPRESENTATIVE}:PRINCIPAL:FIDELITY")
@@ -513,8 +536,8 @@ def _named(who: str) -> dict[str, Any]:
     signs = id_of(node) if at else None
     if not name or signs is None:
         raise ConfigError(
-            f"{who[:80]!r} is no party: give an id (64 digits or did:key, as `comity id show` prints it), or NAME@ID "
-            "for somebody in whose name that node signs"
+            f"{who[:80]!r} is not a party: give the id of a node (64 digits or did:key, as `comity id show` prints it), or "
+            "NAME@ID for a person for whom that node signs"
         )
     return {"id": name, "node": signs.hex()}
 

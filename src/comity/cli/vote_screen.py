@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from comity.cli.colour import colour_wanted, paint
+from comity.cli.options import follow_up
 from comity.cli.screen import Cell, one_line, print_fields, print_line, print_table
 from comity.core.extensions.calls import ClauseReport
 from comity.core.extensions.consensus.deliberation import (
@@ -125,7 +126,7 @@ def print_next(found: Deliberation) -> None:
     print_line("Next:")
     for command, what in _NEXT[found.phase]:
         print_line(f"  {what}:")
-        print_line(f"    comity vote {command.format(id=found.id)}")
+        print_line("    " + follow_up(f"comity vote {command.format(id=found.id)}"))
 
 
 def _party_row(found: Deliberation, one: Stakeholder, own: str) -> list[Cell]:

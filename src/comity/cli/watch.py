@@ -1,7 +1,7 @@
 """`comity watch`: what happens on the running node, one line for each act.
 
-The node is asked at `/v1/events`. When it stops, the command waits for it to start again and goes on where it was;
-what it could not see is said on stderr.
+It reads `/v1/events`. If the node stops, the command waits until it runs again and continues after the last event. Lost
+events are reported on stderr.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def watch(
 
     A line shows the time, the part of the node, what happened, who caused it, what it was about, and the id of the
     request. The same id is in the header x-request-id of the response and in the log; its hash is in the audit record.
-    Content is never shown. Similar calls within a moment, and refusals within a minute, are counted in one line. The
+    Content is never shown. Similar calls in quick succession, and refusals within a minute, share one line that counts them. The
     node keeps its last 4,096 events.
     """
     settings = settings_of(home).settings

@@ -91,7 +91,7 @@ class _Again(Struct, frozen=True):
 
 
 class _Elsewhere(Struct, frozen=True):
-    """The target does not stand where this envelope begins; `at` is where it says it stands."""
+    """The target expects another number; `at` is the position that it states."""
 
     refusal: ComityError
     at: ReplayState | None = None

@@ -36,7 +36,7 @@ PAUSE: Final = 10.0
 
 
 class _HeldSource(Struct):
-    """What is known of one source. Moments are monotonic."""
+    """The state of one source. Times are of the monotonic clock."""
 
     found: RevocationList | None = None
     fresh_until: float = 0.0

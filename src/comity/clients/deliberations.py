@@ -72,7 +72,7 @@ class KeeperClient:
                 holder=f"{holder}.public" if public_only else holder,
                 record=record,
                 book=POST_BOOK,
-                keep_requests=False,  # they hold what people said, and that is stored sealed or not at all
+                keep_requests=False,  # requests contain what people said, which is only stored encrypted
             )
             for public_only, way in self._http.items()
         }

@@ -47,7 +47,7 @@ async def find_card(target: str, ways: Ways) -> CapabilityCard:
         return await card_at(target, ways.http)
     vacant_id = id_of(target)
     if vacant_id is not None:
-        return await _looked_up(vacant_id, ways)
+        return await _card_in_directory(vacant_id, ways)
     if is_address(target) and not _is_there(target):
         return await card_at(target, ways.http)
     return read_card(_file(target), target)
@@ -79,7 +79,7 @@ def id_of(text: str) -> VacantId | None:
 
 
 def read_card(data: bytes, where: str) -> CapabilityCard:
-    """A card by itself, or within what a node says at /card. What is said around it must agree with it."""
+    """A card alone, or inside the response of /card. The other members of that response must agree with the card."""
     if len(data) > CARD_LIMIT:
         raise EnvelopeFormatError(f"{where} is larger than {CARD_LIMIT:,} bytes; it is not a card")
     try:
@@ -124,14 +124,14 @@ def _no_card(node: str, answer: HttpResponse) -> Exception:
             return UnusableAnswerError(f"{node} answered with status {answer.status} instead of its card")
 
 
-async def _looked_up(vacant_id: VacantId, ways: Ways) -> CapabilityCard:
+async def _card_in_directory(vacant_id: VacantId, ways: Ways) -> CapabilityCard:
     directory = ways.directory()
     try:
         return await directory.card(vacant_id)
     except NotFoundError:
         raise NotFoundError(
-            f"no card of {vacant_id} is in the directory at {ways.directory_url}; "
-            "ask another one with --directory URL, or give the address of its node"
+            f"the directory at {ways.directory_url} has no card of {vacant_id}; "
+            "use another directory with --directory URL, or give the URL of the agent's node"
         ) from None
 
 
@@ -143,7 +143,7 @@ def _file(name: str) -> bytes:
         with path.open("rb") as file:
             data = file.read(CARD_LIMIT + 1)
     except (FileNotFoundError, NotADirectoryError, ValueError, RuntimeError):
-        raise _neither(name) from None
+        raise _not_a_target(name) from None
     return data
 
 
@@ -151,14 +151,15 @@ def _is_there(name: str) -> bool:
     return Path(name).exists()
 
 
-def _neither(name: str) -> ConfigError:
+def _not_a_target(name: str) -> ConfigError:
     if _SHORT_ID.fullmatch(name):
         return ConfigError(
             f"{name} is the short form of an id, which others may share; give all 64 digits "
             "(`comity search … --json` shows them) or the address of the node"
         )
     return ConfigError(
-        f"{name[:80]!r} names nobody: give the URL of a node (http://…), an id of 64 digits, or a card file"
+        f"{name[:80]!r} is not a URL, an id or a file that exists; give the URL of a node (http://…), an id of 64 digits, "
+        "or a card file"
     )
 
 

@@ -221,7 +221,7 @@ class RoomMeeting:
             self._to_send.set()
 
     async def _write(self, socket: ClientWebSocket, reading: asyncio.Task[None]) -> str:
-        """Say what is to be said until the connection ends; the reason for it."""
+        """Send the queued messages until the connection ends. Returns the reason."""
         try:
             while not self._hung_up:
                 while self._unsent:
@@ -230,7 +230,7 @@ class RoomMeeting:
                 if not self._hung_up:
                     await self._to_send.wait()
         except LinkClosed as closed:
-            await reading  # it has seen the same end, and knows more of it
+            await reading  # the reader saw the same end, and knows the reason
             return self._hung_up or closed.reason
         return self._hung_up
 

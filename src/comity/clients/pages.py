@@ -64,7 +64,7 @@ class Pages:
         tell: Callable[[str], None] = lambda _doing: None,
         http: PagesHttp | None = None,
     ) -> None:
-        """`tell` hears which page is being fetched."""
+        """`tell` is called with each page that is fetched."""
         more = PRIVATE_NETWORKS if allow_private else ()
         self._http = http or GuardedHttp(allow=[*allow, *more], timeout=PAGE_TIMEOUT, answer_limit=PAGE_LIMIT)
         self._tell = tell

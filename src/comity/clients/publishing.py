@@ -37,7 +37,7 @@ ENDPOINT_HINT: Final = (
 
 
 class Registered(Struct, frozen=True, kw_only=True):
-    """What a directory has of an agent. `state` is None where it does not tell."""
+    """The entry of an agent in a directory. `state` is None if the directory does not return it."""
 
     event_seq: int
     card_hash: str
@@ -104,7 +104,7 @@ async def _publish_over(
         return PublishedCard(known.event_seq, changed=False)
     try:
         told = await directory.publish(card, visibility=visibility, runtime_state=state)
-    except ConflictError:  # somebody published with the same key meanwhile: perhaps this very card
+    except ConflictError:  # another process published with the same key, perhaps this same card
         known = await registered(directory, card.vacant_id)
         if known is None or not known.is_current(card, visibility, state):
             raise

@@ -87,6 +87,6 @@ def _port(written: str | None, scheme: str) -> int:
         raise TargetRefusedError("a port is a number from 1 to 65535")
     if port < _SERVICES_BELOW and port not in _DEFAULT_PORTS.values():
         raise TargetRefusedError(
-            f"port {port} belongs to another kind of service; use 80, 443 or one from {_SERVICES_BELOW} up"
+            f"port {port} is not allowed; use 80, 443 or a port from {_SERVICES_BELOW} up"
         )
     return port

@@ -150,7 +150,7 @@ def _read_ack(data: bytes, server: str) -> Ack | None:
 
 
 def merged(before: Ack | None, now: Ack) -> Ack:
-    """What is known of a server after `now`, the answer to a hello that may have asked for less than before."""
+    """What a server offers, after the ack `now`. Its hello may have requested less than an earlier one."""
     kept = replace(now, session_id=UNSET)
     if before is None:
         return kept

@@ -75,7 +75,7 @@ class OwnRevocations:
         return (self._own, *(name for name in names if is_issuer_name(name)))
 
     def denylist(self) -> Denylist:
-        """Raises StoreCorruptError for a list that is not ours: then nobody can tell what is revoked."""
+        """Raises StoreCorruptError if this node did not sign the list, because the revoked tokens are then unknown."""
         held = [found for issuer in self.issuers() if (found := self._hold(issuer)) is not None]
         seen = tuple(each.seen for each in held)
         if seen != self._denylist[0]:

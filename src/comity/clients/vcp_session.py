@@ -145,7 +145,7 @@ class VcpConversation:
             said = event.answer
             assert said is not None
             self._in_hand = None
-            if said.answer.cancelled():  # nobody wants it said any more
+            if said.answer.cancelled():  # its caller was cancelled
                 said.limit.release()
                 return (Ask(_TO_SAY, None),)
             event = said.event
@@ -167,7 +167,7 @@ class VcpConversation:
         return effects
 
     def end(self, why: ComityError) -> None:
-        """Nothing more is said or heard. The first reason counts."""
+        """End the session: nothing more is sent or received. Only the first reason is stored."""
         if self.ended is None:
             self.ended = why
             self.reports.put_nowait(why)
@@ -187,7 +187,7 @@ class VcpConversation:
                 self.reports.put_nowait(report)
             case Delivered(message):
                 waiting = self._waiting_for(message)
-                if waiting is not None:  # what nobody asked for is dropped (ruling 4)
+                if waiting is not None:  # a message without a waiting request is dropped (ruling 4)
                     self._settle(waiting, message)
             case SessionEnded(error):
                 self.end(VcpRefusedError(error))

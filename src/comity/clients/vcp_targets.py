@@ -78,12 +78,14 @@ def read_target(url: str, *, allow_plain: bool = False, bearer: str | None = Non
     if _MCP_URL.fullmatch(url):
         return _mcp_target(url, bearer, allow_plain=allow_plain)
     if bearer is not None:
-        raise TargetRefusedError("a token is for an MCP server; the handshake itself has an identity")
+        raise TargetRefusedError(
+            "an access token is only for MCP servers; a VCP server gets a VCP/I token (--identity)"
+        )
     parts = _SCHEME.fullmatch(url)
     if parts is None:
         raise TargetRefusedError(
-            "the address of a VCP server begins with ws://, wss://, tcp:// or tcps://, is that of a node: http:// or "
-            "https://, or names an MCP server: mcp:URL or mcp:COMMAND"
+            "a VCP server has an address that begins with ws://, wss://, tcp:// or tcps://; for a node give http:// or "
+            "https://, and for an MCP server mcp:URL or mcp:COMMAND"
         )
     scheme, authority, rest = parts[1].lower(), parts[2], parts[3]
     carried = _SPOKEN.get(scheme, scheme)
@@ -110,7 +112,9 @@ def _mcp_target(written: str, bearer: str | None, *, allow_plain: bool) -> McpTa
         if not command:
             raise TargetRefusedError("mcp: is followed by the URL or the command of an MCP server")
         if bearer is not None:
-            raise TargetRefusedError("a token is for an MCP server at a URL; a command needs none")
+            raise TargetRefusedError(
+                "an access token is only for MCP servers at a URL; a server that is started by a command needs none"
+            )
         return McpTarget(command=command)
     checked = read_url(written)
     secure = written[:8].lower() == "https://"

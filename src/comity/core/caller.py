@@ -64,7 +64,7 @@ OWN_PROCESS: Final = Caller(kind="local", address="127.0.0.1", proof="own proces
 
 @lru_cache(4096)  # made for every message
 def stranger(address: str) -> Caller:
-    """Somebody of whom nothing is known but the address."""
+    """A caller without a proven identity; only its address is known."""
     return Caller(address=address)
 
 

@@ -124,7 +124,7 @@ class SignallingDoor:
         writing = asyncio.create_task(outbox.write_to(send))
         try:
             await asyncio.wait((reading, writing, outbox.over), return_when=asyncio.FIRST_COMPLETED)
-            self._relay.disconnect(who)  # its streams are free before its last words are said
+            self._relay.disconnect(who)  # free its streams before the last messages are sent
             if not reading.done():
                 async with asyncio.timeout(FAREWELL_SECONDS):
                     await writing
@@ -202,7 +202,7 @@ class _Outbox:
         return True
 
     def let_go(self, why: LetGo) -> None:
-        """After what is waiting to be said, if the peer takes it."""
+        """Disconnect after the queued messages were sent, if the peer reads them."""
         if not self.over.done():
             self.over.set_result(why)
             self._changed.set()

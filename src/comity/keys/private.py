@@ -61,7 +61,7 @@ def read_private(path: Path) -> bytes:
     try:
         opened = os.open(path, _READ)
     except FileNotFoundError:
-        raise KeyRefusedError(f"{path} does not exist; create it or name the right folder") from None
+        raise KeyRefusedError(f"{path} does not exist; create it, or give another path") from None
     except (OSError, ValueError) as reason:
         if isinstance(reason, OSError) and reason.errno in (errno.ELOOP, errno.EMLINK):
             raise KeyRefusedError(f"{path} is a symbolic link; put the file itself there") from None

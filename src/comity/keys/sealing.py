@@ -200,7 +200,7 @@ class SealedReader:
         return taken
 
     def finish(self) -> None:
-        """Read what is left, up to the marked end: only now is the stream known to be whole."""
+        """Read up to the marked end. Only then is it certain that the stream is complete."""
         while not self._ended:
             self._next_frame()
         self._held = b""

@@ -80,7 +80,7 @@ class LaneCore:
             raise LinkClosed(self._ended)
 
     def count_sent(self, message: Message) -> int:
-        """The size of what is about to be sent, once it is known to fit."""
+        """The size of a message that will be sent. Raises if it does not fit."""
         size = bytes_of(message)
         if size > self._link.max_message_bytes:
             raise TooLargeError("the message", self._link.max_message_bytes)

@@ -78,7 +78,7 @@ class IceSettings(Struct, frozen=True):
 
 
 class Channel(Protocol):
-    """A data channel of either library. `attach` says whom to tell; only then may it tell anything."""
+    """A data channel of either library. It reports nothing before `attach` sets the receiver."""
 
     @property
     def label(self) -> str: ...
@@ -292,7 +292,7 @@ class WebRtcLink(LinkCore[WebRtcLane]):
         """One that cannot be used is left out: there are others."""
         for candidate in candidates:
             if self.end is None:
-                with contextlib.suppress(Exception):  # each library refuses in words of its own
+                with contextlib.suppress(Exception):  # each library raises its own exceptions
                     await self._connection.add_candidate(candidate)
 
     async def wait_open(self) -> None:

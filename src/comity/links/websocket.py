@@ -175,7 +175,7 @@ class WebSocketLink(LinkCore[WebSocketLane]):
             await self._connection.close(reason=told)
 
     async def write(self, kind: int, lane: int, content: bytes) -> None:
-        """Whoever calls holds `writing`."""
+        """The caller must hold the lock `writing`."""
         self.check_open()
         try:
             await self._connection.send(_HEAD.pack(kind, lane) + content)
@@ -337,7 +337,7 @@ class WebSocketListener:
 
 
 class LaidTicket:
-    """`name` is what the peer is told. Whoever laid it withdraws it in the end, used or not."""
+    """`name` is sent to the peer. The creator of the ticket must withdraw it in the end, used or not."""
 
     def __init__(
         self, name: str, came: "asyncio.Future[WebSocketLink]", withdraw: Callable[[], None]
@@ -393,7 +393,7 @@ async def use_ticket(folder: Path, name: str) -> WebSocketLink | None:
 
 
 def _digest(secret: str) -> bytes:
-    """Looked up by its hash, so that the time it takes tells nothing of a secret."""
+    """Secrets are looked up by their hash, so that the time of a lookup does not reveal them."""
     return hashlib.sha256(secret.encode()).digest()
 
 

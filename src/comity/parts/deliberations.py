@@ -89,7 +89,7 @@ class Deliberations(Part):
             DELIBERATIONS_PATH: DeliberationsDoor(room, house.walk, settings.http.body_limit, house.vacant_id)
         }
         self.public = {DELIBERATIONS_PATH}
-        with contextlib.suppress(KeyRefusedError):  # whoever asks for one is told
+        with contextlib.suppress(KeyRefusedError):  # a request for a deliberation reports the missing key
             await self.count()
 
     def metrics(self) -> "Iterator[Metric]":

@@ -66,7 +66,7 @@ class Peer(Struct, kw_only=True):
 
 
 def read_pairs(database: Path, self_id: str) -> list[Peer]:
-    """Everybody this identity has a chain with, those first whom it has known longest."""
+    """All peers that this identity has a chain with, the oldest chain first."""
     with our_words(database):
         connection = open_reader(database)
         try:

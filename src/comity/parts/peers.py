@@ -133,7 +133,7 @@ class Peers(Part):
             return self._tools
 
     async def client_left(self, client: str) -> None:
-        """A client said exit: what it opened ends."""
+        """A client sent exit: end the sessions that it opened."""
         if self._tools is not None:
             await self._tools.rooms.end_those_of(client)
 

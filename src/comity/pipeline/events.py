@@ -69,7 +69,7 @@ def _as_one(alike: list[NodeEvent]) -> NodeEvent:
 
 
 class EventPage(NamedTuple):
-    """`reset`: some of what was asked for is gone."""
+    """`reset`: some of the requested events are no longer in the ring."""
 
     events: Sequence[NodeEvent]
     reset: bool

@@ -37,7 +37,7 @@ class Metrics(Collector):
         uptime: Callable[[], float],
         of_parts: Callable[[], Iterable[Metric]] = lambda: (),
     ) -> None:
-        """`of_parts` is asked whenever somebody reads."""
+        """`of_parts` is called at every read."""
         self._version = version
         self._uptime = uptime
         self._of_parts = of_parts

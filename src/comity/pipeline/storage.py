@@ -36,7 +36,7 @@ class Quota:
         total: int,
         has_share: Callable[[str], bool],
     ) -> None:
-        """`has_share` tells the address of a stranger from one that counts on the total alone."""
+        """`has_share` says whether an address has a limit of its own; otherwise only the total counts."""
         self.name = name
         self.total = total
         self._store = store
@@ -74,7 +74,7 @@ class Quota:
             raise self._full(account, size)
 
     def reserve_at_once(self, holder: str, size: int, *, known: bool) -> bool:
-        """As `reserve`, from what is known here. False: it does not fit, or the store has to be asked."""
+        """As `reserve`, but without asking the store. False: it does not fit, or only the store knows."""
         if self._all.most + size > self._limit(known):
             return False
         if holder:
@@ -107,7 +107,7 @@ class Quota:
         finally:
             account.asking = None
         account.asked_at = self._clock.monotonic()
-        # what was committed meanwhile may be in the answer or not
+        # the answer may or may not include what was committed in between
         account.most = held + account.reserved + account.settled - settled
 
     def _account(self, holder: str) -> "_Account | None":

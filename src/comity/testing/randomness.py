@@ -24,7 +24,7 @@ class Randomness:
         return f"Randomness(seed={self.seed!r})"
 
     def branch(self, name: str) -> "Randomness":
-        """An independent source: what is drawn from it does not change what is drawn here."""
+        """An independent source: reading from it does not change this one."""
         return Randomness(f"{self.seed}/{name}")
 
     def bytes(self, length: int) -> bytes:

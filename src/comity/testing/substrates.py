@@ -1,4 +1,4 @@
-"""Substrates that think nothing: their answers are known before they are asked."""
+"""Substrates for tests: their answers follow from the prompt."""
 
 from collections.abc import Mapping
 from hashlib import blake2b

@@ -178,7 +178,7 @@ def unplugged(area: str) -> list[str]:
 
 
 def areas_found() -> list[str]:
-    """The known areas, and whatever else the folder holds. Never raises: it is asked while tests are collected."""
+    """The known areas, and all others in the folder. Never raises, because pytest calls it during collection."""
     try:
         folder = vectors_folder()
     except ConfigError:

@@ -98,7 +98,7 @@ def test_bytes_that_are_no_text_of_the_kind_are_refused_and_left(comity, file, c
     outcome = comity("install", "cursor")
     assert outcome.code == 1
     assert outcome.err.startswith("error: ")
-    assert "unforeseen" not in outcome.err
+    assert "unexpected error" not in outcome.err
     assert file.read_bytes() == content
 
 

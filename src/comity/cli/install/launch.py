@@ -83,7 +83,7 @@ def launch_of(
 
 
 def places_of(loaded: Loaded) -> dict[str, str]:
-    """What the server must be told, because by itself it would look elsewhere."""
+    """The variables that the server needs, because its data folder or settings file is not the default one."""
     data, file = loaded.settings.data, loaded.file
     places = {} if loaded.sources["data"] == DEFAULT else {"COMITY_DATA": str(data)}
     if file is not None and file != data / CONFIG_FILE:

@@ -51,7 +51,7 @@ def remove_call(path: str, program: Program, name: str, scope: str) -> list[str]
 
 
 def run_program(call: Sequence[str], machine: Computer) -> str:
-    """Nothing when it ended well, else what it said."""
+    """An empty text if the program succeeded, else its error output."""
     try:
         ended = subprocess.run(  # noqa: S603 - the words come from our table and the command line's own checks
             call,

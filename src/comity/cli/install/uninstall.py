@@ -45,7 +45,7 @@ def command(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Remove the registration. A file that was not changed since is restored byte for byte.
+    """Remove the registration. If the settings file was not changed since, it is restored byte for byte.
 
     If the file was changed since, only the entry of Comity is removed. The data folder is kept, with the join secret if
     there is one.

@@ -8,7 +8,7 @@ from comity.core.envelope.errors import CoreError
 
 
 class InvalidEventError(CoreError, errors.ConflictError):
-    """The life cycle has no such step from where it stands."""
+    """The life cycle has no such transition from the current state."""
 
     code = "invalid_event"
 

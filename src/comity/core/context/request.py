@@ -88,7 +88,7 @@ class Ignored(Struct, frozen=True):
 
 
 class ContextRequest(Struct, frozen=True, kw_only=True):
-    """`signals` holds what was told of a dimension; None takes back what was told before.
+    """`signals` has the declared signal of each dimension; None removes an earlier one.
 
     `extensions` are the payloads of active extensions, as received.
     """
@@ -182,7 +182,7 @@ class _RequestReading:
                 f"constitution must be a text of at most {LONGEST_CONSTITUTION:,} characters",
                 "constitution",
             )
-        # only the findings are looked at, so the time of the scan is nobody's concern
+        # only the findings are used, so any time will do
         found = scan(text, 0.0)
         if refuses(found, threshold):
             names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))

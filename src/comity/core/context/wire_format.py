@@ -161,8 +161,7 @@ def _groups(band: str, symbols: Mapping[str, str]) -> Iterable[tuple[str, str]]:
         if name is None:
             raise ContextError(
                 "INVALID",
-                f"a group of the wire begins with none of {' '.join(symbols.values())}, which belong on this "
-                f"side of {BANDS}",
+                f"each group on this side of {BANDS} must begin with one of {' '.join(symbols.values())}",
                 "wire",
             )
         rest = group.removeprefix(_plain(symbols[name])).removeprefix(SELECTOR)

@@ -24,7 +24,7 @@ class PairKey(Struct, frozen=True):
 
 
 class ReplayState(Struct, frozen=True):
-    """Where a pair stands; a pair that never spoke stands at 0 and zeros."""
+    """The position of a pair: its last number and hash. A new pair has 0 and zeros."""
 
     last_sequence_no: int = 0
     chain_tip: bytes = EMPTY_PREV_HASH

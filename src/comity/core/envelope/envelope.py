@@ -155,7 +155,7 @@ def signed_envelope(
         idempotency_key=idempotency_key,
         dialect=dialect,
     )
-    # nobody has seen it yet: it is finished in place, not made again
+    # the envelope is not shared yet, so it is changed in place
     force_setattr(envelope, "signature", key.sign(envelope.signing_payload()))
     return envelope
 
@@ -170,7 +170,7 @@ def _check_dialect(dialect: Dialect, payload: A2AMessage) -> None:
 
 
 def recognise(envelope: VacantEnvelope, public: AnyPublicKey | None = None) -> VacantEnvelope | None:
-    """The envelope in the dialect in which its signature holds; None when it holds in none."""
+    """The envelope in the dialect in which its signature is valid; None if it is valid in no dialect."""
     if envelope.verify(public):
         return envelope
     if envelope.dialect == "seed":

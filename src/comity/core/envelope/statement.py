@@ -107,7 +107,7 @@ class TipStatement(Struct, frozen=True, kw_only=True):
 
 
 def resynchronised(pair: PairKey, known: ReplayState, statement: TipStatement) -> ReplayState:
-    """Where the sender goes on after `statement`, given what it knows to be accepted already."""
+    """The position from which the sender continues after `statement`; `known` is its last accepted position."""
     if PairKey(statement.from_vacant_id, statement.to_vacant_id) != pair:
         raise EnvelopeFormatError("the statement is about another pair; it is not believed")
     if not statement.verify():

@@ -320,7 +320,7 @@ def torch_lineage(call: OperationCall, _: Empty) -> tuple[ExtensionState, TorchL
 
 
 def torch_purge(call: OperationCall, _: Empty) -> tuple[ExtensionState, TorchLineage]:
-    """What was taken stays known by its id, so that nothing is taken twice."""
+    """The ids of used torches are kept, so that no torch can be taken twice."""
     owner = call.state.owner
     after = replace(owner, torch=torch.TorchState(used=owner.torch.used))
     return torch_lineage(replace(call, state=replace(call.state, owner=after)), Empty())

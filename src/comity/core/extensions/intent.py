@@ -92,7 +92,7 @@ class _Rule(NamedTuple):
 
 
 def read_words(given: Iterable[str]) -> frozenset[str]:
-    """The extension's own situation words and symbols; what is not in its list says nothing."""
+    """The situation words and symbols that the extension knows. Others are ignored."""
     return frozenset(
         _SIGNALS[word] for one in given if (word := one.translate(_PRESENTATION).lower()) in _SIGNALS
     )

@@ -53,7 +53,7 @@ def _is_unbroken(text: Any) -> bool:
 
 
 def _refuse_text(text: str, threshold: Severity, field: str) -> None:
-    # only the findings are looked at, so the time of the scan is nobody's concern
+    # only the findings are used, so any time will do
     found = scan(text, 0.0)
     if refuses(found, threshold):
         names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))

@@ -52,7 +52,7 @@ _KEY_FORM: Final = "a key of 64 lower-case hexadecimal digits"
 
 
 class Torch(Struct, frozen=True, kw_only=True, rename={"sender": "from"}):
-    """A torch as it travels. What is not named here is signed with it and otherwise overlooked."""
+    """A torch as it is sent. Other members are covered by the signature, but not used."""
 
     quality_description: str
     handed_at: str
@@ -108,7 +108,7 @@ class TorchRules(Struct, frozen=True, kw_only=True):
 
 
 class TorchReceipt(Struct, frozen=True, kw_only=True):
-    """What taking a torch came to. `counted` says for how many sessions it stood, 0 where it gives nothing."""
+    """The result of taking a torch. `counted` is the number of sessions that it counts as; 0 if it has no effect."""
 
     torch: dict[str, Any]
     signed: bool
@@ -155,7 +155,7 @@ def trajectory(history: tuple[SelfModel, ...]) -> str | None:
 
 
 def describe(context: RelationalContext, history: tuple[SelfModel, ...]) -> dict[str, Any]:
-    """The words of a torch. Nothing is invented: there is no gift unless somebody gives one."""
+    """The texts of a torch, made only from the relation. There is no gift unless the caller adds one."""
     active = [norm.description for norm in context.established_norms if norm.active]
     return {
         "quality_description": (
@@ -213,7 +213,7 @@ def receive(
     own_key: str,
     now: float,
 ) -> tuple[TorchState, RelationalState | None, TorchReceipt]:
-    """Take a torch: the two states after it, and what it came to. Raises ExtensionError."""
+    """Take a torch. Returns the two new states and a receipt. Raises ExtensionError."""
     torch = read_torch(value)
     signed = torch.signature is not None
     if signed:

@@ -97,7 +97,7 @@ class SharedKey(Struct, frozen=True):
 
 
 class Issuer(Struct, frozen=True, kw_only=True):
-    """`crl` is where the issuer tells what it has revoked; None: nowhere."""
+    """`crl` is the address of the revocation list of the issuer; None: it has none."""
 
     name: str
     signature_keys: tuple[SignatureKey, ...] = ()
@@ -195,7 +195,7 @@ class TokenVerdict(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, refusal=refusal, owner=None)
 
     def after(self, status: RevocationStatus) -> "TokenVerdict":
-        """The verdict once revocation is known too. What cannot be known is refused like what is revoked."""
+        """The verdict after the revocation check. An unknown status is refused like a revoked token."""
         if not self.ok or not status.refuses:
             return self
         known = status.status is Status.REVOKED

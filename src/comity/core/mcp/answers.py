@@ -48,7 +48,7 @@ def complete(server: Server, work: RunningRequest, result: Json, reply: Json | N
 
 
 def refusal(work: RunningRequest, error: Exception) -> RpcError:
-    """The JSON-RPC error for what was raised; what is not ours stays inside."""
+    """The JSON-RPC error for an exception. Details of unexpected exceptions are not shown to the client."""
     if isinstance(error, McpError):
         return error.rpc
     if isinstance(error, NotFoundError) and work.method == "resources/read":

@@ -59,7 +59,7 @@ NO_PROFILE = ""
 CORE_ROOM = "core"
 """Whatever is registered under this room is always there."""
 VCP_SESSION = "VCP"
-"""As the extension of a tool: it is there for whoever has said a hello."""
+"""As the extension of a tool: the tool exists for clients that sent a hello."""
 
 
 class Tool(Struct, frozen=True, kw_only=True, dict=True):
@@ -222,7 +222,7 @@ class Catalog:
     ) -> "CatalogView":
         """`scopes` are those of a visitor's access token; None: the node's own user, who needs none."""
         while self._later:
-            self._register(self._later.pop(0)())  # nobody has seen a list without them: nothing has changed
+            self._register(self._later.pop(0)())  # no client has seen the list before, so this is no change
         granted = None if scopes is None or not self._scopes else self._scopes.intersection(scopes)
         key = selection, active, granted
         view = self._views.get(key)

@@ -173,7 +173,7 @@ class McpConversation:
         return effects
 
     def finish(self, work: RunningRequest, result: bytes) -> bytes | None:
-        """The answer to write, if there is still anybody to tell."""
+        """The response to write; None if the client no longer waits for it."""
         return self._deliver(work.id, around(work.id, result), work)
 
     def refuse(self, work: RunningRequest, error: RpcError) -> bytes | None:

@@ -67,7 +67,7 @@ class Server(Struct, frozen=True, kw_only=True):
         caller = asker.caller
         if caller.kind == "oauth":
             selection = replace(selection, profile=NO_PROFILE)  # ruling 61: sessions in rooms are the owner's
-        # whoever said a hello sees more, also without any extension
+        # a client that sent a hello sees more tools, also without an extension
         active = asker.active if asker.vcp is None else asker.active | {VCP_SESSION}
         return self.catalog.view(selection, active, None if caller.is_local else caller.scopes)
 

@@ -38,7 +38,7 @@ class McpError(ComityError):
 
 
 class StreamGoneError(NotFoundError):
-    """The session goes on; what the stream would have told is lost."""
+    """The stream cannot be resumed; its messages are lost. The session continues."""
 
     code = "stream_gone"
 

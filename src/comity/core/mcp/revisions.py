@@ -10,7 +10,7 @@ LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN: Final = ("2026-07-28",)
 LATEST_LEGACY: Final = LEGACY[-1]
 UNSPOKEN: Final = "2025-06-18"
-"""What a client is served with that asks without having said `initialize`."""
+"""The revision for a client that sends requests without `initialize`."""
 BATCHES: Final = frozenset({"2025-03-26"})
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"

@@ -111,8 +111,8 @@ def created_json(task: Task) -> Json:
 
 
 def detailed_json(task: Task, doing: str = "") -> Json:
-    """What tasks/get answers and notifications tell: with what is asked, or what came of it. `doing` is how far the
-    work is, while it runs.
+    """The task as in tasks/get and notifications, with the questions to the client or the result. `doing` is the
+    progress of work that runs.
     """
     shown = created_json(task)
     if doing and not task.over:
@@ -137,5 +137,5 @@ def from_bytes(stored: bytes) -> Task:
 
 
 def _read(data: bytes) -> Any:
-    """What was written here is read here, whatever it holds."""
+    """Read what this module wrote, also with lone surrogates or deep nesting."""
     return strict_json.loads(data, depth=_DEPTH, lone_surrogates=True)

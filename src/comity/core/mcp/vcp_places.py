@@ -41,7 +41,7 @@ class Negotiated(Struct, frozen=True, kw_only=True):
 
 
 def not_negotiated(why: str) -> Negotiated:
-    """For a hello that could not be looked at: the request goes on as if it had said none (mcp 2.3)."""
+    """For a hello that could not be checked: the request continues as if it had no hello (mcp 2.3)."""
     reply = {"type": "vcp-error", "code": "INTERNAL_ERROR", "message": why, "retry_after": None}
     return Negotiated(reply=reply)
 

@@ -198,7 +198,7 @@ class Outgoing(NamedTuple):
 
 
 def outgoing(request: Mapping[str, Any], session: Session) -> Outgoing:
-    """A context request filtered to what is active, in the version that the session speaks."""
+    """A context request with only the data of active extensions, in the version of the session."""
     kept: dict[str, Any] = {"version": session.version}
     withheld: list[Ignored] = []
     for field, member in request.items():

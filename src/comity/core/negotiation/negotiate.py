@@ -39,7 +39,7 @@ def negotiate(
 
 
 def screen(hello: Hello, policy: ServerPolicy) -> Version | VcpError:
-    """The version to speak, unless there is none or nobody may be served."""
+    """The version of the session, or an error if there is no common one or the node may serve nobody."""
     try:
         highest = versions.parse(hello.version)
         lowest = versions.parse(hello.min_version)

@@ -73,7 +73,7 @@ class ServerPolicy(Struct, frozen=True, kw_only=True):
 
     @property
     def lacks_encryption(self) -> bool:
-        """Whether nobody may be served at all (vcp 1.5, step 4)."""
+        """Whether every hello must be refused (vcp 1.5, step 4)."""
         return not self.core_features["encryption"] and self.production
 
 

@@ -395,7 +395,7 @@ class ServerMachine:
         return []
 
     def _watch_idleness(self, now: float) -> list[Effect]:
-        """One timer serves a connection to its end: it looks at when something was heard last."""
+        """Start the only idle timer of a connection. When it fires, it checks the time of the last message."""
         if self._watches_idleness:
             return []
         self._watches_idleness = True

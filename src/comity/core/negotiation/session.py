@@ -33,7 +33,7 @@ class Identity(Struct, frozen=True, kw_only=True):
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """`implicit` sessions are VCP 1.0: the client said no hello and was told nothing."""
+    """An `implicit` session is VCP 1.0: the client sent no hello and got no ack."""
 
     id: str
     version: str

@@ -55,7 +55,7 @@ class Admitted(Struct, frozen=True, kw_only=True):
 
 
 class TurnedAway(Struct, frozen=True):
-    """`told`: whether the peer hears the reason; one that is not allowed hears nothing (peers 3.4)."""
+    """`told`: whether the peer gets the reason; a peer outside the allow list gets no answer (peers 3.4)."""
 
     reason: str
     told: bool = True

@@ -137,8 +137,8 @@ class EventLog:
         return self._bytes
 
     def append(self, event: dict[str, Any], size: int = 0, *, promised: bool = False) -> None:
-        """`size` is what its data weighs in bytes. What is `promised` is not dropped before somebody has read it;
-        whoever promises sees to it that it is not too much.
+        """`size` is the size of its data in bytes. A `promised` event is not dropped before it was read; the caller must
+        limit their number.
         """
         self._numbers.append(self._next)
         self._events[self._next] = (event, _SMALL + size)

@@ -22,7 +22,7 @@ class FilePeer(Struct, frozen=True, kw_only=True):
 
 
 class FileSource(Struct, frozen=True, kw_only=True):
-    """`kind`: `memory` (the shell holds the bytes; gone with the process), `path` or `spool`."""
+    """`kind`: `memory` (the shell has the bytes, only while the process runs), `path` or `spool`."""
 
     kind: str
     total_bytes: int

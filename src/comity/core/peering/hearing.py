@@ -61,7 +61,7 @@ class Hearing:
         self._wall = wall
 
     def closed(self, uuid: str, now: float) -> list[Effect]:
-        """A link is gone: what was under way on it waits, and who waited for its name is heard."""
+        """A link was closed: its transfers wait, and the hello of a peer that waited for its stream id is checked."""
         peer = self._peers.get(uuid)
         effects = [*self._peers.closed(uuid, now), *self._files.peer_gone(uuid)]
         for waiting, envelope, hello in self._peers.waiting_for(peer.stream_id) if peer is not None else ():

@@ -104,7 +104,7 @@ class IncomingFile:
         return [OpenIncoming(offer.transfer_id, offer.total_bytes, self.spooled, self._spool_name)]
 
     def offered_again(self, offer: FileOffer, peer: FilePeer) -> list[Effect]:
-        """The same peer offers the same file: it is told where to go on."""
+        """The same peer offers the same file again: answer with the missing chunks."""
         known = self.offer
         same = (offer.total_bytes, offer.chunk_bytes, offer.frames, offer.file_hash) == (
             known.total_bytes,
@@ -367,7 +367,7 @@ class IncomingFile:
         return ToPeer(self.peer.uuid, "file.complete_ack", payload)
 
     def _keep(self) -> list[Effect]:
-        """What is only in memory is gone with the process, and so is its record."""
+        """A file that is only in memory has no stored record, because both end with the process."""
         if not self.spooled:
             return []
         return [KeepTransfer(self.offer.transfer_id, "incoming", self._record())]

@@ -88,7 +88,7 @@ class Attending(Struct, frozen=True, kw_only=True):
 
 
 class Attempt:
-    """One link, from the first word about it until it is gone."""
+    """One link, from the first message about it until it is closed."""
 
     def __init__(self, uuid: str, session: str, stream: str, now: float, *, offering: bool) -> None:
         self.uuid = uuid
@@ -212,7 +212,7 @@ class Meeting:
         return [Tell(RelayReached()), Speak(signalling.join_room(self._cipher.room_id(self._attending.room)))]
 
     def disconnected(self, reason: str, now: float) -> list[Effect]:
-        """The relay is lost, or could not be reached. What was agreed through it goes on."""
+        """The connection to the relay was lost or failed. Attempts that have begun continue."""
         was_joined = self._joined
         self._dialling = self._connected = self._joined = False
         self._listing_by = self._seed_at = None

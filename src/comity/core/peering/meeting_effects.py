@@ -1,4 +1,4 @@
-"""What a meeting wants done, and what it has to tell whoever uses the room."""
+"""The effects of a meeting, and its events for the user of the room."""
 
 from msgspec import Struct
 

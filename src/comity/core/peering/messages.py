@@ -314,7 +314,7 @@ class MessageInbox:
         return [] if key in self._not_kept else [MarkRead(node, message_id)]
 
     def restore(self, records: Iterable[dict[str, Any]], had: Iterable[tuple[str, str]]) -> list[Mail]:
-        """What was not read before the restart, and the ids of what was."""
+        """Restore the unread messages, and the ids of those that were read."""
         for node, message_id in had:
             self._remember(node, message_id)
         restored = []

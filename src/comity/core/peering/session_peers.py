@@ -380,7 +380,7 @@ class RoomPeers:
         return effects
 
     def _duplicate(self, peer: RoomPeer, stream_id: str, other: str | None) -> Effect:
-        """`other` is None when it is our own stream id that somebody else uses."""
+        """`other` is None if the peer uses our own stream id."""
         members = {"uuid": peer.uuid, "stream_id": stream_id, "other_uuid": other}
         return Report("duplicate_stream_id", members)
 

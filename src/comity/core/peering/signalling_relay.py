@@ -115,7 +115,7 @@ class SignallingRelay:
         return None
 
     def disconnect(self, who: str) -> None:
-        """Its streams are free again. Nobody is told: peers learn of it by their own link."""
+        """Remove a peer and free its streams. No message is sent; other peers notice it on their links."""
         peer = self._peers.get(who)
         if peer is None:
             return

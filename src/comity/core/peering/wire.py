@@ -105,7 +105,7 @@ TextMessage = BridgeEnvelope | Control | AppData
 
 
 def read_text_message(data: bytes) -> TextMessage:
-    """Raises MalformedError with what is wrong. The caller has looked at the size."""
+    """Raises MalformedError, which says what is wrong. The caller has checked the size."""
     message = strict_json.loads(data, lone_surrogates=True)
     if type(message) is not dict:
         raise MalformedError("a message on the control channel must be a JSON object")

@@ -26,7 +26,7 @@ from comity.core.reputation.posterior import DIMENSIONS, Reputation, ReputationV
 
 INSUFFICIENT_DATA = "INSUFFICIENT_DATA"
 UNKNOWN_SCORE = 0.0
-"""What is said of an agent nothing was ever recorded of: it is no choice before anybody who is known."""
+"""The score of an agent without any record. It is never ranked above an agent with a record."""
 
 _DEVIATIONS = 1.0
 _EXPLORE = 0.5

@@ -57,9 +57,9 @@ def envelope_form(value: Any) -> bytes:
 
 
 def envelope_form_of_text(value: Any) -> bytes:
-    """`envelope_form` for what holds strings, nulls and integers of 64 bits, and is known to hold no more.
+    """`envelope_form` for values that contain only strings, nulls and 64-bit integers.
 
-    Nothing in a stranger's text can make it slow.
+    No text of an unknown sender can make it slow.
     """
     try:
         return orjson.dumps(value, option=_SORTED)

@@ -52,7 +52,7 @@ class RpcError(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True):
-    """An answer that came in. `id` is None when the other side could not tell what it answers."""
+    """A received response. `id` is None if the other side could not read the id of the request."""
 
     id: Id | None
     result: Any = None

@@ -30,7 +30,7 @@ from comity.system_clock import SystemClock
 
 @runtime_checkable
 class OnStore(Protocol):
-    """A replay store of ours, as far as serving needs it: what it stands on."""
+    """A replay store of Comity that can give us the `Store` below it."""
 
     async def open_once(self) -> Store: ...
 

@@ -139,7 +139,7 @@ class TcpServerLink:
             return
         self._ended = reason or "closed"
         try:
-            await asyncio.sleep(0)  # whoever was reading has been told to stop, and now does
+            await asyncio.sleep(0)  # let the reader stop
             if not self._over:
                 await self._linger()
         finally:
@@ -166,7 +166,7 @@ class TcpServerLink:
             return line if len(line) <= self.max_message_bytes else self._too_long
 
     def _cut_off(self) -> bytes | None:
-        """Drop what is too long to become a line; the message that tells it, the first time."""
+        """Drop a line that is too long. Returns the error message, only the first time."""
         # one more may be the CR of a line that just fits
         longest = self.max_message_bytes + self._held.endswith(b"\r")
         if not self._skipping and len(self._held) <= longest:

@@ -47,7 +47,7 @@ def load_plugins(specs: Sequence[str]) -> tuple[Plugin, ...]:
 
 
 def announced_plugins(tell: Callable[[str], None], besides: Sequence[Plugin] = ()) -> tuple[Plugin, ...]:
-    """Those of installed packages; `tell` hears of each that had to be left out."""
+    """The plugins of installed packages. `tell` is called for each plugin that cannot be loaded."""
     import importlib.metadata
 
     loaded: list[Plugin] = list(besides)

@@ -16,7 +16,7 @@ from comity.core.errors import ActionError, UnauthenticatedError
 from comity.core.mcp.catalog import Tool
 from comity.core.mcp.context import Context
 from comity.core.mcp.results import ToolResult, structured
-from comity.pipeline.actions.runner import Runner, Tell, tell_nobody
+from comity.pipeline.actions.runner import Runner, Tell, ignore_progress
 from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
 from comity.pipeline.walk import Walk
 
@@ -29,7 +29,7 @@ class Invocation(Struct, frozen=True):
     action: str
     input: Any
     client: str = ""
-    tell: Tell = tell_nobody
+    tell: Tell = ignore_progress
 
 
 class ActionsRoom(PlainRoom):

@@ -49,10 +49,10 @@ class ActionLimits(Struct, frozen=True, kw_only=True):
 
 
 Tell = Callable[[int, int | None, str], None]
-"""Told how far a call is: steps done, steps in all where that is known, and what was done last."""
+"""Reports progress: steps done, the number of steps if it is known, and the last step."""
 
 
-def tell_nobody(_done: int, _total: int | None, _doing: str) -> None:
+def ignore_progress(_done: int, _total: int | None, _doing: str) -> None:
     pass
 
 
@@ -80,10 +80,10 @@ class Runner:
         given: Mapping[str, Any],
         caller: Caller = OWN_PROCESS,
         client: str = "",
-        tell: Tell = tell_nobody,
+        tell: Tell = ignore_progress,
     ) -> dict[str, Any]:
-        """The data of the reply. Raises OverloadedError when too many calls wait. Callers take turns; `client` tells
-        programs of the same caller apart, where each is to have turns of its own. `tell` hears how far slow work is.
+        """The data of the reply. Raises OverloadedError when too many calls wait. Callers take turns; `client`
+        names a program of the caller, if each program has its own turns. `tell` is called with the progress.
         """
         calls = self.library.calls
         characters = self._characters(given, caller)
@@ -94,7 +94,7 @@ class Runner:
         return calls.data(entry, settled)
 
     async def settle(
-        self, work: Work, caller: Caller = OWN_PROCESS, client: str = "", tell: Tell = tell_nobody
+        self, work: Work, caller: Caller = OWN_PROCESS, client: str = "", tell: Tell = ignore_progress
     ) -> Settled:
         name, slow = work.entry.name, work.entry.action.slow
         allowance = self._allowance(caller)

@@ -31,7 +31,7 @@ FetchPages = Callable[[Sequence[str]], Awaitable[Sequence[FetchedPage]]]
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """What is known of a call before it is worked on: about what it costs, and how many seconds it has."""
+    """A call before it runs, with its estimated cost and its time limit in seconds."""
 
     action: str
     caller: str

@@ -19,7 +19,7 @@ from comity.pipeline.room import Arrival, Call, Identified, PlainRoom, Sealed
 MOST_OF_A_VISITOR: Final = 8
 
 
-def _tell_nobody(_step: float, _doing: str) -> None:
+def _ignore_progress(_step: float, _doing: str) -> None:
     pass
 
 
@@ -51,7 +51,7 @@ class AgentCall(Struct, frozen=True, kw_only=True):
     message: str
     context_id: str | None = None
     seconds: float | None = None
-    tell: Callable[[float, str], None] = _tell_nobody
+    tell: Callable[[float, str], None] = _ignore_progress
 
 
 class AgentReply(Struct, frozen=True, kw_only=True):

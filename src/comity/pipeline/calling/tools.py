@@ -76,9 +76,9 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
             seconds=arguments.get("timeout_s"),
             tell=lambda step, doing: context.progress(step, _STEPS, doing),
         )
-        reply = await _taken(desk, context, asked)
+        reply = await _walk_with(desk, context, asked)
         proof = {"agent": reply.agent, "number": reply.number, "verified": True}
-        # the reply stands alone, so that its words cannot pass for ours
+        # the reply is a separate block, so that nobody takes it for text of this node
         words = {**text(reply.text), "_meta": {FROM_AGENT: reply.agent}}
         told = text(strict_json.dumps({**proof, "note": _WHOSE}).decode())
         return ToolResult([words, told], {**proof, "reply": reply.text})
@@ -193,11 +193,11 @@ async def search_agents(
     from comity.pipeline.calling.room import AgentSearch
 
     asked = AgentSearch(capability=capability, directory=directory, limit=limit)
-    found: FoundAgents = await _taken(desk, context, asked)
+    found: FoundAgents = await _walk_with(desk, context, asked)
     return found
 
 
-async def _taken(desk: OpenDesk, context: Context, asked: Any) -> Any:
+async def _walk_with(desk: OpenDesk, context: Context, asked: Any) -> Any:
     from comity.pipeline.room import Arrival
 
     room, walk = await desk()

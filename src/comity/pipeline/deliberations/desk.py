@@ -190,7 +190,9 @@ class DeliberationDesk:
         public_only = not _is_of_this_machine(caller)
         node = await self._post.identify(url, public_only=public_only)
         if node == self._self:
-            raise invalid("url is this node's own; what it keeps need not be joined", "url")
+            raise invalid(
+                "url is the address of this node itself, which has its own deliberations already", "url"
+            )
         if keeper is not None and node != keeper:
             raise ExtensionError("FORBIDDEN", f"another node answers at this address: {node}", "url")
         async with self._alone(delib_id):
@@ -397,7 +399,7 @@ class DeliberationDesk:
             kept = (await self._read_on(await self._find(delib_id), caller)).kept
             stakeholder_of(kept.deliberation, voice)
         except ComityError as why:
-            # what was fetched is left for the next attempt only if it names whoever asked for it
+            # the fetched entries are kept for the next attempt only if the caller is a party
             if isinstance(why, ExtensionError) or not _takes_part(await self.find(delib_id), voice):
                 await self._record.commit(await self.ledger.removing(delib_id), self._note("REFUSED", caller))
             raise

@@ -232,7 +232,7 @@ def same_entry(one: DeliberationEntry, other: DeliberationEntry | None) -> bool:
 
 
 async def fraud_by(ledger: Ledger, kept: KeptDeliberation, tip: KeptTip) -> KeeperFraud | None:
-    """Proof of fraud in a tip that somebody told, held against the entry of that number in our own log."""
+    """Proof of fraud, if a received tip differs from the entry of that number in our own log."""
     own = await ledger.entry(kept.id, tip.number)
     return None if own is None else fraud_between(kept.deliberation.keeper, tip_of(own), tip)
 

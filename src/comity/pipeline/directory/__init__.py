@@ -1,1 +1,1 @@
-"""The directory: who offers what, proven by signatures; and what is known of their work."""
+"""The directory: signed cards that say what agents offer, and reviews of their work."""

@@ -89,7 +89,7 @@ class Publication(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class SignedPublication(Struct, frozen=True, kw_only=True):
-    """A publication that is well formed. Nobody has looked at its signatures yet."""
+    """A publication in the right format. Its signatures are not verified yet."""
 
     asked: Publication
     card: CapabilityCard
@@ -169,7 +169,7 @@ class PublishRoom(PlainRoom):
     deadline = 10.0
 
     def __init__(self, store: Store, quota: Quota | None = None) -> None:
-        """Without a `quota` anybody may store as much as the disk holds."""
+        """Without a `quota` there is no limit in bytes."""
         self._store = store
         self._quota = quota
         self._one_at_a_time = asyncio.Lock()
@@ -241,8 +241,8 @@ class PublishRoom(PlainRoom):
         return result
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
-        """Another process stored an event meanwhile: look again, so that the caller hears what is there now."""
-        self._give_back(call.evidence)
+        """Another process stored an event in between: check again, so that the caller gets the current state."""
+        self._release_reserved(call.evidence)
         answered = await self._first_answer(call.arrival.body)
         return answered or await self.handle(call)
 
@@ -263,7 +263,7 @@ class PublishRoom(PlainRoom):
                 reserved.holder, reserved.bytes = holder, more
         return Hold(quota=CARDS, item=owner, holder=holder, bytes=size)
 
-    def _give_back(self, reserved: _Reserved) -> None:
+    def _release_reserved(self, reserved: _Reserved) -> None:
         if self._quota is not None and reserved.bytes:
             self._quota.settle(reserved.holder, reserved.bytes, stored=False)
             reserved.bytes = 0
@@ -284,7 +284,7 @@ class PublishRoom(PlainRoom):
 def republished(
     before: CardRecord | None, publication: SignedPublication, event_seq: int, now: float
 ) -> CardRecord:
-    """Step 5: what is kept after this publication, given what was kept before it."""
+    """Step 5: the new record of the card, from the old record and this publication."""
     asked, card = publication.asked, publication.card
     parent = None if publication.parent is None else publication.parent.hex()
     declared = None if asked.declared_capabilities is None else tuple(asked.declared_capabilities)
@@ -320,7 +320,7 @@ def republished(
 
 
 def _declared_before(before: CardRecord, declared: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """What was declared stays; what was only the default follows the new text."""
+    """Declared capabilities are kept. If there were none, the new text of the card is the default."""
     if declared is None and before.declared_capabilities != (before.capability_card().capability_text,):
         return before.declared_capabilities
     return declared

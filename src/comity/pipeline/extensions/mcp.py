@@ -74,7 +74,7 @@ def extension_tools(opened: OpenedRooms, room: str) -> list[Tool]:
 
 
 class _LaterSchema(Mapping[str, Any]):
-    """The schema of a tool's arguments, made when somebody looks at it."""
+    """The schema of the arguments of a tool, built at the first access."""
 
     def __init__(self, op: str) -> None:
         self._op = op

@@ -48,8 +48,8 @@ from comity.store.vault import Vault
 
 
 class AppliedExchange(Struct, frozen=True, kw_only=True):
-    """What a context request came to. `request` names what was applied, and `kept` is what is remembered of it;
-    `context` is what the session knows now; `signals` are the effective ones, None where the context's own count.
+    """The result of a context request. `request` names what was applied, and `kept` is stored;
+    `context` is the new context of the session; `signals` are the effective ones, None if those of the context count.
     """
 
     request: ContextRequest

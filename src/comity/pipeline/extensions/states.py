@@ -92,7 +92,7 @@ class RecentValues:
         self._of_session: OrderedDict[str, dict[str, Versioned]] = OrderedDict()
 
     def take(self, session_id: str, now: float) -> Mapping[str, Versioned] | None:
-        """What is known of a session, once; None where it has to be read."""
+        """Remove and return the cached state of a session; None if it must be read from the store."""
         held = self._of_session.pop(session_id, None)
         if held is None or any(one.expires_at is not None and one.expires_at <= now for one in held.values()):
             return None

@@ -310,7 +310,7 @@ class RoomStore:
         return found
 
     async def _all(self, space: str, prefix: str) -> list[tuple[str, bytes]]:
-        """What can be opened; what was sealed with a key that is gone is left out."""
+        """All values that can be decrypted. Values of a lost key are left out."""
         vault = self._vault()
         opened = [(key, vault.open(value)) for key, value in await self._pages(space, prefix)]
         return [(key, value) for key, value in opened if value is not None]

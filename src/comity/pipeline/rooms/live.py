@@ -134,7 +134,7 @@ class LiveRoom:
 
     @property
     def expects_peers(self) -> bool:
-        """Whether somebody is in the room whom we shall join."""
+        """Whether the room has a peer that this session will connect to."""
         options = self.session.options
         return any(
             peer.stream not in (None, options.stream_id) and options.target_stream_id in (None, peer.stream)
@@ -336,7 +336,7 @@ class LiveRoom:
 
     async def _keep_in(self, effect: KeepMessage) -> None:
         sender = Caller(kind="peer", id=effect.node, proof="signature")
-        await asyncio.sleep(0)  # first whoever waits for it is told
+        await asyncio.sleep(0)  # let the waiting readers run first
         try:
             if "envelope" in effect.record:
                 async with self.keeping.chain_turn:
@@ -402,7 +402,7 @@ class LiveRoom:
         )
 
     def wake(self) -> None:
-        """Let whoever waits for an event look again."""
+        """Wake all readers that wait for an event."""
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             _wake(waiter)

@@ -158,7 +158,7 @@ class Rooms:
         return room
 
     async def end(self, room: LiveRoom, caller: Caller) -> None:
-        """For good: what it kept is forgotten."""
+        """End a session permanently, and delete what it stored."""
         if self._live.pop(room.id, None) is None:
             return
         self._opened_by.pop(room.id, None)

@@ -83,7 +83,7 @@ class SourceMark(Struct, frozen=True):
 
 
 class _Incoming:
-    """`memory` holds what is not spooled."""
+    """`memory` has the bytes of a file that is not written to disk."""
 
     def __init__(self, path: Path | None, file: BinaryIO | None, journal: BinaryIO | None, size: int) -> None:
         self.path = path
@@ -114,7 +114,7 @@ class _Incoming:
 
 
 class _Worker:
-    """One thread, from the first job on. `hear` is told the answers on the loop, in order."""
+    """One thread, started by the first job. `hear` gets the answers on the event loop, in order."""
 
     def __init__(self, name: str, hear: Hear) -> None:
         self._name = name

@@ -75,7 +75,7 @@ class RoomTools:
         self._stopping = False
 
     def stop_waiting(self) -> None:
-        """The node stops: whoever waits for something is answered as things stand."""
+        """The node stops: answer all waiting calls with the current state."""
         self._stopping = True
         for room in self.rooms:
             room.wake()
@@ -394,7 +394,7 @@ class RoomTools:
         return answers.entry_payload(room.id, entry)
 
     async def _follow(self, room: LiveRoom, outgoing: OutgoingFile, given: Json, who: ToolCaller) -> Json:
-        """Ruling 60: until the transfer ends or the time is up; then it goes on by itself."""
+        """Wait until the transfer ends or the time is up; the transfer then continues (ruling 60)."""
         deadline = room.now + arguments.timeout_of(given) / 1000
         told = -1
         while not outgoing.is_over and not room.is_closed and not self._stopping:

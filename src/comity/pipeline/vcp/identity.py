@@ -111,7 +111,7 @@ class IdentityDesk:
             raise _ended(status)
 
     def ended(self, session: Session) -> SessionEndedError | None:
-        """The same by what is known at this moment: nothing is fetched, and what is unknown ends nothing."""
+        """The same without a fetch: an unknown revocation status does not end the session."""
         identity = session.identity
         if identity is None:
             return None

@@ -160,7 +160,7 @@ def _owner(asker: Asker) -> "Owner":
 
 
 def _shown(answer: "VcpToolAnswer") -> ToolResult:
-    """A token that is none is an error of the call, with all that is known about it."""
+    """An invalid token is an error of the call, with the details in the structured content."""
     if answer.structured.get("valid") is False:
         return ToolResult([text(answer.structured["error"])], answer.structured, is_error=True)
     if answer.text is not None:

@@ -19,7 +19,7 @@ _LONGEST_CLIENT = 64
 
 
 def caller_in(session: Session | None, address: str) -> Caller:
-    """Whom a session belongs to; a stranger where it belongs to nobody."""
+    """The owner of a session; an unknown caller if it has no owner."""
     identity = None if session is None else session.identity
     if identity is None or identity.owner is None:
         return stranger(address)

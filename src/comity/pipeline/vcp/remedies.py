@@ -39,7 +39,7 @@ class InactiveExtensionError(ForbiddenError):
 
 
 class RevokedError(ForbiddenError):
-    """What was asked for has been revoked."""
+    """The requested object was revoked."""
 
     code = "revoked"
 
@@ -48,7 +48,7 @@ class RevokedError(ForbiddenError):
 
 
 class RevocationUnknownError(ForbiddenError):
-    """Nobody can tell whether what was asked for has been revoked, so it is not handed out."""
+    """It is not known whether the requested object was revoked, so the request is refused."""
 
     code = "revocation_unknown"
 

@@ -147,7 +147,7 @@ class VcpResources:
         return await reader.read(id_, owner)
 
     async def _refuse_others(self, session_id: str, owner: Owner) -> None:
-        """A session that is not open any more is known by what is stored of it."""
+        """The owner of a closed session is found in the store."""
         if self._session(session_id, owner, or_stored=True) is not None:
             return
         stored = None if self._extensions is None else await self._extensions.states.owner_of(session_id)
@@ -201,7 +201,7 @@ class VcpResources:
     ) -> ModelSafeContext:
         if self._extensions is None:
             return model_safe(context.signals, context.categorical, session_active=session is not None)
-        # what a session has told stays what it was after its end, whatever was active in it
+        # the signals of a closed session count, whichever extensions were active in it
         told = session or Session(id=session_id, version=str(V3_1), extensions=(PERSONAL,), identity=identity)
         return await self._extensions.model_safe_context(told, context, active=session is not None)
 

@@ -225,7 +225,7 @@ class VcpServer:
         return self._features.running()
 
     def ended(self, session: Session) -> SessionEndedError | None:
-        """Why a session can no longer be served, by what is known now; None while it can."""
+        """Why a session must end, without a fetch; None if it can continue."""
         running = self._features.running()
         claimed = core_features.claimed(running, session.speaks, production=self._policy.production)
         lost = core_features.lost(session.core_features, claimed)
@@ -274,7 +274,7 @@ class VcpServer:
     async def exchange(
         self, question: ExchangeContext, peer: str, audience: Audience = "owner"
     ) -> ContextResponse:
-        """Keep what was told, and say what came of it."""
+        """Apply and store a context request, and return the response."""
         try:
             self._features.look()
             await self._desk.check_open(question.session)

@@ -229,7 +229,7 @@ def _signed(token: SignedToken | StampedToken) -> dict[str, Any]:
 
 
 def _trust_chain(token: SignedToken | StampedToken) -> list[dict[str, str]]:
-    """From whom we believe to whom that vouches for."""
+    """The issuer that we trust, then the subject that it vouches for."""
     proof = "ed25519" if isinstance(token, SignedToken) else "hmac-sha256"
     return [
         {"role": "issuer", "id": token.issuer, "trust": "configured"},

@@ -169,7 +169,7 @@ def tip_of(entry: DeliberationEntry) -> KeptTip:
 def fraud_between(keeper: str, first: KeptTip, second: KeptTip) -> KeeperFraud | None:
     """Proof that the keeper gave one number to two entries; None where there is none.
 
-    Whoever hears a tip compares it with the entry of that number in its own log.
+    A node that receives a tip compares it with the entry of that number in its own log.
     """
     same_place = (first.delib_id, first.number) == (second.delib_id, second.number)
     if not same_place or first.hash == second.hash:
@@ -180,7 +180,7 @@ def fraud_between(keeper: str, first: KeptTip, second: KeptTip) -> KeeperFraud |
 
 
 def is_proven(fraud: KeeperFraud) -> bool:
-    """Whether a proof from somebody else holds."""
+    """Whether a proof from another node is valid."""
     return fraud_between(fraud.keeper, fraud.first, fraud.second) is not None
 
 

@@ -108,7 +108,7 @@ def count(
 def _add_preferences(
     matrix: list[list[int]], names: Sequence[str], ballots: Sequence[Groups], times: int
 ) -> None:
-    """Count, for all ballots of one weight at once, who stands above whom."""
+    """Count which candidate is ranked above which, for all ballots of one weight together."""
     size, last = len(names), max(map(len, ballots), default=0)
     ranks = array(next(code for code, bits in _RANK_LANES if last < 1 << (bits - 1)))
     for ballot in ballots:
