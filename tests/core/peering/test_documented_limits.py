@@ -2,7 +2,7 @@
 
 import re
 
-from comity.core.peering import admission, events, file_shape, incoming_file, messages, outgoing_file, state
+from comity.core.peering import admission, events, file_shape, file_window, incoming_file, messages, state
 from comity.core.peering.session_peers import MOST_PEERS
 from comity.core.peering.transfers import MOST_FINISHED, FileLimits
 from comity.core.peering.wire import MESSAGE_LIMIT
@@ -28,7 +28,7 @@ def test_the_limits_are_those_of_the_code():
         f"| peers of a session | {MOST_PEERS} |",
         f"| {admission.MOST_FAULTS} a minute each",
         f"| {events.MOST_EVENTS:,}, and {events.MOST_BYTES // mebibyte} MiB; {events.MOST_READERS} readers |",
-        f"| {outgoing_file.FIRST_WINDOW // mebibyte} MiB, up to {outgoing_file.LAST_WINDOW // mebibyte} MiB |",
+        f"| {file_window.FIRST_WINDOW // mebibyte} MiB, up to {file_window.LAST_WINDOW // mebibyte} MiB |",
         f"| {files.most_incomplete_per_peer} of one peer, {files.most_incomplete} in all, 1 GiB, an hour without progress |",
         f"| {MOST_FINISHED} in each direction |",
         f"| {state.MOST_VALUE_BYTES // 1024} KiB, {state.LONGEST_KEY} characters; {state.MOST_STATE_BYTES // mebibyte} MiB in all |",
