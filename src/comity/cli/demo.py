@@ -185,7 +185,7 @@ class _StoryTerminal:
         self._paragraph(f"All scenes came out as they must, in {seconds:.0f} seconds.", "bold green")
         if not keep:
             self._paragraph(
-                "`comity demo --keep` lets these nodes run on, each with a page to look around on."
+                "`comity demo --keep` keeps these nodes running, each with a page to look at."
             )
         self._paragraph("Start a node of your own with `comity up`; `comity --help` shows the rest.")
 
