@@ -8,7 +8,7 @@
 - `crisis_others` are messages about another person who is in danger now.
 - `evals/crisis_long_more` is harder on purpose: danger that is told indirectly, and safe texts full of its words (past
   attempts, the death of others, fiction). `evals/crisis_long_forum` are posts, mails and chats of both kinds. Both were
-  written later, and every text of them may be read and learned from: they measure nothing.
+  written later, and every text of them may be read: they measure nothing.
 - `crisis_long_fresh` and `crisis_long_unread` were written without sight of any rule. They only measure.
 - Everyday and technical texts are other people's (`evals.sources`).
 """
@@ -121,7 +121,7 @@ def found_texts(source: Callable[[], list[sources.Found]], half: Half) -> list[T
 def tables() -> Sequence[Table]:
     return [
         *(_long(half) for half in HALVES),
-        *(_more(half) for half in HALVES),
+        *(_by_language(name, title, texts()) for name, title, texts in _READ),
         *(_bands(half) for half in HALVES),
         *(_who(half) for half in HALVES),
         _by_language("crisis_long_fresh", "Crisis detection, long texts that nobody read", fresh_set()),
@@ -131,6 +131,19 @@ def tables() -> Sequence[Table]:
         *(_outside(name, title, source) for name, title, source in _SOURCES),
     ]
 
+
+_READ = (
+    (
+        "crisis_long_more",
+        "Crisis detection, harder long texts that the limits were chosen by (no measure)",
+        more_set,
+    ),
+    (
+        "crisis_long_forum",
+        "Crisis detection, posts and mails that the limits were chosen by (no measure)",
+        forum_set,
+    ),
+)
 
 _SOURCES = (
     ("everyday_sentences", "Everyday sentences (films, forums, news)", sources.sentences),
@@ -143,13 +156,6 @@ _SOURCES = (
 def _long(half: Half) -> Table:
     texts = [one for one in long_set() if half_of(one.text) == half]
     return _by_language(f"crisis_long_{half}", f"Crisis detection, long texts, {half} half", texts)
-
-
-def _more(half: Half) -> Table:
-    texts = [one for one in more_set() if half_of(one.text) == half]
-    return _by_language(
-        f"crisis_long_more_{half}", f"Crisis detection, harder long texts, {half} half", texts
-    )
 
 
 def _who(half: Half) -> Table:

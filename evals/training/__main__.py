@@ -14,7 +14,7 @@ from comity.skills.crisis.detector import CrisisDetector
 from comity.skills.crisis.folding import fold
 from comity.skills.crisis.lexicon import read_lexicon
 from comity.skills.crisis.opinion import OpinionFile
-from evals.training.judging import AMONG, HIGH, MODERATE, figures, held_back
+from evals.training.judging import AMONG, AROUND, ASIDE, CALM, HIGH, MODERATE, figures, held_back
 from evals.training.model import MENTION, WEAK, learn, look, told_apart
 from evals.training.patterns import Finder, languages, meanings
 from evals.training.settings import fingerprint
@@ -40,7 +40,7 @@ def train() -> None:
     teaching = told_apart(seen, right, known)
     judged = held_back(taught, seen, teaching, known)
     weights = learn(teaching, right, known)
-    measured = figures(judged, MODERATE + weights.bias, AMONG + weights.bias)
+    measured = figures(judged, weights.bias)
     FIGURES.write_bytes(msgspec.json.format(msgspec.json.encode(measured)) + b"\n")
     home = languages(
         [(one.language, text.text) for one, text in zip(taught, folded, strict=True)], weights.patterns, data
@@ -49,6 +49,9 @@ def train() -> None:
         fingerprint=fingerprint(),
         moderate=MODERATE,
         among=AMONG,
+        around=AROUND,
+        aside=ASIDE,
+        calm=CALM,
         high=HIGH,
         mention=weights.rules[MENTION],
         weak=weights.rules[WEAK],

@@ -1,7 +1,8 @@
 """What the weights do on texts of authors whom they have not seen, and how much a text has to weigh to be a crisis.
 
 Each author's texts are judged by weights that were fitted to all the others. The limits were chosen on the tune halves and
-on other people's everyday texts: of those at most one in a hundred may be taken for a crisis. Floors on the test halves
+on other people's everyday texts: of those at most one in a hundred may be taken for a crisis. The limits of longer texts
+were chosen on `evals/crisis_long_more` and `evals/crisis_long_forum`, of which no weight was learned. Floors on the test halves
 are tests, so whoever changes the texts sees whether the limits still hold.
 """
 
@@ -17,16 +18,22 @@ from evals.training.texts import FOUND_TAG, Lesson
 TEACHING = frozenset({"plain", "prose", FOUND_TAG})
 MODERATE = 114.0  # what a text of one passage has to weigh for its length
 AMONG = 146.0  # what a passage has to weigh among others
+AROUND = 260.0  # what it has to weigh with what stands around it
+ASIDE = 60.0  # how much more where the rules saw only what is said aside
+CALM = 180.0  # what it has to weigh with what stands around it for everyday words to count
 HIGH = 151.0
 
 
 class Judged(Struct, frozen=True):
-    """`long` is a text of several passages."""
+    """`several` passages have a limit of their own, and more is asked `aside`. A `soft` text is a crisis unless it is calm."""
 
     lesson: Lesson
     detected: bool
     score: float
-    long: bool = False
+    wider: float = 0
+    several: bool = False
+    soft: bool = False
+    aside: bool = False
 
 
 class Figure(Struct, frozen=True):
@@ -50,14 +57,30 @@ def held_back(
         others = [(one, look) for one, look in pairs if one.fold != fold]
         weights = learn([look for _, look in others], [one.crisis for one, _ in others], meanings)
         judged += [
-            Judged(one, look.detected, weights.score(look), long=len(look.passages) > 1)
+            Judged(
+                one,
+                look.detected,
+                weights.score(look),
+                weights.wider(look),
+                several=len(look.passages) > 1,
+                soft=look.soft,
+                aside=look.aside,
+            )
             for one, look in whole
             if one.fold == fold
         ]
     return judged
 
 
-def figures(judged: Iterable[Judged], least: float, among: float) -> list[Figure]:
+def _is_crisis(one: Judged, bias: float) -> bool:
+    if one.detected:
+        return not (one.several and one.soft) or one.wider >= CALM
+    if not one.several:
+        return one.score >= MODERATE + bias
+    return one.score >= AMONG + bias or one.wider >= AROUND + ASIDE * one.aside
+
+
+def figures(judged: Iterable[Judged], bias: float) -> list[Figure]:
     """All together, by language, by tag. Teaching texts have their tag only."""
     counts: dict[tuple[int, str, bool], list[int]] = defaultdict(lambda: [0, 0, 0])
     for one in judged:
@@ -67,7 +90,7 @@ def figures(judged: Iterable[Judged], least: float, among: float) -> list[Figure
             count = counts[place, name, lesson.crisis]
             count[0] += 1
             count[1] += one.detected
-            count[2] += one.detected or one.score >= (among if one.long else least)
+            count[2] += _is_crisis(one, bias)
     return [
         Figure(name, crisis, *count)
         for (_, name, crisis), count in sorted(counts.items(), key=lambda item: (item[0][2], *item[0]))

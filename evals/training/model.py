@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from comity.skills.crisis.folding import Folded
-from comity.skills.crisis.opinion import breadth_of, passages
+from comity.skills.crisis.opinion import CONTEXT, Place, breadth_of, passages, surroundings
 from evals.training.fitting import Row, fit
 from evals.training.patterns import Finder, Meanings
 
@@ -17,18 +18,25 @@ _SPREAD = 15.0  # brings what is counted to about one
 
 
 class Passage(Struct, frozen=True):
-    """How often each pattern is in a passage, and what its weights are divided by."""
+    """How often each pattern is in a passage, and what its weights are divided by; the same with what stands around it,
+    if anything does.
+    """
 
     counts: Mapping[str, int]
     breadth: float
+    around: "Passage | None" = None
 
 
 class Seen(Struct, frozen=True):
-    """A text as it is weighed: its passages, and what the rules made of it where it has only one."""
+    """A text as it is weighed: its passages, and what the rules made of it where it has only one. They judged by everyday
+    words alone where it is `soft`, and saw nothing but what is said `aside`.
+    """
 
     passages: Sequence[Passage]
     rules: Sequence[str]
     detected: bool
+    soft: bool = False
+    aside: bool = False
 
 
 class Weights(Struct, frozen=True):
@@ -38,31 +46,43 @@ class Weights(Struct, frozen=True):
 
     def score(self, seen: Seen) -> float:
         """Of its heaviest passage. Above zero is the side of the crises."""
-        return max(self._weigh(one, seen.rules) for one in seen.passages)
+        more = sum(self.rules[name] for name in seen.rules)
+        return max(self._weigh(one, more) for one in seen.passages) + self.bias
+
+    def wider(self, seen: Seen) -> float:
+        """Of the passage that is heaviest with what stands around it."""
+        return max(
+            self._weigh(one) + (CONTEXT * self._weigh(one.around) if one.around else 0)
+            for one in seen.passages
+        )
 
     def heaviest(self, seen: Seen) -> Seen:
         """The same with its heaviest passage alone."""
-        one = max(seen.passages, key=lambda passage: self._weigh(passage, seen.rules))
+        one = max(seen.passages, key=self._weigh)
         return Seen([one], seen.rules, seen.detected)
 
-    def _weigh(self, one: Passage, rules: Sequence[str]) -> float:
+    def _weigh(self, one: Passage, more: int = 0) -> float:
         get = self.patterns.get
-        total = sum(get(pattern, 0) * count for pattern, count in one.counts.items())
-        total += sum(self.rules[name] for name in rules)
-        return total / one.breadth + self.bias
+        return (more + sum(get(pattern, 0) * count for pattern, count in one.counts.items())) / one.breadth
 
 
-def look(folded: Folded, find: Finder, *, detected: bool, mention: bool, weak: bool) -> Seen:
+def look(folded: Folded, find: Finder, *, detected: bool, mention: bool, weak: bool, soft: bool) -> Seen:
     """What the rules alone say of it is learned from, too. Where they are certain nobody asks for another opinion."""
-    places = passages(folded.text, unspaced=folded.unspaced)
+    text, unspaced = folded.text, folded.unspaced
+    places = passages(text, unspaced=unspaced)
     rules: list[str] = []
     if len(places) == 1 and not detected and mention:
         rules = [MENTION, WEAK] if weak else [MENTION]
-    return Seen(
-        [Passage(Counter(find(folded.text[first:last])), breadth_of(last - first)) for first, last in places],
-        rules,
-        detected,
-    )
+
+    def counted(place: Place) -> Passage:
+        first, last = place
+        return Passage(Counter(find(text[first:last])), breadth_of(last - first))
+
+    seen = [counted(place) for place in places]
+    if len(places) > 1:
+        wider = [counted(surroundings(place, text, unspaced=unspaced)) for place in places]
+        seen = [replace(one, around=more) for one, more in zip(seen, wider, strict=True)]
+    return Seen(seen, rules, detected, soft, aside=mention and not weak)
 
 
 def told_apart(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> list[Seen]:

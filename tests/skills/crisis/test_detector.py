@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.skills.crisis import DATA, crisis_detector
+from comity.skills.crisis.data import OPINION
 from comity.skills.crisis.report import MOST_SIGNALS
 
 STATEMENTS = {
@@ -644,3 +645,38 @@ def test_no_number_of_bare_words_hides_a_statement(times):
     assert report.detected
     assert len(report.signals) <= MOST_SIGNALS
     assert detector().judge(text).detected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I was sure that I was going to die on the train.",
+        "Ich war überzeugt, dass ich sterbe.",
+        "Estaba segura de que me iba a morir.",
+        "J'étais sûre que j'allais mourir.",
+        "Ero convinto di morire lì.",
+        "Tive certeza de que ia morrer ali.",
+        "我以为自己要死了。",
+        "このまま死ぬのではないかと思いました。",
+        "정말 죽는 줄 알았어요.",
+        "أيقنت أنني سأموت.",
+        "मुझे लगा कि अब मैं मर जाऊँगी।",
+    ],
+)
+def test_the_fear_of_death_is_no_wish_for_it(text):
+    assert not detect(text).detected
+
+
+def test_everyday_words_are_no_crisis_in_a_calm_long_text_and_plain_ones_stay_one():
+    calm = "We cooked soup, the children played a board game, and then we watched a film about penguins. " * 2
+    package = files("comity.skills")
+    both = crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})
+    soup = "We cooked soup and then we watched penguins. " * 4
+    for told in ("I can't go on like this with the parking.", "My life is over."):
+        assert both.detect(told).detected
+        assert detect(f"{soup}{told}").detected
+        for judged in (both.detect(f"{soup}{told}"), both.judge(f"{soup}{told}")):
+            assert (judged.detected, judged.mention) == (False, False)
+    for statement in (*STATEMENTS.values(), "Everyone would be better off without me"):
+        for judged in (both.detect(f"{calm}{statement}. {calm}"), both.judge(f"{calm}{statement}. {calm}")):
+            assert judged.detected, statement

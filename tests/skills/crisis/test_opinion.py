@@ -19,7 +19,10 @@ WORDS = Vocabulary(())
 SMALL = OpinionFile(
     fingerprint="",
     moderate=70,
-    among=90,
+    among=150,
+    around=170,
+    aside=20,
+    calm=60,
     high=140,
     mention=-300,
     weak=400,
@@ -61,7 +64,7 @@ def test_the_same_weight_says_less_in_a_longer_text():
 
 
 def test_nothing_adds_up_over_pages():
-    page = "The soup was good and the talk was long. " * 3
+    page = "The soup was good and the talk was long. " * 8
     assert said("i gave away my plants and my letters").severity == "high"
     assert said(f"letters came. {page}" * 10) is None
 
@@ -79,6 +82,39 @@ def test_a_passage_among_others_has_to_weigh_more():
     alone = "the letters are on the table"
     assert said(alone).severity == "moderate"
     assert said(f"{page}{alone}. {page}") is None
+
+
+def test_what_stands_around_a_passage_counts_for_it_and_what_is_further_away_does_not():
+    page = "The soup was good and the talk was long. " * 8
+    told = "I gave away my plants, the letters are written."
+    calm = "The recipe is easy, a recipe for two, one more recipe."
+    opinion = limited(among=999)
+    assert said(f"{page}{told} {page}", opinion) is not None
+    assert said(f"{page}{calm} {told} {calm} {page}", opinion) is None
+    assert said(f"{calm} {page}{told} {page}{calm}", opinion) is not None
+
+
+def test_a_passage_has_to_weigh_more_where_the_rules_saw_only_what_is_said_aside():
+    page = "The soup was good and the talk was long. " * 8
+    text = f"{page}I gave away my plants, the letters are written. {page}"
+    limit = 0
+    while said(text, limited(among=999, around=limit)) is not None:
+        limit += 1
+    opinion = limited(among=999, around=limit - 1)
+    assert said(text, opinion) is not None
+    assert said(text, opinion, mention=True) is None
+    assert said(text, opinion, mention=True, weak=True) is not None
+
+
+def limited(**limits):
+    return Opinion(msgspec.json.encode(msgspec.structs.replace(SMALL, **limits)))
+
+
+def test_only_a_text_of_several_passages_can_be_calm():
+    page = "The soup was good and the talk was long. "
+    assert not small().is_calm(fold(page, WORDS))
+    assert small().is_calm(fold(page * 8, WORDS))
+    assert not small().is_calm(fold(f"{page * 8}I gave away my plants and letters. {page * 8}", WORDS))
 
 
 def test_passages_cover_the_text_and_are_short():

@@ -19,7 +19,7 @@ from comity.skills.crisis.data import DANGERS, LEXICONS, OPINION, RULES, SIGNS
 from comity.skills.crisis.folding import Folded, fold
 from comity.skills.crisis.lexicon import Language, Lexicon, Rule, read_lexicon
 from comity.skills.crisis.matching import Match, Spans, has_grave_match, matches, unguarded
-from comity.skills.crisis.opinion import Opinion
+from comity.skills.crisis.opinion import Opinion, is_long
 from comity.skills.crisis.page import REACH, Page
 from comity.skills.crisis.reading import Reader, Reading
 from comity.skills.crisis.report import (
@@ -37,8 +37,10 @@ from comity.skills.crisis.weighing import (
     ENOUGH,
     Found,
     is_mention,
+    is_soft,
     joined,
     points_of,
+    softened,
     together,
     weighed,
     weighs,
@@ -96,7 +98,8 @@ class CrisisDetector:
         """The verdict of the report that `detect` would give."""
         folded = fold(text, self._vocabulary)
         page, sightings = Page(text, folded), sightings_in(folded, self._lexicon)
-        verdict = _judge(sightings, page) if sightings else QUIET
+        long = self._opinion is not None and is_long(folded)
+        verdict = _judge(sightings, page, long=long) if sightings else QUIET
         if verdict is None or ((verdict is _MENTION or verdict is _SIGNS) and self._opinion is not None):
             return self._report(page, sightings)
         dangers = self._dangers.find(folded) if self._dangers is not None else ()
@@ -107,9 +110,12 @@ class CrisisDetector:
         return _CRISIS
 
     def signs(self, text: str) -> dict[str, bool]:
-        """What the second opinion is told of the rules: whether they match, and whether in earnest."""
+        """What the second opinion is told of the rules: whether they match, whether in earnest, and whether in everyday
+        words alone.
+        """
         folded = fold(text, self._vocabulary)
-        return _signs(_matches(Page(text, folded), sightings_in(folded, self._lexicon)))
+        found = _matches(Page(text, folded), sightings_in(folded, self._lexicon))
+        return _signs(found) | {"soft": is_soft(found)}
 
     def _report(self, page: Page, sightings: Sequence[Sighting]) -> CrisisReport:
         found = _matches(page, sightings)
@@ -117,7 +123,9 @@ class CrisisDetector:
         if found and _is_endangered(dangers):
             found = [(_told_of_another(signal, dangers), rule) for signal, rule in found]
         report = weighed(found) if found else QUIET
-        if not report.detected and self._opinion is not None and not _is_endangered(dangers):
+        if report.detected and self._opinion is not None and is_soft(found):
+            report = softened(report) if self._opinion.is_calm(page.folded) else report
+        elif not report.detected and self._opinion is not None and not _is_endangered(dangers):
             signal = self._opinion.signal(page.folded, **_signs(found))
             report = report if signal is None else joined(report, signal)
         return replace(report, dangers=dangers, endangered=_is_endangered(dangers)) if dangers else report
@@ -127,16 +135,16 @@ def _matches(page: Page, sightings: Sequence[Sighting]) -> list[Found]:
     return [_found(one, page.folded) for sighting in sightings for one in _read(sighting, page)]
 
 
-def _judge(sightings: Sequence[Sighting], page: Page) -> Verdict | None:
+def _judge(sightings: Sequence[Sighting], page: Page, *, long: bool) -> Verdict | None:
     """None when it takes the whole report to tell."""
     weak: list[Weak] = []
     matched = mentioned = False
     for sighting in sightings:
         if mentioned and not any(weighs(rule) for rule in sighting.rules):
             continue
-        if _is_plain(sighting, page) and has_grave_match(sighting, page):
+        if _is_plain(sighting, page) and has_grave_match(sighting, page, hard=long):
             return _CRISIS
-        if page.is_long:
+        if long or page.is_long:
             return None
         found = unguarded(sighting, matches(sighting, page))
         if not found:

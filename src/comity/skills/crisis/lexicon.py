@@ -85,6 +85,13 @@ class Rule(Struct, frozen=True):
     reach: int = 0
     bound: int = 0
 
+    @property
+    def soft(self) -> bool:
+        """Whether it is made of everyday words, which say it only where more speaks for it."""
+        return (
+            self.own or self.severity == "moderate" or (self.category, self.severity) == ("goodbye", "high")
+        )
+
 
 class Language(Struct, frozen=True):
     """`rules` are the rows in their order, then the bags. `guards` are concepts by the group that they guard. What

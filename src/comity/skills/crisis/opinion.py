@@ -3,8 +3,11 @@
 - Many turns of phrase have a weight, above zero where people in danger use them and below where others do. A
   passage, a few sentences long, is a crisis when the weights of what is in it come to enough for its length. A text
   is as dangerous as its most dangerous passage: nothing adds up over pages. `evals.training` fits the weights.
-- A longer text has many passages, and chance has many tries: there a passage has to weigh more (`among`).
-- What the rules saw counts in a text of one passage, too: somebody else's danger, a denial or a story asks for more,
+- A longer text has many passages, and chance has many tries: there a passage has to weigh more (`among`), or
+  what stands around it has to speak for a crisis, too (`around`).
+- In a long text the everyday words of the rules (a farewell, a thing at hand, no way out) are no crisis where the
+  phrasing is calm.
+- What the rules saw counts, too: somebody else's danger, a denial or a story asks for more, in a text of one passage
   a weak sign for less.
 - Words look alike in several languages and people mix them, so all languages are weighed together.
 - The weights are read when first asked for. The work is linear in the text.
@@ -16,7 +19,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from math import inf, sqrt
+from math import sqrt
 from operator import itemgetter
 
 import msgspec
@@ -32,6 +35,7 @@ _LEAST = 30  # characters that every text counts as longer: a few words prove li
 
 _PASSAGE = 160  # characters, and fewer where one says more
 _UNSPACED_PASSAGE = 60
+CONTEXT = 0.8  # how much a passage with what stands around it counts beside the passage alone
 _END = re.compile("[.!?;\n\u0964]")
 _PAUSE = re.compile(" , ")
 
@@ -41,7 +45,8 @@ Turn = tuple[int, int, str]  # of phrase: its weight, its length, its language
 
 class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
     """`moderate` and `high` are what a text has to weigh for its length to be either, `among` what a passage has to
-    weigh that is not the whole text. `mention` and `weak` are the weights of a mention by the rules and of a sign that
+    weigh that is not the whole text, or `around` together with what stands around it, and `aside` more where all that the
+    rules saw is a denial, a story, the past or somebody else; below `calm` such a text is calm. `mention` and `weak` are the weights of a mention by the rules and of a sign that
     nothing lowers. `phrases` are weights by language; a blank stands for the end of a word. `fingerprint` names what
     the weights were fitted to.
     """
@@ -49,6 +54,9 @@ class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
     fingerprint: str
     moderate: float
     among: float
+    around: float
+    aside: float
+    calm: float
     high: float
     mention: int
     weak: int
@@ -88,6 +96,11 @@ class Opinion:
             return total / breadth_of(size) >= self._file.moderate
         return self._found(folded, mention=False, weak=False) is not None
 
+    def is_calm(self, folded: Folded) -> bool:
+        """Whether nothing in a long text is phrased as people in danger do."""
+        places = passages(folded.text, unspaced=folded.unspaced)
+        return len(places) > 1 and self._heaviest_passages(folded, places)[1][0] < self._file.calm
+
     def signal(self, folded: Folded, *, mention: bool, weak: bool) -> Signal | None:
         """What tells of a crisis, if anything does: the stretch that weighs most, in the passage that does."""
         found = self._found(folded, mention=mention, weak=weak)
@@ -114,26 +127,51 @@ class Opinion:
             total: int = sum(map(_SECOND, self._weights.find(folded)))
             weight = (total + file.mention * mention + file.weak * weak) / breadth_of(size)
             return (weight, (0, size)) if weight >= file.moderate else None
+        alone, around = self._heaviest_passages(folded, places)
+        if alone[0] >= file.among:
+            return alone
+        return around if around[0] >= file.around + (file.aside if mention and not weak else 0) else None
+
+    def _heaviest_passages(
+        self, folded: Folded, places: Iterable[Place]
+    ) -> tuple[tuple[float, Place], tuple[float, Place]]:
+        """The passage that weighs most, and the one that does with what stands around it."""
         hits = list(self._weights.find(folded))
         ends = list(map(_FIRST, hits))
-        sums = list(itertools.accumulate(map(_SECOND, hits), initial=0))
-        most, heaviest = -inf, (0, size)
-        begins = 0
-        for place in places:
+        sums: list[int] = list(itertools.accumulate(map(_SECOND, hits), initial=0))
+
+        def weigh(place: Place) -> float:
             first, last = place
-            begins = bisect_left(ends, first, begins)
-            stops = bisect_left(ends, last, begins)
-            weight = (sums[stops] - sums[begins]) / breadth_of(last - first)
-            if weight >= most:
-                most, heaviest = weight, place
-        return (most, heaviest) if most >= file.among else None
+            return (sums[bisect_left(ends, last)] - sums[bisect_left(ends, first)]) / breadth_of(last - first)
+
+        weights = [(weigh(place), place) for place in places]
+        wider = [
+            (weight + CONTEXT * weigh(surroundings(place, folded.text, unspaced=folded.unspaced)), place)
+            for weight, place in weights
+        ]
+        return max(weights), max(wider)
+
+
+def is_long(folded: Folded) -> bool:
+    """Whether it has several passages."""
+    return len(folded.text) > _size(unspaced=folded.unspaced)
+
+
+def surroundings(place: Place, text: str, *, unspaced: bool) -> Place:
+    """A passage with what stands around it: as much again on each side."""
+    reach = _size(unspaced=unspaced)
+    return max(0, place[0] - reach), min(len(text), place[1] + reach)
+
+
+def _size(*, unspaced: bool) -> int:
+    return _UNSPACED_PASSAGE if unspaced else _PASSAGE
 
 
 def passages(text: str, *, unspaced: bool) -> list[Place]:
     """The passages of a folded text: each begins with a sentence and goes on as long as whole sentences fit. A very long
     sentence is cut at its pauses, or anywhere.
     """
-    size = _UNSPACED_PASSAGE if unspaced else _PASSAGE
+    size = _size(unspaced=unspaced)
     if len(text) <= size:
         return [(0, len(text))]
     edges = _edges(text, size)

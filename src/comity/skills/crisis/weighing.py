@@ -6,6 +6,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from comity.skills.crisis.lexicon import Rule
 from comity.skills.crisis.report import GRAVE, MOST_SIGNALS, QUIET, RANK, CrisisReport, Severity, Signal
 
@@ -38,6 +40,22 @@ def weighed(found: Sequence[Found]) -> CrisisReport:
 def is_mention(rule: Rule) -> bool:
     """Whether a match of it speaks of suicide or self-harm."""
     return rule.grave or rule.category in _SPOKEN
+
+
+def is_soft(found: Sequence[Found]) -> bool:
+    """Whether nothing but everyday words says it. Where a report is full, more may have been said."""
+    return len(found) < MOST_SIGNALS and not any(
+        rule.grave and not rule.soft and not signal.lowered and RANK[signal.severity] >= GRAVE
+        for signal, rule in found
+    )
+
+
+def softened(report: CrisisReport) -> CrisisReport:
+    """A report of everyday words in a calm text. Those that speak of suicide or self-harm mention it, no others."""
+    if not any(signal.category in _SPOKEN for signal in report.signals):
+        return QUIET
+    signals = tuple(replace(signal, severity="low") for signal in report.signals)
+    return CrisisReport(severity="low", signals=signals, mention=True)
 
 
 def weighs(rule: Rule) -> bool:
