@@ -184,9 +184,7 @@ class _StoryTerminal:
         self._console.rule(style="cyan", characters="─".translate(self._spelling))
         self._paragraph(f"All scenes came out as they must, in {seconds:.0f} seconds.", "bold green")
         if not keep:
-            self._paragraph(
-                "`comity demo --keep` keeps these nodes running, each with a page to look at."
-            )
+            self._paragraph("`comity demo --keep` keeps these nodes running, each with a page to look at.")
         self._paragraph("Start a node of your own with `comity up`; `comity --help` shows the rest.")
 
     def kept(self, house: "Household", pages: dict[str, str]) -> None:
