@@ -98,7 +98,7 @@ class _Incoming:
         if self.file is not None and (self.syncing is None or self.syncing.done()):
             self.wait_synced()
             self.unsynced = 0
-            self.syncing = syncer.submit(_sync, self.file.fileno())
+            self.syncing = syncer.submit(os.fsync, self.file.fileno())
 
     def wait_synced(self) -> None:
         if self.syncing is not None:
@@ -411,13 +411,6 @@ def _write_all(file: BinaryIO, data: bytes | memoryview, offset: int) -> None:
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
-
-
-def _sync(file: int) -> None:
-    """What is durable need not stay in memory as well: it would push out what other programs use there."""
-    os.fsync(file)
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _remove(paths: list[Path]) -> None:
