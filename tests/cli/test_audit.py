@@ -52,7 +52,7 @@ def test_one_chain_can_be_chosen(comity, record):
     assert [report["chain"] for report in chosen["chains"]] == ["main-2"]
     outcome = comity("audit", "verify", "--chain", "other")
     assert outcome.code == 1
-    assert "there is no chain 'other'; there is main, main-2" in outcome.err
+    assert "there is no chain 'other'; the chains are: main, main-2" in outcome.err
 
 
 def test_a_changed_entry_is_named_by_position_with_what_to_do(comity, record, data):

@@ -306,11 +306,13 @@ OTHERS = ("/v1/halo/", "/v1/capability_card", "/v1/status", "/")
 
 
 async def test_its_own_paths_and_no_others_are_public_while_it_is_served():
-    async def without_token(node):
+    async def answers(node, paths):
         async with httpx.AsyncClient(base_url=node.url) as stranger:
-            return [path for path in (*PUBLIC, *OTHERS) if (await stranger.get(path)).status_code != 401]
+            return [(await stranger.get(path)).status_code for path in paths]
 
     async with running_node() as node:
-        assert await without_token(node) == list(PUBLIC)
+        assert 401 not in await answers(node, PUBLIC)
+        assert await answers(node, OTHERS) == [401] * len(OTHERS)
     async with running_node(directory=DirectorySettings(serve=False)) as node:
-        assert await without_token(node) == []
+        assert await answers(node, PUBLIC) == [404] * len(PUBLIC)
+        assert await answers(node, ("/v1/status", "/")) == [401, 401]

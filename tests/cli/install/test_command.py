@@ -261,7 +261,10 @@ def test_only_the_rooms_that_are_named_are_offered_there(comity, home):
     entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["comity"]
     assert entry["args"][-2:] == ["--rooms", "actions,vcp"]
     refused = comity("install", "cursor", "--rooms", "kitchen")
-    assert (refused.code, "--rooms takes agents, vcp, vacant" in refused.err) == (2, True)
+    assert (refused.code, "--rooms must name groups of tools among agents, vcp, vacant" in refused.err) == (
+        2,
+        True,
+    )
 
 
 def test_install_takes_back_what_it_installed(comity, home, tree):
