@@ -7,8 +7,8 @@
   calm in company, and a crisis is found between other things.
 - `crisis_others` are messages about another person who is in danger now.
 - `evals/crisis_long_more` is harder on purpose: danger that is told indirectly, and safe texts full of its words (past
-  attempts, the death of others, fiction). `evals/crisis_long_forum` are posts, mails and chats of both kinds. Both were
-  written later, and every text of them may be read: they measure nothing.
+  attempts, the death of others, fiction). `evals/crisis_long_forum` are posts, mails and chats of both kinds. The weights
+  of the second opinion are learned from both: they measure nothing.
 - `crisis_long_fresh` and `crisis_long_unread` were written without sight of any rule. They only measure.
 - Everyday and technical texts are other people's (`evals.sources`).
 """
@@ -135,12 +135,12 @@ def tables() -> Sequence[Table]:
 _READ = (
     (
         "crisis_long_more",
-        "Crisis detection, harder long texts that the limits were chosen by (no measure)",
+        "Crisis detection, harder long texts that were learned from (no measure)",
         more_set,
     ),
     (
         "crisis_long_forum",
-        "Crisis detection, posts and mails that the limits were chosen by (no measure)",
+        "Crisis detection, posts and mails that were learned from (no measure)",
         forum_set,
     ),
 )

@@ -14,7 +14,7 @@ from comity.skills.crisis.detector import CrisisDetector
 from comity.skills.crisis.folding import fold
 from comity.skills.crisis.lexicon import read_lexicon
 from comity.skills.crisis.opinion import OpinionFile
-from evals.training.judging import AMONG, AROUND, ASIDE, CALM, HIGH, MODERATE, figures, held_back
+from evals.training.judging import AROUND, CALM, HIGH, MODERATE, figures, held_back
 from evals.training.model import MENTION, WEAK, learn, look, told_apart
 from evals.training.patterns import Finder, languages, meanings
 from evals.training.settings import fingerprint
@@ -48,9 +48,7 @@ def train() -> None:
     file = OpinionFile(
         fingerprint=fingerprint(),
         moderate=MODERATE,
-        among=AMONG,
         around=AROUND,
-        aside=ASIDE,
         calm=CALM,
         high=HIGH,
         mention=weights.rules[MENTION],

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import mul
 from random import Random
 
-COST = 0.01
+COST = 0.02
 ROUNDS = 30
 _SLACK = 0.5 / COST
 

@@ -2,8 +2,8 @@
 
 Each author's texts are judged by weights that were fitted to all the others. The limits were chosen on the tune halves and
 on other people's everyday texts: of those at most one in a hundred may be taken for a crisis. The limits of longer texts
-were chosen on `evals/crisis_long_more` and `evals/crisis_long_forum`, of which no weight was learned. Floors on the test halves
-are tests, so whoever changes the texts sees whether the limits still hold.
+were chosen on the long texts of each author, judged by what the others taught. Floors on the test halves are tests, so
+whoever changes the texts sees whether the limits still hold.
 """
 
 from collections import defaultdict
@@ -16,16 +16,16 @@ from evals.training.patterns import Meanings
 from evals.training.texts import FOUND_TAG, Lesson
 
 TEACHING = frozenset({"plain", "prose", FOUND_TAG})
-MODERATE = 114.0  # what a text of one passage has to weigh for its length
-AMONG = 146.0  # what a passage has to weigh among others
-AROUND = 260.0  # what it has to weigh with what stands around it
-ASIDE = 60.0  # how much more where the rules saw only what is said aside
-CALM = 180.0  # what it has to weigh with what stands around it for everyday words to count
-HIGH = 151.0
+MODERATE = 116.0  # what a text of one passage has to weigh for its length
+AROUND = 240.0  # what a passage among others has to weigh with what stands around it
+CALM = 125.0  # the same, for the everyday words of the rules to count
+HIGH = 155.0
 
 
 class Judged(Struct, frozen=True):
-    """`several` passages have a limit of their own, and more is asked `aside`. A `soft` text is a crisis unless it is calm."""
+    """Of `several` passages, the heaviest weighs `wider` with what stands around it. A `soft` text is a crisis unless it is
+    calm.
+    """
 
     lesson: Lesson
     detected: bool
@@ -33,7 +33,6 @@ class Judged(Struct, frozen=True):
     wider: float = 0
     several: bool = False
     soft: bool = False
-    aside: bool = False
 
 
 class Figure(Struct, frozen=True):
@@ -64,7 +63,6 @@ def held_back(
                 weights.wider(look),
                 several=len(look.passages) > 1,
                 soft=look.soft,
-                aside=look.aside,
             )
             for one, look in whole
             if one.fold == fold
@@ -77,7 +75,7 @@ def _is_crisis(one: Judged, bias: float) -> bool:
         return not (one.several and one.soft) or one.wider >= CALM
     if not one.several:
         return one.score >= MODERATE + bias
-    return one.score >= AMONG + bias or one.wider >= AROUND + ASIDE * one.aside
+    return one.wider >= AROUND
 
 
 def figures(judged: Iterable[Judged], bias: float) -> list[Figure]:

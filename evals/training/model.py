@@ -13,7 +13,7 @@ from evals.training.patterns import Finder, Meanings
 
 MENTION, WEAK = "mention", "weak"
 UNIT = 100  # of a rounded weight
-LIGHTEST = 24  # a lighter pattern is left out
+LIGHTEST = 44  # a lighter pattern is left out
 _SPREAD = 15.0  # brings what is counted to about one
 
 
@@ -29,14 +29,13 @@ class Passage(Struct, frozen=True):
 
 class Seen(Struct, frozen=True):
     """A text as it is weighed: its passages, and what the rules made of it where it has only one. They judged by everyday
-    words alone where it is `soft`, and saw nothing but what is said `aside`.
+    words alone where it is `soft`.
     """
 
     passages: Sequence[Passage]
     rules: Sequence[str]
     detected: bool
     soft: bool = False
-    aside: bool = False
 
 
 class Weights(Struct, frozen=True):
@@ -82,7 +81,7 @@ def look(folded: Folded, find: Finder, *, detected: bool, mention: bool, weak: b
     if len(places) > 1:
         wider = [counted(surroundings(place, text, unspaced=unspaced)) for place in places]
         seen = [replace(one, around=more) for one, more in zip(seen, wider, strict=True)]
-    return Seen(seen, rules, detected, soft, aside=mention and not weak)
+    return Seen(seen, rules, detected, soft)
 
 
 def told_apart(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> list[Seen]:

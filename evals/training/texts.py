@@ -5,7 +5,8 @@
 - Three of the authors only teach what is calm: sentences of the documentation, of the tests of other skills, and
   plain ones with the words of the matter.
 - The tune half of the project's own set, the half of the outside set that was read, and what the rules were mended
-  by are learned from, too, and the tune half of the long texts. The other halves are not.
+  by are learned from, too, and the long texts: the tune half of `evals/crisis_long`, `evals/crisis_long_more` and
+  `evals/crisis_long_forum`. The other halves are not.
 - Everyday and technical texts of other people (`evals.sources`, their tune half) only teach what is calm. They are not
   kept here: whoever trains fetches them first, and the fingerprint knows only the names of their packages.
 """
@@ -21,7 +22,7 @@ from msgspec import Struct
 
 from evals import sources
 from evals.tables.crisis import Text, half_of, mended_set, outside_set, own_set
-from evals.tables.crisis_long import long_set
+from evals.tables.crisis_long import forum_set, long_set, more_set
 
 FOLDER = Path(__file__).resolve().parent
 FIGURES = FOLDER / "figures.json"
@@ -53,6 +54,7 @@ def lessons() -> list[Lesson]:
         *_with_folds(written),
         *(_lesson(one) for one in (*read, *mended_set())),
         *(_long(one) for one in long_set() if half_of(one.text) == "tune"),
+        *(_long(one) for one in (*more_set(), *forum_set())),
     ]
 
 

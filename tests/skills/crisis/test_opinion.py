@@ -19,9 +19,7 @@ WORDS = Vocabulary(())
 SMALL = OpinionFile(
     fingerprint="",
     moderate=70,
-    among=150,
     around=170,
-    aside=20,
     calm=60,
     high=140,
     mention=-300,
@@ -88,26 +86,9 @@ def test_what_stands_around_a_passage_counts_for_it_and_what_is_further_away_doe
     page = "The soup was good and the talk was long. " * 8
     told = "I gave away my plants, the letters are written."
     calm = "The recipe is easy, a recipe for two, one more recipe."
-    opinion = limited(among=999)
-    assert said(f"{page}{told} {page}", opinion) is not None
-    assert said(f"{page}{calm} {told} {calm} {page}", opinion) is None
-    assert said(f"{calm} {page}{told} {page}{calm}", opinion) is not None
-
-
-def test_a_passage_has_to_weigh_more_where_the_rules_saw_only_what_is_said_aside():
-    page = "The soup was good and the talk was long. " * 8
-    text = f"{page}I gave away my plants, the letters are written. {page}"
-    limit = 0
-    while said(text, limited(among=999, around=limit)) is not None:
-        limit += 1
-    opinion = limited(among=999, around=limit - 1)
-    assert said(text, opinion) is not None
-    assert said(text, opinion, mention=True) is None
-    assert said(text, opinion, mention=True, weak=True) is not None
-
-
-def limited(**limits):
-    return Opinion(msgspec.json.encode(msgspec.structs.replace(SMALL, **limits)))
+    assert said(f"{page}{told} {page}") is not None
+    assert said(f"{page}{calm} {told} {calm} {page}") is None
+    assert said(f"{calm} {page}{told} {page}{calm}") is not None
 
 
 def test_only_a_text_of_several_passages_can_be_calm():

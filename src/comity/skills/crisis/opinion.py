@@ -3,11 +3,11 @@
 - Many turns of phrase have a weight, above zero where people in danger use them and below where others do. A
   passage, a few sentences long, is a crisis when the weights of what is in it come to enough for its length. A text
   is as dangerous as its most dangerous passage: nothing adds up over pages. `evals.training` fits the weights.
-- A longer text has many passages, and chance has many tries: there a passage has to weigh more (`among`), or
-  what stands around it has to speak for a crisis, too (`around`).
+- A longer text has many passages, and chance has many tries: there what stands around a passage has to speak for a
+  crisis, too (`around`).
 - In a long text the everyday words of the rules (a farewell, a thing at hand, no way out) are no crisis where the
   phrasing is calm.
-- What the rules saw counts, too: somebody else's danger, a denial or a story asks for more, in a text of one passage
+- In a text of one passage, what the rules saw counts, too: somebody else's danger, a denial or a story asks for more,
   a weak sign for less.
 - Words look alike in several languages and people mix them, so all languages are weighed together.
 - The weights are read when first asked for. The work is linear in the text.
@@ -44,18 +44,15 @@ Turn = tuple[int, int, str]  # of phrase: its weight, its length, its language
 
 
 class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """`moderate` and `high` are what a text has to weigh for its length to be either, `among` what a passage has to
-    weigh that is not the whole text, or `around` together with what stands around it, and `aside` more where all that the
-    rules saw is a denial, a story, the past or somebody else; below `calm` such a text is calm. `mention` and `weak` are the weights of a mention by the rules and of a sign that
-    nothing lowers. `phrases` are weights by language; a blank stands for the end of a word. `fingerprint` names what
-    the weights were fitted to.
+    """`moderate` and `high` are what a passage has to weigh for its length to be either. Where it is not the whole text,
+    it has to weigh `around` together with what stands around it; below `calm` such a text is calm. `mention` and `weak`
+    are the weights of a mention by the rules and of a sign that nothing lowers. `phrases` are weights by language; a
+    blank stands for the end of a word. `fingerprint` names what the weights were fitted to.
     """
 
     fingerprint: str
     moderate: float
-    among: float
     around: float
-    aside: float
     calm: float
     high: float
     mention: int
@@ -99,7 +96,7 @@ class Opinion:
     def is_calm(self, folded: Folded) -> bool:
         """Whether nothing in a long text is phrased as people in danger do."""
         places = passages(folded.text, unspaced=folded.unspaced)
-        return len(places) > 1 and self._heaviest_passages(folded, places)[1][0] < self._file.calm
+        return len(places) > 1 and self._heaviest_passage(folded, places)[0] < self._file.calm
 
     def signal(self, folded: Folded, *, mention: bool, weak: bool) -> Signal | None:
         """What tells of a crisis, if anything does: the stretch that weighs most, in the passage that does."""
@@ -127,15 +124,11 @@ class Opinion:
             total: int = sum(map(_SECOND, self._weights.find(folded)))
             weight = (total + file.mention * mention + file.weak * weak) / breadth_of(size)
             return (weight, (0, size)) if weight >= file.moderate else None
-        alone, around = self._heaviest_passages(folded, places)
-        if alone[0] >= file.among:
-            return alone
-        return around if around[0] >= file.around + (file.aside if mention and not weak else 0) else None
+        wider, alone, place = self._heaviest_passage(folded, places)
+        return (alone, place) if wider >= file.around else None
 
-    def _heaviest_passages(
-        self, folded: Folded, places: Iterable[Place]
-    ) -> tuple[tuple[float, Place], tuple[float, Place]]:
-        """The passage that weighs most, and the one that does with what stands around it."""
+    def _heaviest_passage(self, folded: Folded, places: Iterable[Place]) -> tuple[float, float, Place]:
+        """Of the passage that weighs most together with what stands around it: that weight, its own, and where it is."""
         hits = list(self._weights.find(folded))
         ends = list(map(_FIRST, hits))
         sums: list[int] = list(itertools.accumulate(map(_SECOND, hits), initial=0))
@@ -144,12 +137,12 @@ class Opinion:
             first, last = place
             return (sums[bisect_left(ends, last)] - sums[bisect_left(ends, first)]) / breadth_of(last - first)
 
-        weights = [(weigh(place), place) for place in places]
-        wider = [
-            (weight + CONTEXT * weigh(surroundings(place, folded.text, unspaced=folded.unspaced)), place)
-            for weight, place in weights
-        ]
-        return max(weights), max(wider)
+        def weighed(place: Place) -> tuple[float, float, Place]:
+            alone = weigh(place)
+            around = weigh(surroundings(place, folded.text, unspaced=folded.unspaced))
+            return alone + CONTEXT * around, alone, place
+
+        return max(map(weighed, places))
 
 
 def is_long(folded: Folded) -> bool:
