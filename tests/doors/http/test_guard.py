@@ -117,7 +117,9 @@ async def test_a_host_with_something_else_than_a_port_is_malformed(port):
 
 async def test_a_request_without_a_host_or_with_two_is_refused():
     house = House()
-    assert (await house.with_host()).status == 403
+    answer = await house.with_host()
+    assert answer.status == 400
+    assert answer.json()["detail"] == "there is no Host header; send one that names this node"
     answer = await house.with_host("localhost", "localhost")
     assert answer.status == 400
     assert answer.json()["detail"] == "the header host comes 2 times; send it once"

@@ -124,7 +124,9 @@ class Guard:
         if proof is None:
             self._charge(scope, address)
         host = header(scope, b"host")
-        if host is None or _without_port(host) not in self._hosts:
+        if host is None:
+            raise MalformedError("there is no Host header; send one that names this node")
+        if _without_port(host) not in self._hosts:
             raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
         if b"origin" in headers_by_name(scope):
             self._check_origin(scope, host)
