@@ -86,7 +86,7 @@ ATTACKS = {
         b" 200 ",
     ),
     "two hosts": ([HEAD + b"host: evil.example\r\nconnection: close\r\n\r\n"], b" 400 "),
-    "no host": ([b"GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n"], b" 403 "),
+    "no host": ([b"GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n"], b" 400 "),
     "an old version": ([b"GET /healthz HTTP/1.0\r\nhost: localhost\r\n\r\n"], b" 200 "),
     "deep json": (
         [

@@ -6,6 +6,7 @@
   one before. So a piece full of tiny messages costs no more than its bytes.
 - Messages and pings have a budget (`ServerLimits.messages` in a second). Over it nothing is read for a moment; nothing is
   closed, and nothing is lost.
+- What a peer said before its farewell reaches the application; answers to that have nowhere to go any more.
 - A peer that does not take what it is sent is not read either, and is given up after `ServerLimits.patience`. One that is
   silent is sent a ping, and given up when it does not answer. `send` returns when the peer, or the system, has taken
   nearly all of it, so that whoever sends knows what is still in memory. `cut_off` ends a connection at once.
@@ -260,7 +261,9 @@ class WebSocketConnection(asyncio.BufferedProtocol):
             else:
                 self._protocol.send_text(message["text"].encode())
         except InvalidState:
-            raise PeerGone from None
+            if not self._frames:
+                raise PeerGone from None
+            return  # the peer has said farewell, and what it said before is still to be heard
         self._flush()
 
     def _proceed(self) -> None:

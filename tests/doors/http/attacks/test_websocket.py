@@ -9,6 +9,7 @@ import struct
 import pytest
 from websockets.asyncio.client import connect
 
+from comity.doors.http.server import HttpServer
 from tests.doors.http.attacks.peers import GROWTH_MB, child_node, connected, memory_is_told
 from tests.doors.vcp.doors import open_doors
 from tests.pipeline.vcp.house import hello
@@ -104,6 +105,26 @@ async def test_a_fault_ends_the_connection_with_its_code(fault, pieces):
         assert close_code(await peer.rest()) in codes
         await sending
         assert await honest(doors.http.port)
+
+
+async def test_what_was_said_before_a_farewell_is_heard_also_where_all_of_it_comes_at_once():
+    heard = []
+
+    async def echo(_scope, receive, send):
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] == "websocket.receive":
+            heard.append(message["text"])
+            await send({"type": "websocket.send", "text": message["text"]})
+
+    server = HttpServer("127.0.0.1", 0, cert=None, key=None)
+    await server.start(echo, shutdown_seconds=1, websockets=["/vcp"])
+    said = [frame(FIN | TEXT, b"one"), frame(FIN | TEXT, b"two"), frame(FIN | TEXT, b"three")]
+    async with talking(server.port) as peer:
+        await peer.send(b"".join([*said, frame(FIN | CLOSE, struct.pack("!H", 1000))]))
+        assert close_code(await peer.rest()) == 1000
+    await server.stop()
+    assert heard == ["one", "two", "three"]
 
 
 OFFERS = [
