@@ -274,10 +274,12 @@ def test_a_past_that_is_over_is_a_mention_and_one_that_came_back_is_not():
         "Quando eu era adolescente quis morrer. Hoje estou bem.",
         "十年前我想过自杀,现在过得很好",
         "قبل عشر سنوات حاولت الانتحار، اليوم أنا بخير",
+        "Years ago it came back and I wanted to die, now I'm fine",
     ]
     grave = [
         "Years ago I wanted to die. I was better for a while, now it's back",
         "Mit 19 wollte ich sterben, und jetzt ist es wieder da",
+        "दस साल पहले कोशिश की थी, अब फिर वही ख़याल आ रहे हैं, मर जाना चाहती हूँ",
     ]
     assert not wrong(calm, lambda report: report.mention and not report.detected)
     assert not wrong(grave, lambda report: report.detected)

@@ -273,7 +273,9 @@ def _tense(near: Near, around: Near, start: int, end: int, text: str) -> Tense:
     clause = _names([hit for hit in near if hit[0] >= left and (right < 0 or hit[1] <= right + 1)])
     names = _names(near)
     over = any(name == WELL and a >= start - REACH for a, _, name in around)
-    back = any(name == BACK and a >= start for a, _, name in around)
+    told = max((b for _, b, name in near if name == PASTVERB), default=start)
+    since = min(start, told)  # ten years ago I tried, it is back, I want to die
+    back = any(name == BACK and a >= since for a, _, name in around)
     past = clause >> PAST & 1 or any(name == PAST and b <= start for _, b, name in near)
     if not back:
         if past and (over or names >> RECOVERY & 1 or not clause & _PRESENT):
