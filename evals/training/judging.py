@@ -16,8 +16,8 @@ from evals.training.patterns import Meanings
 from evals.training.texts import FOUND_TAG, Lesson
 
 TEACHING = frozenset({"plain", "prose", FOUND_TAG})
-MODERATE = 116.0  # what a text of one passage has to weigh for its length
-AROUND = 240.0  # what a passage among others has to weigh with what stands around it
+MODERATE = 112.0  # what a text of one passage has to weigh for its length
+AROUND = 220.0  # what a passage among others has to weigh with what stands around it
 CALM = 125.0  # the same, for the everyday words of the rules to count
 HIGH = 155.0
 

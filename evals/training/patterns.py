@@ -49,6 +49,7 @@ _EMPTY = frozenset(
     | {"TIME", "SAY", "IF", "WANT"}
 )
 _STOPS = frozenset(".,;:!\n")  # tell how somebody writes, not what about; a question mark tells
+_LETTERS = frozenset("bfghkpqrvwxz")  # are no words in any of the languages, nor what an apostrophe cut off
 
 Meanings = Mapping[str, frozenset[str]]  # of each pattern
 Listed = tuple[str, str, str]  # a pattern, its class, its language
@@ -101,7 +102,7 @@ class Finder:
 
 
 def _own(text: str) -> Iterator[str]:
-    words = [(word, has_unspaced(word) or word in _STOPS) for word in text.split()]
+    words = [(word, has_unspaced(word) or word in _STOPS or word in _LETTERS) for word in text.split()]
     for word, skipped in words:
         if not skipped:
             yield f" {word} "

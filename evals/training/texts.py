@@ -26,7 +26,7 @@ from evals.tables.crisis_long import forum_set, long_set, more_set
 
 FOLDER = Path(__file__).resolve().parent
 FIGURES = FOLDER / "figures.json"
-FOUND = ((sources.sentences, 1600), (sources.fortunes, 150), (sources.strings, 80), (sources.manuals, 60))
+FOUND = ((sources.sentences, 4000), (sources.fortunes, 500), (sources.strings, 80), (sources.manuals, 60))
 FOUND_TAG = "found"
 _LONG_PARTS = 3  # of the long texts, and of those that were found
 _PARTS = 5  # of the texts in a language that has one author only
