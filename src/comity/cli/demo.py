@@ -210,9 +210,9 @@ class _StoryTerminal:
         if not self._console.is_terminal:
             yield lambda _done: None
             return
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-        columns = (TextColumn("    {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        columns = (TextColumn("    {task.description}"), BarColumn(), DownloadColumn())
         with Progress(*columns, console=self._console) as shown:
             task = shown.add_task(name, total=total)
             yield lambda done: shown.update(task, completed=done)
