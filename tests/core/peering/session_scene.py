@@ -2,9 +2,7 @@
 
 import pytest
 
-from comity.core.peering.session_work import (
-    TextArrived,
-)
+from comity.core.peering.session_work import TextArrived
 from comity.core.peering.wire import BridgeEnvelope, write_data
 from tests.simulation.rooms import OPEN, World
 
