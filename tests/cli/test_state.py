@@ -23,8 +23,14 @@ def test_a_state_that_is_set_is_shown_and_stays(comity, neighbourhood, data, ide
     told = json_of(comity("state", "set", "hibernating", "--json"))
     assert told == {"state": "HIBERNATING", "former": "LOCAL", "node": url}
     assert json_of(comity("state", "show", "--json")) == {**shown, "state": "HIBERNATING"}
-    assert comity("state", "set", "active").out == "HIBERNATING → ACTIVE: accepts calls; published\n"
-    assert comity("state", "set", "ACTIVE").out == "ACTIVE, unchanged: accepts calls; published\n"
+    assert (
+        comity("state", "set", "active").out
+        == "HIBERNATING → ACTIVE: accepts calls; directories show its card if it is published\n"
+    )
+    assert (
+        comity("state", "set", "ACTIVE").out
+        == "ACTIVE, unchanged: accepts calls; directories show its card if it is published\n"
+    )
     assert "state  ACTIVE\n" in comity("state", "show").out
     assert comity("audit", "verify").code == 0
 

@@ -43,7 +43,7 @@ OwnLines = Annotated[
     typer.Option(
         "--lines",
         metavar="FILE",
-        help="A file with your own crisis lines, by country. They replace those of Comity.",
+        help="A file with your own crisis lines, by country. They replace the lines of Comity for these countries.",
     ),
 ]
 Private = Annotated[
@@ -94,7 +94,7 @@ def actions(
 ) -> None:
     """Serve the actions on standard input and output, or list and run them.
 
-    An action checks or rewrites a text: it finds signs of a crisis, words a message more kindly, or checks a page for
+    An action checks or rewrites a text: it finds signs of a crisis, rewrites a message in kinder words, or checks a page for
     accessibility. Without a sub-command, each line of standard input is one request in JSON, and each line of standard
     output is one reply. The process ends at the end of its input.
     """
@@ -210,8 +210,8 @@ def schemas(
 
 
 @app.add("""
-    comity actions lines  the countries, with their emergency numbers
-    comity actions lines --country PT  the crisis lines of one country
+    comity actions lines  show all countries, with their emergency numbers
+    comity actions lines --country PT  show the crisis lines of one country
 """)
 def lines(
     country: Annotated[
@@ -223,7 +223,8 @@ def lines(
 ) -> None:
     """Show the emergency numbers and crisis lines that replies name, and whether somebody has checked them.
 
-    A file crisis-lines.json in the data folder replaces countries, as it does in the replies of the node.
+    If the data folder has a file crisis-lines.json, its countries replace those of Comity, here and in the replies of the
+    node.
     """
     from comity.pipeline.actions.library import crisis_lines, own_lines_of
 

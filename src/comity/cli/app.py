@@ -120,7 +120,7 @@ _OTHER_WORDS = {
 
 _ABOUT = (
     "One node through which AI agents of different owners find each other, agree on what they can do "
-    "together, prove who said what, and share directly."
+    "together, prove who said what, and share messages, files and data directly."
 )
 _EXAMPLES = """
 comity demo  see in a minute what it does

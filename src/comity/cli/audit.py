@@ -57,7 +57,7 @@ Chain = Annotated[
 
 @app.add("""
     comity audit verify  verify every chain, from its first entry to its signed head
-    comity audit verify --chain main  one chain
+    comity audit verify --chain main  verify only the chain of the node
     comity audit verify --json  print JSON; the exit code is 1 if a chain is bad
 """)
 def verify(chain: Chain = None, home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
@@ -77,7 +77,7 @@ def verify(chain: Chain = None, home: HomeOptions = HomeOptions(), as_json: Json
 
 
 @app.add("""
-    comity audit tail  the last 20 entries
+    comity audit tail  show the last 20 entries
     comity audit tail -n 100 --chain main  show 100 entries of one chain
     comity audit tail --follow --json  print new entries as JSON, one per line
 """)
@@ -111,7 +111,7 @@ def tail_(
 
 
 @app.add("""
-    comity audit adopt  ask for confirmation, then adopt
+    comity audit adopt  ask for confirmation, then accept the record as it is
     comity audit adopt --yes --passphrase-file pass.txt  from a script
 """)
 def adopt(

@@ -81,7 +81,7 @@ _PART: Final = ".part"
 @backup_app.add("""
     comity backup ~/node.backup  ask for a passphrase and write the backup
     comity backup /srv/backups/node --passphrase-file pass.txt  from a script
-    comity restore ~/node.backup --check  see that a backup can be restored
+    comity restore ~/node.backup --check  check that the backup can be restored
 """)
 def backup(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The new file to write.")],
@@ -91,8 +91,9 @@ def backup(
 ) -> None:
     """Write the whole data folder to one encrypted file. The node may be running.
 
-    The backup holds the keys of the node, so a passphrase encrypts it. The database is copied as it is at one moment, its
-    pages and its audit record are checked, and the file is read back. An existing file is never overwritten.
+    The backup holds the keys of the node, so a passphrase encrypts it. The command copies the database as it is at
+    one moment, checks its pages and its audit record, writes the file, and reads it back to check it. An existing file is
+    never overwritten.
     """
     settings = settings_of(home).settings
     refuse_memory(settings, "a backup needs a database")
@@ -138,7 +139,7 @@ def restore(
         typer.Option(
             "--identity-passphrase-file",
             metavar="FILE",
-            help="The same for the identity in the backup, if it has a passphrase of its own.",
+            help="A file with the passphrase of the identity in the backup, if the identity has its own passphrase.",
         ),
     ] = None,
     check: Annotated[
@@ -150,7 +151,7 @@ def restore(
 
     The node is then as it was when the backup was made. Messages that were signed before the restore are refused from
     then on, because the node cannot know which of them it has already accepted. The audit record gets an entry
-    RESTORED. Never let the former node run again: both would be the same node to everybody else.
+    RESTORED. Never start the old node again: other agents would see two nodes with the same identity.
     """
     settings = settings_of(home).settings
     source = _full_path(file)

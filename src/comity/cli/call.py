@@ -49,7 +49,7 @@ class CallCommand(HelpfulCommand):
 @app.add(
     """
     comity call http://127.0.0.1:8420 hello  call the agent at this address
-    comity call 31e30ef4…d13d hello  call an agent by its id; the directory knows its address
+    comity call 31e30ef4…d13d hello  call an agent by its id; the address comes from the directory
     comity call --capability translate "good morning"  call the best match in the directory
     comity call card.json - < question.txt  call the agent of a card file; read the text from standard input
     comity call http://127.0.0.1:8420 hello --json  print as JSON who answered and what was verified
@@ -73,7 +73,7 @@ def call(
         typer.Option(
             "--capability",
             metavar="QUERY",
-            help="Call the agent that offers this in the directory, instead of TARGET.",
+            help="Search the directory for this offer and call the best match. Use it instead of TARGET.",
         ),
     ] = None,
     directory: Directory = None,
@@ -98,8 +98,8 @@ def call(
 ) -> None:
     """Call an agent and print its reply.
 
-    The identity of the data folder signs the call; it is created if it does not exist. The call gets the next number
-    in the chain with that agent. The reply is printed only if the called agent signed it as the answer to this call.
+    The identity of the data folder signs the call; it is created if it does not exist. Your calls to an agent are numbered,
+    and this call gets the next number. The reply is printed only if the called agent signed it as the answer to this call.
     """
     named, said = _arguments(target, text, capability)
     key_of_call = _checked_key(idempotency_key)

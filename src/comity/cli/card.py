@@ -92,9 +92,9 @@ def show(
 
 
 @app.add("""
-    comity card publish  publish in the directory of the settings, else of your node
+    comity card publish  publish in the directory of your settings, else in that of your node
     comity card publish --directory https://directory.example  publish in another directory
-    comity card publish --visibility none  hide the card
+    comity card publish --visibility none  hide the published card
 """)
 def publish(
     visibility: Annotated[
@@ -103,7 +103,7 @@ def publish(
             "--visibility",
             metavar="VISIBILITY",
             show_default=False,
-            help="PUBLIC (default): anyone can find the card. RESTRICTED: only who knows the id can find it. NONE: nobody can find it.",
+            help="PUBLIC (default): everybody can find the card. RESTRICTED: everybody who knows the id can read it, but a search does not show it. NONE: only you can read it.",
         ),
     ] = "PUBLIC",
     directory: Directory = None,
@@ -137,9 +137,9 @@ def publish(
 
 
 @app.add("""
-    comity card verify card.json  a file
-    comity card verify http://127.0.0.1:8420  what a node shows
-    curl -s http://127.0.0.1:8420/card | comity card verify -  standard input
+    comity card verify card.json  verify a card file
+    comity card verify http://127.0.0.1:8420  verify the card of a node
+    curl -s http://127.0.0.1:8420/card | comity card verify -  verify a card from standard input
 """)
 def verify(
     source: Annotated[

@@ -64,7 +64,7 @@ def show(
 
 @app.add("""
     comity chain verify  verify the chains with all agents
-    comity chain verify 31e30ef4ca92  only with one; the beginning of the id is enough
+    comity chain verify 31e30ef4ca92  verify the chains with one agent; the beginning of the id is enough
     comity chain verify --json  print JSON; the exit code is 1 if a chain is bad
 """)
 def verify(
@@ -77,8 +77,8 @@ def verify(
 ) -> None:
     """Verify both chains with each agent: the stored messages, the audit record and the last hashes must agree.
 
-    Replies are stored for a day, at most 64 of each agent, with their signatures. Of older messages the audit record has
-    the hashes. You can run this command while the node runs.
+    Replies are stored for a day, at most 64 of each agent, with their signatures. For older messages, the audit record
+    has only the hashes. You can run this command while the node runs.
     """
     settings = settings_of(home).settings
     peers = _peers(settings)
@@ -119,8 +119,8 @@ def forget(
 ) -> None:
     """Delete the chain of your calls to an agent and of its replies. The next call is number 1.
 
-    Use this for an agent that lost its chain and now refuses every call. The chain of its calls to this node is kept: a
-    message that was accepted once is never accepted again.
+    Use this for an agent that lost its chain and now refuses every call. This does not delete the chain of its calls
+    to you, so this node still refuses messages that it has already accepted.
     """
     settings = settings_of(home).settings
     chosen = _chosen(_peers(settings), peer)

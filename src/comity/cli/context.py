@@ -10,7 +10,7 @@ from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.core.errors import ConfigError, InvalidError
 
 app = HelpfulApp(
-    "Encode or decode a VCP context, or delete what this node has stored of your sessions.\n\n"
+    "Encode or decode a VCP context, or delete the data that this node has stored about your sessions.\n\n"
     "A VCP context describes the situation of a person, such as the time, the place and the company."
 )
 
@@ -30,7 +30,7 @@ def encode(
     ],
     as_json: Json = False,
 ) -> None:
-    """Encode a context in the VCP/A wire format, and print it. A dimension with several values is given several times."""
+    """Encode a context in the VCP/A wire format, and print it. To give a dimension several values, repeat it."""
     from comity.core.context.dimensions import PERSONAL_SYMBOLS, SITUATIONAL
     from comity.pipeline.vcp.tools import encode_context
 
@@ -88,25 +88,25 @@ def decode(
 
 
 @app.add("""
-    comity context forget --session ses_1f0c  delete what is stored of one session
-    comity context forget --mine --yes  delete everything, also trust, norms and torches; ask nothing
+    comity context forget --session ses_1f0c  delete the data of one session
+    comity context forget --mine --yes  delete everything, also trust, norms and torches, without confirmation
 """)
 def forget(
     session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Delete what is stored of this session.")
+        str | None, typer.Option("--session", metavar="ID", help="Delete the stored data of this session.")
     ] = None,
     mine: Annotated[
         bool,
         typer.Option(
             "--mine",
-            help="Delete what is stored of all your sessions, and what the extensions have stored about you.",
+            help="Delete the stored data of all your sessions, and what the extensions have stored about you.",
         ),
     ] = False,
     home: KeyOptions = KeyOptions(),
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Delete what this node has stored of your own VCP sessions. This cannot be undone.
+    """Delete the data that this node has stored about your own VCP sessions. This cannot be undone.
 
     Your own sessions are those of the command line and of MCP clients on this machine. The node may be running; the
     command takes effect at once.

@@ -47,7 +47,7 @@ _ABOUT: Final = (
 
 
 @app.add("""
-    comity demo  watch the story; it takes about a minute
+    comity demo  show all scenes; this takes about a minute
     comity demo --fast  the same without pauses
     comity demo --json  one JSON object for each scene
     comity demo --fast --keep  look around on the page of a node afterwards
@@ -66,7 +66,7 @@ def demo(
     """Show what nodes of several owners do together.
 
     The demo starts three real nodes in a temporary folder, lets them meet, call each other, share and vote, and checks
-    the result of each scene. Then it stops them and removes the folder. Your own node and data are not touched. The
+    the result of each scene. Then it stops the nodes and removes the folder. Your own node and data are not touched. The
     exit code is 1 if a scene fails.
     """
     from comity.cli.demo_nodes import no_settings_of_the_user

@@ -124,7 +124,7 @@ def export(
     """Export the public card of this node, or its secret key.
 
     The exported file has the format of identity.json. A data folder with this file is the same node again. If you give a
-    passphrase, it decrypts the identity if needed and encrypts the copy.
+    passphrase, the command encrypts the copy with it, and also uses it to decrypt the identity if needed.
     """
     folder = settings_of(home).settings.data
     _refuse_missing(folder)
@@ -152,7 +152,7 @@ def export(
     comity id import ~/.vacant/alice --data ~/alice  import into another data folder
     comity id import ~/.vacant/alice --passphrase-file pass.txt  and encrypt the key
     comity id import ~/.vacant/alice --replay replay.db  and import which messages its server accepted
-    comity id import --replay replay.db  import only these, for the identity of this data folder
+    comity id import --replay replay.db  import only the accepted messages, for the identity of this data folder
 """)
 def import_(
     folder: Annotated[
@@ -163,7 +163,7 @@ def import_(
         typer.Option(
             "--replay",
             metavar="FILE",
-            help="The replay database of its server. Messages that were accepted there are not accepted again here.",
+            help="The replay database of the server of that identity. This node refuses the messages that the server accepted.",
         ),
     ] = None,
     home: KeyOptions = KeyOptions(),

@@ -131,8 +131,8 @@ def revoke(
 ) -> None:
     """Revoke a token, or all tokens of a subject. This cannot be undone.
 
-    The token is added to the signed list revocations.json in the data folder. This node refuses it from then on. Other
-    servers refuse it when they have your list.
+    The command adds the token to a signed list in the data folder: revocations.json, or revocations/NAME.json for tokens
+    with the issuer name NAME. This node refuses the token from then on. Other servers refuse it when they have your list.
     """
     if (token is None) == (subject is None):
         raise ConfigError("give either a TOKEN or --subject ISSUER:SUBJECT")

@@ -42,7 +42,7 @@ class Pruned(Struct, frozen=True, kw_only=True):
 
 @app.add("""
     comity prune --days 90  delete audit entries that are older than 90 days
-    comity prune  delete those that are older than the setting audit.retention_days
+    comity prune  delete audit entries that are older than the setting audit.retention_days
     comity prune --days 90 --yes  without confirmation
 """)
 def prune(
@@ -62,7 +62,7 @@ def prune(
     """Delete old audit entries, and replies that were stored for more than a day. The node may be running.
 
     The audit record can still be verified: a signed checkpoint takes the place of the deleted entries. The database file
-    becomes smaller only if no node runs. Otherwise the node uses the free space in it again.
+    becomes smaller only if no node runs. While a node runs, the file keeps its size, and the node uses the free space again.
     """
     settings = settings_of(home).settings
     refuse_memory(settings, "there is nothing old")

@@ -36,8 +36,8 @@ SHUTDOWN_SECONDS = 2.0
 
 
 @app.add("""
-    comity relay  for programs on this machine
-    comity relay --host 0.0.0.0 --name relay.example.org --tls-cert cert.pem --tls-key key.pem --token-file token  for everyone who has the token
+    comity relay  run a relay for programs on this machine
+    comity relay --host 0.0.0.0 --name relay.example.org --tls-cert cert.pem --tls-key key.pem --token-file token  run a relay for everybody who has the token
 """)
 def relay(
     host: Annotated[
@@ -59,7 +59,7 @@ def relay(
         typer.Option(
             "--name",
             metavar="HOST",
-            help="A host name that clients use for the relay. You can repeat this option.",
+            help="A host name by which clients reach the relay. You can repeat this option.",
         ),
     ] = None,
     tls_cert: TlsCert = None,

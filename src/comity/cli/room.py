@@ -24,12 +24,16 @@ app.add_typer(state_app, name="state")
 To = Annotated[
     str | None, typer.Option("--to", metavar="PEER", help="The stream id of one peer. Default: everybody.")
 ]
+FileTo = Annotated[
+    str | None,
+    typer.Option("--to", metavar="PEER", help="The stream id of the peer. Default: the only other peer."),
+]
 
 
 @app.add("""
     comity room invite lab  print the line that lets another machine join the room lab
     comity room invite lab --hours 1  an invite that expires after one hour
-    comity room invite lab --revoke  nobody can use the invite any more
+    comity room invite lab --revoke  revoke the invite, so that nobody can use it any more
 """)
 def invite(
     room: Annotated[str, typer.Argument(metavar="ROOM", help="A name of letters, digits and _.")],
@@ -199,7 +203,16 @@ def leave(
     comity room peers  show who is in your rooms
     comity room peers --json  the same for programs
 """)
-def peers(room: RoomOption = None, home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
+def peers(
+    room: Annotated[
+        str | None,
+        typer.Option(
+            "--room", metavar="ROOM", help="The name of the room, or a session id. Default: all open rooms."
+        ),
+    ] = None,
+    home: HomeOptions = HomeOptions(),
+    as_json: Json = False,
+) -> None:
     """Show the peers in your rooms: stream id, state, network path and node id."""
 
     async def run(rooms: RoomAccess) -> None:
@@ -244,9 +257,10 @@ def send(
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Send a message to everybody in the room, or to one peer. A node that is offline gets it later.
+    """Send a message to everybody who is in the room now, or to one peer.
 
-    `comity room export` later proves a signed message to others.
+    With --to, a node that is offline gets the message if it comes back within 24 hours. With --signed, `comity room export`
+    can later prove to others what you sent.
     """
     value: Any = read_value(json_data, "--data-json") if json_data is not None else text
     if json_data is not None and text is not None:
@@ -277,15 +291,12 @@ def send(
 """)
 def send_file(
     path: Annotated[str, typer.Argument(metavar="FILE", help="The file to send.")],
-    to: To = None,
+    to: FileTo = None,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Send a file to one peer, and wait until the peer has received it. If you stop this command, the transfer continues.
-
-    --to is needed only if the room has more than one other peer.
-    """
+    """Send a file to one peer, and wait until the peer has received it. If you stop this command, the transfer continues."""
     whole, folder = folder_of(path)
 
     async def run(rooms: RoomAccess) -> None:
@@ -314,7 +325,7 @@ def send_file(
 
 
 @app.add("""
-    comity room files  show all transfers, with their ids
+    comity room files  show the transfers of the room, with their ids
     comity room files --save file_1a2b3c4d --as report.pdf  save a received file
 """)
 def files(

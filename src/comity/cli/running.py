@@ -63,7 +63,7 @@ def status(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
 
 @stop_app.add("""
     comity stop  stop the node of your data folder
-    comity stop --data /srv/node  stop the node of another one
+    comity stop --data /srv/node  stop the node of another data folder
 """)
 def stop(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Stop the node that runs on the data folder, and wait until it has stopped.
@@ -107,7 +107,7 @@ def open_(
     """Make a new link to the page of the running node, and open it in a browser.
 
     The link works once and expires after a day. Whoever has it can do everything that you can do. With
-    --read-only the link only shows the page and can change nothing. The browser that opens it stays signed in for 12 hours.
+    --read-only the link only shows the page and can change nothing. The browser that opens the link stays signed in for 12 hours.
     """
     settings = settings_of(home).settings
     own = own_node(settings)

@@ -74,9 +74,9 @@ def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
 
 @app.add("""
     comity config set port 9000  write it to config.toml in your data folder
-    comity config set audit.retention_days 365  a setting of a section
-    comity config set http.allowed_hosts node.example,other.example  a list
-    comity config set tls.cert cert.pem tls.key key.pem  two that belong together
+    comity config set audit.retention_days 365  change retention_days in the section [audit]
+    comity config set http.allowed_hosts node.example,other.example  set a list; separate the values with commas
+    comity config set tls.cert cert.pem tls.key key.pem  change two settings that must fit together
 """)
 def set_(
     pairs: Annotated[
@@ -90,7 +90,7 @@ def set_(
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Write settings to the settings file, which is made if it does not exist.
+    """Write settings to the settings file. The file is created if it does not exist.
 
     Nothing is written if a value is not valid, or does not fit the other settings. The rest of the file stays as it is.
     """

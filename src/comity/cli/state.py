@@ -69,7 +69,7 @@ app = HelpfulApp(
 
 MEANINGS = {
     RuntimeState.LOCAL: "accepts calls from everybody who knows its address; not published",
-    RuntimeState.ACTIVE: "accepts calls; published",
+    RuntimeState.ACTIVE: "accepts calls; directories show its card if it is published",
     RuntimeState.HIBERNATING: "paused, refuses calls for now (423)",
     RuntimeState.STALE: "paused for a long time, refuses calls until you set another state (423)",
     RuntimeState.SUNK: "shut down, refuses all calls (410)",

@@ -16,7 +16,7 @@ from comity.core.wire import strict_json
 app = HelpfulApp(
     "Pass the result of a session on to the next one, as a torch.\n\n"
     "A torch is a small signed JSON file. It says how the last session went and how many sessions came before. A session "
-    "that takes it starts with the trust that the earlier sessions built, not from zero."
+    "that takes it starts with the trust that the earlier sessions built, instead of from zero."
 )
 
 _LARGEST = 65_536

@@ -20,7 +20,9 @@ from comity.parts.operating import ROTATION_PATH, ROTATION_SECONDS, rotate_vault
 from comity.pipeline.record import own_act
 from comity.store.claim import FolderClaim
 
-app = HelpfulApp("Look after the vault: stored context is encrypted with the keys in vault.key.")
+app = HelpfulApp(
+    "Change the key of the vault. The vault is the encrypted storage for context; its keys are in vault.key."
+)
 
 VAULT_ROTATED = "VAULT_ROTATED"
 
@@ -32,8 +34,9 @@ VAULT_ROTATED = "VAULT_ROTATED"
 def rotate(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     """Make a new key, encrypt all stored context with it, and remove the old key. The node may be running.
 
-    If a value cannot be decrypted, the old keys are kept. If the keys come from VCP_CONTEXT_ENCRYPTION_KEY, put a new one
-    in front of them, restart the node, and then run this command: everything is encrypted with the first one.
+    If a value cannot be decrypted, the old keys are kept. If the keys come from the variable
+    VCP_CONTEXT_ENCRYPTION_KEY, put a new key in front of the others, restart the node, and then run this command. It
+    encrypts everything with the first key.
     """
     settings = settings_of(home).settings
     refuse_memory(settings, "nothing stored needs another key")

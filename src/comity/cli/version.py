@@ -13,7 +13,7 @@ app = HelpfulApp()
 
 
 @app.add("""
-    comity version  for people
+    comity version  print a list
     comity version --json  print JSON
 """)
 def version(as_json: Json = False) -> None:

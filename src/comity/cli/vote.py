@@ -101,7 +101,7 @@ def open_(
 ) -> None:
     """Open a deliberation. You are its author, and your node keeps its log.
 
-    This command prints the line with which the others join. Your node must be running while they act (`comity up`).
+    This command prints the command with which the others join. Your node must run (`comity up`) while they act.
     """
     stakeholders = [_read_party(text) for text in parties or []]
 
@@ -158,7 +158,7 @@ def join(
     """Fetch a deliberation from another node, and verify its whole log.
 
     Run this again if the keeper has a new address. If you give the URL of another party, the command compares the log of
-    that party with yours. So you notice a keeper that gives different entries to different parties.
+    that party with yours. So you notice if the keeper gives different entries to different parties.
     """
     address = with_scheme(url) if is_address(url) else url
     named = None if keeper is None else id_of(keeper)
@@ -279,7 +279,8 @@ def ballot(
 ) -> None:
     """Rank the variants of a clause, in the phase convergence. A new ballot replaces your last one.
 
-    If you cast no ballot, your acts count as one: your own variants come first, then the others in their order.
+    If you cast no ballot, Comity makes one from your act on the clause: if you amended it, your own variants come first,
+    then the others in the order in which they were proposed. If you endorsed it or objected, all variants are in that order.
     """
     groups = _read_ranking(ranking)
 
@@ -292,9 +293,9 @@ def ballot(
 
 
 @app.add("""
-    comity vote advance dlb_5a0c deliberation  begin, as the author
+    comity vote advance dlb_5a0c deliberation  begin the deliberation; only the author can do this
     comity vote advance dlb_5a0c convergence  begin to rank the variants
-    comity vote advance dlb_5a0c deliberation  go back from ratification; the votes are deleted
+    comity vote advance dlb_5a0c deliberation  go back from ratification; this deletes the votes
 """)
 def advance(
     which: Which,
@@ -360,7 +361,12 @@ def welfare(
 """)
 def result(
     which: Which,
-    clause: Clause = None,
+    clause: Annotated[
+        str | None,
+        typer.Option(
+            "--clause", metavar="CLAUSE", help="The id of the clause, such as c1. Default: all clauses."
+        ),
+    ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:

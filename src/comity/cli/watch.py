@@ -36,7 +36,7 @@ _LONGEST_MESSAGE: Final = 16 * 1024 * 1024
 
 @app.add("""
     comity watch  show events from now on
-    comity watch --since 0  show also the events that are still kept
+    comity watch --since 0  also show the events that the node still keeps
     comity watch --json  print one JSON object per line
 """)
 def watch(
@@ -55,8 +55,8 @@ def watch(
 
     A line shows the time, the part of the node, what happened, who caused it, what it was about, and the id of the
     request. The same id is in the header x-request-id of the response and in the log; its hash is in the audit record.
-    Content is never shown. Similar calls in quick succession, and refusals within a minute, share one line that counts them. The
-    node keeps its last 4,096 events.
+    The text of a message is never shown. Similar calls in quick succession are shown as one line with their number, and so
+    are similar refusals within a minute. The node keeps its last 4,096 events.
     """
     settings = settings_of(home).settings
     after = "" if since is None else str(whole_number("--since", since, 0, 10**15))

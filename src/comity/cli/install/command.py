@@ -86,7 +86,9 @@ def command(
     scope: Annotated[
         str | None,
         typer.Option(
-            "--scope", metavar="SCOPE", help="user (default), project (the file in this folder) or local."
+            "--scope",
+            metavar="SCOPE",
+            help="Where to register: user (default), project (the file in this folder, which others may share) or local (Claude Code only: this folder, only for you).",
         ),
     ] = None,
     name: Name = DEFAULT_NAME,
@@ -104,9 +106,9 @@ def command(
 ) -> None:
     """Register Comity as an MCP server with Claude Code, Codex, Cursor, VS Code and others.
 
-    The command shows what would change and asks first. If the client has a command for this, that command is used.
-    Otherwise one key of its settings file is changed; comments and layout stay as they are. `comity uninstall` restores
-    the file byte for byte.
+    The command shows what would change and asks first. If the client has its own command for this, Comity runs that
+    command. Otherwise Comity changes one key of the settings file of the client; comments and layout stay as they are.
+    `comity uninstall` restores the file byte for byte.
     """
     if take_back:
         from comity.cli.install.uninstall import command as uninstall

@@ -45,10 +45,10 @@ def command(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Remove the registration. If the settings file was not changed since, it is restored byte for byte.
+    """Remove the registration of Comity from MCP clients.
 
-    If the file was changed since, only the entry of Comity is removed. The data folder is kept, with the join secret if
-    there is one.
+    If nobody changed the settings file of the client after `comity install`, it is restored byte for byte. Otherwise only
+    the entry of Comity is removed. The data folder is kept, with the join secret if there is one.
     """
     checked_name(name)
     machine = this_machine()
