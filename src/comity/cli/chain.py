@@ -45,10 +45,11 @@ def show(
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
-    """Show the chains: `serve` are calls to this node, `call` are calls that it made to others.
+    """Show the chains of calls from and to this node.
 
-    The messages of a chain are numbered without gaps. The tip is the hash of the last message. You can run this command
-    while the node runs.
+    In the column book, `serve` means calls to this node, and `call` means calls from this node to others. The messages
+    of a chain are numbered without gaps. The tip is the hash of the last message. You can run this command while the node
+    runs.
     """
     settings = settings_of(home).settings
     peers = _peers(settings)

@@ -357,7 +357,7 @@ def welfare(
 @app.add("""
     comity vote result dlb_5a0c  show everything
     comity vote result dlb_5a0c --clause c1  show one clause
-    comity vote result dlb_5a0c --json  print JSON, with all matrices
+    comity vote result dlb_5a0c --json  print JSON, with all tables of the count
 """)
 def result(
     which: Which,
@@ -393,7 +393,7 @@ def result(
 
 @app.add("""
     comity vote record dlb_5a0c --out rules.json  write the record to a file
-    comity vote record dlb_5a0c | jq .provenance  print the provenance; it exists once the rules are active
+    comity vote record dlb_5a0c | jq .provenance  print how active rules were made
 """)
 def record(
     which: Which,
