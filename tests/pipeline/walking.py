@@ -170,7 +170,7 @@ class Observing:
     def observe(self, room, outcome, seconds):
         self._observed.append((room, outcome, seconds))
 
-    def count(self, room, outcome, number):
+    def count(self, room, outcome):
         self._observed.append((room, outcome, 0.0))
 
 

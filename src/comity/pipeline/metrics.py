@@ -5,7 +5,7 @@ are read.
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 from typing import Literal, NamedTuple
@@ -42,7 +42,7 @@ class Metrics(Collector):
         self._uptime = uptime
         self._of_parts = of_parts
         self._calls = _Calls()
-        self._acts: Counter[tuple[str, str]] = Counter()
+        self._acts: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -50,9 +50,9 @@ class Metrics(Collector):
         self._calls.outcomes[room, outcome] += 1
         self._calls.durations_of(room).add(seconds)
 
-    def count(self, room: str, outcome: str, number: int) -> None:
-        """Calls that were counted together, without their seconds."""
-        self._calls.outcomes[room, outcome] += number
+    def count(self, room: str, outcome: str) -> None:
+        """A call that took no time worth telling."""
+        self._calls.outcomes[room, outcome] += 1
 
     def count_act(self, room: str, kind: str) -> None:
         """An act that is no call to this node."""
@@ -60,7 +60,7 @@ class Metrics(Collector):
 
     @property
     def calls(self) -> int:
-        return self._calls.outcomes.total()
+        return sum(self._calls.outcomes.values())
 
     def exposition(self) -> bytes:
         return generate_latest(self._registry)
@@ -102,7 +102,7 @@ class _Durations:
 
 class _Calls:
     def __init__(self) -> None:
-        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self.outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._durations: dict[str, _Durations] = {}
 
     def durations_of(self, room: str) -> _Durations:

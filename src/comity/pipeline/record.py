@@ -15,7 +15,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
@@ -49,7 +49,7 @@ class EntryStore(Protocol):
     ) -> "asyncio.Future[tuple[Any, ...]]": ...
 
 
-class Act(Struct, frozen=True, kw_only=True):
+class Act(Struct, frozen=True, kw_only=True, dict=True):
     """`result` is what the entry calls it, such as ENVELOPE_OK. `about` names the subject for those who watch, by name
     or hash; where it is empty, the hashes do. `hashes` are further fields of the entry.
     """
@@ -67,6 +67,11 @@ class Act(Struct, frozen=True, kw_only=True):
     def subject(self) -> str:
         """What it was about, by name or short hash."""
         return self.about or _short_hash(self.hashes)
+
+    @cached_property
+    def alike(self) -> tuple[str | tuple[str, ...] | None, ...]:
+        """Equal for acts that are counted together."""
+        return self.room, self.result, self.failed_step, self.about, self.checks, self.caller.owner
 
 
 class _Group:
@@ -176,10 +181,10 @@ class Recorder:
         if self._metrics is not None:
             self._metrics.observe(room, outcome, seconds)
 
-    def count(self, room: str, outcome: str, number: int = 1) -> None:
+    def count(self, room: str, outcome: str) -> None:
         """Count what took no time worth telling."""
         if self._metrics is not None:
-            self._metrics.count(room, outcome, number)
+            self._metrics.count(room, outcome)
 
     def refuse(self, room: str, code: str) -> None:
         """Count the refusal of a stranger."""
@@ -205,17 +210,17 @@ class Recorder:
     def tally(self, act: Act) -> None:
         """Count a call that changed nothing."""
         request = current_request()
-        alike = act.room, act.result, act.failed_step, act.about, act.checks, act.caller.owner
-        group = self._calls.get(alike)
+        group = self._calls.get(act.alike)
         if group is None:
-            group = self._calls[alike] = _Group(act, request)
+            group = self._calls[act.alike] = _Group(act, request)
         group.add(act.seconds, request)
         if self._calls_due is None:
             self._calls_due = asyncio.get_running_loop().call_later(MOMENT, self.flush_calls)
 
     def tally_mcp(self, what: str, caller: Caller, outcome: str) -> None:
         """Count an MCP request that changed nothing."""
-        self.count("mcp", outcome)
+        if self._metrics is not None:
+            self._metrics.count("mcp", outcome)
         self.tally(_mcp_act(what, caller, outcome))
 
     def close_minute(self, *, anyway: bool = False) -> None:

@@ -131,7 +131,7 @@ def _message(value: Any) -> Request | Notification | Response | Invalid:
     if "id" in value and id_ is None:
         return invalid_request("id must be a string or a number; leave it out to notify")
     params = value.get("params")
-    if params is not None and not isinstance(params, dict | list):
+    if params is not None and not isinstance(params, (dict, list)):
         why = {"message": "params must be an object or an array"}
         return Invalid(id_, INVALID_PARAMS, "Invalid params", why)
     return Notification(method, params) if id_ is None else Request(id_, method, params)

@@ -26,7 +26,7 @@ from comity.core.mcp.session import McpSession, notification
 from comity.core.mcp.vcp_places import NOT_NEGOTIATED, Negotiated
 from comity.core.mcp.work import Listen, RunningRequest
 from comity.core.request import begin_request
-from comity.core.wire.jsonrpc import Incoming, Notification, Request, RpcStream
+from comity.core.wire.jsonrpc import Incoming, Notification, Request, RpcError, RpcStream
 from comity.pipeline.mcp.calls import McpCalls, Outcome
 from comity.pipeline.mcp.questions import Questions
 from comity.pipeline.record import REQUEST_IDS
@@ -168,10 +168,10 @@ class McpStream:
         conversation = self._conversation
         begin_request(REQUEST_IDS.new())
         outcome = self._calls.start(work, _StreamOutlet(self, work), conversation.reply_of(work))
-        if isinstance(outcome, Coroutine):
-            self._later(self._finish(work, outcome), work)
-        else:
+        if isinstance(outcome, (bytes, RpcError)):
             self._settle(work, outcome)
+        else:
+            self._later(self._finish(work, outcome), work)
 
     async def _finish(self, work: RunningRequest, running: Coroutine[Any, Any, Outcome]) -> None:
         self._settle(work, await running)

@@ -24,7 +24,7 @@ from comity.core.mcp import answers
 from comity.core.mcp.methods import Server
 from comity.core.mcp.refusals import McpError
 from comity.core.mcp.request_state import Sealer, binding
-from comity.core.mcp.results import InputRequired, Json, failed
+from comity.core.mcp.results import InputRequired, Json, ToolResult, failed
 from comity.core.mcp.revisions import META_SUBSCRIPTION
 from comity.core.mcp.session import demand, notification
 from comity.core.mcp.tasks import LONGEST
@@ -103,7 +103,7 @@ class McpCalls:
         try:
             context = self._context(work, outlet)
             answer = work.start(context)
-            if isinstance(answer, Awaitable) or type(answer) is InputRequired:
+            if type(answer) is not ToolResult and isinstance(answer, (Awaitable, InputRequired)):
                 return self._later(work, context, answer, reply)
             outcome = answers.result_of(self.server, work, answer, reply)
         except Exception as fault:  # noqa: BLE001 - whatever a handler raises has an answer
