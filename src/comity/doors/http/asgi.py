@@ -67,18 +67,17 @@ def announced_length(scope: Scope) -> int | None:
 
 def refuse_announced(scope: Scope, limit: int) -> None:
     """Refuse a body that says itself that it is too large."""
-    announced = header(scope, b"content-length") or ""
-    if announced.isdecimal() and (len(announced) > LENGTH_DIGITS or int(announced) > limit):
+    if (announced_length(scope) or 0) > limit:
         raise TooLargeError("the body", limit)
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole body, refused as soon as it is known to be too large."""
-    refuse_announced(scope, limit)
     offered = scope.get("extensions", {}).get(WHOLE)
     whole: bytes | None = None if offered is None else offered["read"](limit)
     spend_bytes: Callable[[int], None] | None = scope.get(SPEND_BYTES)
     if whole is None:
+        refuse_announced(scope, limit)
         return await _read_parts(receive, limit, spend_bytes)
     if spend_bytes is not None:
         spend_bytes(len(whole))
