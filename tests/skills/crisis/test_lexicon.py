@@ -1,15 +1,19 @@
 from importlib.resources import files
+from itertools import product
 
 import msgspec
 import pytest
 
 from comity.skills.crisis.context import CONTEXT
 from comity.skills.crisis.data import LANGUAGES, LEXICONS, RULES, SIGNS
+from comity.skills.crisis.detector import CrisisDetector
 from comity.skills.crisis.lexicon import (
+    MOST_WORDINGS,
     LanguageFile,
     SignRules,
     expand,
     misspellings,
+    parts_of,
     read_lexicon,
 )
 
@@ -60,6 +64,33 @@ def test_every_concept_is_used():
         rows = " ".join(row for by in file.rules.values() for rows in by.values() for row in rows)
         used = set(rows.replace("|", " ").split()) | set(CONTEXT)
         assert set(file.concepts) <= used, (name, set(file.concepts) - used)
+
+
+NUMBERS = "{" + "|".join("abcdefghijklmnopqrst") + "}"
+
+
+def test_a_phrase_of_many_wordings_is_kept_as_its_parts():
+    phrase = f"never {NUMBERS} {{so |}}{NUMBERS} {{again|}} {NUMBERS}"
+    parts = parts_of(phrase)
+    assert parts == [f"never {NUMBERS}", f"{{so |}}{NUMBERS} {{again|}}", NUMBERS]
+    whole = {" ".join(wording.split()) for wording in expand(phrase)}
+    assert {" ".join(" ".join(one).split()) for one in product(*map(expand, parts))} == whole
+
+
+def test_the_parts_of_a_phrase_are_found_as_one_and_only_side_by_side():
+    assert len(list(expand(f"leave {NUMBERS} {NUMBERS} for ever"))) > MOST_WORDINGS
+    file = language(phrases={"plan": {"high": [f"leave {NUMBERS} {NUMBERS} for ever"]}})
+    detect = CrisisDetector(read(file)).detect
+    (signal,) = detect("now I leave b q for ever and more").signals
+    assert (signal.category, signal.severity) == ("plan", "high")
+    assert "now I leave b q for ever and more"[slice(*signal.span)] == "leave b q for ever"
+    for apart in (
+        "leave b and q for ever",
+        "leave b, q for ever",
+        "q for ever leave b",
+        "leave b. q for ever",
+    ):
+        assert detect(apart).signals == (), apart
 
 
 def test_braces_stand_for_either_word():

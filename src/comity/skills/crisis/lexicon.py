@@ -22,6 +22,7 @@ import itertools
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 from typing import Any
 
 import msgspec
@@ -37,6 +38,9 @@ from comity.skills.crisis.report import GRAVE, RANK, Severity
 _PLAIN = re.compile("[a-z]+(?: [a-z]+)*")  # spelled as it is looked up
 _JOINT = re.compile(" [&+] ")
 _CHOICE = re.compile(r"\{([^{}]*)\}")
+_BETWEEN_WORDS = re.compile(r" (?![^{}]*\})")
+_ADJACENT = 1  # a blank between two words
+MOST_WORDINGS = 300  # of a phrase that is looked for as a whole
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 
 
@@ -64,7 +68,8 @@ class SignRules(Struct, frozen=True, forbid_unknown_fields=True):
 class Rule(Struct, frozen=True):
     """A row or a bag. `slots` are numbers of concepts. A row has one of each in this order; matching begins at the
     last, and `gaps` says how far before it each slot may look for the one before. A bag has one of each in any
-    order, together no further apart than `reach`, the first `bound` in one sentence; a row has no bound.
+    order, together no further apart than `reach`, the first `bound` in one sentence; a row has no bound. The slots of a
+    `phrase` are its parts, found as one.
 
     A rule of the shared grammar is `own`: it speaks of the writer even where it names others. A sign has its
     `points` and its `kind`; what is guarded has a `group`. `concepts` are those of all slots, `ends` those that
@@ -84,6 +89,7 @@ class Rule(Struct, frozen=True):
     group: str = ""
     reach: int = 0
     bound: int = 0
+    phrase: bool = False
 
     @property
     def soft(self) -> bool:
@@ -122,6 +128,24 @@ def expand(phrase: str) -> Iterator[str]:
     choices = [part.split("|") if odd % 2 else [part] for odd, part in enumerate(parts)]
     for words in itertools.product(*choices):
         yield "".join(words)
+
+
+def _wordings(phrase: str) -> int:
+    return prod(choice.count("|") + 1 for choice in _CHOICE.findall(phrase))
+
+
+def parts_of(phrase: str) -> list[str]:
+    """A phrase with many wordings, cut between words into parts that have few each: their sum is kept, not their
+    product. A piece that may be left out stays with the one before it.
+    """
+    parts: list[str] = []
+    for piece in _BETWEEN_WORDS.split(phrase):
+        longer = f"{parts[-1]} {piece}" if parts else piece
+        if parts and (_wordings(longer) <= MOST_WORDINGS or "" in expand(piece)):
+            parts[-1] = longer
+        else:
+            parts.append(piece)
+    return parts
 
 
 def misspellings(word: str) -> Iterator[str]:
@@ -189,10 +213,14 @@ class _Builder:
             for name, phrases in file.concepts.items()
             if phrases and name not in context
         }
-        rules = [
-            _rule(category, severity, (frozenset((concept(phrases),)),), (0,))
-            for category, severity, phrases in _weighted(file.phrases)
-        ]
+        rules = []
+        for category, severity, phrases in _weighted(file.phrases):
+            short = concept(phrase for phrase in phrases if _wordings(phrase) <= MOST_WORDINGS)
+            rules.append(_rule(category, severity, (frozenset((short,)),), (0,)))
+            for phrase in phrases:
+                if _wordings(phrase) > MOST_WORDINGS:
+                    slots = tuple(frozenset((concept([part]),)) for part in parts_of(phrase))
+                    rules.append(_rule(category, severity, slots, (_ADJACENT,) * len(slots), phrase=True))
         for category, severity, rows in _weighted(file.rules):
             for row in rows:
                 rules += [_rule(category, severity, *shape) for shape in _shapes(row, numbers, file.gap)]

@@ -139,7 +139,8 @@ def _spans(
         return (hits[index][:2],)
     if rule.bound:
         return _match_bag(latest, hits[index][2], rule, page)
-    return _match_back(hits, index, rule, len(rule.slots) - 1, page)
+    found = _match_back(hits, index, rule, len(rule.slots) - 1, page)
+    return ((found[0][0], found[-1][1]),) if rule.phrase and found else found
 
 
 def _match_back(hits: Sequence[Hit], index: int, rule: Rule, slot: int, page: Page) -> Spans:
