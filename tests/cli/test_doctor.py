@@ -240,7 +240,7 @@ def test_what_is_stored_for_others_is_told_and_a_full_quota_is_a_warning(data):
         "ok",
         "0.0 MiB of 1,024.0 MiB replies, 2.0 MiB of 8.0 MiB cards",
     )
-    store_cards(settings, 6 * 1024**2)
+    store_cards(settings, int(5.9 * 1024**2))
     found = check_storage(settings)
     assert (found.mark, found.remedy) == ("warn", "raise storage.cards_bytes if the disk has room for more")
     assert "newcomers are refused" in found.finding

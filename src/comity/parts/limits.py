@@ -125,11 +125,12 @@ def check_storage(settings: Settings) -> CheckResult:
     if held is None:
         return CheckResult(name, "ok", "not counted yet; the next start of the node does")
     shown = ", ".join(f"{_mebibytes(held[one])} of {_mebibytes(most)} {one}" for one, most in totals.items())
-    full = [one for one, most in totals.items() if held[one] >= most - most // 4]
+    # what comes next may not fit although a little is left
+    full = [one for one, most in totals.items() if held[one] >= 0.95 * (most - most // 4)]
     if full:
         keys = " and ".join(f"storage.{one}_bytes" for one in full)
         return CheckResult(
-            name, "warn", f"{shown}; newcomers are refused", f"raise {keys} if the disk has room for more"
+            name, "warn", f"{shown}; newcomers are refused, or soon will be", f"raise {keys} if the disk has room for more"
         )
     if sum(totals.values()) - sum(held.values()) > free:
         return CheckResult(

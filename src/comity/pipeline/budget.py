@@ -11,6 +11,7 @@
 - VCP hellos, new pairs and audit entries of refused hellos have limits of their own, which are counted here too.
 """
 
+import math
 from collections import Counter
 from typing import Final
 
@@ -125,9 +126,7 @@ class Budget:
         if self.limits(address):
             wait = self._take("new_pair", self._new_pairs, address, 1.0)
             if wait:
-                raise RateLimitedError(
-                    f"too many new callers from {address}; try again in {wait:.0f} seconds", wait
-                )
+                raise _later(f"too many new callers from {address}", wait)
 
     def handshakes(self, address: str, *, repeats: bool = False) -> RateLimiter:
         """What the hellos of an address are counted by. `repeats`: the hello was accepted a moment ago."""
@@ -148,7 +147,14 @@ class Budget:
 
     def _too_much(self, whose: str, size: int, wait: float) -> RateLimitedError:
         what = "requests" if size * self._per_byte <= 1 else "bytes"
-        return RateLimitedError(f"too many {what} of this {whose}; try again in {wait:.1f} seconds", wait)
+        return _later(f"too many {what} of this {whose}", wait)
+
+
+def _later(why: str, wait: float) -> RateLimitedError:
+    """As long as the header says, which has whole seconds."""
+    seconds = max(1, math.ceil(wait))
+    unit = "second" if seconds == 1 else "seconds"
+    return RateLimitedError(f"{why}; try again in {seconds} {unit}", wait)
 
 
 def _shares(handshakes: int) -> tuple[RateLimiter, RateLimiter]:

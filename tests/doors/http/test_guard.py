@@ -260,7 +260,7 @@ async def test_who_has_nothing_left_is_told_when_to_come_again_before_anything_e
     assert answer.status == 429
     assert answer.headers["retry-after"] == "30"
     assert answer.json() == {
-        "detail": "too many requests of this address; try again in 30.0 seconds",
+        "detail": "too many requests of this address; try again in 30 seconds",
         "code": "rate_limited",
     }
     assert house.refused == ["forbidden", "forbidden", "rate_limited"]
