@@ -36,7 +36,7 @@ def test_small_messages_are_limited_by_their_number_and_large_ones_by_their_byte
 def test_a_message_larger_than_the_whole_budget_takes_all_of_it():
     one = budget(requests=100, bytes=10_000)
     one.spend(STRANGER, 10**9)
-    with pytest.raises(RateLimitedError, match="requests of this address; try again in 1 second$") as refusal:
+    with pytest.raises(RateLimitedError, match=r"of this address; try again in 1 second$") as refusal:
         one.spend(STRANGER)
     assert 0 < refusal.value.retry_after <= 0.61
 

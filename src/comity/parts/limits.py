@@ -130,7 +130,10 @@ def check_storage(settings: Settings) -> CheckResult:
     if full:
         keys = " and ".join(f"storage.{one}_bytes" for one in full)
         return CheckResult(
-            name, "warn", f"{shown}; newcomers are refused, or soon will be", f"raise {keys} if the disk has room for more"
+            name,
+            "warn",
+            f"{shown}; newcomers are refused, or soon will be",
+            f"raise {keys} if the disk has room for more",
         )
     if sum(totals.values()) - sum(held.values()) > free:
         return CheckResult(

@@ -67,6 +67,18 @@ async def test_unknown_actions_and_bad_inputs_are_refused(runner):
         await runner.call("greet", {"name": "x", "more": 1})
 
 
+async def test_a_worker_that_has_loaded_the_action_is_taken_before_others(runner):
+    async def pid_of(name, given, caller):
+        return (await runner.call(name, given, caller))["output"]["pid"]
+
+    hard = ("work_hard", {"do": "answer"}, visitor("ann"))
+    long = ("tell_where", {"text": "x" * SHORT}, visitor("bob"))
+    first, other = await asyncio.gather(pid_of(*hard), pid_of(*long))
+    assert len({first, other, os.getpid()}) == 3
+    for _ in range(2):
+        assert [await pid_of(*long), await pid_of(*hard)] == [other, first]
+
+
 async def test_slow_work_is_done_by_a_worker_that_outlives_every_refusal(runner, fetcher, caplog):
     first = (await runner.call("work_hard", {"do": "answer", "text": "\ud800é"}))["output"]
     assert first["pid"] != os.getpid()

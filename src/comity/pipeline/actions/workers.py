@@ -46,7 +46,7 @@ class Workers:
         may wait.
         """
         self._command = (sys.executable, "-m", "comity.pipeline.actions.worker", mode, *plugins)
-        self._alive: set[asyncio.subprocess.Process] = set()
+        self._alive: dict[asyncio.subprocess.Process, set[str]] = {}  # and the actions that each has loaded
         self._idle: list[asyncio.subprocess.Process] = []
         self._ending: set[asyncio.Task[int]] = set()
         self._turns = ActionTurns(_AT_ONCE, of_one=queued)
@@ -57,16 +57,16 @@ class Workers:
         async with self._turns.turn(job.caller, job.weight, long=job.long):
             if self._closed:
                 raise OverloadedError("this node is being stopped; try again later")
-            process = self._idle.pop() if self._idle else await self._start()
+            process = self._take_idle(job.action) or await self._start()
             try:
                 outcome = await self._in_time(process, job, given, fetch)
             except ActionError:
-                self._keep(process)
+                self._keep(process, job.action)
                 raise
             except BaseException:
                 self._end(process)
                 raise
-            self._keep(process)
+            self._keep(process, job.action)
             return outcome
 
     async def aclose(self) -> None:
@@ -77,25 +77,35 @@ class Workers:
             self._end(process)
         await asyncio.gather(*self._ending)
 
+    def _take_idle(self, action: str) -> asyncio.subprocess.Process | None:
+        """One that has loaded the action, if there is one: loading takes longer than most calls."""
+        if not self._idle:
+            return None
+        loaded = [process for process in self._idle if action in self._alive[process]]
+        process = (loaded or self._idle)[-1]
+        self._idle.remove(process)
+        return process
+
     async def _start(self) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe)
-        self._alive.add(process)
+        self._alive[process] = set()
         if self._closed:  # meanwhile
             self._end(process)
         return process
 
-    def _keep(self, process: asyncio.subprocess.Process) -> None:
+    def _keep(self, process: asyncio.subprocess.Process, action: str) -> None:
         if self._closed or process.returncode is not None:
             self._end(process)
         else:
+            self._alive[process].add(action)
             self._idle.append(process)
 
     def _end(self, process: asyncio.subprocess.Process) -> None:
         """Its remains are waited for, but not by whoever had to end it."""
         if process not in self._alive:
             return
-        self._alive.discard(process)
+        del self._alive[process]
         assert process.stdin is not None
         process.stdin.close()
         with contextlib.suppress(ProcessLookupError):
