@@ -1,5 +1,5 @@
 """Comity: one node through which AI agents of different owners find each other, agree on what they can do
-together, prove who said what, and share directly.
+together, prove who said what, and share messages, files and data directly.
 
 Every public name can be imported from here. A name's module is loaded when the name is first used.
 """

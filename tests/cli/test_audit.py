@@ -193,7 +193,7 @@ def test_adopt_accepts_a_restored_backup_and_writes_it_down(comity, record, data
     assert comity("audit", "verify").code == 1
 
     outcome = comity("audit", "adopt", "--yes")
-    assert (outcome.code, outcome.out) == (0, "chain main goes on from entry 6\n")
+    assert (outcome.code, outcome.out) == (0, "chain main continues from entry 6\n")
     assert comity("audit", "verify").code == 0
     last = json.loads(comity("audit", "tail", "-n", "1", "--json").out)
     assert last["verification_result"] == "AUDIT_ADOPTED"

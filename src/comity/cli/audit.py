@@ -137,7 +137,7 @@ def adopt(
         print_json({"adopted": adopted})
     else:
         for name, position in adopted.items():
-            print_line(f"chain {name} goes on from entry {position:,}")
+            print_line(f"chain {name} continues from entry {position:,}")
 
 
 async def _verify(

@@ -182,7 +182,7 @@ class _StoryTerminal:
     def close(self, seconds: float, *, keep: bool) -> None:
         self._console.print()
         self._console.rule(style="cyan", characters="─".translate(self._spelling))
-        self._paragraph(f"All scenes came out as they must, in {seconds:.0f} seconds.", "bold green")
+        self._paragraph(f"Every scene gave the expected result. It took {seconds:.0f} seconds.", "bold green")
         if not keep:
             self._paragraph("`comity demo --keep` keeps these nodes running, each with a page to look at.")
         self._paragraph("Start a node of your own with `comity up`; `comity --help` shows the rest.")

@@ -144,7 +144,7 @@ def command(
         launch = launch_of(preset, places_of(loaded), secret=secret, rooms=offered)
     outcomes = [install(target, launch, machine, records) for target in targets]
     if secret and not as_json and any(has_changed(outcome) for outcome in outcomes):
-        note(f"the join secret is in {folder / SECRET_FILE}; files that hold it are closed to others")
+        note(f"the join secret is in {folder / SECRET_FILE}; only you can read the files that contain it")
     if not as_json and (not offered or "vdo" in offered):
         _note_missing_library()
     advice = "Start the client again, or let it look for its servers again."
