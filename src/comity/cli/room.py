@@ -123,7 +123,11 @@ def join(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="Your stream id, which others see. Default: random."),
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="Your stream id, which others see. Default: guest_ and random digits.",
+        ),
     ] = None,
     relay: Annotated[
         str | None, typer.Option("--relay", metavar="URL", help="The relay of a room without an invite.")

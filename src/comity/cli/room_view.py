@@ -8,6 +8,7 @@ import asyncio
 import codecs
 import contextlib
 import os
+import secrets
 import shlex
 import sys
 from abc import ABC, abstractmethod
@@ -80,9 +81,7 @@ async def _enter(
                         "--file-max-bytes holds from the moment of joining"
                     )
                 return session, False
-    asked: dict[str, Any] = {"room": wanted}
-    if name is not None:
-        asked["stream_id"] = name
+    asked: dict[str, Any] = {"room": wanted, "stream_id": name or f"guest_{secrets.token_hex(3)}"}
     if relay is not None:
         asked["host"] = relay
     if file_max_bytes is not None:
