@@ -149,6 +149,8 @@ class TestTheBody:
             ("event_idempotency_key", "a\x00b"),
             ("event_idempotency_key", "x" * 257),
             ("event_signature_hex", "0"),
+            ("event_signature_hex", "zz" * 64),
+            ("event_signature_hex", "00 " * 63 + "00"),
             ("event_signature_hex", None),
             ("surprise", 1),
         ],

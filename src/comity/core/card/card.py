@@ -14,6 +14,7 @@ JSON itself is read strictly: NaN, a key that is there twice and half a surrogat
 form that two readers would agree on.
 """
 
+import re
 from typing import Any, Self
 
 from msgspec import Struct
@@ -32,7 +33,8 @@ DEFAULT_HALO_VERSION = 1
 SEPARATOR = b"\x1f"
 
 _LARGEST_HALO_VERSION = 2**64 - 1
-_LEGAL_IN_TEXT = "\n\t"
+_CONTROL = re.compile("[\x00-\x1f]")
+_CONTROL_BUT_LINES = re.compile("[\x00-\x08\x0b-\x1f]")  # and tabs
 
 
 class SubstrateSpec(Struct, frozen=True):
@@ -119,16 +121,16 @@ def refuse_control_characters(card: CapabilityCard) -> None:
 
     Line feed and tab are legal in the text; no control character is in the endpoint.
     """
-    for name, value, legal in (
-        ("capability_text", card.capability_text, _LEGAL_IN_TEXT),
-        ("endpoint", card.endpoint or "", ""),
+    for name, value, control in (
+        ("capability_text", card.capability_text, _CONTROL_BUT_LINES),
+        ("endpoint", card.endpoint or "", _CONTROL),
     ):
-        for character in value:
-            if character < " " and character not in legal:
-                raise EnvelopeFormatError(
-                    f"{name} of the card of {card.vacant_id.short()} holds the control character "
-                    f"0x{ord(character):02X}; take it out and sign the card again"
-                )
+        found = control.search(value)
+        if found is not None:
+            raise EnvelopeFormatError(
+                f"{name} of the card of {card.vacant_id.short()} holds the control character "
+                f"0x{ord(found[0]):02X}; take it out and sign the card again"
+            )
 
 
 def serialize(card: CapabilityCard) -> bytes:
