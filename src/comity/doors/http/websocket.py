@@ -32,6 +32,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
+from comity.core.wire import strict_json
 from comity.doors.http.asgi import Message, Scope
 from comity.doors.http.heads import Head
 from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, ConnectionEnds, Serving, address_name
@@ -50,6 +51,7 @@ _WRITE_AHEAD: Final = 4096
 _REFILLS_PER_SECOND: Final = 250  # so that messages that waited are taken in short rows, and others wait less
 _RESTARTING: Final = 1012
 _WITHOUT_CLOSE_FRAME: Final = 1006
+_JSON: Final = (b"content-type", b"application/json")
 
 log = logging.getLogger("comity.websocket")
 _chatter = logging.getLogger("comity.websocket.protocol")
@@ -231,7 +233,7 @@ class WebSocketConnection(asyncio.BufferedProtocol):
     def _accept(self, message: Message) -> None:
         response = self._response
         if response.status_code != 101:
-            self._deny(response)
+            self._deny(_handshake_refusal(self._scope["headers"], response))
             raise PeerGone
         for name, value in message.get("headers", ()):
             response.headers[name.decode("latin-1")] = value.decode("latin-1")
@@ -483,6 +485,21 @@ def _scope_of(head: Head, address: ConnectionEnds, own: dict[str, object]) -> Sc
         "state": {},
         "extensions": {"websocket.http.response": {}, **own},
     }
+
+
+def _handshake_refusal(headers: Iterable[tuple[bytes, bytes]], response: Response) -> Response:
+    """What is wrong with a handshake that the library refuses with `response`, as the other refusals look."""
+    if (b"sec-websocket-version", b"13") not in headers:
+        refusal = {
+            "detail": "send Sec-WebSocket-Version: 13; no other is spoken here",
+            "code": "upgrade_required",
+        }
+        more = [(b"upgrade", b"websocket"), (b"sec-websocket-version", b"13")]
+        return _plain_response(426, strict_json.dumps(refusal), [_JSON, *more])
+    said = (response.body or b"").decode(errors="replace").strip()
+    return _plain_response(
+        response.status_code, strict_json.dumps({"detail": said, "code": "malformed"}), [_JSON]
+    )
 
 
 def _plain_response(status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = ()) -> Response:

@@ -107,6 +107,31 @@ async def test_a_fault_ends_the_connection_with_its_code(fault, pieces):
         assert await honest(doors.http.port)
 
 
+@pytest.mark.parametrize(
+    ("version", "key", "refusal"),
+    [
+        (b"12", KEY, (426, "upgrade_required", "Sec-WebSocket-Version: 13")),
+        (b"", KEY, (426, "upgrade_required", "Sec-WebSocket-Version: 13")),
+        (b"13", b"c2hvcnQ=", (400, "malformed", "Sec-WebSocket-Key")),
+    ],
+)
+async def test_a_handshake_that_is_wrong_is_refused_in_words(version, key, refusal):
+    status, code, words = refusal
+    async with open_doors() as doors:
+        async with connected(doors.http.port) as peer:
+            await peer.send(
+                handshake(doors.http.port)
+                .replace(b"version: 13", b"version: " + version)
+                .replace(b"key: " + KEY, b"key: " + key)
+            )
+            answer = await peer.answer()
+            said = json.loads(answer.body)
+            assert (answer.status, said["code"]) == (status, code)
+            assert words in said["detail"]
+            assert (answer.headers.get("sec-websocket-version") == "13") is (status == 426)
+        assert await honest(doors.http.port)
+
+
 async def test_what_was_said_before_a_farewell_is_heard_also_where_all_of_it_comes_at_once():
     heard = []
 
