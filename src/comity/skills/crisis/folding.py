@@ -167,7 +167,7 @@ def _fold_piece(piece: str) -> str:
 
 def has_unspaced(text: str) -> bool:
     """Whether there is a character that is written without blanks."""
-    return _UNSPACED_ONE.search(text) is not None
+    return not text.isascii() and _UNSPACED_ONE.search(text) is not None
 
 
 _folded_piece = Kept(_fold_piece).__getitem__
