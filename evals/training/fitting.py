@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from operator import mul
 from random import Random
 
-COST = 0.02
-ROUNDS = 30
+COST = 0.03
+ROUNDS = 20
 _SLACK = 0.5 / COST
 
 Row = tuple[list[int], list[float]]  # what is in a text, and how much of it

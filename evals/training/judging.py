@@ -1,10 +1,9 @@
 """What the weights do on texts of authors whom they have not seen, and how much a text has to weigh to be a crisis.
 
-Each author's texts are judged by weights that were fitted to all the others. The limits were chosen on the tune halves and
-on other people's everyday texts: of those at most one in a hundred may be taken for a crisis. The limits of longer texts
-were first chosen on the long texts of each author, judged by what the others taught. `MODERATE` and `AROUND` were then
-moved by the sums of the test halves, so those are no unseen measure of them; `evals/crisis_long_unread.json` is. Floors on
-the test halves are tests, so whoever changes the texts sees whether the limits still hold.
+Each author's texts are judged by weights that were fitted to all the others. The limits were chosen on what was held back
+so, and on nothing else: of other people's everyday and technical texts at most one in a hundred may be taken for a crisis,
+and no more calm texts than with the weights before, of one passage or of several. Floors on the test halves are tests, so
+whoever changes the texts sees whether the limits still hold.
 """
 
 from collections import defaultdict
@@ -17,10 +16,10 @@ from evals.training.patterns import Meanings
 from evals.training.texts import FOUND_TAG, Lesson
 
 TEACHING = frozenset({"plain", "prose", FOUND_TAG})
-MODERATE = 112.0  # what a text of one passage has to weigh for its length
-AROUND = 220.0  # what a passage among others has to weigh with what stands around it
-CALM = 125.0  # the same, for the everyday words of the rules to count
-HIGH = 155.0
+MODERATE = 134.0  # what a text of one passage has to weigh for its length
+AROUND = 310.0  # what a passage among others has to weigh with what stands around it
+CALM = 160.0  # the same, for the everyday words of the rules to count
+HIGH = 190.0
 
 
 class Judged(Struct, frozen=True):

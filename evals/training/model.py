@@ -1,4 +1,8 @@
-"""From lessons to weights: counts what is in the texts, fits, and rounds to what the data file holds."""
+"""From lessons to weights: counts what is in the texts, fits, and rounds to what the data file holds.
+
+It fits twice. The first time shows which patterns weigh enough to be kept. Many light ones together carry a part of the
+sum, so the second time those that were kept are fitted without them.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +17,8 @@ from evals.training.patterns import Finder, Meanings
 
 MENTION, WEAK = "mention", "weak"
 UNIT = 100  # of a rounded weight
-LIGHTEST = 44  # a lighter pattern is left out
+LIGHTEST = 60  # a pattern that the first fit finds lighter is left out
+TEACH = 3  # the passages of a long crisis that are learned from
 _SPREAD = 15.0  # brings what is counted to about one
 
 
@@ -56,9 +61,9 @@ class Weights(Struct, frozen=True):
         )
 
     def heaviest(self, seen: Seen) -> Seen:
-        """The same with its heaviest passage alone."""
-        one = max(seen.passages, key=self._weigh)
-        return Seen([one], seen.rules, seen.detected)
+        """The same with the heaviest of its passages alone."""
+        heaviest = sorted(seen.passages, key=self._weigh, reverse=True)[:TEACH]
+        return Seen(heaviest, seen.rules, seen.detected)
 
     def _weigh(self, one: Passage, more: int = 0) -> float:
         get = self.patterns.get
@@ -86,7 +91,7 @@ def look(folded: Folded, find: Finder, *, detected: bool, mention: bool, weak: b
 
 def told_apart(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> list[Seen]:
     """The texts with the passages to learn from. A calm text is calm throughout; where a crisis has several passages,
-    the one counts that weights fitted to the other texts find the heaviest.
+    those count that weights fitted to the other texts find the heaviest.
     """
     plain = [at for at, one in enumerate(seen) if not right[at] or len(one.passages) == 1]
     weights = learn([seen[at] for at in plain], [right[at] for at in plain], meanings)
@@ -94,6 +99,12 @@ def told_apart(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) 
 
 
 def learn(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> Weights:
+    first = _fitted(seen, right, meanings).patterns
+    kept = {pattern: found for pattern, found in meanings.items() if abs(first[pattern]) >= LIGHTEST}
+    return _fitted(seen, right, kept)
+
+
+def _fitted(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> Weights:
     names = sorted({name for found in meanings.values() for name in found})
     columns = {name: at for at, name in enumerate((MENTION, WEAK, *names))}
     numbers = {pattern: [columns[name] for name in sorted(found)] for pattern, found in meanings.items()}
@@ -103,12 +114,11 @@ def learn(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> We
         for passage in one.passages
     ]
     weights, bias = fit([row for row, _ in rows], [side for _, side in rows], len(columns))
-    patterns = {
-        pattern: round(sum(weights[at] for at in found) * _SPREAD * UNIT)
-        for pattern, found in numbers.items()
-    }
     return Weights(
-        {pattern: weight for pattern, weight in patterns.items() if abs(weight) >= LIGHTEST},
+        {
+            pattern: round(sum(weights[at] for at in found) * _SPREAD * UNIT)
+            for pattern, found in numbers.items()
+        },
         {name: round(weights[columns[name]] * _SPREAD * UNIT) for name in (MENTION, WEAK)},
         bias * UNIT,
     )
@@ -119,7 +129,7 @@ def _row(
 ) -> Row:
     row: Counter[int] = Counter(columns[name] for name in rules)
     for pattern, count in one.counts.items():
-        for column in numbers[pattern]:
+        for column in numbers.get(pattern, ()):
             row[column] += count
     unit = _SPREAD / one.breadth
     return list(row), [count * unit for count in row.values()]

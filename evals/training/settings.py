@@ -9,12 +9,12 @@ from hashlib import sha256
 from comity.skills.crisis.opinion import CONTEXT
 from evals.training.fitting import COST, ROUNDS
 from evals.training.judging import AROUND, CALM, HIGH, MODERATE
-from evals.training.model import LIGHTEST, UNIT
+from evals.training.model import LIGHTEST, TEACH, UNIT
 from evals.training.texts import FOLDER, FOUND, lessons
 
 
 def fingerprint() -> str:
-    settings = [COST, ROUNDS, HIGH, MODERATE, AROUND, CALM, CONTEXT, LIGHTEST, UNIT]
+    settings = [COST, ROUNDS, HIGH, MODERATE, AROUND, CALM, CONTEXT, LIGHTEST, TEACH, UNIT]
     taught = sorted([one.text, one.crisis, one.author] for one in lessons())
     classes = [path.read_text(encoding="utf-8") for path in sorted((FOLDER / "classes").glob("*.txt"))]
     found = [[source.__name__, most] for source, most in FOUND]

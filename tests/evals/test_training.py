@@ -15,7 +15,7 @@ from evals.tables.crisis_long import fresh_set as long_fresh_set
 from evals.tables.crisis_long import long_set, unread_set
 from evals.training.fitting import fit
 from evals.training.judging import AROUND, CALM, MODERATE, Judged, figures
-from evals.training.model import MENTION, WEAK, Passage, Seen, learn, look, told_apart
+from evals.training.model import MENTION, TEACH, WEAK, Passage, Seen, learn, look, told_apart
 from evals.training.patterns import Finder, meanings
 from evals.training.settings import fingerprint
 from evals.training.texts import FIGURES, Lesson, lessons
@@ -82,15 +82,26 @@ def test_a_class_passes_what_was_learned_on_to_words_that_no_text_has():
     assert weights.score(looked("cord", find)) > 0 > weights.score(looked("soup", find))
 
 
-def test_of_a_crisis_in_a_long_text_the_heaviest_passage_teaches():
+def test_of_a_crisis_in_a_long_text_the_heaviest_passages_teach():
     known = {" rope ": frozenset({" rope "}), " soup ": frozenset({" soup "})}
     find = Finder(known)
-    soup = "The soup was good today and the talk was long, so we stayed. " * 4
+    soup = "The soup was good today and the talk was long, so we stayed. " * 9
     seen = [*[looked("rope", find), looked("soup", find)] * 10, looked(f"{soup} Then the rope. {soup}", find)]
     right = [*[True, False] * 10, True]
     taught = told_apart(seen, right, known)
-    assert len(seen[-1].passages) > 1
-    assert [dict(one.counts).get(" rope ") for one in taught[-1].passages] == [1]
+    assert len(seen[-1].passages) > len(taught[-1].passages) == TEACH
+    assert dict(taught[-1].passages[0].counts).get(" rope ") == 1
+
+
+def test_what_is_light_is_left_out_and_the_rest_is_fitted_again_without_it():
+    known = {name: frozenset({name}) for name in (" rope ", " soup ", " and ")}
+    find = Finder(known)
+    seen = [looked("rope and", find), looked("soup and", find)] * 10
+    right = [True, False] * 10
+    weights = learn(seen, right, known)
+    assert set(weights.patterns) == {" rope ", " soup "}
+    without = {name: found for name, found in known.items() if name != " and "}
+    assert weights == learn(seen, right, without)
 
 
 def test_a_pattern_stands_for_itself_when_texts_say_it_more_than_once():
