@@ -61,6 +61,8 @@ async def test_a_body_that_says_it_is_too_large_is_not_read_at_all():
 
     with pytest.raises(TooLargeError):
         await read_body(scope_of("POST", headers=[("content-length", "11")]), receive, 10)
+    with pytest.raises(TooLargeError):  # a length that only looks like zero
+        await read_body(scope_of("POST", headers=[("content-length", "0" * 18 + "11")]), receive, 10)
 
 
 async def test_a_client_that_goes_away_has_said_nothing():

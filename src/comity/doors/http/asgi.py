@@ -62,7 +62,7 @@ def announced_length(scope: Scope) -> int | None:
         return None if b"transfer-encoding" in headers else 0
     if isinstance(announced, int) or not announced.isdigit():
         return None
-    return int(announced[:LENGTH_DIGITS])
+    return int(announced) if len(announced) <= LENGTH_DIGITS else 10**LENGTH_DIGITS
 
 
 def refuse_announced(scope: Scope, limit: int) -> None:
