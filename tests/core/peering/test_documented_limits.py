@@ -26,12 +26,15 @@ def test_the_limits_are_those_of_the_code():
         f"| {MESSAGE_LIMIT:,} bytes, or less",
         f"| {admission.MOST_HELD} messages, {admission.MOST_HELD_BYTES // mebibyte} MiB, {admission.HELLO_SECONDS:g} seconds |",
         f"| peers of a session | {MOST_PEERS} |",
-        f"| {admission.MOST_FAULTS} a minute each",
-        f"| {events.MOST_EVENTS:,}, and {events.MOST_BYTES // mebibyte} MiB; {events.MOST_READERS} readers |",
-        f"| {file_window.FIRST_WINDOW // mebibyte} MiB, up to {file_window.LAST_WINDOW // mebibyte} MiB |",
-        f"| {files.most_incomplete_per_peer} of one peer, {files.most_incomplete} in all, 1 GiB, an hour without progress |",
+        f"| {admission.MOST_FAULTS} of each in a minute",
+        f"| {events.MOST_EVENTS:,}, and {events.MOST_BYTES // mebibyte} MiB; {events.MOST_READERS} clients |",
+        f"| {file_window.FIRST_WINDOW // mebibyte} MiB at first, up to {file_window.LAST_WINDOW // mebibyte} MiB |",
+        f"| {files.most_incomplete_per_peer} of one peer, {files.most_incomplete} and 1 GiB in total; dropped after an hour",
         f"| {MOST_FINISHED} in each direction |",
-        f"| {state.MOST_VALUE_BYTES // 1024} KiB, {state.LONGEST_KEY} characters; {state.MOST_STATE_BYTES // mebibyte} MiB in all |",
+        (
+            f"| {state.MOST_VALUE_BYTES // 1024} KiB for a value, {state.LONGEST_KEY} characters for a key, "
+            f"{state.MOST_STATE_BYTES // mebibyte} MiB in total |"
+        ),
         f"| {messages.MOST_WAITING}, {messages.MOST_WAITING_BYTES // mebibyte} MiB, {messages.LONGEST_WAIT / 3600:g} hours |",
         f"| {messages.MOST_UNREAD:,}, {messages.MOST_UNREAD_BYTES // mebibyte} MiB |",
     ):
