@@ -219,8 +219,7 @@ class Recorder:
 
     def tally_mcp(self, what: str, caller: Caller, outcome: str) -> None:
         """Count an MCP request that changed nothing."""
-        if self._metrics is not None:
-            self._metrics.count("mcp", outcome)
+        self.count("mcp", outcome)
         self.tally(_mcp_act(what, caller, outcome))
 
     def close_minute(self, *, anyway: bool = False) -> None:

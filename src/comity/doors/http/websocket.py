@@ -33,7 +33,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from comity.core.wire import strict_json
-from comity.doors.http.asgi import Message, Scope
+from comity.doors.http.asgi import JSON, Message, Scope
 from comity.doors.http.heads import Head
 from comity.doors.http.serving import LINGER_SECONDS, PIECE_BYTES, ConnectionEnds, Serving, address_name
 
@@ -51,7 +51,7 @@ _WRITE_AHEAD: Final = 4096
 _REFILLS_PER_SECOND: Final = 250  # so that messages that waited are taken in short rows, and others wait less
 _RESTARTING: Final = 1012
 _WITHOUT_CLOSE_FRAME: Final = 1006
-_JSON: Final = (b"content-type", b"application/json")
+_JSON: Final = (b"content-type", JSON)
 
 log = logging.getLogger("comity.websocket")
 _chatter = logging.getLogger("comity.websocket.protocol")
