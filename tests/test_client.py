@@ -11,7 +11,8 @@ from comity.config import AgentSettings
 from comity.keys.identity import load_identity
 from comity.testing import running_node
 from tests.cli.neighbourhood import SEND, card_of, refusing
-from tests.clients.local_server import serving, unused_port
+from tests.clients.local_server import serving
+from tests.ports import unused_port
 
 ECHO = AgentSettings(behaviour="echo")
 

@@ -23,7 +23,8 @@ from tests.doors.mcp.conversing import call, initialize
 from tests.doors.mcp.processes import comity_mcp
 from tests.pipeline.envelopes.peers import Caller
 from tests.pipeline.vcp.house import RELATIONAL, WIRE, hello
-from tests.rooms.processes import NodeProcess, free_port, wait_for
+from tests.ports import unused_port
+from tests.rooms.processes import NodeProcess, wait_for
 
 CONSENSUS = "VCP-X-Consensus"
 COMITY = [sys.executable, "-m", "comity"]
@@ -61,7 +62,7 @@ NOT_TOLD = {
 @pytest.fixture
 def house(tmp_path):
     """The one process, with everything on."""
-    tcp_port = free_port()
+    tcp_port = unused_port()
     node = NodeProcess(
         tmp_path / "house",
         agent_behaviour="echo",

@@ -19,7 +19,8 @@ from comity.config import AgentSettings
 from comity.keys.identity import create_identity, load_identity
 from comity.system_clock import SystemClock
 from tests.cli.neighbourhood import SEND, UnreliablePostman, card_of, refusing, save
-from tests.clients.local_server import reply, unused_port
+from tests.clients.local_server import reply
+from tests.ports import unused_port
 
 DEADLINE = 20
 

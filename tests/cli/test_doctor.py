@@ -28,6 +28,7 @@ from comity.store.operations import Hold
 from comity.store.sqlite import SqliteStore
 from comity.store.sqlite.schema import STEPS, migrate
 from comity.system_clock import SystemClock
+from tests.ports import unused_port
 
 NOW = 1_800_000_000.0
 
@@ -42,9 +43,7 @@ def finding(outcome, name):
 
 @pytest.fixture
 def free_port(monkeypatch):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = unused_port()
     monkeypatch.setenv("COMITY_PORT", str(port))
     return port
 

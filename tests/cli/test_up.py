@@ -23,7 +23,7 @@ from comity.config import DEFAULT_PORT, AgentSettings
 from comity.keys.identity import create_identity
 from comity.keys.sealing import SealingCost
 from comity.store.sqlite.connection import CHECKSUMMED_VFS, load_checksums
-from tests.clients.local_server import unused_port
+from tests.ports import unused_port
 
 COMITY = [sys.executable, "-m", "comity"]
 DEADLINE = 20
@@ -149,9 +149,7 @@ def test_people_get_address_identity_folder_link_and_next_steps(start, data):
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_vcp_over_tcp_is_shown_with_its_port(start, environ, as_json):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = unused_port()
     environ["COMITY_VCP_TCP_PORT"] = str(port)
     node = start("--port", "0", *(["--json"] if as_json else []))
     line = node.stdout.readline()

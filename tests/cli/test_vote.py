@@ -9,6 +9,7 @@ from comity.config import AgentSettings
 from comity.core.extensions.consensus import log
 from comity.core.extensions.consensus.record import write_record
 from comity.keys.identity import create_identity, load_identity
+from tests.ports import unused_port
 
 NO_AGENT = AgentSettings()
 CLAUSE = "Every call is answered within a day."
@@ -38,7 +39,7 @@ class Scene:
     def __init__(self, people, neighbourhood, vote):
         self.alice, self.bob, self.carol = (folder for folder, _ in people.values())
         self.ids = [identity for _, identity in people.values()]
-        self.node = neighbourhood.node(self.alice, agent=NO_AGENT)
+        self.node = neighbourhood.node(self.alice, agent=NO_AGENT, port=unused_port())
         self.vote = vote
 
     def done(self, who, *arguments):

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,17 +12,12 @@ import pytest
 
 from comity.core.extensions.consensus.log import read_entry
 from comity.keys.identity import create_identity
+from tests.ports import unused_port
 
 STRANGER = Path(__file__).parents[1] / "core/extensions/consensus/record_stranger.py"
 COMITY = [sys.executable, "-m", "comity"]
 DEADLINE = 30
 BURST = 6
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class RealNode:
@@ -32,7 +26,7 @@ class RealNode:
     def __init__(self, folder, environ):
         self.folder = folder
         self.id = create_identity(folder).vacant_id.hex()
-        self.url = f"http://127.0.0.1:{(port := free_port())}"
+        self.url = f"http://127.0.0.1:{(port := unused_port())}"
         self._command = [*COMITY, "up", "--data", str(folder), "--port", str(port)]
         self._environ = {**environ, "COMITY_DELIBERATIONS_RETRY_SECONDS": "0.2"}
         self._process = None

@@ -25,6 +25,7 @@ from comity.links.joining import LinkMaker, LinkSettings
 from comity.links.protocol import LinkClosed
 from comity.system_clock import SystemClock
 from tests.clients.relay_scene import running_relay
+from tests.ports import unused_port
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -129,8 +130,8 @@ async def test_a_link_that_ends_is_made_again(tmp_path, monkeypatch):
 
 
 async def test_a_relay_that_comes_back_is_joined_again_and_the_link_never_ends(tmp_path):
-    async with running_relay() as scene, people(scene.url, tmp_path) as crowd:
-        port = scene.port
+    port = unused_port()
+    async with running_relay(port=port) as scene, people(scene.url, tmp_path) as crowd:
         anna, bert = crowd.come("anna"), crowd.come("bert", "anna")
         one, two = await linked(anna), await linked(bert)
         await asyncio.gather(news(anna, SignallingDown), news(bert, SignallingDown), scene.stop())
@@ -170,8 +171,7 @@ async def test_a_room_that_is_refused_is_told(tmp_path):
 
 
 async def test_a_relay_that_is_not_there_is_told_and_tried_again(tmp_path):
-    async with running_relay() as scene:
-        port = scene.port
+    port = unused_port()
     async with people(f"ws://127.0.0.1:{port}/signal", tmp_path) as crowd:
         anna = crowd.come("anna")
         for _ in range(3):

@@ -5,13 +5,14 @@ import json
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+
+from tests.ports import unused_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 90
@@ -78,7 +79,7 @@ def meet(start, tmp_path):
     """A relay and two peers that are linked: `viewed` made the offer, `viewer` answered it."""
 
     def meet(viewed_library=None, viewer_library=None, *, tickets=False):
-        port = free_port()
+        port = unused_port()
         relay = start("-m", "comity", "relay", "--port", str(port), "--json")
         url = relay.wait("ready")["url"]
         folder = ["--tickets", str(tmp_path / "tickets")] if tickets else []
@@ -90,11 +91,6 @@ def meet(start, tmp_path):
         return relay, port, viewed, viewer, paths
 
     return meet
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 WAYS = [

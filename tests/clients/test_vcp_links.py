@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 import ssl
 
 import pytest
@@ -16,6 +15,7 @@ from tests.certificates import self_signed
 from tests.clients.local_server import reply, serving
 from tests.clients.vcp_scene import OurServer, Script, ack, line_server, real, websocket_server
 from tests.core.negotiation.samples import WIRE
+from tests.ports import unused_port
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -40,9 +40,7 @@ def server_tls(certificate):
 
 @pytest.fixture
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return unused_port()
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)

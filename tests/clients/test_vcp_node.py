@@ -1,6 +1,5 @@
 """The client against a whole node, by both of its doors."""
 
-import socket
 import time
 
 import httpx
@@ -25,15 +24,14 @@ from comity.store.memory import MemoryStore
 from comity.system_clock import SystemClock
 from comity.testing.nodes import bearer, running_node
 from tests.core.negotiation.samples import WIRE
+from tests.ports import unused_port
 
 pytestmark = pytest.mark.usefixtures("patience")
 
 
 @pytest.fixture
 async def node():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = unused_port()
     settings = VcpSettings(identity_policy="required", identity_mode="verified", tcp_port=port)
     async with running_node(vcp=settings) as running:
         yield running

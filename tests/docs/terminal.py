@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from tests.docs.markdown import Block
+from tests.ports import unused_port
 
 SHOWN_HOME = "/home/you"
 SHOWN_PORT = "8420"
@@ -76,7 +76,7 @@ class Terminal:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._port = str(_free_port())
+        self._port = str(unused_port())
         self._environment = {
             **{name: os.environ[name] for name in _PLAIN_VARIABLES if name in os.environ},
             "HOME": str(home),
@@ -203,10 +203,3 @@ def _names_port(command: str) -> bool:
 
 def _fails(step: Step) -> bool:
     return any(line.startswith("error:") for line in step.shown)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -4,12 +4,13 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import httpx
+
+from tests.ports import unused_port
 
 DEADLINE = 90  # starting, linking again after a failed attempt (20 s) and 48 MiB, on a busy machine
 
@@ -25,7 +26,7 @@ class NodeProcess:
             "WRTC_ALLOW_LOOPBACK": "1",
             "COMITY_DATA": str(data),
             "COMITY_PORT": str(
-                free_port()
+                unused_port()
             ),  # the same after a restart: the other one looks for the relay there
             **{f"COMITY_{name.upper()}": str(value) for name, value in settings.items()},
         }
@@ -115,12 +116,6 @@ class NodeProcess:
     def link(self):
         [link] = self.ask("links")["links"].values()
         return link
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_for(true):

@@ -3,10 +3,8 @@
 `make lowest` runs these with the lowest versions that `pyproject.toml` allows, so they need pytest and no more.
 """
 
-import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -14,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.ports import unused_port
 
 COMITY = [sys.executable, "-m", "comity"]
 DEADLINE = 60
@@ -47,7 +47,7 @@ def shell(tmp_path_factory):
 @pytest.fixture(scope="module")
 def node(shell, tmp_path_factory):
     folder = tmp_path_factory.mktemp("node")
-    tcp = _free_port()
+    tcp = unused_port()
     config = folder / "settings.toml"
     config.write_text(f"[vcp]\ntcp_port = {tcp}\n", "utf-8")
     up = ["up", "--json", "--port", "0", "--agent", "echo", "--capability", "says everything twice"]
@@ -70,12 +70,6 @@ def node(shell, tmp_path_factory):
             process.wait(DEADLINE)
     assert process.returncode == 0
     assert b"Traceback" not in (folder / "stderr").read_bytes()
-
-
-def _free_port():
-    with contextlib.closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @pytest.fixture

@@ -20,10 +20,11 @@ from comity.store.audit_log import tail
 from comity.testing.nodes import bearer, running_node
 from tests.callers import visitor
 from tests.cli.neighbourhood import SEND, UnreliablePostman, card_of, refusing
-from tests.clients.local_server import serving, unused_port
+from tests.clients.local_server import serving
 from tests.core.identity.authorization_server import ISSUER, RESOURCE, Signer
 from tests.doors.mcp.conversing import call, modern
 from tests.doors.mcp.http_talk import Http, events, repeated
+from tests.ports import unused_port
 
 ECHO = AgentSettings(behaviour="echo")
 

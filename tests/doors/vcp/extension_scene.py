@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 
 from websockets.asyncio.client import connect
 
@@ -11,6 +10,7 @@ from comity.config import VcpSettings
 from comity.core.identity.signed_token import issue_a
 from comity.keys.identity import load_identity
 from comity.testing import VirtualClock, running_node
+from tests.ports import unused_port
 
 PERSONAL, RELATIONAL, TORCH, INTENT = (
     "VCP-X-Personal",
@@ -133,9 +133,7 @@ class ExtensionScene:
 
 @contextlib.asynccontextmanager
 async def extension_scene(data=None, *, clock=None, vcp=None, **settings):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     clock = clock or VirtualClock()
     # clocks jump here by hours within one session
     lasting = {"idle_seconds": 86_400, "session_ttl_seconds": 86_400} | (vcp or {})

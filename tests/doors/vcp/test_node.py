@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 
 import httpx
 import pytest
@@ -20,6 +19,7 @@ from comity.parts.vcp import Vcp
 from comity.store.audit_log import tail
 from comity.testing import running_node
 from tests.pipeline.vcp.house import PERSONAL, WIRE, hello
+from tests.ports import unused_port
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -96,9 +96,7 @@ async def test_the_key_removed_from_the_folder_ends_the_session_with_an_error(mo
 
 
 async def test_tcp_is_spoken_where_the_settings_say():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     async with running_node(vcp=VcpSettings(tcp_port=port, server_id="mine")) as node:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(json.dumps(hello()).encode() + b"\n")

@@ -16,6 +16,7 @@ from comity.store.memory import MemoryStore
 from comity.store.vault import Resealed, Vault, reseal_all
 from comity.testing import VirtualClock, running_node
 from tests.pipeline.deliberations.parties import Party, parties
+from tests.ports import unused_port
 
 
 async def begun(alice, *others):
@@ -95,10 +96,10 @@ async def test_two_processes_of_one_party_act_at_once_and_nothing_is_done_twice(
 
 
 async def test_acts_wait_for_a_keeper_that_is_away_and_are_sent_in_their_order_once(tmp_path):
+    port = unused_port()
     async with parties(1) as (bob,):
-        async with running_node(tmp_path / "alice") as node:
+        async with running_node(tmp_path / "alice", port=port) as node:
             alice = Party(node)
-            port = int(node.url.rpartition(":")[2])
             kept = await begun(alice, bob)
         first = await bob.say(kept, "act", clause_id="c1", action="amend", text="First.")
         second = await bob.say(kept, "act", clause_id="c1", action="amend", text="Second.")
@@ -116,9 +117,9 @@ async def test_acts_wait_for_a_keeper_that_is_away_and_are_sent_in_their_order_o
 
 
 async def test_what_waited_and_is_refused_at_last_is_told(tmp_path):
+    port = unused_port()
     async with parties(1) as (bob,):
-        async with running_node(tmp_path / "alice") as node:
-            port = int(node.url.rpartition(":")[2])
+        async with running_node(tmp_path / "alice", port=port) as node:
             alice = Party(node)
             kept = await begun(alice, bob)
             await bob.desk.refresh(kept.id)
@@ -286,14 +287,16 @@ async def test_the_keepers_own_commands_and_the_door_add_entries_at_once():
 
 
 async def test_what_waits_survives_a_restart_of_the_party(tmp_path):
-    async with running_node(tmp_path / "alice") as keeper:
-        port = int(keeper.url.rpartition(":")[2])
-        async with running_node(tmp_path / "bob") as node:
-            bob = Party(node)
-            kept = await begun(Party(keeper), bob)
-            await bob.desk.refresh(kept.id)
-            await keeper.stop()
-            assert (await bob.say(kept, "act", clause_id="c1", action="amend", text="Kept.")).entry is None
+    port = unused_port()
+    async with (
+        running_node(tmp_path / "alice", port=port) as keeper,
+        running_node(tmp_path / "bob") as node,
+    ):
+        bob = Party(node)
+        kept = await begun(Party(keeper), bob)
+        await bob.desk.refresh(kept.id)
+        await keeper.stop()
+        assert (await bob.say(kept, "act", clause_id="c1", action="amend", text="Kept.")).entry is None
     retry = DeliberationSettings(retry_seconds=0.1)
     async with (
         running_node(tmp_path / "alice", port=port) as keeper,

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from itertools import pairwise
@@ -24,6 +23,7 @@ from comity.store.replay import chain_of
 from comity.store.sqlite import SqliteStore
 from comity.system_clock import SystemClock
 from tests.pipeline.envelopes.peers import Caller
+from tests.ports import unused_port
 
 CALLS = 50
 
@@ -31,8 +31,7 @@ CALLS = 50
 class KillableNode:
     def __init__(self, data) -> None:
         self._data = data
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = unused_port()
         self._process = None
         self.starts = 0
 
