@@ -4,7 +4,7 @@ The guard of a door makes it, the walk carries it, the room decides by it, and t
 owns (sessions, tasks, stored context) is stored under its `owner`. Two callers with the same `owner` are the same caller.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Final, Literal
 
@@ -26,7 +26,7 @@ Proof = Literal[
 _SHORT: Final = 8
 
 
-class Caller(Struct, frozen=True, kw_only=True):
+class Caller(Struct, frozen=True, kw_only=True, dict=True):
     """`kind` is local for the node's own user, oauth for a visitor with an access token, vacant for whoever signed an
     envelope, vcp for the identity of a VCP session, peer for a peer of a room. `address` is where it comes from, as
     limits are counted. `scopes` are those of an access token.
@@ -47,14 +47,22 @@ class Caller(Struct, frozen=True, kw_only=True):
         """Whether it came with the token that only reads, or with a link of that kind."""
         return self.proof in {"read token", "read cookie"}
 
-    @property
+    @cached_property
     def owner(self) -> str:
-        return _owner(self.kind, self.id)
+        return f"{self.kind}:{self.id}" if self.id else self.kind
 
-    @property
+    @cached_property
+    def short(self) -> str:
+        """As an event names it: `<kind>:<short>`."""
+        if not self.id:
+            return f"{self.kind}:-"
+        shown = self.id if self.kind == "vacant" else sha256(self.id.encode()).hexdigest()
+        return f"{self.kind}:{shown[:_SHORT]}"
+
+    @cached_property
     def label(self) -> str:
         """As an audit entry names it: `caller:<kind>:<short>`."""
-        return _label(self.kind, self.id)
+        return f"caller:{self.short}"
 
 
 UNKNOWN: Final = Caller()
@@ -74,17 +82,6 @@ def vacant(id_: str, address: str = "") -> Caller:
     return Caller(kind="vacant", id=id_, address=address, proof="signature")
 
 
+@lru_cache(4096)  # same
 def local_user(address: str, proof: Proof) -> Caller:
     return Caller(kind="local", address=address, proof=proof)
-
-
-@lru_cache(4096)  # whoever calls once calls again
-def _owner(kind: Kind, id_: str) -> str:
-    return f"{kind}:{id_}" if id_ else kind
-
-
-@lru_cache(4096)  # same
-def _label(kind: Kind, id_: str) -> str:
-    if not id_:
-        return f"caller:{kind}:-"
-    return f"caller:{kind}:{id_[:_SHORT] if kind == 'vacant' else sha256(id_.encode()).hexdigest()[:_SHORT]}"

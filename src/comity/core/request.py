@@ -52,8 +52,7 @@ def within_request(new_id: Callable[[], str]) -> Iterator[None]:
         _current.reset(token)
 
 
-def current_request() -> RequestMark:
-    return _current.get()
+current_request: Final[Callable[[], RequestMark]] = _current.get
 
 
 def request_check(id_: str) -> str:

@@ -48,7 +48,7 @@ class Metrics(Collector):
 
     def observe(self, room: str, outcome: str, seconds: float) -> None:
         self._calls.outcomes[room, outcome] += 1
-        self._calls.durations_of(room).add(seconds)
+        self._calls.durations[room].add(seconds)
 
     def count(self, room: str, outcome: str) -> None:
         """A call that took no time worth telling."""
@@ -103,13 +103,7 @@ class _Durations:
 class _Calls:
     def __init__(self) -> None:
         self.outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self._durations: dict[str, _Durations] = {}
-
-    def durations_of(self, room: str) -> _Durations:
-        found = self._durations.get(room)
-        if found is None:
-            found = self._durations[room] = _Durations()
-        return found
+        self.durations: defaultdict[str, _Durations] = defaultdict(_Durations)
 
     def collect(self) -> Iterable[Family]:
         calls = CounterMetricFamily(
@@ -121,7 +115,7 @@ class _Calls:
         seconds = HistogramMetricFamily(
             "comity_call_seconds", "Seconds from the door to the reply.", labels=["room"]
         )
-        for room, found in self._durations.items():
+        for room, found in self.durations.items():
             buckets = list(zip(_BOUNDS, accumulate(found.counts), strict=True))
             seconds.add_metric([room], buckets, found.sum)
         yield seconds

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -152,9 +152,9 @@ class Recorder:
             self._metrics.count_act(act.room, act.result)
         return results
 
-    async def commit_through(self, operations: Sequence[Operation], act: Act) -> bool:
+    def commit_through(self, operations: Sequence[Operation], act: Act) -> Awaitable[bool]:
         """The same, for whoever goes on after it: True when it is done and we were cancelled meanwhile."""
-        return await self._see_through(self._submit(operations, act), act)
+        return self._see_through(self._submit(operations, act), act)
 
     def _submit(self, operations: Sequence[Operation], act: Act) -> "asyncio.Future[tuple[Any, ...]]":
         return self._store.submit(operations, [self.entry(act)] if self._audited else [])
@@ -268,7 +268,7 @@ class Recorder:
                 self._clock.now(),
                 act.room,
                 act.result,
-                who=act.caller.label.removeprefix("caller:"),
+                who=act.caller.short,
                 what=act.subject,
                 request=request.id,
                 trace=request.traceparent,

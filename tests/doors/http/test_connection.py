@@ -99,7 +99,7 @@ async def test_a_client_that_goes_away_before_the_head_was_sent_is_not_written_t
 
 def whole(house, body=b"{}", told=None):
     async def work(scope, _receive, _send):
-        written = scope["extensions"][WHOLE]["write"](200, b"application/json", body)
+        written = scope["extensions"][WHOLE].answer_whole(200, b"application/json", body)
         if told is not None:
             told.append(written)
 

@@ -41,7 +41,7 @@ async def test_what_is_left_of_a_body_is_read_once():
     read = []
 
     async def twice(scope, receive, send):
-        read.extend(scope["extensions"][WHOLE]["read"](limit) for limit in (3, 4, 4))
+        read.extend(scope["extensions"][WHOLE].read_whole(limit) for limit in (3, 4, 4))
         await answer_at_once(scope, send, b"{}")
 
     connection, _ = Application(twice).connect()

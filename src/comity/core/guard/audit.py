@@ -41,7 +41,7 @@ _LEVELS = frozenset(("minimal", "standard", "full", "diagnostic"))
 _CREATED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
 
 
-class AuditDraft(Struct, frozen=True, kw_only=True):
+class AuditDraft(Struct, frozen=True, kw_only=True, dict=True):
     """What a room says about an event, before the event has a place in the chain.
 
     A draft checks itself when it is made, so that `link` cannot fail later, in the middle of a commit.
@@ -84,7 +84,10 @@ class AuditDraft(Struct, frozen=True, kw_only=True):
                 raise InvalidError("content_preview belongs to audit_level diagnostic only; leave it out")
             if len(self.content_preview) > PREVIEW_LIMIT:
                 raise InvalidError(f"content_preview is limited to {PREVIEW_LIMIT} characters; cut it")
-        _refuse_surrogates(self)
+        try:
+            self.__dict__["form"] = _encoder.encode(self)
+        except UnicodeEncodeError:
+            raise InvalidError("an audit field holds half a surrogate pair; give whole characters") from None
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -183,7 +186,8 @@ def chained(draft: AuditDraft, *, position: int, previous_hash: str | None) -> t
     entry_hash = _hash(draft, position, previous_hash)
     before = "null" if previous_hash is None else f'"{previous_hash}"'
     place = f',"chain_position":{position},"previous_hash":{before},"entry_hash":"{entry_hash}"}}'
-    return _encoder.encode(draft)[:-1] + place.encode(), entry_hash
+    form: bytes = draft.__dict__["form"]
+    return form[:-1] + place.encode(), entry_hash
 
 
 def entry_hash(entry: AuditEntry) -> str:
@@ -309,10 +313,3 @@ def _plain(number: float) -> bool:
 
 def _head_fields(head: AuditHead) -> dict[str, Any]:
     return {"at": head.at, "chain": head.chain, "entry_hash": head.entry_hash, "position": head.position}
-
-
-def _refuse_surrogates(draft: AuditDraft) -> None:
-    try:
-        _encoder.encode(draft)
-    except UnicodeEncodeError:
-        raise InvalidError("an audit field holds half a surrogate pair; give whole characters") from None

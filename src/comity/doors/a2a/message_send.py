@@ -14,6 +14,7 @@ from comity.doors.http.asgi import (
     Send,
     answer_at_once,
     answer_json,
+    content_type,
     header,
     read_body,
     when_to_retry,
@@ -41,8 +42,8 @@ class MessageSend:
             await answer_json(send, {"detail": "use POST"}, 405, [(b"allow", b"POST")])
             return
         try:
-            given = header(scope, b"content-type")
-            if given is None or given.partition(";")[0].strip().lower() not in _CONTENT_TYPES:
+            if content_type(scope) not in _CONTENT_TYPES:
+                given = header(scope, b"content-type")
                 detail = f"unsupported content-type {given!r}; expected application/json"
                 self._walk.record.refuse(self._room.name, "unsupported")
                 await answer_json(send, {"detail": detail}, 415)

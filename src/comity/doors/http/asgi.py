@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from functools import lru_cache
 from typing import Any
 
 from comity.core.errors import ComityError, MalformedError, RetryLaterError, TooLargeError
@@ -17,8 +18,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"
 WHOLE = "comity.http.whole"
-"""An ASGI extension of our own server, for paths that answer all the time: `read` gives a body that has come
-completely, `write` writes an answer that is complete. None and False say that it has to be done as ASGI has it.
+"""An ASGI extension of our own server, for paths that answer all the time: `read_whole` gives a body that has come
+completely, `answer_whole` writes an answer that is complete. None and False say that it has to be done as ASGI has it.
 """
 HEADERS_BY_NAME = "comity.headers"
 SPEND_BYTES = "comity.spend_bytes"
@@ -36,6 +37,16 @@ def header(scope: Scope, name: bytes) -> str | None:
     if isinstance(found, int):
         raise MalformedError(f"the header {name.decode()} comes {found} times; send it once")
     return None if found is None else found.decode("latin-1")
+
+
+def content_type(scope: Scope) -> str:
+    """What the body says it is, without parameters; empty when it says nothing."""
+    return _media_type(header(scope, b"content-type") or "")
+
+
+@lru_cache(256)  # most send the same few
+def _media_type(given: str) -> str:
+    return given.partition(";")[0].strip().lower()
 
 
 def headers_by_name(scope: Scope) -> dict[bytes, bytes | int]:
@@ -74,7 +85,7 @@ def refuse_announced(scope: Scope, limit: int) -> None:
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole body, refused as soon as it is known to be too large."""
     offered = scope.get("extensions", {}).get(WHOLE)
-    whole: bytes | None = None if offered is None else offered["read"](limit)
+    whole: bytes | None = None if offered is None else offered.read_whole(limit)
     spend_bytes: Callable[[int], None] | None = scope.get(SPEND_BYTES)
     if whole is None:
         refuse_announced(scope, limit)
@@ -123,7 +134,7 @@ async def answer(
 async def answer_at_once(scope: Scope, send: Send, body: bytes) -> None:
     """A complete answer in JSON, by the shortest way that the server offers."""
     offered = scope.get("extensions", {}).get(WHOLE)
-    if offered is None or not offered["write"](200, JSON, body):
+    if offered is None or not offered.answer_whole(200, JSON, body):
         await answer(send, 200, body)
 
 

@@ -257,7 +257,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         scope["client"] = client.client
         scope["scheme"] = "https" if client.encrypted else "http"
         scope["state"] = {}
-        scope["extensions"] = {WHOLE: {"read": exchange.read_whole, "write": exchange.answer_whole}}
+        scope["extensions"] = {WHOLE: exchange}
         self._exchange = exchange
         self._discarded = 0
         if head.length is None:
@@ -271,7 +271,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._unread = self._unread[head.length :]
             self._enter(_IDLE)
         tasks = self._serving.tasks
-        tasks.add(self._loop.create_task(exchange.run(self._serving.app, scope, tasks)))
+        exchange.task = self._loop.create_task(exchange.run(self._serving.app, scope, tasks))
+        tasks.add(exchange.task)
 
     def _take_body(self) -> None:
         data, exchange = self._unread, self._exchange

@@ -16,7 +16,7 @@ from comity.doors.http.asgi import (
     answer_at_once,
     answer_error,
     answer_json,
-    header,
+    content_type,
     read_body,
 )
 from comity.pipeline.record import Recorder
@@ -57,7 +57,7 @@ async def read_json_body(
     body = await read_body(scope, receive, limit)
     if may_be_empty and not body:
         return body
-    kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
+    kind = content_type(scope)
     if kind != "application/json" and not kind.endswith("+json"):
         raise InvalidError(f"{what} must be JSON; send it with Content-Type: application/json")
     return body

@@ -56,6 +56,8 @@ def whole_answer(
 
 
 class Exchange:
+    task: "asyncio.Task[None]"
+
     def __init__(
         self, connection: "HttpConnection", scope: Scope, *, keep_alive: bool, expects_continue: bool
     ) -> None:
@@ -122,9 +124,7 @@ class Exchange:
                 log.error("the application returned without a complete answer")
                 self._give_up()
         finally:
-            task = asyncio.current_task()
-            assert task is not None
-            running.discard(task)
+            running.discard(self.task)
 
     async def receive(self) -> Message:
         if self._expects_continue and not self.gone:
@@ -266,6 +266,8 @@ class Exchange:
 def _trace_of(scope: Scope) -> str:
     """The trace that the request belongs to (W3C Trace Context); nothing where it is not in that form."""
     said = scope[HEADERS_BY_NAME].get(b"traceparent")
+    if said is None:
+        return ""
     found = _TRACEPARENT.fullmatch(said) if isinstance(said, bytes) else None
     return found[0].decode() if found else ""
 

@@ -44,7 +44,7 @@ from comity.doors.http.asgi import (
     Receive,
     Scope,
     Send,
-    header,
+    content_type,
     read_body,
     when_to_retry,
 )
@@ -130,8 +130,7 @@ class _Exchange:
         await self._respond.refuse(None, error, 405, [(b"allow", b"POST, GET, DELETE")])
 
     async def _post(self) -> None:
-        kind = (header(self._scope, b"content-type") or "").partition(";")[0].strip().lower()
-        if kind != JSON:
+        if content_type(self._scope) != JSON:
             error = invalid_request("the body must be application/json; say so in Content-Type").rpc
             await self._respond.refuse(None, error, 415)
             return
