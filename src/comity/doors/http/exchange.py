@@ -57,6 +57,17 @@ def whole_answer(
 
 class Exchange:
     task: "asyncio.Task[None]"
+    _body: bytes | bytearray = b""  # bytes while it is one piece, as most are, and then not copied
+    _more_body = True
+    _handed_out = False
+    _waits: "asyncio.Future[None] | None" = None
+    _head = b""
+    _head_at_the_latest: asyncio.Handle | None = None
+    _left: int | None = None  # of the length that the answer states; None: it comes in chunks
+    _without_body = False
+    status = 0
+    complete = False
+    gone = False
 
     def __init__(
         self, connection: "HttpConnection", scope: Scope, *, keep_alive: bool, expects_continue: bool
@@ -65,19 +76,8 @@ class Exchange:
         self._id = REQUEST_IDS.new()
         self._method: str = scope["method"]
         self._old = scope["http_version"] == "1.0"
-        self._body: bytes | bytearray = b""  # bytes while it is one piece, as most are, and then not copied
-        self._more_body = True
         self._expects_continue = expects_continue
-        self._handed_out = False
-        self._waits: asyncio.Future[None] | None = None
-        self._head = b""
-        self._head_at_the_latest: asyncio.Handle | None = None
-        self._left: int | None = None  # of the length that the answer states; None: it comes in chunks
-        self._without_body = False
         self.keep_alive = keep_alive
-        self.status = 0
-        self.complete = False
-        self.gone = False
 
     @property
     def unread(self) -> int:
