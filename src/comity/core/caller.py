@@ -83,5 +83,17 @@ def vacant(id_: str, address: str = "") -> Caller:
 
 
 @lru_cache(4096)  # same
+def vcp_identity(id_: str, address: str = "") -> Caller:
+    """The identity of a VCP session whose token verified."""
+    return Caller(kind="vcp", id=id_, address=address, proof="vcp token")
+
+
+@lru_cache(4096)  # same
+def room_peer(id_: str, proof: Proof = "none") -> Caller:
+    """A peer of a room: the node that it has proven to be, or else the name it has there."""
+    return Caller(kind="peer", id=id_, proof=proof)
+
+
+@lru_cache(4096)  # same
 def local_user(address: str, proof: Proof) -> Caller:
     return Caller(kind="local", address=address, proof=proof)

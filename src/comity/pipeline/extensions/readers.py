@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from comity.core.caller import Caller
+from comity.core.caller import Caller, vcp_identity
 from comity.core.errors import NotFoundError
 from comity.core.extensions import calls, personal
 from comity.core.extensions.calls import OperationCall
@@ -73,7 +73,7 @@ def _own_deliberations(service: ExtensionService) -> Any:
 
 
 def _caller(owner: Owner) -> Caller:
-    return Caller(kind="vcp", id=owner.id or "", proof="vcp token")
+    return vcp_identity(owner.id or "")
 
 
 def _own(sessions: LiveSessions) -> Any:

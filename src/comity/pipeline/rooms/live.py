@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, Final, Protocol
 
-from comity.core.caller import OWN_PROCESS, Caller
+from comity.core.caller import OWN_PROCESS, Caller, room_peer
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, StoreError
 from comity.core.identity.keys import SigningKey
@@ -335,7 +335,7 @@ class LiveRoom:
             self._meeting.take_on_channel(line.attempt, effect.message)
 
     async def _keep_in(self, effect: KeepMessage) -> None:
-        sender = Caller(kind="peer", id=effect.node, proof="signature")
+        sender = room_peer(effect.node, "signature")
         await asyncio.sleep(0)  # let the waiting readers run first
         try:
             if "envelope" in effect.record:
@@ -395,11 +395,7 @@ class LiveRoom:
     def _caller(self, stream_id: str) -> Caller:
         """A peer by the node that it has proven to be, or else by the name it has in the room."""
         node = self.session.proven_node(stream_id)
-        return (
-            Caller(kind="peer", id=stream_id)
-            if node is None
-            else Caller(kind="peer", id=node, proof="signature")
-        )
+        return room_peer(stream_id) if node is None else room_peer(node, "signature")
 
     def wake(self) -> None:
         """Wake all readers that wait for an event."""

@@ -4,7 +4,7 @@ An entry contains a session, an owner and a token only as privacy hashes. It con
 and no names that it chose. Events also show the name that the client of a handshake gives itself.
 """
 
-from comity.core.caller import Caller, stranger
+from comity.core.caller import Caller, stranger, vcp_identity
 from comity.core.context.response import ContextResponse
 from comity.core.guard.audit import privacy_hash
 from comity.core.identity.verification import TokenVerdict
@@ -23,7 +23,7 @@ def caller_in(session: Session | None, address: str) -> Caller:
     identity = None if session is None else session.identity
     if identity is None or identity.owner is None:
         return stranger(address)
-    return Caller(kind="vcp", id=identity.owner, address=address, proof="vcp token")
+    return vcp_identity(identity.owner, address)
 
 
 def happened(what: Happened, address: str) -> Act:
@@ -81,7 +81,7 @@ def not_exchanged(session: Session, code: str, address: str) -> Act:
 
 def revocation(verdict: TokenVerdict, status: RevocationStatus) -> Act:
     source = f"source:{status.source}"
-    caller = Caller(kind="vcp", id=verdict.owner, proof="vcp token") if verdict.owner else stranger("")
+    caller = vcp_identity(verdict.owner) if verdict.owner else stranger("")
     return Act(
         room=ROOM,
         result=f"REVOCATION_{status.status.upper()}",
