@@ -28,7 +28,7 @@ SUBJECT: Final = "events"
 _MOMENT: Final = 0.05
 
 
-class NodeEvent(Struct, frozen=True, omit_defaults=True):
+class NodeEvent(Struct, frozen=True, omit_defaults=True, gc=False):
     """`kind` is what the audit entry calls the act; `count` is more than 1 where alike acts stand together."""
 
     number: int

@@ -73,9 +73,8 @@ class SqliteStore(SqliteReader):
             self._checkpoints = Checkpoints(path, self._writer)
             undone.pop_all()
         self._durable = self._mark()  # where the trail stood after the last commit
-        self._unpublished: bytes | None = None
         self._commits = GroupCommit(
-            self._write, name="comity-write", prepare=self._prepare, afterwards=self._settle
+            self._write, name="comity-write", prepare=self._prepare, afterwards=self._checkpoints.look
         )
 
     @classmethod
@@ -187,15 +186,10 @@ class SqliteStore(SqliteReader):
         return outcomes
 
     def _committed(self, head: bytes | None) -> None:
+        """While the loop waits for it: later the two threads would fight for the interpreter."""
         self._durable = self._mark()
-        self._unpublished = head
-
-    def _settle(self) -> None:
-        """On the writer thread, when callers are being told."""
-        if self._trail is not None and self._unpublished is not None:
-            self._trail.publish(self._unpublished)
-            self._unpublished = None
-        self._checkpoints.look()
+        if self._trail is not None and head is not None:
+            self._trail.publish(head)
 
     def _mark(self) -> Mark | None:
         return self._trail.mark() if self._trail is not None else None
