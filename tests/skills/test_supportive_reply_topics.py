@@ -26,6 +26,26 @@ def topics():
 
 
 @pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        (
+            "I gave the dog to my sister on Sunday. She thinks it is for the holidays. I paid the electricity until the end "
+            "of the month, and that is really all there was left to do.",
+            "I am not sure how you are.",
+        ),
+        ("The garden looks good this year. My son calls on Sundays.", "I see nothing here"),
+    ],
+)
+def test_a_phrasing_close_to_that_of_people_in_danger_is_no_finding_and_is_asked_about(text, asks):
+    outcome = handler()({"message": text, "risk_level": "low"}, "enhanced")
+    assert outcome.output["reply"].startswith(asks)
+    assert not outcome.output["crisis"]["detected"]
+    assert outcome.output["resources"] == []
+    told = any("close to that of people in danger" in line for line in outcome.assumptions)
+    assert told is asks.startswith("I am not sure")
+
+
+@pytest.mark.parametrize(
     ("text", "topic"),
     [
         ("I'm so happy, I passed!", "joy"),

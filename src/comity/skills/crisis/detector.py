@@ -127,7 +127,9 @@ class CrisisDetector:
             report = softened(report) if self._opinion.is_calm(page.folded) else report
         elif not report.detected and self._opinion is not None and not _is_endangered(dangers):
             signal = self._opinion.signal(page.folded, **_signs(found))
-            report = report if signal is None else joined(report, signal)
+            if signal is not None:
+                close = signal.severity == "none"
+                report = replace(report, close=signal.language) if close else joined(report, signal)
         return replace(report, dangers=dangers, endangered=_is_endangered(dangers)) if dangers else report
 
 

@@ -9,6 +9,7 @@
   phrasing is calm.
 - In a text of one passage, what the rules saw counts, too: somebody else's danger, a denial or a story asks for more,
   a weak sign for less.
+- Half of what makes a crisis is no finding, but close to one: whoever answers then asks, and does not say that all is well.
 - Words look alike in several languages and people mix them, so all languages are weighed together.
 - The weights are read when first asked for. The work is linear in the text.
 """
@@ -35,6 +36,7 @@ _LEAST = 30  # characters that every text counts as longer: a few words prove li
 
 _PASSAGE = 160  # characters, and fewer where one says more
 _UNSPACED_PASSAGE = 60
+CLOSE = 0.5  # of the weight that a crisis takes
 CONTEXT = 0.8  # how much a passage with what stands around it counts beside the passage alone
 _END = re.compile("[.!?;\n\u0964]")
 _PAUSE = re.compile(" , ")
@@ -91,7 +93,7 @@ class Opinion:
         if size <= (_UNSPACED_PASSAGE if folded.unspaced else _PASSAGE):  # one passage, as in most messages
             total: int = sum(map(_SECOND, self._weights.find(folded)))
             return total / breadth_of(size) >= self._file.moderate
-        return self._found(folded, mention=False, weak=False) is not None
+        return self._weigh(folded, mention=False, weak=False)[0] >= 1
 
     def is_calm(self, folded: Folded) -> bool:
         """Whether nothing in a long text is phrased as people in danger do."""
@@ -99,11 +101,12 @@ class Opinion:
         return len(places) > 1 and self._heaviest_passage(folded, places)[0] < self._file.calm
 
     def signal(self, folded: Folded, *, mention: bool, weak: bool) -> Signal | None:
-        """What tells of a crisis, if anything does: the stretch that weighs most, in the passage that does."""
-        found = self._found(folded, mention=mention, weak=weak)
-        if found is None:
+        """What tells of a crisis, if anything does: the stretch that weighs most, in the passage that does. Its severity is
+        `none` where it only comes close to a crisis.
+        """
+        share, weight, (first, last) = self._weigh(folded, mention=mention, weak=weak)
+        if share < CLOSE:
             return None
-        weight, (first, last) = found
         turns = self._turns.find(folded)
         if folded.unspaced:
             turns = sorted(turns)
@@ -111,11 +114,11 @@ class Opinion:
         if stretch is None:
             return None
         start, end, language = stretch
-        severity: Severity = "moderate" if weight < self._file.high else "high"
+        severity: Severity = "none" if share < 1 else "moderate" if weight < self._file.high else "high"
         return Signal(category=CATEGORY, severity=severity, span=folded.span(start, end), language=language)
 
-    def _found(self, folded: Folded, *, mention: bool, weak: bool) -> tuple[float, Place] | None:
-        """What the heaviest passage weighs for its length, and where it is, if that is enough."""
+    def _weigh(self, folded: Folded, *, mention: bool, weak: bool) -> tuple[float, float, Place]:
+        """Of the heaviest passage: which share of a crisis it makes, what it weighs for its length, and where it is."""
         file = self._file
         text = folded.text
         size = len(text)
@@ -123,9 +126,9 @@ class Opinion:
         if len(places) == 1:
             total: int = sum(map(_SECOND, self._weights.find(folded)))
             weight = (total + file.mention * mention + file.weak * weak) / breadth_of(size)
-            return (weight, (0, size)) if weight >= file.moderate else None
+            return weight / file.moderate, weight, (0, size)
         wider, alone, place = self._heaviest_passage(folded, places)
-        return (alone, place) if wider >= file.around else None
+        return wider / file.around, alone, place
 
     def _heaviest_passage(self, folded: Folded, places: Iterable[Place]) -> tuple[float, float, Place]:
         """Of the passage that weighs most together with what stands around it: that weight, its own, and where it is."""

@@ -66,11 +66,14 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 class CrisisReport(Verdict, frozen=True, kw_only=True):
-    """`dangers` are those of others, and what others do to the writer."""
+    """`dangers` are those of others, and what others do to the writer. `close` is the language of a phrasing that comes
+    close to that of a crisis; empty where none does.
+    """
 
     severity: Severity = "none"
     signals: tuple[Signal, ...] = ()
     dangers: tuple[Danger, ...] = ()
+    close: str = ""
 
     @property
     def subject(self) -> Literal["self", "other", "none"]:

@@ -1,7 +1,8 @@
 """The reply of our own mode: in the language of the locale, with help by country and the evidence beside it.
 
 - It never repeats the message. What it says depends on the report, on the risk and the mode asked for, and on what
-  the message is about. When nothing calls for support it says so.
+  the message is about. When nothing calls for support it says so. When nothing was found, but the phrasing is close to
+  that of people in danger, it asks instead.
 - Another person in danger comes first: the emergency number, what to do while waiting, then the lines.
 - Violence against the writer and harm to a child have guidance of their own.
 - A message in a language that is not read gets the lines of the locale and is told that it was not read.
@@ -25,6 +26,7 @@ from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
 from comity.skills.supportive_reply.notes import care_notes
 from comity.skills.supportive_reply.topics import About, Topics
 
+_CLOSE: Final = "The phrasing is close to that of people in danger; this is no finding."
 _CAVEAT: Final = "Non-clinical support: it does not replace professional care, and it diagnoses nothing."
 
 
@@ -73,8 +75,10 @@ class Responder:
             said = " ".join([*_for_another(words, helping, report), words[which]])
         elif about is not None and which in {"low", "medium"}:
             said = self._topics.reply(language, about.topic)
+        elif which == "low":
+            said = words["unsure" if report.close else "nothing"]
         else:
-            said = words["nothing" if which == "low" else which]
+            said = words[which]
         output: dict[str, Any] = {
             "reply": said,
             "escalation_guidance": _guidance(words, helping, risk, report, unread=unread),
@@ -93,6 +97,7 @@ class Responder:
                 f"Support mode: {asked.mode}",
                 *([f"Topic: {about.topic}"] if about is not None else []),
                 *(["The language of the message is not one that is read here."] if unread else []),
+                *([_CLOSE] if report.close else []),
                 _CAVEAT,
             ],
             output=output,
@@ -119,7 +124,7 @@ class Responder:
             return report.dangers[0].language
         if report.signals:
             return max(report.signals, key=lambda signal: RANK[signal.severity]).language
-        return about.language if about is not None else "en"
+        return about.language if about is not None else report.close or "en"
 
     def _uncertainty(self, asked: Asked, report: CrisisReport) -> Uncertainty:
         if (
