@@ -9,7 +9,8 @@
 - `evals/crisis_long_more` is harder on purpose: danger that is told indirectly, and safe texts full of its words (past
   attempts, the death of others, fiction). `evals/crisis_long_forum` are posts, mails and chats of both kinds. The weights
   of the second opinion are learned from both: they measure nothing.
-- `crisis_long_fresh` and `crisis_long_unread` were written without sight of any rule. They only measure.
+- `crisis_long_fresh`, `crisis_long_unread` and `crisis_long_hindi` were written without sight of any rule. They only
+  measure.
 - Everyday and technical texts are other people's (`evals.sources`).
 """
 
@@ -31,6 +32,7 @@ FORUM = FOLDER / "crisis_long_forum"
 OTHERS = FOLDER / "crisis_others.json"
 FRESH = FOLDER / "crisis_long_fresh.json"
 UNREAD = FOLDER / "crisis_long_unread.json"
+HINDI = FOLDER / "crisis_long_hindi.json"
 LABELS = ("crisis", "distressed", "calm")
 BANDS = (range(200), range(200, 400), range(400, 600), range(600, 800), range(800, 1200), range(1200, 10_000))
 PER_LANGUAGE = 2000
@@ -101,6 +103,10 @@ def unread_set() -> list[Text]:
     return _unread(UNREAD)
 
 
+def hindi_set() -> list[Text]:
+    return _unread(HINDI)
+
+
 def _unread(path: Path) -> list[Text]:
     texts = json.loads(path.read_bytes())["texts"]
     return [Text(one["text"], one["language"], one["tag"], one["crisis"]) for one in texts]
@@ -127,6 +133,9 @@ def tables() -> Sequence[Table]:
         _by_language("crisis_long_fresh", "Crisis detection, long texts that nobody read", fresh_set()),
         _by_language(
             "crisis_long_unread", "Crisis detection, more long texts that nobody read", unread_set()
+        ),
+        _by_language(
+            "crisis_long_hindi", "Crisis detection, long Hindi texts, not learned from", hindi_set()
         ),
         *(_outside(name, title, source) for name, title, source in _SOURCES),
     ]

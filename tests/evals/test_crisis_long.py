@@ -12,6 +12,7 @@ from evals.tables.crisis_long import (
     forum_set,
     found_texts,
     fresh_set,
+    hindi_set,
     long_set,
     more_set,
     others_set,
@@ -50,7 +51,7 @@ def test_the_sets_to_learn_from_are_large_long_and_share_no_text(own, least):
     labels = Counter(one.tag for one in texts)
     assert min(labels[label] for label in ("crisis", "distressed")) >= least
     assert all(200 <= len(one.text) <= 1500 for one in texts)
-    sets = (long_set(), more_set(), forum_set(), fresh_set(), unread_set())
+    sets = (long_set(), more_set(), forum_set(), fresh_set(), unread_set(), hindi_set())
     everything = [one.text for several in sets for one in several]
     assert len(set(everything)) == len(everything)
 
