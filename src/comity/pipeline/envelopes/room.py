@@ -190,7 +190,7 @@ class SignedRoom(PlainRoom):
         arrival = call.arrival
         if accepted.last_sequence_no == 0 and self._budget is not None and not arrival.caller.is_local:
             self._budget.spend_new_pair(arrival.caller.address)
-        if self._quota is not None and not self._has_room(visit, self._quota, arrival.size):
+        if self._quota is not None and not self._reserve_at_once(visit, self._quota, arrival.size):
             await self._make_room(call, self._quota, arrival.size)
         return _ADMITTED
 
@@ -215,7 +215,7 @@ class SignedRoom(PlainRoom):
         )
         message = strict_json.dumps(to_a2a_message(reply))
         kept = self.kept_form(message)
-        if self._quota is not None and not self._has_room(visit, self._quota, len(kept)):
+        if self._quota is not None and not self._reserve_at_once(visit, self._quota, len(kept)):
             await self._make_room(call, self._quota, len(kept))
         lane.next = Standing(visit.accepted, check_chain(standing.replied, reply))
         return Sealed(
@@ -246,16 +246,16 @@ class SignedRoom(PlainRoom):
         """The reply that was stored in that form."""
         return stored
 
-    def _has_room(self, visit: Visit, quota: Quota, size: int) -> bool:
+    def _reserve_at_once(self, visit: Visit, quota: Quota, size: int) -> bool:
         """Set aside what the reply needs: before the work, when nothing is known but the size of the request, and
-        after it. False: the pair is new, or the store has to be asked.
+        after it. False, and nothing was set aside: the pair is new, or the store has to be asked.
         """
         lane = visit.lane
         if lane.kept + size > self._pair_bytes or not visit.standing.accepted.last_sequence_no:
             return False
-        return self._reserve(lane, quota, size, known=True)
+        return self._set_aside(lane, quota, size, known=True)
 
-    def _reserve(self, lane: PairLane, quota: Quota, size: int, *, known: bool) -> bool:
+    def _set_aside(self, lane: PairLane, quota: Quota, size: int, *, known: bool) -> bool:
         more = size - lane.reserved
         if more > 0:
             if not quota.reserve_at_once(lane.holder, more, known=known):
@@ -266,7 +266,9 @@ class SignedRoom(PlainRoom):
         return True
 
     async def _make_room(self, call: Call, quota: Quota, size: int) -> None:
-        """The same the long way. A call that does not fit is refused, for no reply that was promised may go (ruling 10)."""
+        """The same, by asking the store. A call that does not fit is refused, for no reply that was promised may go (ruling
+        10).
+        """
         visit: Visit = call.evidence
         lane, known = visit.lane, visit.standing.accepted.last_sequence_no > 0
         if lane.kept + size > self._pair_bytes:
@@ -275,7 +277,7 @@ class SignedRoom(PlainRoom):
             size += 2 * CHAIN_BYTES
             if not call.arrival.caller.is_local:
                 lane.holder = quota.holder_of(call.arrival.caller.address)
-        if not self._reserve(lane, quota, size, known=known):
+        if not self._set_aside(lane, quota, size, known=known):
             await quota.reserve(lane.holder, size - lane.reserved, known=known)
             lane.reserved = size
 
