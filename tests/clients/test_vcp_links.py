@@ -9,8 +9,11 @@ import pytest
 
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.clients.vcp import VcpClient
+from comity.clients.vcp_links import dial
 from comity.clients.vcp_session import VcpRefusedError
+from comity.clients.vcp_targets import read_target
 from comity.core.negotiation.capabilities import PERSONAL
+from comity.links.protocol import LinkClosed
 from tests.certificates import self_signed
 from tests.clients.local_server import reply, serving
 from tests.clients.vcp_scene import OurServer, Script, ack, line_server, real, websocket_server
@@ -168,3 +171,23 @@ async def _raw(link, message):
         await link._writer.drain()
     else:
         await link.send(message)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+async def test_whoever_is_cancelled_while_closing_leaves_no_connection_open(carrier):
+    ended = asyncio.Event()
+
+    async def wait_for_the_end(link):
+        with contextlib.suppress(LinkClosed):
+            await link.receive()
+        ended.set()
+
+    async with carrier(wait_for_the_end) as url:
+        link = await dial(read_target(url))
+        closing = asyncio.create_task(link.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        transport = (link._connection if hasattr(link, "_connection") else link._writer).transport
+        assert transport.is_closing()
+        await ended.wait()

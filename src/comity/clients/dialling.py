@@ -89,7 +89,10 @@ class ClientWebSocket:
             raise self._closed(end) from None
 
     async def close(self, reason: str = "") -> None:
-        await self._connection.close(reason=reason)
+        try:
+            await self._connection.close(reason=reason)
+        finally:  # also for who is cancelled meanwhile; nothing happens to what is closed
+            self._connection.transport.abort()
 
     def _closed(self, end: ConnectionClosed) -> LinkClosed:
         reason = end.rcvd.reason if end.rcvd is not None else ""
