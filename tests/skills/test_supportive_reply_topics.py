@@ -36,6 +36,11 @@ LEAVING = (
     [
         (LEAVING, "I am not sure how you are."),
         ("The garden looks good this year. My son calls on Sundays.", "I see nothing here"),
+        ("The file does not exist.", "I see nothing here"),
+        (
+            "Please merge the branch after the tests are green, and close the ticket for good.",
+            "I see nothing here",
+        ),
     ],
 )
 def test_a_phrasing_close_to_that_of_people_in_danger_is_no_finding_and_is_asked_about(text, asks):

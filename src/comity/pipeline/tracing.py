@@ -145,7 +145,7 @@ class Tracing:
             {
                 "comity.room": act.room,
                 "comity.kind": act.result,
-                "comity.who": act.caller.label.removeprefix("caller:"),
+                "comity.who": act.caller.short,
                 "comity.what": act.subject,
                 "comity.request": request.id,
             }

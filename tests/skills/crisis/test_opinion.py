@@ -58,7 +58,7 @@ def test_weights_that_come_to_enough_are_a_signal_of_the_phrasing():
 def test_the_same_weight_says_less_in_a_longer_text():
     text = "letters are on the table"
     assert said(text).severity == "moderate"
-    assert said(f"{text}{' and so on' * 10}").severity == "none", "close to it"
+    assert said(f"{text}{' and so on' * 10}") is None
 
 
 def test_nothing_adds_up_over_pages():
@@ -115,7 +115,7 @@ def test_passages_cover_the_text_and_are_short():
 def test_what_the_rules_saw_counts():
     text = "the letters are on the table"
     assert said(text).severity == "moderate"
-    assert said(text, mention=True).severity == "none"
+    assert said(text, mention=True) is None
     assert said(text, mention=True, weak=True).severity == "moderate"
 
 

@@ -9,7 +9,8 @@
   phrasing is calm.
 - In a text of one passage, what the rules saw counts, too: somebody else's danger, a denial or a story asks for more,
   a weak sign for less.
-- Half of what makes a crisis is no finding, but close to one: whoever answers then asks, and does not say that all is well.
+- In a text of several passages half of what makes a crisis is no finding, but close to one: whoever answers then asks, and
+  does not say that all is well. In a short text it says nothing: every twentieth everyday sentence has as much.
 - Words look alike in several languages and people mix them, so all languages are weighed together.
 - The weights are read when first asked for. The work is linear in the text.
 """
@@ -102,10 +103,10 @@ class Opinion:
 
     def signal(self, folded: Folded, *, mention: bool, weak: bool) -> Signal | None:
         """What tells of a crisis, if anything does: the stretch that weighs most, in the passage that does. Its severity is
-        `none` where it only comes close to a crisis.
+        `none` where a long text only comes close to a crisis.
         """
         share, weight, (first, last) = self._weigh(folded, mention=mention, weak=weak)
-        if share < CLOSE:
+        if share < (CLOSE if is_long(folded) else 1):
             return None
         turns = self._turns.find(folded)
         if folded.unspaced:
