@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from comity.store.group_commit import BATCH_OPERATIONS, GroupCommit
+from comity.store.group_commit import BATCH_OPERATIONS, ENOUGH, GroupCommit
 from comity.store.operations import Put
 
 PUT = Put(space="s", key="k", value=b"v")
@@ -55,11 +55,49 @@ async def test_what_comes_while_a_batch_is_written_is_the_next_one(disk):
 
 async def test_a_batch_that_is_too_large_for_one_commit_is_told_in_parts_and_the_next_one_follows(disk):
     commits = GroupCommit(disk.write, name="test")
-    disk.let_go.set()
+    commits.submit([PUT], [])
+    await disk.busy()
     works = [commits.submit([PUT], []) for _ in range(BATCH_OPERATIONS + 1)]
-    assert await asyncio.wait_for(works[-1], PATIENCE) == (2,)
-    assert await asyncio.wait_for(commits.submit([PUT], []), PATIENCE) == (3,)
-    assert disk.batches == [BATCH_OPERATIONS, 1, 1]
+    disk.let_go.set()
+    assert await asyncio.wait_for(works[-1], PATIENCE) == (3,)
+    assert await asyncio.wait_for(commits.submit([PUT], []), PATIENCE) == (4,)
+    assert disk.batches == [1, BATCH_OPERATIONS, 1, 1]
+    await commits.close()
+
+
+async def test_a_writer_that_has_nothing_to_do_does_not_wait_for_the_end_of_a_long_iteration(disk):
+    prepared = []
+    commits = GroupCommit(disk.write, name="test", prepare=lambda batch: prepared.append(len(batch)))
+    works = [commits.submit([PUT], []) for _ in range(ENOUGH - 1)]
+    assert prepared == []
+    works += [commits.submit([PUT], []) for _ in range(ENOUGH + 2)]
+    assert prepared == [ENOUGH]
+    disk.let_go.set()
+    told = await asyncio.wait_for(asyncio.gather(*works), PATIENCE)
+    assert told == [(1,)] * ENOUGH + [(2,)] * (ENOUGH + 1)
+    assert disk.batches == prepared == [ENOUGH, ENOUGH + 1]
+    await commits.close()
+
+
+async def test_a_batch_that_was_told_late_hands_over_nothing_while_the_next_one_is_written(disk):
+    prepared, written = [], threading.Event()
+    commits = GroupCommit(
+        disk.write, name="test", prepare=lambda batch: prepared.append(len(batch)), afterwards=written.set
+    )
+    disk.let_go.set()
+    works = [commits.submit([PUT], [])]
+    await asyncio.sleep(0)
+    assert written.wait(PATIENCE)  # meanwhile the loop stands still, so nobody is told
+    disk.let_go.clear()
+    works += [commits.submit([PUT], []) for _ in range(ENOUGH)]
+    await works[0]
+    works.append(commits.submit([PUT], []))
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert prepared == [1, ENOUGH]
+    disk.let_go.set()
+    assert await asyncio.wait_for(works[-1], PATIENCE) == (3,)
+    assert prepared == [1, ENOUGH, 1]
     await commits.close()
 
 

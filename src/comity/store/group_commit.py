@@ -2,8 +2,9 @@
 
 Transactions that are submitted in one iteration of the event loop form a batch. While a batch is written, the next one is
 collected; it is handed over when the callers of the last batch were told and the loop has run once more. So a single
-caller never waits for others, and sixty-four callers share one sync. A caller gets its result only after its batch is
-durable.
+caller never waits for others, and many callers share one sync. A long iteration hands over what it has as soon as that is
+`ENOUGH` and the writer thread has nothing to do: otherwise the disk waits for the loop, and then the loop for the disk. A
+caller gets its result only after its batch is durable.
 
 Two threads cannot run Python at the same time. So the event loop prepares as much of a batch as it can while the writer
 thread waits for the disk, and the writer thread does little more than write.
@@ -24,6 +25,7 @@ from comity.store.operations import Operation
 log = logging.getLogger("comity.store")
 
 BATCH_OPERATIONS = 256
+ENOUGH = 24
 BACKLOG = 16_384
 
 Outcome = tuple[Any, ...] | Exception
@@ -115,7 +117,9 @@ class GroupCommit:
             self._waiting += 1
             self._gathered.append(work)
             if len(self._gathered) == 1 and self._busy_for is not loop:
-                loop.call_soon(self._hand_over, loop)
+                loop.call_soon(self._hand_over_next, loop)
+            elif len(self._gathered) >= ENOUGH and not self._is_writing:
+                self._hand_over(loop)
         return work.future
 
     async def close(self) -> None:
@@ -126,6 +130,14 @@ class GroupCommit:
         self._hand_over(asyncio.get_running_loop())
         self._handed_over.put(None)
         await asyncio.to_thread(self._thread.join)
+
+    @property
+    def _is_writing(self) -> bool:
+        return self._handed != self._written
+
+    def _hand_over_next(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._busy_for is not loop or not self._is_writing:  # else it is done when that batch was told
+            self._hand_over(loop)
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         self._busy_for = None
@@ -139,7 +151,7 @@ class GroupCommit:
                 self._handed_over.put((loop, batches, ready))
 
     def _ready(self, batch: Sequence[PendingTransaction]) -> Any:
-        if self._handed != self._written:  # another loop's batch is being written
+        if self._is_writing:  # a batch of another loop, or the one before the store closes
             return None
         try:
             return self._prepare(batch)
@@ -183,7 +195,7 @@ class GroupCommit:
             ended
         ):  # who was told, and what came in meanwhile, has its turn first: batches cost more than calls
             loop = asyncio.get_running_loop()
-            loop.call_soon(loop.call_soon, self._hand_over, loop)
+            loop.call_soon(loop.call_soon, self._hand_over_next, loop)
 
 
 _HandedOver = tuple[asyncio.AbstractEventLoop, list[list[PendingTransaction]], Any]
