@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from comity.store.group_commit import BATCH_OPERATIONS, ENOUGH, GroupCommit
+from comity.store.group_commit import BATCH_OPERATIONS, GroupCommit
 from comity.store.operations import Put
 
 PUT = Put(space="s", key="k", value=b"v")
@@ -65,20 +65,35 @@ async def test_a_batch_that_is_too_large_for_one_commit_is_told_in_parts_and_the
     await commits.close()
 
 
+@pytest.fixture
+def every_iteration_is_long(monkeypatch):
+    monkeypatch.setattr("comity.store.group_commit.LONG", 0.0)
+
+
+@pytest.mark.usefixtures("every_iteration_is_long")
 async def test_a_writer_that_has_nothing_to_do_does_not_wait_for_the_end_of_a_long_iteration(disk):
     prepared = []
     commits = GroupCommit(disk.write, name="test", prepare=lambda batch: prepared.append(len(batch)))
-    works = [commits.submit([PUT], []) for _ in range(ENOUGH - 1)]
+    first = commits.submit([PUT], [])
     assert prepared == []
-    works += [commits.submit([PUT], []) for _ in range(ENOUGH + 2)]
-    assert prepared == [ENOUGH]
+    works = [first, *(commits.submit([PUT], []) for _ in range(4))]
+    assert prepared == [2]
     disk.let_go.set()
-    told = await asyncio.wait_for(asyncio.gather(*works), PATIENCE)
-    assert told == [(1,)] * ENOUGH + [(2,)] * (ENOUGH + 1)
-    assert disk.batches == prepared == [ENOUGH, ENOUGH + 1]
+    assert await asyncio.wait_for(asyncio.gather(*works), PATIENCE) == [(1,), (1,), (2,), (2,), (2,)]
+    assert disk.batches == prepared == [2, 3]
     await commits.close()
 
 
+async def test_what_a_short_iteration_submits_is_one_batch(disk, monkeypatch):
+    monkeypatch.setattr("comity.store.group_commit.LONG", PATIENCE)
+    commits = GroupCommit(disk.write, name="test")
+    disk.let_go.set()
+    await asyncio.wait_for(asyncio.gather(*(commits.submit([PUT], []) for _ in range(100))), PATIENCE)
+    assert disk.batches == [100]
+    await commits.close()
+
+
+@pytest.mark.usefixtures("every_iteration_is_long")
 async def test_a_batch_that_was_told_late_hands_over_nothing_while_the_next_one_is_written(disk):
     prepared, written = [], threading.Event()
     commits = GroupCommit(
@@ -89,15 +104,15 @@ async def test_a_batch_that_was_told_late_hands_over_nothing_while_the_next_one_
     await asyncio.sleep(0)
     assert written.wait(PATIENCE)  # meanwhile the loop stands still, so nobody is told
     disk.let_go.clear()
-    works += [commits.submit([PUT], []) for _ in range(ENOUGH)]
+    works += [commits.submit([PUT], []) for _ in range(2)]
     await works[0]
     works.append(commits.submit([PUT], []))
     for _ in range(4):
         await asyncio.sleep(0)
-    assert prepared == [1, ENOUGH]
+    assert prepared == [1, 2]
     disk.let_go.set()
     assert await asyncio.wait_for(works[-1], PATIENCE) == (3,)
-    assert prepared == [1, ENOUGH, 1]
+    assert prepared == [1, 2, 1]
     await commits.close()
 
 

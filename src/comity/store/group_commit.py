@@ -2,9 +2,9 @@
 
 Transactions that are submitted in one iteration of the event loop form a batch. While a batch is written, the next one is
 collected; it is handed over when the callers of the last batch were told and the loop has run once more. So a single
-caller never waits for others, and many callers share one sync. A long iteration hands over what it has as soon as that is
-`ENOUGH` and the writer thread has nothing to do: otherwise the disk waits for the loop, and then the loop for the disk. A
-caller gets its result only after its batch is durable.
+caller never waits for others, and sixty-four callers share one sync. An iteration that lasts longer than `LONG` hands over
+what it has if the writer thread has nothing to do: otherwise the disk would wait for the loop, and then the loop for the
+disk. A caller gets its result only after its batch is durable.
 
 Two threads cannot run Python at the same time. So the event loop prepares as much of a batch as it can while the writer
 thread waits for the disk, and the writer thread does little more than write.
@@ -16,6 +16,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any
 
 from comity.core.errors import OverloadedError, StoreError, StoreUnavailableError
@@ -25,7 +26,7 @@ from comity.store.operations import Operation
 log = logging.getLogger("comity.store")
 
 BATCH_OPERATIONS = 256
-ENOUGH = 24
+LONG = 0.004
 BACKLOG = 16_384
 
 Outcome = tuple[Any, ...] | Exception
@@ -96,6 +97,7 @@ class GroupCommit:
         self._backlog = backlog
         self._waiting = 0
         self._gathered: list[PendingTransaction] = []
+        self._due = 0.0
         self._busy_for: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._handed_over: queue.SimpleQueue[_HandedOver | None] = queue.SimpleQueue()
@@ -116,9 +118,11 @@ class GroupCommit:
         else:
             self._waiting += 1
             self._gathered.append(work)
-            if len(self._gathered) == 1 and self._busy_for is not loop:
-                loop.call_soon(self._hand_over_next, loop)
-            elif len(self._gathered) >= ENOUGH and not self._is_writing:
+            if len(self._gathered) == 1:
+                self._due = monotonic() + LONG
+                if self._busy_for is not loop:
+                    loop.call_soon(self._hand_over_next, loop)
+            elif not self._is_writing and monotonic() >= self._due:
                 self._hand_over(loop)
         return work.future
 
