@@ -36,7 +36,7 @@ SERVER_ROWS = (
     "mcp-stdio-one",
     "chain-advance",
 )
-PAIRS, MORE_PAIRS, MOST_PAIRS = 9, 6, 45
+PAIRS, MORE_PAIRS, MOST_PAIRS = 9, 6, 147
 LEAST = 0.95
 NARROW = 0.05
 COVERAGE = 0.9
