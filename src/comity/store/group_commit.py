@@ -164,16 +164,26 @@ class GroupCommit:
             return None
 
     def _run(self) -> None:
-        while (handed_over := self._handed_over.get()) is not None:
-            loop, batches, ready = handed_over
-            for batch in batches:
-                outcomes = self._outcomes(batch, ready)
-                last = batch is batches[-1]
-                self._written += last
-                # The loop may be closed under us when the process is being torn down.
-                with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(self._tell, batch, outcomes, last)
-                self._settle()
+        while self._write_next():
+            pass
+
+    def _write_next(self) -> bool:
+        """Everything that was handed over goes back with the outcomes, so that the loop frees it: the memory is then in the
+        cache of the thread that uses it next, and the loop does not wait while this thread frees it.
+        """
+        handed_over = self._handed_over.get()
+        if handed_over is None:
+            return False
+        loop, batches, ready = handed_over
+        for batch in batches:
+            outcomes = self._outcomes(batch, ready)
+            last = batch is batches[-1]
+            self._written += last
+            # The loop may be closed under us when the process is being torn down.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._tell, batch, outcomes, handed_over if last else None)
+            self._settle()
+        return True
 
     def _settle(self) -> None:
         try:
@@ -191,14 +201,16 @@ class GroupCommit:
             refusal.__cause__ = fault
             return [refusal] * len(batch)
 
-    def _tell(self, batch: Sequence[PendingTransaction], outcomes: Sequence[Outcome], ended: bool) -> None:
+    def _tell(
+        self, batch: Sequence[PendingTransaction], outcomes: Sequence[Outcome], done: "_HandedOver | None"
+    ) -> None:
+        """`done` is what was handed over, once all of it is written."""
         self._waiting -= len(batch)
         for work, outcome in zip(batch, outcomes, strict=True):
             work.tell(outcome)
-        if (
-            ended
-        ):  # who was told, and what came in meanwhile, has its turn first: batches cost more than calls
-            loop = asyncio.get_running_loop()
+        if done is not None:
+            # who was told, and what came in meanwhile, has its turn first: batches cost more than calls
+            loop = done[0]
             loop.call_soon(loop.call_soon, self._hand_over_next, loop)
 
 
