@@ -16,8 +16,8 @@ from evals.training.patterns import Meanings
 from evals.training.texts import FOUND_TAG, Lesson
 
 TEACHING = frozenset({"plain", "prose", FOUND_TAG})
-MODERATE = 134.0  # what a text of one passage has to weigh for its length
-AROUND = 310.0  # what a passage among others has to weigh with what stands around it
+MODERATE = 128.0  # what a text of one passage has to weigh for its length
+AROUND = 300.0  # what a passage among others has to weigh with what stands around it
 CALM = 160.0  # the same, for the everyday words of the rules to count
 HIGH = 190.0
 
