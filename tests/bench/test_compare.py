@@ -42,7 +42,8 @@ def test_a_ratio_says_how_fast_this_tree_is(less_is_better, ratio):
 
 
 def test_noise_is_met_with_more_pairs_up_to_a_bound():
-    found = compared(Side([0.9, 1.0, 1.2, 0.8, 1.4]), Side([1.0]), less_is_better=False)
+    scattered = [0.4 + 0.008 * (turn * 53 % MOST_PAIRS) for turn in range(MOST_PAIRS + 1)]
+    found = compared(Side(scattered), Side([1.0]), less_is_better=False)
     assert found.pairs == MOST_PAIRS
     assert "UNDECIDED" in found.verdict
 

@@ -229,6 +229,7 @@ async def test_more_waiting_writes_than_the_backlog_are_turned_away(path, clock,
 
 
 async def test_callers_of_one_turn_share_commits(path, clock, monkeypatch):
+    monkeypatch.setattr(group_commit, "LONG", 60.0)
     store = await SqliteStore.open(path, clock)
     batches = []
     write = store._write
