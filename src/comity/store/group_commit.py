@@ -168,9 +168,7 @@ class GroupCommit:
             pass
 
     def _write_next(self) -> bool:
-        """Everything that was handed over goes back with the outcomes, so that the loop frees it: the memory is then in the
-        cache of the thread that uses it next, and the loop does not wait while this thread frees it.
-        """
+        """What was handed over goes back with the outcomes. So the loop frees it, and does not wait while this thread does."""
         handed_over = self._handed_over.get()
         if handed_over is None:
             return False
