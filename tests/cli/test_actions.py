@@ -51,6 +51,7 @@ def test_run_reads_its_input_from_a_pipe(comity, monkeypatch, tmp_path):
         ("nobody", "{}", 1, "Unknown action: 'nobody'"),
         ("greet", "{}", 1, "Required field 'name' is missing or empty"),
         ("greet", "{", 2, "--input is not JSON"),
+        ("greet", "@input.json", 2, "`--input - < FILE` reads a file"),
         ("greet", "[]", 2, "--input must be a JSON object"),
         ("work_hard", '{"do":"refuse"}', 1, "There is nothing to work on"),
     ],

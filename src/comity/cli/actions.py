@@ -311,7 +311,8 @@ def _input(written: str) -> dict[str, Any]:
     try:
         value = strict_json.loads(text.encode(errors="surrogatepass"), lone_surrogates=True)
     except MalformedError as fault:
-        raise ConfigError(f"--input is not JSON: {fault.message}") from None
+        remedy = "; `--input - < FILE` reads a file" if written != "-" else ""
+        raise ConfigError(f"--input is not JSON: {fault.message}{remedy}") from None
     if not isinstance(value, dict):
         raise ConfigError('--input must be a JSON object, such as {"message": "hello"}')
     return value
