@@ -9,8 +9,9 @@
 - `evals/crisis_long_more` is harder on purpose: danger that is told indirectly, and safe texts full of its words (past
   attempts, the death of others, fiction). `evals/crisis_long_forum` are posts, mails and chats of both kinds. The weights
   of the second opinion are learned from both: they measure nothing.
-- `crisis_long_fresh`, `crisis_long_unread` and `crisis_long_hindi` were written without sight of any rule. They only
-  measure.
+- `crisis_long_fresh`, `crisis_long_unread` and `crisis_long_authors` were written without sight of any rule. They only
+  measure. The last are the largest: one author for each language (two for Hindi), whose crises are mostly told without
+  any plain word, and whose safe texts mostly use the words and situations of danger.
 - Everyday and technical texts are other people's (`evals.sources`).
 """
 
@@ -32,7 +33,7 @@ FORUM = FOLDER / "crisis_long_forum"
 OTHERS = FOLDER / "crisis_others.json"
 FRESH = FOLDER / "crisis_long_fresh.json"
 UNREAD = FOLDER / "crisis_long_unread.json"
-HINDI = FOLDER / "crisis_long_hindi.json"
+AUTHORS = FOLDER / "crisis_long_authors.json"
 LABELS = ("crisis", "distressed", "calm")
 BANDS = (range(200), range(200, 400), range(400, 600), range(600, 800), range(800, 1200), range(1200, 10_000))
 PER_LANGUAGE = 2000
@@ -103,8 +104,8 @@ def unread_set() -> list[Text]:
     return _unread(UNREAD)
 
 
-def hindi_set() -> list[Text]:
-    return _unread(HINDI)
+def authors_set() -> list[Text]:
+    return _unread(AUTHORS)
 
 
 def _unread(path: Path) -> list[Text]:
@@ -135,7 +136,7 @@ def tables() -> Sequence[Table]:
             "crisis_long_unread", "Crisis detection, more long texts that nobody read", unread_set()
         ),
         _by_language(
-            "crisis_long_hindi", "Crisis detection, long Hindi texts, not learned from", hindi_set()
+            "crisis_long_authors", "Crisis detection, veiled crises and hard safe texts", authors_set()
         ),
         *(_outside(name, title, source) for name, title, source in _SOURCES),
     ]

@@ -7,7 +7,9 @@ whoever changes the texts sees whether the limits still hold.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 from msgspec import Struct
 
@@ -49,13 +51,11 @@ def held_back(
     lessons: Sequence[Lesson], seen: Sequence[Seen], taught: Sequence[Seen], meanings: Meanings
 ) -> list[Judged]:
     """`seen` are judged, `taught` are what the others teach."""
-    judged: list[Judged] = []
-    whole = list(zip(lessons, seen, strict=True))
-    pairs = list(zip(lessons, taught, strict=True))
-    for fold in sorted({one.fold for one in lessons if one.fold}):
-        others = [(one, look) for one, look in pairs if one.fold != fold]
+
+    def judge(fold: str) -> list[Judged]:
+        others = [(one, look) for one, look in zip(lessons, taught, strict=True) if one.fold != fold]
         weights = learn([look for _, look in others], [one.crisis for one, _ in others], meanings)
-        judged += [
+        return [
             Judged(
                 one,
                 look.detected,
@@ -64,10 +64,22 @@ def held_back(
                 several=len(look.passages) > 1,
                 soft=look.soft,
             )
-            for one, look in whole
+            for one, look in zip(lessons, seen, strict=True)
             if one.fold == fold
         ]
-    return judged
+
+    folds = sorted({one.fold for one in lessons if one.fold})
+    _JUDGES.append(judge)
+    copies = get_context("fork")  # of this process, with all the texts
+    with ProcessPoolExecutor(mp_context=copies) as pool:
+        return [one for judged in pool.map(_judge, folds) for one in judged]
+
+
+_JUDGES: list[Callable[[str], list[Judged]]] = []
+
+
+def _judge(fold: str) -> list[Judged]:
+    return _JUDGES[-1](fold)
 
 
 def _is_crisis(one: Judged, bias: float) -> bool:

@@ -1,7 +1,8 @@
 """From lessons to weights: counts what is in the texts, fits, and rounds to what the data file holds.
 
-It fits twice. The first time shows which patterns weigh enough to be kept. Many light ones together carry a part of the
-sum, so the second time those that were kept are fitted without them.
+It fits several times. Each time shows which patterns weigh enough to be kept. Many light ones together carry a part of the
+sum, so those that are kept are fitted again without them; and what was light beside others may not be light alone, so the
+lightest go first.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from evals.training.patterns import Finder, Meanings
 
 MENTION, WEAK = "mention", "weak"
 UNIT = 100  # of a rounded weight
-LIGHTEST = 60  # a pattern that the first fit finds lighter is left out
+LIGHTEST = (40, 80)  # a pattern that a fit finds lighter is left out of the next one
 TEACH = 3  # the passages of a long crisis that are learned from
 _SPREAD = 15.0  # brings what is counted to about one
 
@@ -99,9 +100,13 @@ def told_apart(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) 
 
 
 def learn(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> Weights:
-    first = _fitted(seen, right, meanings).patterns
-    kept = {pattern: found for pattern, found in meanings.items() if abs(first[pattern]) >= LIGHTEST}
-    return _fitted(seen, right, kept)
+    weights = _fitted(seen, right, meanings)
+    for lightest in LIGHTEST:
+        kept = {
+            name: found for name, found in meanings.items() if abs(weights.patterns.get(name, 0)) >= lightest
+        }
+        weights = _fitted(seen, right, kept)
+    return weights
 
 
 def _fitted(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> Weights:
