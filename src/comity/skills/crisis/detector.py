@@ -144,9 +144,11 @@ def _judge(sightings: Sequence[Sighting], page: Page, *, long: bool) -> Verdict 
     for sighting in sightings:
         if mentioned and not any(weighs(rule) for rule in sighting.rules):
             continue
-        if _is_plain(sighting, page) and has_grave_match(sighting, page, hard=long):
+        if long:
+            return None
+        if _is_plain(sighting, page) and has_grave_match(sighting, page):
             return _CRISIS
-        if long or page.is_long:
+        if page.is_long:
             return None
         found = unguarded(sighting, matches(sighting, page))
         if not found:

@@ -46,12 +46,12 @@ def matches(sighting: Sighting, page: Page) -> list[Match]:
     return best
 
 
-def has_grave_match(sighting: Sighting, page: Page, *, hard: bool) -> bool:
-    """Whether one of the matches (in a long text: of plain words) is certainly a crisis, if nothing but a negation may
-    lower any of them. A report has no room for it if weak ones fill that first; where they might, it is not certain.
+def has_grave_match(sighting: Sighting, page: Page) -> bool:
+    """Whether one of the matches is certainly a crisis, if nothing but a negation may lower any of them. A report has no
+    room for it if weak ones fill that first; where they might, it is not certain.
     """
     rules = sighting.rules
-    grave = [rule for rule in rules if rule.grave and not (hard and rule.soft)]
+    grave = [rule for rule in rules if rule.grave]
     if len(grave) < len(rules):
         ends = sum([len(rule.ends) for rule in rules if not rule.grave])
         if ends * sighting.entries >= MOST_SIGNALS:

@@ -5,8 +5,8 @@
   is as dangerous as its most dangerous passage: nothing adds up over pages. `evals.training` fits the weights.
 - A longer text has many passages, and chance has many tries: there what stands around a passage has to speak for a
   crisis, too (`around`).
-- In a long text the everyday words of the rules (a farewell, a thing at hand, no way out) are no crisis where the
-  phrasing is calm.
+- In a long text the everyday words of the rules (a farewell, a thing at hand, no way out), and what is said of nobody (how
+  to speak of suicide), are no crisis where the phrasing is calm.
 - In a text of one passage, what the rules saw counts, too: somebody else's danger, a denial or a story asks for more,
   a weak sign for less.
 - In a text of several passages half of what makes a crisis is no finding, but close to one: whoever answers then asks, and

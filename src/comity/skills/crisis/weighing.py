@@ -15,7 +15,7 @@ ENOUGH = 3  # points of weak signs that say together what none says alone
 _WEAK = 2  # points of any other weak signal
 _NEAR = 320  # characters in which weak signs add up, and fewer where one says more
 _NEAR_UNSPACED = 120
-_UNSPACED = frozenset({"zh", "ja", "ko"})
+_UNSPACED = frozenset({"zh", "ja", "ko"})  # languages that also leave out who it is
 _POLITE = frozenset({"BYEALL", "THANKED", "SORRY", "LOVEDYOU"})  # kinds of signs
 _SPOKEN = frozenset({"topic", "ideation", "intent", "attempt", "method", "self_harm"})
 
@@ -43,9 +43,15 @@ def is_mention(rule: Rule) -> bool:
 
 
 def is_soft(found: Sequence[Found]) -> bool:
-    """Whether nothing but everyday words says it. Where a report is full, more may have been said."""
+    """Whether nothing but everyday words says it, or it is not said of the writer (where a language names who it is).
+    Where a report is full, more may have been said.
+    """
     return len(found) < MOST_SIGNALS and not any(
-        rule.grave and not rule.soft and not signal.lowered and RANK[signal.severity] >= GRAVE
+        rule.grave
+        and not rule.soft
+        and (signal.subject == "self" or signal.language in _UNSPACED)
+        and not signal.lowered
+        and RANK[signal.severity] >= GRAVE
         for signal, rule in found
     )
 
