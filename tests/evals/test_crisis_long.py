@@ -9,10 +9,10 @@ from comity.skills.supportive_reply import SKILL
 from evals import sources
 from evals.tables.crisis import detector, half_of
 from evals.tables.crisis_long import (
+    authors_set,
     forum_set,
     found_texts,
     fresh_set,
-    authors_set,
     long_set,
     more_set,
     others_set,

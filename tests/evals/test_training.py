@@ -11,8 +11,8 @@ from comity.skills.crisis.disguise import Vocabulary
 from comity.skills.crisis.folding import fold
 from comity.skills.crisis.opinion import OpinionFile, breadth_of
 from evals.tables.crisis import fresh_set, half_of, outside_set, own_set
-from evals.tables.crisis_long import fresh_set as long_fresh_set
 from evals.tables.crisis_long import authors_set, long_set, unread_set
+from evals.tables.crisis_long import fresh_set as long_fresh_set
 from evals.training.fitting import fit
 from evals.training.judging import AROUND, CALM, MODERATE, Judged, figures
 from evals.training.model import MENTION, TEACH, WEAK, Passage, Seen, learn, look, told_apart

@@ -684,17 +684,17 @@ def test_everyday_words_are_no_crisis_in_a_calm_long_text_and_plain_ones_stay_on
             assert judged.detected, statement
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "La biblioteca abre los martes y jueves de cinco a ocho. Este mes hay un taller de encuadernación y otro sobre "
-        "cómo hablar de suicidio en el aula, con material para docentes. Se ruega confirmar la asistencia en el mostrador "
-        "y traer un cuaderno. Habrá café y galletas para todos.",
-        "The quiz on Friday has a round about film music. Last year nobody knew that Suicide Is Painless is the tune of "
-        "the series, so we play it again. Bring a pen, the bar opens at seven, and the winners get a voucher for the "
-        "garden centre. Teams of four, please.",
-    ],
+CALM_MENTIONS = (
+    "La biblioteca abre los martes y jueves de cinco a ocho. Este mes hay un taller de encuadernación y otro sobre cómo "
+    "hablar de suicidio en el aula, con material para docentes. Se ruega confirmar la asistencia en el mostrador y traer un "
+    "cuaderno. Habrá café y galletas para todos.\n"
+    "The quiz on Friday has a round about film music. Last year nobody knew that Suicide Is Painless is the tune of the "
+    "series, so we play it again. Bring a pen, the bar opens at seven, and the winners get a voucher for the garden centre. "
+    "Teams of four, please."
 )
+
+
+@pytest.mark.parametrize("text", CALM_MENTIONS.splitlines())
 def test_what_is_said_of_nobody_is_only_a_mention_in_a_calm_long_text(text):
     package = files("comity.skills")
     both = crisis_detector({name: package.joinpath(name).read_bytes() for name in (*DATA, OPINION)})

@@ -98,8 +98,10 @@ class CrisisDetector:
         """The verdict of the report that `detect` would give."""
         folded = fold(text, self._vocabulary)
         page, sightings = Page(text, folded), sightings_in(folded, self._lexicon)
-        long = self._opinion is not None and is_long(folded)
-        verdict = _judge(sightings, page, long=long) if sightings else QUIET
+        verdict: Verdict | None = QUIET
+        if sightings:  # of a long text the phrasing around them has to be read as well
+            long = self._opinion is not None and is_long(folded)
+            verdict = None if long else _judge(sightings, page)
         if verdict is None or ((verdict is _MENTION or verdict is _SIGNS) and self._opinion is not None):
             return self._report(page, sightings)
         dangers = self._dangers.find(folded) if self._dangers is not None else ()
@@ -137,15 +139,13 @@ def _matches(page: Page, sightings: Sequence[Sighting]) -> list[Found]:
     return [_found(one, page.folded) for sighting in sightings for one in _read(sighting, page)]
 
 
-def _judge(sightings: Sequence[Sighting], page: Page, *, long: bool) -> Verdict | None:
+def _judge(sightings: Sequence[Sighting], page: Page) -> Verdict | None:
     """None when it takes the whole report to tell."""
     weak: list[Weak] = []
     matched = mentioned = False
     for sighting in sightings:
         if mentioned and not any(weighs(rule) for rule in sighting.rules):
             continue
-        if long:
-            return None
         if _is_plain(sighting, page) and has_grave_match(sighting, page):
             return _CRISIS
         if page.is_long:
