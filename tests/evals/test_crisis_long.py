@@ -72,7 +72,7 @@ def test_a_crisis_is_found_in_a_long_text_in_every_language():
 
 def test_in_hindi_a_crisis_is_found_in_four_of_five_texts_that_nothing_was_learned_from():
     own = [one for one in of_the_test_half("crisis") if one.language == "hi"]
-    found = rate([*own, *(one for one in authors_set() if one.crisis)])
+    found = rate([*own, *(one for one in authors_set() if one.crisis and one.language == "hi")])
     assert found.n >= 120
     assert found.share >= 0.8
 
