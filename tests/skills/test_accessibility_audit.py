@@ -1,5 +1,6 @@
 import functools
 import json
+import re
 from importlib.resources import files
 from time import process_time
 
@@ -408,6 +409,93 @@ def test_the_old_name_keeps_its_five_items_and_reads_nothing():
         handle({"level": "A"}, "strict")
     with pytest.raises(ActionError, match="'level' must be one of: A, AA, AAA"):
         handle({"target": "x", "level": "B"}, "strict")
+
+
+def test_the_old_name_lists_no_criterion_above_the_level_and_one_of_the_level_itself():
+    handle = handler_of(WCAGAAA_SKILL)
+    session = handler()({"mode": "session", "level": "AAA"}, "enhanced").output["checklist"]
+    levels = {item["id"]: item["level"] for item in session}
+    for level, allowed in (("A", {"A"}), ("AA", {"A", "AA"}), ("AAA", {"A", "AA", "AAA"})):
+        findings = handle({"target": "our login page", "level": level}, "enhanced").output["findings"]
+        named = {one for finding in findings for one in re.findall(r"\d\.\d\.\d+", finding["issue"])}
+        assert {level} <= {levels[one] for one in named} <= allowed
+        contrast = "".join(finding["issue"] for finding in findings if "contrast" in finding["issue"])
+        assert (
+            re.findall(r"[\d.]+ to 1", contrast)[:1]
+            == {"A": [], "AA": ["4.5 to 1"], "AAA": ["7 to 1"]}[level]
+        )
+
+
+def test_the_old_name_says_where_a_page_is_checked_and_is_not_sure_of_anything():
+    handle = handler_of(WCAGAAA_SKILL)
+    for target, told in (
+        ("our login page", False),
+        ("a form with 1 < 2 fields", False),
+        ("<!doctype html><p>secret", True),
+        ("<img src=a.png>", True),
+    ):
+        outcome = handle({"target": target, "level": "AA"}, "enhanced")
+        assert outcome.uncertainty == "high"
+        assert '"pages"' in outcome.output["next_step"]
+        assert "accessibility_audit" in outcome.output["next_step"]
+        assert ("holds HTML" in outcome.assumptions[0]) is told, target
+        assert "secret" not in json.dumps([outcome.output, outcome.assumptions])
+
+
+def test_the_headline_says_what_fails_and_how_much_was_checked(audit):
+    german = GOOD.replace(
+        "The library is open from ten to six.", "Die Bücherei ist von zehn bis sechs Uhr geöffnet."
+    )
+    german = german.replace("Opening hours", "Die Öffnungszeiten der Bücherei und wie Sie uns erreichen")
+    images = GOOD.replace("</main>", "<img src=a.png>" * 200 + "<p style='color:#999'>Some words</p></main>")
+    cases = {
+        GOOD: "none of the 9 checked criteria fails; 46 of 55 were not checked or not decided.",
+        images: "2 of 9 checked criteria fail (1.1.1, 1.4.3); 46 of 55 were not checked or not decided.",
+        german: "1 of 9 checked criteria fails (3.1.1); 46 of 55 were not checked or not decided.",
+        "<html lang=en><title>Hours of the shop</title><p><b>Broken<div></p><<span </b>words": (
+            "none of the 4 checked criteria fails; 51 of 55 were not checked."
+        ),
+    }
+    for mode in AUDITED:
+        for html, told in cases.items():
+            said = audit(html, mode=mode).output["summary"]
+            assert said.startswith(f"Checked against WCAG 2.2 AA: {told}"), said
+            assert not re.search("good|baseline|moderate", said)
+            assert ("no proof" in said) is told.startswith("none")
+
+
+def test_the_headline_of_a_site_counts_each_criterion_once(audit):
+    many = audit(GOOD, BAD, BAD, "plain words").output["summary"]
+    assert many.startswith("3 of 4 pages checked against WCAG 2.2 AA: ")
+    assert re.search(r"\d of \d+ checked criteria fail on at least one page \(1\.1\.1, ", many), many
+    assert re.search(r"; \d+ of 55 were checked on no page", many), many
+    for mode, told in (
+        ("enhanced", "Score of what was checked: 100"),
+        ("strict", "Score, with 0 for the other pages: 50"),
+    ):
+        assert f"{told} of 100." in audit(GOOD, "plain words", mode=mode).output["summary"]
+
+
+def test_level_a_comes_first_in_the_headline_and_a_long_list_is_cut(audit):
+    said = audit(BAD + "<video src=a.mp4 autoplay></video><iframe src=x></iframe>", level="AAA").output[
+        "summary"
+    ]
+    named = re.search(r"\((.*?)\)", said)[1]
+    levels = {
+        one["id"]: one["level"]
+        for one in handler()({"mode": "session", "level": "AAA"}, "strict").output["checklist"]
+    }
+    order = [levels[one] for one in re.findall(r"\d\.\d\.\d+", named)]
+    assert order == sorted(order)
+    assert len(order) <= 6
+
+
+def test_the_words_for_a_score_of_1_0_8_are_said_to_be_those_of_that_release(audit):
+    summary = audit(GOOD, mode="compat").output["summary"]
+    assert summary == (
+        "1 of 1 pages scored by the patterns of release 1.0.8 for WCAG 2.2 AA: 70 of 100, which that release calls "
+        "moderate barriers. The score compares with that release only."
+    )
 
 
 def test_rules_name_criteria_that_exist():

@@ -188,6 +188,62 @@ def test_uncertainty_follows_the_evidence(audit):
     assert audit("この書類を確認してください。" * 30).output["readability"]["flesch_reading_ease"] is None
 
 
+def test_a_content_without_words_is_not_called_free_of_barriers(audit):
+    for content in ("😀😀😀", "...", "   ", "12345", "— — —", "<p><img src=a.png></p>"):
+        outcome = audit(content)
+        assert outcome.output["findings"] == ["There is nothing to judge: the content holds no words."], (
+            content
+        )
+        assert outcome.uncertainty == "high"
+    assert "no words" not in audit("👍 Done").output["findings"][0]
+
+
+def test_what_was_not_judged_is_said(audit):
+    (unspaced,) = audit(
+        "本契約に関する一切の紛争については、東京地方裁判所を専属的合意管轄裁判所とする。"
+    ).output["findings"]
+    assert unspaced.startswith("Not judged: ")
+    assert "how long the sentences" in unspaced
+    assert "no concern" not in unspaced
+    (spaced,) = audit("Wniosek należy złożyć w terminie wskazanym w rozporządzeniu.").output["findings"]
+    assert spaced.startswith("Not judged: how hard the words are")
+    assert "20 words" in spaced
+    (german,) = audit(
+        "Der Hund ist klein. Er mag den Ball. Wir gehen in den Park und dann ist er müde."
+    ).output["findings"]
+    assert german.startswith("No barrier was found by the formula for German")
+    assert "Not judged: " in german
+    (unknown,) = audit("Lesen!").output["findings"]
+    assert "language" in unknown
+    (few,) = audit("The cat sat.").output["findings"]
+    assert few == "No barrier was found. That is no proof that there is none."
+
+
+def test_words_of_a_script_without_spaces_are_not_counted(audit):
+    outcome = audit("この書類を確認してください。" * 60)
+    numbers = outcome.output["readability"]
+    assert (numbers["words"], numbers["words_per_sentence"], numbers["sentences"]) == (None, None, 60)
+    assert (numbers["sentences_over_20_words"], numbers["sentences_over_30_words"]) == (None, None)
+    assert outcome.assumptions[1] == "60 sentences; words cannot be counted in a script without spaces."
+    KEEPS.validate(dict(outcome.output))
+
+
+def test_a_text_in_a_language_that_cannot_be_told_gets_no_english_score(audit):
+    for content in ("Bitte lesen.", "Lesen!", "Ok", "Stop. Go."):
+        outcome = audit(content)
+        assert outcome.output["readability"]["flesch_reading_ease"] is None, content
+        assert not any("taken for English" in line for line in outcome.assumptions)
+
+
+def test_german_sentences_are_counted_past_abbreviations_and_dates(audit):
+    content = (
+        "Hier gelten unsere AGB. Dr. Müller kommt am 3. März um ca. 9 Uhr, z. B. mit Bus Nr. 5. "
+        "Bitte bringen Sie u. a. Ihren Ausweis mit."
+    )
+    numbers = audit(content).output["readability"]
+    assert (numbers["language"], numbers["sentences"]) == ("german", 3)
+
+
 def test_the_context_is_trimmed_and_has_a_default(audit):
     assert audit("x", target_context="  Claim form ").assumptions[0] == "Context: Claim form"
     assert audit("x", "strict").assumptions[0] == "Context: general digital interface"

@@ -1,7 +1,7 @@
 """The accessibility audit: pages checked by rule on a parsed tree, and the criteria of WCAG 2.2 as a list.
 
 `accessibility_audit` takes pages as text, or asks for them by `url` and `urls`. `wcagaaa_check` is its name in
-0.1.1 and keeps that wire: five things to look at, whatever the target.
+0.1.1 and keeps that wire: five things to look at for a level, whatever the target.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,9 +75,9 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
 def _prepare_old(_data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.accessibility_audit.first_look import first_look
 
-    def handle(given: Mapping[str, Any], _mode: Mode) -> SkillOutcome:
+    def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         text_field(OLD_NAME, given, "target")
-        return first_look(given, _level(OLD_NAME, given, "AAA"))
+        return first_look(given, _level(OLD_NAME, given, "AAA"), mode)
 
     return handle
 

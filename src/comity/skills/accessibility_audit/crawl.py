@@ -8,17 +8,18 @@
 - *enhanced* adds the evidence of each page. In full: every rule with its counts, failed nodes with their paths, and
   what a person has to look at; of each rule the first `SHOWN`. As a summary: the criteria that fail and the worst
   findings, so that twenty pages are still read.
+- The headline says which criteria fail, and how many were not checked. It praises nothing: rules see a part only.
 - The pages of one call share a budget of text; what is beyond it is named and not scored.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 from comity.skills.accessibility_audit.audit import Checked, Examined, examine
-from comity.skills.accessibility_audit.criteria import Criterion, Level, up_to
+from comity.skills.accessibility_audit.criteria import LEVELS, Criterion, Level, up_to
 from comity.skills.accessibility_audit.dom.tree import looks_like_html, path
 from comity.skills.accessibility_audit.names.aria import Aria
 from comity.skills.accessibility_audit.names.language import Languages
@@ -28,6 +29,7 @@ from comity.skills.skill import Mode, SkillOutcome, Uncertainty, WebPage
 CHARACTERS: Final = 20_000_000
 SHOWN: Final = 20
 WORST: Final = 5
+NAMED: Final = 6
 
 Detail = Literal["summary", "full"]
 
@@ -45,9 +47,12 @@ class Facts(Struct, frozen=True):
 
 
 class _Ranked(Struct, frozen=True):
+    """`undecided` are the criteria that a rule looked at and could not decide."""
+
     entry: dict[str, Any]
     score: int | None
     passes: int = 0
+    undecided: frozenset[str] = frozenset()
 
 
 def rank(
@@ -79,7 +84,7 @@ def rank(
             "level": level,
             "site_aggregate": site,
             "ranking": [one.entry if detail == "full" else _summed_up(one.entry) for one in ranked],
-            "summary": summary(site, len(ranked), unread, level) + _said_more(ranked, unread, mode, detail),
+            "summary": _headline(ranked, asked, level, site, mode) + _said_more(ranked, unread, mode, detail),
         },
     )
 
@@ -106,7 +111,7 @@ def _rank_page(
             "heuristic": True,
         }
         return _Ranked(entry | (_evidence((), (reason,)) if enhanced else {}), None)
-    ids = {one.id for one in asked}
+    ids = frozenset(one.id for one in asked)
     checks = [one for one in examined.checks if not one.rule.criteria or ids.intersection(one.rule.criteria)]
     judged: dict[str, list[Checked]] = {}
     for check in checks:
@@ -127,7 +132,9 @@ def _rank_page(
         "heuristic": False,
     }
     passes = sum(check.count("passed") for check in checks)
-    return _Ranked(entry | (_evidence(checks, examined.notes) if enhanced else {}), score, passes)
+    undecided = ids.intersection(judged).difference(one["id"] for one in results if "score" in one)
+    told = entry | (_evidence(checks, examined.notes) if enhanced else {})
+    return _Ranked(told, score, passes, undecided)
 
 
 def _result(criterion: Criterion, checks: Sequence[Checked]) -> dict[str, Any]:
@@ -265,8 +272,36 @@ def _assumptions(level: Level, pages: int, unread: int) -> tuple[str, ...]:
     )
 
 
-def summary(site: int | None, pages: int, unread: int, level: Level) -> str:
-    if site is None or unread == pages:
+def _headline(
+    ranked: Sequence[_Ranked], asked: Sequence[Criterion], level: Level, site: int | None, mode: Mode
+) -> str:
+    read = [one for one in ranked if one.score is not None]
+    if not read:
         return "No page could be checked."
-    state = "a good baseline" if site >= 80 else "moderate barriers" if site >= 60 else "significant barriers"
-    return f"{pages - unread} of {pages} pages checked against WCAG 2.2 {level}: {site} of 100, {state}."
+    results = [result for one in read for result in one.entry["criteria"]]
+    checked = {result["id"] for result in results if "score" in result}
+    failing = {result["id"] for result in results if result.get("failCount")}
+    alone = len(ranked) == 1
+    begin = "Checked" if alone else f"{len(read)} of {len(ranked)} pages checked"
+    whole = len(read) == len(ranked) or mode == "enhanced"
+    scored = "Score of what was checked" if whole else "Score, with 0 for the other pages"
+    undecided = any(one.undecided - checked for one in read)
+    left = ("were not checked" if alone else "were checked on no page") + (
+        " or not decided" if undecided else ""
+    )
+    return (
+        f"{begin} against WCAG 2.2 {level}: {_failures(failing, len(checked), asked, alone=alone)}; "
+        f"{len(asked) - len(checked)} of {len(asked)} {left}. {scored}: {site} of 100."
+        + ("" if failing else " That is no proof of accessibility.")
+    )
+
+
+def _failures(failing: Container[str], checked: int, asked: Sequence[Criterion], *, alone: bool) -> str:
+    """How many criteria fail, and which, level A first."""
+    named = [one.id for one in sorted(asked, key=lambda one: LEVELS.index(one.level)) if one.id in failing]
+    if not named:
+        return f"none of the {checked} checked criteria fails"
+    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    fail = "fails" if len(named) == 1 else "fail"
+    where = "" if alone else " on at least one page"
+    return f"{len(named)} of {checked} checked criteria {fail}{where} ({', '.join(named[:NAMED])}{more})"

@@ -3,13 +3,14 @@
 - A page has the rounded mean of the scores of its level, a site the rounded mean of its pages. Text without
   markup, and a page that could not be had, has 0 and counts.
 - Pages stand by their score, the best first; equal ones stay in the order they came in.
-- The answer says that its scores are patterns on text. The real audit is that of the other modes.
+- The answer says that its scores are patterns on text, and that the words for them are those of the release. The
+  real audit is that of the other modes.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from comity.skills.accessibility_audit.crawl import mean, summary
+from comity.skills.accessibility_audit.crawl import mean
 from comity.skills.accessibility_audit.criteria import Criterion, Level, up_to
 from comity.skills.accessibility_audit.dom.tree import looks_like_html
 from comity.skills.accessibility_audit.recorded_scores import Recorded, recorded_scores
@@ -38,8 +39,18 @@ def rank_as_recorded(pages: Sequence[WebPage], level: Level, criteria: Sequence[
             "level": level,
             "site_aggregate": site,
             "ranking": ranking,
-            "summary": summary(site, len(ranking), unread, level),
+            "summary": _headline(site, len(ranking), unread, level),
         },
+    )
+
+
+def _headline(site: int, pages: int, unread: int, level: Level) -> str:
+    if unread == pages:
+        return "No page could be checked."
+    tier = "a good baseline" if site >= 80 else "moderate barriers" if site >= 60 else "significant barriers"
+    return (
+        f"{pages - unread} of {pages} pages scored by the patterns of release 1.0.8 for WCAG 2.2 {level}: "
+        f"{site} of 100, which that release calls {tier}. The score compares with that release only."
     )
 
 

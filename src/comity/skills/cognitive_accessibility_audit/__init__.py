@@ -9,19 +9,20 @@ from comity.skills.cognitive_accessibility_audit.contract import CONTRACTS, DEFA
 from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _ENGLISH: Final = "reading/english.json"
+_ABBREVIATIONS: Final = "reading/abbreviations.json"
 _RULES: Final = "cognitive_accessibility_audit/rules.json"
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.cognitive_accessibility_audit import audit, recorded
-    from comity.skills.reading.measure import english
+    from comity.skills.reading.measure import read_reading_data
     from comity.skills.words.fields import text_field, trimmed
     from comity.skills.words.phrases import Phrases
     from comity.skills.words.rules import Rule, Rules
 
     rules = json.decode(data[_RULES])
     known = audit.Knowledge(
-        english(json.decode(data[_ENGLISH])),
+        read_reading_data(data[_ENGLISH], data[_ABBREVIATIONS]),
         Rules(convert(rules["rules"], tuple[Rule, ...]), rules["ignored"]),
         Phrases[str](rules["jargon"].items()),
     )
@@ -36,4 +37,6 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     return handle
 
 
-SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_ENGLISH, _RULES))
+SKILL: Final = Skill(
+    name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_ENGLISH, _ABBREVIATIONS, _RULES)
+)

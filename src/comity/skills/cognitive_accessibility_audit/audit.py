@@ -1,8 +1,9 @@
 """The audit in our own mode: readability, sentence lengths, hard words and rules set off by words, with places.
 
 Choices are counted where they can be counted: lettered or numbered options, items of one list (of a numbered one
-only where people are asked to choose), and a stated number. Formulas are no judgement on a few words. Uncertainty follows the evidence: high for a short text or another language than English, low only
-for a text long enough for the formulas.
+only where people are asked to choose), and a stated number. Formulas are no judgement on a few words. Where nothing
+was found, the answer says what was not judged. Uncertainty follows the evidence: high for a short text or another
+language than English, low only for a text long enough for the formulas.
 """
 
 import re
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 from comity.skills.cognitive_accessibility_audit.markup import without_markup
 from comity.skills.reading.foreign import ForeignScore
-from comity.skills.reading.measure import English, Reading, Scores, measure
+from comity.skills.reading.measure import Reading, ReadingData, Scores, measure
 from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.words.phrases import Phrases
 from comity.skills.words.rules import Rule, Rules, Trigger, counted, evidence, quoted
@@ -47,6 +48,7 @@ _COMMON: Final = word_set(
 )
 _SOME_ABBREVIATIONS: Final = 2
 _FEW_TO_JUDGE: Final = 10
+_ENGLISH_ONLY: Final = "jargon, link texts and time pressure, which are looked for in English only"
 _FEW_WORDS, _MANY_WORDS = 30, 100
 _FEW_SENTENCES, _MANY_SENTENCES = 3, 5
 _SMOG_SENTENCES: Final = 30
@@ -55,7 +57,7 @@ _SMOG_SENTENCES: Final = 30
 class Knowledge(Struct, frozen=True):
     """What the data files hold, compiled."""
 
-    english: English
+    reading: ReadingData
     rules: Rules
     jargon: Phrases[str]
 
@@ -68,9 +70,11 @@ class _Report(Struct):
 
 def audit(sent: str, context: str, known: Knowledge) -> SkillOutcome:
     content = without_markup(sent)
-    reading = measure(content, known.english)
+    reading = measure(content, known.reading)
     report = _Report([], [], [])
-    _sentences(content, reading, report)
+    if reading.spaced:
+        _sentences(content, reading, report)
+        _paragraphs(content, reading, report)
     if reading.scores is not None:
         if len(reading.words) >= _FEW_TO_JUDGE:
             _level(reading.scores, report)
@@ -80,7 +84,6 @@ def audit(sent: str, context: str, known: Knowledge) -> SkillOutcome:
     _jargon(content, reading, known, report)
     _abbreviations(content, report)
     _choices(content, report)
-    _paragraphs(content, reading, report)
     triggers = _not_mid_sentence(known.rules.triggers(content, reading.tokens), reading.tokens)
     report.evidence += evidence(triggers)
     for found in counted(triggers).values():
@@ -164,9 +167,30 @@ def _foreign_level(found: ForeignScore, report: _Report) -> None:
 
 
 def _nothing_found(reading: Reading) -> str:
-    if reading.language == "other" and reading.foreign is None:
-        return "How hard the words are was not judged: no formula for this language is known here. The lengths of sentences and blocks raise no concern."
-    return "No barrier was found. That is no proof that there is none."
+    if not any(letter.isalpha() for token in reading.tokens for letter in token.word):
+        return "There is nothing to judge: the content holds no words."
+    if reading.language == "english":
+        return "No barrier was found. That is no proof that there is none."
+    if not reading.spaced:
+        return (
+            "Not judged: how hard the words are, and how long the sentences and blocks are. No formula that is known here fits "
+            "the language, and words cannot be counted in a script without spaces."
+        )
+    if reading.foreign is not None and len(reading.words) >= _FEW_TO_JUDGE:
+        return (
+            f"No barrier was found by the formula for {reading.foreign.language.capitalize()} and the lengths of sentences "
+            f"and blocks. Not judged: {_ENGLISH_ONLY}."
+        )
+    if reading.language == "unknown":
+        why = "the language cannot be told from so little text"
+    elif reading.foreign is not None:
+        why = "the text is too short for a formula"
+    else:
+        why = "no formula that is known here fits the text"
+    return (
+        f"Not judged: how hard the words are ({why}); {_ENGLISH_ONLY}. No sentence has more than {_LONG} words, and no "
+        f"block more than {_PARAGRAPH}."
+    )
 
 
 def _hard_words(content: str, reading: Reading, report: _Report) -> None:
@@ -294,31 +318,40 @@ def _uncertainty(reading: Reading) -> Uncertainty:
 
 
 def _assumptions(context: str, reading: Reading) -> list[str]:
-    lines = [f"Context: {context}", f"{len(reading.words)} words in {len(reading.sentences)} sentences."]
+    lines = [f"Context: {context}", _counted(reading)]
     if reading.foreign is not None:
         lines.append(
             f"The text is {reading.foreign.language.capitalize()}: its own formula ({reading.foreign.formula}) is used; "
             "the word lists hold for English only."
         )
     elif reading.language == "other":
-        lines.append("The text is not English: no formula or word list here holds for it.")
+        lines.append("The text is not English: no formula was used, and the word lists are English.")
     elif reading.language == "unknown":
-        lines.append("Too little text to tell the language; it is taken for English.")
+        lines.append("Too little text to tell the language: no formula is used; the word lists are English.")
     if reading.scores is not None and len(reading.sentences) < _SMOG_SENTENCES:
         lines.append("SMOG was made for 30 sentences or more; on fewer it is a rough guide.")
     lines.append("Formulas count; only readers can say whether they understand.")
     return lines
 
 
+def _counted(reading: Reading) -> str:
+    if not reading.spaced:
+        return f"{len(reading.sentences)} sentences; words cannot be counted in a script without spaces."
+    return f"{len(reading.words)} words in {len(reading.sentences)} sentences."
+
+
 def _numbers(reading: Reading) -> dict[str, Any]:
-    counts, scores = reading.words_per_sentence, reading.scores
+    """Null for what cannot be counted."""
+    counts, scores, spaced = reading.words_per_sentence, reading.scores, reading.spaced
     return {
         "language": reading.foreign.language if reading.foreign is not None else reading.language,
-        "words": len(reading.words),
+        "words": len(reading.words) if spaced else None,
         "sentences": len(reading.sentences),
-        "words_per_sentence": round(len(reading.words) / max(len(reading.sentences), 1), 1),
-        "sentences_over_20_words": sum(count > _LONG for count in counts),
-        "sentences_over_30_words": sum(count > _VERY_LONG for count in counts),
+        "words_per_sentence": (
+            round(len(reading.words) / max(len(reading.sentences), 1), 1) if spaced else None
+        ),
+        "sentences_over_20_words": sum(count > _LONG for count in counts) if spaced else None,
+        "sentences_over_30_words": sum(count > _VERY_LONG for count in counts) if spaced else None,
         **{name: getattr(scores, name, None) for name in Scores.__struct_fields__},
         **(
             {"formula": reading.foreign.formula, "ease": reading.foreign.score}

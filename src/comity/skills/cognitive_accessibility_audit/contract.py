@@ -8,7 +8,7 @@ from comity.skills.words.spans import span_schema
 NAME: Final = "cognitive_accessibility_audit"
 
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
-_PLACE: Final = {"type": "integer", "minimum": 0}
+_COUNT: Final = {"type": ["integer", "null"], "minimum": 0}
 _SCORE: Final = {"type": ["number", "null"]}
 _DESCRIPTION: Final = "Measures how easy content is to read and follow, and says what to change."
 
@@ -36,11 +36,11 @@ _READABILITY: Final = {
         "type": "string",
         "enum": ["english", "german", "french", "spanish", "italian", "portuguese", "other", "unknown"],
     },
-    "words": _PLACE,
-    "sentences": _PLACE,
-    "words_per_sentence": {"type": "number"},
-    "sentences_over_20_words": _PLACE,
-    "sentences_over_30_words": _PLACE,
+    "words": _COUNT,
+    "sentences": {"type": "integer", "minimum": 0},
+    "words_per_sentence": _SCORE,
+    "sentences_over_20_words": _COUNT,
+    "sentences_over_30_words": _COUNT,
     "flesch_reading_ease": _SCORE,
     "flesch_kincaid_grade": _SCORE,
     "smog_grade": _SCORE,
@@ -50,7 +50,7 @@ _READABILITY: Final = {
 _ENHANCED: Final = {
     "readability": {
         "type": "object",
-        "description": "Counts and scores; a score is null where it does not hold for the language. `formula` and `ease` (0 to 100) are those of German, French, Spanish, Italian or Portuguese.",
+        "description": "Counts and scores; a score is null where it does not hold for the language, a count where the script parts no words. `formula` and `ease` (0 to 100) are those of German, French, Spanish, Italian or Portuguese.",
         "required": [*_READABILITY],
         "properties": {**_READABILITY, "formula": {"type": "string"}, "ease": {"type": "number"}},
         "additionalProperties": False,

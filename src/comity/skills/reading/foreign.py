@@ -32,40 +32,46 @@ class ForeignScore(Struct, frozen=True):
     easy: float
 
 
-_SMALL: Final[Mapping[Foreign, frozenset[str]]] = {
+SMALL_WORDS: Final[Mapping[Foreign, frozenset[str]]] = {
     "german": word_set(
         "der die das und ist nicht mit ein eine einer einem einen den dem des von zu zur zum auf für sich bei nach oder "
-        "wird werden sind sie ich wir ihr wenn dass auch als wie aus durch kann ihre ihren im am"
+        "wird werden sind sie ich wir ihr wenn dass auch als wie aus durch kann ihre ihren im am an in was war will so "
+        "er es um bis vom hat haben sein soweit noch nur über unter vor gemäß bitte bin mein mich mir kein ins"
     ),
     "french": word_set(
         "le la les un une des du de et est dans pour que qui ne pas sur avec vous nous il elle ce cette sont par au aux "
-        "plus ou son sa ses votre être l'on d'un d'une en je"
+        "plus ou son sa ses votre être l'on d'un d'une en je on a à vos nos tout leur été se n'a n'est c'est qu'il "
+        "s'il si mais sans"
     ),
     "spanish": word_set(
         "el la los las un una y es en de del que por para con no se su sus al lo como más está son este esta usted o pero "
-        "si ha cuando muy sin sobre también"
+        "si ha cuando muy sin sobre también a me te le les nos he has han ya así ser fue entre hasta desde donde mi mis yo hoy nada ni"
     ),
     "italian": word_set(
         "il lo la gli le un una e è di del della dei che in per con non si al alla sono come più questo questa nel nella "
-        "o ma se anche da dal ha ed loro"
+        "o ma se anche da dal ha ed loro a i allo delle degli ai agli alle entro essere deve sua suo ci mi "
+        "hanno dalla nei nelle sul sulla ho vi"
     ),
     "portuguese": word_set(
         "o a os as um uma e é de do da dos das que em no na nos nas por para com não se seu sua ao mais como está são este "
-        "esta você ou mas também pelo pela"
+        "esta você ou mas também pelo pela me foi ser tem ter já sem até à às aos num numa pelos pelas seus suas deve "
+        "pode quando sobre entre isso eu ele ela meu minha hoje vou nem há"
     ),
 }
-_ENOUGH: Final = 4  # different small words
+ENOUGH: Final = 4
 _VOWELS: Final = re.compile("[aeiouyäöüáéíóúàèìòùâêîôûãõëïœæ]+")
 _SILENT: Final = re.compile("(?<=[^aeiouyéèêà])e(?:s|nt)?$")
 _HIATUS: Final = re.compile("[aeoáéíóú](?=[aeoíú])")
 
 
-def foreign_of(words: Sequence[Token]) -> Foreign | None:
-    """The language whose small words are most of those, if it is clearly ahead of the others."""
+def foreign_of(words: Sequence[Token], enough: int = ENOUGH) -> Foreign | None:
+    """The language whose small words are most of those, if it is clearly ahead of the others; `enough` are the least
+    different ones that tell it.
+    """
     said = {token.word for token in words}
-    counts = sorted(((len(said & small), language) for language, small in _SMALL.items()), reverse=True)
+    counts = sorted(((len(said & small), language) for language, small in SMALL_WORDS.items()), reverse=True)
     (most, language), (second, _) = counts[0], counts[1]
-    return language if most >= _ENOUGH and most > second else None
+    return language if most >= enough and most > second else None
 
 
 def foreign_score(language: Foreign, words: Sequence[str], sentences: int) -> ForeignScore:

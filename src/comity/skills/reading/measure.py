@@ -3,12 +3,14 @@
 - Words are those of the text; numbers count as words of one syllable, list numbers and bullets as nothing.
 - `characters` are letters and digits, `letters` letters alone, as the two formulas that use them demand.
 - A text that is not English, or holds no word, has no scores of those; one in a language that `foreign` knows has the
-  score of that language. Scripts without spaces have no words to count.
+  score of that language. A text whose language cannot be told has none.
+- Scripts without spaces have no words to count: `spaced` says so, and `words` are then runs of letters.
 """
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,8 +22,8 @@ from comity.skills.reading.formulas import (
     flesch_reading_ease,
     smog_grade,
 )
-from comity.skills.reading.language import Language, language_of
-from comity.skills.reading.sentences import Abbreviations, Sentence, sentences
+from comity.skills.reading.language import Language, is_spaced, language_of
+from comity.skills.reading.sentences import ANY, Abbreviations, Sentence, read_abbreviations, sentences
 from comity.skills.reading.syllables import syllables
 from comity.skills.words.tokens import Token, fold, tokens
 
@@ -31,10 +33,10 @@ _MARKER: Final = re.compile(
 )
 
 
-class English(Struct, frozen=True):
-    """What the data file knows of English."""
+class ReadingData(Struct, frozen=True):
+    """What the data files know: abbreviations by language, and English words whose syllables the rules miscount."""
 
-    abbreviations: Abbreviations
+    abbreviations: Mapping[str, Abbreviations]
     syllables: Mapping[str, int]
 
 
@@ -60,35 +62,34 @@ class Reading(Struct, frozen=True):
     tokens: list[Token]
     scores: Scores | None
     foreign: ForeignScore | None = None
+    spaced: bool = True
 
 
-def english(data: Mapping[str, Any]) -> English:
-    lists = data["abbreviations"]
-    return English(
-        Abbreviations(
-            frozenset(lists["inside"]), frozenset(lists["sometimes"]), frozenset(lists["before_number"])
-        ),
-        data["syllables"],
-    )
+def read_reading_data(english: bytes, abbreviations: bytes) -> ReadingData:
+    return ReadingData(read_abbreviations(abbreviations), json.loads(english)["syllables"])
 
 
-def measure(text: str, known: English) -> Reading:
+def measure(text: str, known: ReadingData) -> Reading:
     folded = tokens(text)
     language = language_of(text, folded)
-    pieces = sentences(text, known.abbreviations)
+    pieces = sentences(text, known.abbreviations[_abbreviating(language, folded)])
     words = _words(text, known)
     counts = _per_sentence(pieces, words)
-    if not words or not pieces:
-        return Reading(language, pieces, words, counts, folded, None)
-    if language != "other":
-        return Reading(language, pieces, words, counts, folded, _scores(text, words, len(pieces)))
-    spoken = foreign_of(folded)
-    written = [text[word.start : word.end] for word in words]
-    foreign = foreign_score(spoken, written, len(pieces)) if spoken is not None else None
-    return Reading(language, pieces, words, counts, folded, None, foreign)
+    scores = foreign = None
+    if words and pieces and language == "english":
+        scores = _scores(text, words, len(pieces))
+    spoken = foreign_of(folded) if language == "other" else None
+    if words and pieces and spoken is not None:
+        foreign = foreign_score(spoken, [text[word.start : word.end] for word in words], len(pieces))
+    return Reading(language, pieces, words, counts, folded, scores, foreign, is_spaced(text))
 
 
-def _words(text: str, known: English) -> list[Word]:
+def _abbreviating(language: Language, words: list[Token]) -> str:
+    """Whose abbreviations hold; one small word is enough to guess."""
+    return language if language == "english" else foreign_of(words, 1) or ANY
+
+
+def _words(text: str, known: ReadingData) -> list[Word]:
     markers = {at for marker in _MARKER.finditer(text) for at in range(marker.start(), marker.end())}
     return [
         Word(match.start(), match.end(), syllables(fold(match[0]), known.syllables))

@@ -5,15 +5,21 @@
   an abbreviation or an initial (`Dr.`, `e.g.`, `J. Smith`) or behind the number of a list item (`2. Save`).
   After a quotation or dots (`"Stop!" he said`, `well... maybe`) a small letter carries the sentence on.
 - Some abbreviations do end sentences (`etc.`, `p.m.`): those end one when a capital follows.
+- Abbreviations are those of the language (`abbreviations.json`): what is one in English is a word in French (`c'est.`).
+  A text whose language is not known has those of all of them.
+- In German a number with a full stop is an ordinal (`am 3. März`, `im 2. Stock`), if the word before or behind it says
+  so, or a small letter or a digit follows.
 - A blank line, an item of a list and a short line without a stop (a heading) end a sentence too. Other line
   ends are only wrapping.
 - A piece without a letter or digit is not a sentence.
 """
 
+import json
 import re
+from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 _STOPS: Final = "!?…‼⁇⁈⁉。！？｡؟۔।॥።፧։။។៕᠃᠉𑁇"  # noqa: RUF001 the stops of other scripts
 _BREAK: Final = re.compile(
@@ -23,27 +29,47 @@ _BREAK: Final = re.compile(
     r"|(?P<line>\n)"
 )
 _NO_SPACE_NEEDED: Final = frozenset("。！？｡။។።")  # noqa: RUF001
-_WORD_BEFORE: Final = re.compile(r"[^\s(\[\"'“‘]+\Z")  # noqa: RUF001
+_WORD_BEFORE: Final = re.compile(r"[^\s(\[\"'“‘„«]+\Z")  # noqa: RUF001
+_LETTERS: Final = re.compile(r"\s*([^\W\d_]+)")
+_LETTERS_BEFORE: Final = re.compile(r"([^\W\d_]+)\s+\Z")
+_ORDINAL: Final = re.compile(r"\d{1,3}|[IVXLC]{1,6}")
 _LIST_NUMBER: Final = re.compile(r"[(]?\d{1,3}\Z")
 _INITIAL: Final = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]\Z")
 _HEADING: Final = 60
 _ABBREVIATION: Final = 24
 _OPENING: Final = 12
+ANY: Final = "any"
 
 
 class Abbreviations(Struct, frozen=True):
     """In lower case and without the last full stop. `inside` never end a sentence, `sometimes` end one before
-    a capital, `before_number` are words that only before a digit are abbreviations (`No. 5`).
+    a capital, `before_number` are words that only before a digit are abbreviations (`No. 5`). `compounds` are the ends
+    of German words that are like `sometimes` (`Hauptstr.`, `Kundennr.`). A number between a word of `ordinals_behind`
+    and another word, or before one of `ordinals_before`, is an ordinal.
     """
 
     inside: frozenset[str]
     sometimes: frozenset[str]
     before_number: frozenset[str]
+    compounds: tuple[str, ...] = ()
+    ordinals_behind: frozenset[str] = frozenset()
+    ordinals_before: frozenset[str] = frozenset()
 
 
 class Sentence(Struct, frozen=True):
     start: int
     end: int
+
+
+def read_abbreviations(content: bytes) -> Mapping[str, Abbreviations]:
+    """By language, and under `ANY` those of all languages."""
+    data = json.loads(content)
+    lists = {name: entry for name, entry in data.items() if isinstance(entry, dict)}
+    lists[ANY] = {
+        field: [word for entry in lists.values() for word in entry.get(field, ())]
+        for field in Abbreviations.__struct_fields__
+    }
+    return {name: convert(entry, Abbreviations) for name, entry in lists.items()}
 
 
 def sentences(text: str, abbreviations: Abbreviations) -> list[Sentence]:
@@ -88,14 +114,29 @@ def _full_stop(text: str, start: int, stop: int, after: str, abbreviations: Abbr
     word = before[0]
     if _LIST_NUMBER.fullmatch(word) and text[start : min(start + _OPENING, stop)].strip() == word:
         return False
-    folded = word.casefold()
+    if abbreviations.ordinals_before and _ORDINAL.fullmatch(word):
+        return not _is_ordinal(text, before.start(), stop, after, abbreviations)
+    folded = word.casefold().rpartition("’")[2]  # noqa: RUF001 as people type it
     if folded in abbreviations.inside:
         return after == ""
     if folded in abbreviations.before_number and after.isdigit():
         return False
-    if folded in abbreviations.sometimes:
+    if folded in abbreviations.sometimes or (
+        abbreviations.compounds and folded.endswith(abbreviations.compounds)
+    ):
         return after == "" or after.isupper()
     return word == "I" or not _INITIAL.fullmatch(word) or not word[0].isupper() or after == ""
+
+
+def _is_ordinal(text: str, start: int, stop: int, after: str, abbreviations: Abbreviations) -> bool:
+    if after.islower() or after.isdigit():
+        return True
+    following = _LETTERS.match(text, stop + 1, stop + 1 + _ABBREVIATION)
+    leading = _LETTERS_BEFORE.search(text, max(0, start - _ABBREVIATION), start)
+    return after != "" and (
+        (following is not None and following[1].casefold() in abbreviations.ordinals_before)
+        or (leading is not None and leading[1].casefold() in abbreviations.ordinals_behind)
+    )
 
 
 def _next(text: str, at: int) -> str:
