@@ -183,3 +183,64 @@ def test_without_a_group_only_what_was_described_is_answered(check):
     assert len(timed) == 1
     assert "time limit" in timed[0].lower()
     assert len(check("A page with headings").output["recommendations"]) <= 4
+
+
+def test_an_age_in_the_description_is_read_as_that_age(check):
+    for description, named in {
+        "Kids aged 7 chat with strangers.": ["younger"],
+        "A quiz for people aged 7 to 12": ["younger"],
+        "For users aged 70 and over": ["older"],
+        "For 12-year-olds": ["younger"],
+        "A game that a 6-year-old can play": ["younger"],
+        "Residents over the age of 75 sign up here": ["older"],
+        "A bus pass for over-65s": ["older"],
+        "Lessons for under-12s": ["younger"],
+        "Adults aged 30 to 50": [],
+        "For people aged 18 or more": [],
+        "A 10-year-old system is replaced": [],
+        "Aged cheese is on sale": [],
+        "A middle-aged man signs up": [],
+        "Used in over 60 countries": [],
+        "Done in under 5 minutes": [],
+        "An aging server is replaced": [],
+        "Files with an age of 7 days are deleted": [],
+        "Services for the aged": ["older"],
+        "An ageing population": ["older"],
+        "All ages, from 6 to 99": ["older", "younger"],
+    }.items():
+        assert check(description).output["groups"] == named, description
+    assert triggers(check("Sign up in under 5 minutes")) == []
+    said = " ".join(check("Kids aged 7 chat with strangers.").output["recommendations"])
+    assert "18 px" not in said
+    assert "paper" not in said
+
+
+def test_a_closed_branch_an_app_that_everybody_must_use_and_a_second_factor_are_barriers(check):
+    found = triggers(
+        check("Bank branch closes; from now on customers must use the app with two-factor authentication.")
+    )
+    assert found == [
+        ("digital_only", "branch closes"),
+        ("digital_only", "must use the app"),
+        ("second_factor", "two-factor authentication"),
+    ]
+    for description, issue in {
+        "You have to download our app to book": "digital_only",
+        "Members need to install the app": "digital_only",
+        "All branches are closing in May": "digital_only",
+        "We are closing our branches": "digital_only",
+        "Appointments only through the website": "digital_only",
+        "Login needs 2FA": "second_factor",
+        "An authenticator app is needed": "second_factor",
+        "A code is sent by SMS": "second_factor",
+    }.items():
+        assert issue in {one for one, _ in triggers(check(description))}, description
+    for description in (
+        "The branch closes at five",
+        "Customers do not have to use the app",
+        "You no longer need to use the app",
+        "Customers can use the app or call us",
+        "There is no two-factor authentication",
+        "Two-factor authentication is optional",
+    ):
+        assert triggers(check(description)) == [], description

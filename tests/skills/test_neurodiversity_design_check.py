@@ -229,3 +229,118 @@ def test_without_a_focus_only_what_was_described_is_answered(check):
     assert len(said) == 1
     assert "blinking" in said[0]
     assert len(check("A page with headings").output["recommendations"]) <= 3
+
+
+def test_every_item_of_a_denied_list_is_denied(check):
+    for description in (
+        "We removed the confetti animation, the timer and the sound effects because users complained.",
+        "We dropped the countdown, the carousel, the pop-ups and the CAPTCHA.",
+        "A page without a timer, animations and background music.",
+        "There is no timer, no animation and no pop-up.",
+    ):
+        assert triggers(check(description)) == [], description
+    assert triggers(check("We removed the timer and added an animation, a carousel and pop-ups.")) == [
+        ("animation", "animation"),
+        ("animation", "carousel"),
+        ("notifications", "pop-ups"),
+    ]
+
+
+def test_a_figure_of_speed_is_no_flashing(check):
+    for description in (
+        "The flash sale page loads in a flash",
+        "It is done in the blink of an eye",
+        "A camera with flash photography",
+        "Learn with flash cards",
+        "The server sets a flash message",
+        "Adobe Flash is gone for good",
+    ):
+        assert "flashing" not in {issue for issue, _ in triggers(check(description))}, description
+    assert triggers(check("The banner flashes")) == [("flashing", "flashes")]
+
+
+def advised(outcome):
+    return " ".join(outcome.output["recommendations"]).lower()
+
+
+def test_nobody_is_told_to_do_what_the_description_says_is_done(check):
+    said = advised(check("The form saves automatically and shows a progress bar."))
+    assert "save" not in said
+    assert "where people are" not in said
+    assert "only for what is needed" in said
+    for description in (
+        "A form with autosave",
+        "A form; answers are saved as you go",
+        "A wizard with save and resume",
+    ):
+        assert "save" not in advised(check(description)), description
+        assert "where people are" in advised(check(description)), description
+    for description in ("Step 2 of 5 is shown above the form", "A survey with a progress indicator"):
+        assert "where people are" not in advised(check(description)), description
+        assert "save" in advised(check(description)), description
+
+
+def test_what_is_missing_is_still_asked_for(check):
+    for description in (
+        "A form without a progress bar",
+        "A form that does not save automatically",
+        "Nothing is saved automatically in this form",
+        "A form in nine steps",
+        "An online form; there is no paper form",
+        "An online form, and a paper form for those who ask",
+    ):
+        said = advised(check(description))
+        assert "save as" in said, description
+        assert "where people are" in said, description
+
+
+def test_paper_is_not_told_to_save(check):
+    for description in (
+        "A paper form with 3 pages",
+        "A questionnaire on paper",
+        "Printed forms with six questions",
+    ):
+        said = advised(check(description))
+        assert "save" not in said, description
+        assert "where people are" in said, description
+
+
+def test_a_form_that_does_all_of_it_needs_no_advice(check):
+    outcome = check("The form saves automatically, shows a progress bar and asks only for what is needed.")
+    assert triggers(outcome) == []
+    assert [each["why"] for each in outcome.output["not_counted"]] == ["met"]
+
+
+def test_what_vanishes_by_itself_is_found(check):
+    for description, words in {
+        "Error messages disappear after 10 seconds": "disappear after 10 seconds",
+        "The hint vanishes after a few seconds": "vanishes after a few seconds",
+        "The banner closes automatically": "closes automatically",
+        "Tips are visible for five seconds": "visible for five seconds",
+        "Messages that auto-dismiss": "auto-dismiss",
+    }.items():
+        assert ("vanishing", words) in triggers(check(description)), description
+    for description in (
+        "Messages stay until they are closed",
+        "Messages do not disappear after 10 seconds",
+        "The shop closes in May",
+    ):
+        assert "vanishing" not in {issue for issue, _ in triggers(check(description))}, description
+
+
+def test_many_choices_are_counted(check):
+    for description, words in {
+        "A navigation bar with 14 menu items": "14 menu items",
+        "A menu with twelve entries": "menu with twelve entries",
+        "20 options to choose from": "20 options",
+        "The toolbar has 30 buttons": "toolbar has 30 buttons",
+        "dozens of options": "dozens of options",
+    }.items():
+        assert ("many_choices", words) in triggers(check(description)), description
+    for description in (
+        "A bar with 3 menu items",
+        "Two options",
+        "A menu with five entries",
+        "14 days to return",
+    ):
+        assert triggers(check(description)) == [], description

@@ -379,3 +379,114 @@ def test_every_flag_that_is_not_applied_offers_an_alternative():
     assert all(flag["reworded"] or flag["alternative"] for flag in flags), flags
     quoted = answer('She wrote: "this is your last chance".')["flags"]
     assert all("alternative" not in flag for flag in quoted)
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("You've lost your 30-day streak \U0001f622 Duo is sad.", "shame_blame"),
+        ("You broke your streak.", "shame_blame"),
+        ("You made Duo sad.", "shame_blame"),
+        ("Duo is so sad that you haven't practised.", "shame_blame"),
+        ("Don't lose your streak!", "urgency_pressure"),
+        ("Your streak is about to end.", "urgency_pressure"),
+        ("\U0001f622 Come back NOW or lose your progress forever!", "urgency_pressure"),
+        ("Come back today, or you'll lose everything.", "urgency_pressure"),
+        ("Subscribe before you lose access.", "urgency_pressure"),
+        ("You should simply exercise more.", "minimizing"),
+        ("You just need to get out more.", "minimizing"),
+        ("Simply stop worrying.", "minimizing"),
+        ("Just smile!", "minimizing"),
+        ("Write to your friends. It's easy.", "minimizing"),
+        ("It is not that hard!", "minimizing"),
+        ("Anyone can do it.", "minimizing"),
+        ("All it takes is a little willpower.", "minimizing"),
+    ],
+)
+def test_guilt_threats_of_loss_and_easy_advice_are_flagged(text, category):
+    flags = [flag for flag in answer(text)["flags"] if flag["category"] == category]
+    assert flags
+    assert all(flag["alternative"] and flag["reason"] for flag in flags)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The team is on a winning streak.",
+        "She will come back today at five.",
+        "You can simply click Save.",
+        "You can just reply to this mail.",
+        "Simply enter your code.",
+        "It's easy to find us: take tram 4.",
+        "It is not easy.",
+        "He was sad that the film ended.",
+        "You lost your ticket? Write to us.",
+        "Do not lose your receipt.",
+        "Just try again later.",
+        "If you did not ask for this, just ignore it.",
+        "Come back before Friday to collect it.",
+        "We are so sad that you are ill.",
+        "Save your file or you lose your changes.",
+        "Where do we come back to now?",
+    ],
+)
+def test_plain_neighbours_of_guilt_and_easy_advice_are_no_flags(text):
+    assert categories(text) == set()
+
+
+def test_both_the_failed_and_the_successful_suicide_are_mended():
+    for text, expected in {
+        "After a failed suicide in May came a successful suicide in June.": (
+            "After a nonfatal suicide attempt in May came a death by suicide in June."
+        ),
+        "His unsuccessful suicide attempt was in 2019.": "His nonfatal suicide attempt was in 2019.",
+        "The number of successful suicides rose, that of failed suicide attempts fell.": (
+            "The number of deaths by suicide rose, that of nonfatal suicide attempts fell."
+        ),
+        "He completed suicide in 2019.": "He died by suicide in 2019.",
+        "Her completed suicide shook the town.": "Her death by suicide shook the town.",
+        "We wrote to the families of suicide victims.": "We wrote to the families of people who died by suicide.",
+    }.items():
+        assert answer(text)["result"] == expected
+    for text in ("A successful suicide prevention plan", "He completed suicide prevention training."):
+        assert answer(text)["result"] == text
+
+
+def test_an_alternative_fits_the_words_it_is_offered_for():
+    def offered(text):
+        return answer(text)["flags"][0]["alternative"]
+
+    for text, expected in {
+        "You failed to complete your streak": "Your streak was not completed.",
+        "You failed to finish the race.": "The race was not finished.",
+        "You failed to provide the documents on time.": "… was not provided.",
+        "You failed to provide your sons.": "Your sons were not provided.",
+        "You failed the team.": "This is what happened: …",
+        "You failed to impress me.": "This is what happened: …",
+        "Don't be lazy!": "What would make it easier to begin?",
+        "Stop being lazy.": "What would make it easier to begin?",
+        "He is lazy.": "short of energy",
+        "They are lazy people.": "people without energy",
+        "It is pure laziness.": "exhaustion",
+        "A suicide epidemic": "a rise in deaths by suicide",
+    }.items():
+        assert offered(text) == expected, text
+
+
+def test_a_safety_instruction_is_no_order_to_reword():
+    for text in ("You must not take more than 4 tablets.", "You must wear a helmet."):
+        assert categories(text) == set()
+    assert categories("You must pay by Friday.") == {"shame_blame"}
+
+
+def test_what_was_not_read_is_for_a_person_to_read():
+    for text in ("Reiß dich zusammen, andere haben es viel schlimmer.", "Échouer, c'est votre faute à vous."):
+        outcome = handler()({"text": text}, "enhanced")
+        assert outcome.output["review_recommended"] is True
+        assert outcome.uncertainty == "high"
+        assert "The text is not in English: its wording was not read" in outcome.assumptions
+        assert outcome.output["pattern_count"] == 0
+    said = handler()({"text": text, "mode": "audit"}, "enhanced").output["result"]
+    assert "no sensitive wording was found" not in said
+    assert "not in English" in said
+    assert answer("Please enter your name and click save")["review_recommended"] is False

@@ -64,10 +64,10 @@ def test_code_and_cited_lines_are_somebody_elses_words():
         assert not read(text).is_quoted(start, start + 6), text
 
 
-def test_who_speaks_alone_says_i_and_never_we():
-    assert read("I left, and my dog too").speaks_alone
-    assert not read("I left, we all did").speaks_alone
-    assert not read("It is late").speaks_alone
+def test_the_authors_speak_as_we_as_i_or_not_of_themselves():
+    assert read("I left, and my dog too").speaker == "I"
+    assert read("I left, we all did").speaker == "we"
+    assert read("It is late in the US").speaker == ""
 
 
 def test_an_apostrophe_opens_no_quotation():

@@ -51,14 +51,9 @@ def test_a_replacement_takes_groups_and_capitals_from_the_text():
     assert [edit.replacement for edit in proposed([finding])] == ["Tired Anna"]
 
 
-def test_a_replacement_speaks_as_the_author_speaks():
-    for text, replacement in (
-        ("weak, I know", "I am tired"),
-        ("weak, we know", "we am tired"),
-        ("weak", "we am tired"),
-    ):
-        (finding,) = find(read(text), rules(replace="{we} am tired"))
-        assert finding.replacement == replacement, text
+def test_an_alternative_takes_groups_from_the_text_too():
+    (finding,) = find(read("weak people"), rules(match=r"\bweak (\w+)", alternative="{1} who are tired"))
+    assert (finding.replacement, finding.alternative) == (None, "people who are tired")
 
 
 def test_rewording_asks_for_its_neighbours_and_flagging_does_not():

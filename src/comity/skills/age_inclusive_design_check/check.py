@@ -24,6 +24,18 @@ _AGE: Final = re.compile(r"(?<!\d)(\d{1,3})(?!\d)")
 _UNDER: Final = re.compile(
     r"\b(?:under|below|younger than|less than|up to)[ -]?(?:the age of )?(\d{1,2})(?!\d)", re.IGNORECASE
 )
+_THINGS: Final = (
+    "app|building|business|car|code|company|computer|device|house|laptop|law|phone|policy|printer|server|site|software|system"
+    "|tablet|version|website"
+)
+# in a description a number is an age only where it is said to be one
+_SAID_AGE: Final = re.compile(
+    r"\b(?:aged?|ages|age of|age group)(?:,? (?:of|from|between|over|under|above|below|groups?))?[ :]{1,2}"
+    r"\d{1,3}(?:\+|(?: ?[-\u2013] ?| (?:to|and|or) )\d{1,3})?(?! (?:second|minute|hour|day|week)s?\b)(?!\d)"
+    r"|(?<![\d.])\d{1,3}(?:(?: ?[-\u2013] ?| (?:to|and|or) )\d{1,3})?[- ]years?[- ]olds?\b"
+    rf"(?![- ](?:{_THINGS}))|\b(?:over|under)[- ]?\d{{1,3}}s\b",
+    re.IGNORECASE,
+)
 _GROWN_UP: Final = 18
 _OLDER_FROM: Final = 60
 _YOUNGER_TO: Final = 17
@@ -141,22 +153,22 @@ class Reader:
 
     def _named(self, age_groups: Sequence[str], description: str) -> set[str]:
         if not age_groups:
-            return self._in_words(
-                description
-            )  # nobody is named: what was described is answered, no checklist
-        named: set[str] = set()
-        for item in age_groups:
-            named |= self._in_words(item)
-            ages = [age for age in map(int, _AGE.findall(item)) if age <= _OLDEST]
-            if any(age >= _OLDER_FROM for age in ages):
-                named.add("older")
-            below = [int(age) for age in _UNDER.findall(item)]
-            if any(age <= _YOUNGER_TO for age in ages) or any(age <= _GROWN_UP for age in below):
-                named.add("younger")
-        return named
+            # nobody is named: what was described is answered, no checklist
+            said = [match[0] for match in _SAID_AGE.finditer(description)]
+            return self._in_words(description).union(*map(_by_age, said))
+        return set[str]().union(*(self._in_words(item) | _by_age(item) for item in age_groups))
 
     def _in_words(self, text: str) -> set[str]:
         return {found.meaning for found in self._groups.find(tokens(text))}
+
+
+def _by_age(words: str) -> set[str]:
+    ages = [age for age in map(int, _AGE.findall(words)) if age <= _OLDEST]
+    below = [int(age) for age in _UNDER.findall(words)]
+    named = {"older"} if any(age >= _OLDER_FROM for age in ages) else set[str]()
+    if any(age <= _YOUNGER_TO for age in ages) or any(age <= _GROWN_UP for age in below):
+        named.add("younger")
+    return named
 
 
 def _assumptions(age_groups: Sequence[str], found: dict[str, list[Trigger]], language: Language) -> list[str]:

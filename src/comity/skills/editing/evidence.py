@@ -11,7 +11,7 @@ from typing import Any
 from comity.skills.crisis import CrisisReport
 from comity.skills.editing.edits import Edit, Rewrite
 from comity.skills.editing.rules import Finding
-from comity.skills.reading.language import language_of
+from comity.skills.reading.language import Language, language_of
 from comity.skills.skill import Uncertainty
 from comity.skills.words.tokens import tokens
 
@@ -19,11 +19,20 @@ _TOLD = 4000  # characters from which the language is told
 
 
 def uncertainty_of(text: str, *, doubtful: bool) -> Uncertainty:
-    start = text[:_TOLD]
-    language = language_of(start, tokens(start))
+    language = _language(text)
     if language == "other":
         return "high"
     return "medium" if doubtful or language == "unknown" else "low"
+
+
+def is_foreign(text: str) -> bool:
+    """Whether the text is plainly not in English, so that no rule has read it."""
+    return _language(text) == "other"
+
+
+def _language(text: str) -> Language:
+    start = text[:_TOLD]
+    return language_of(start, tokens(start))
 
 
 def is_doubtful(findings: Iterable[Finding], rewrite: Rewrite) -> bool:

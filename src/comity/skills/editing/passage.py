@@ -12,6 +12,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import Literal
 
 from msgspec import Struct
 
@@ -55,8 +56,8 @@ _QUOTED = re.compile(
     r"|<(?:blockquote|code|kbd|pre|q|samp|script|style)\b[^<>]{0,200}>[^<]{1,20000}</"
     r"|(?:(?<=[\r\n])|\A)[ \t]{0,3}>[^\r\n]{1,2000}"
 )
-_WE = re.compile(r"\b(?:we|our|us|we're|we've|we'll)\b", re.IGNORECASE)
-_I = re.compile(r"\b(?:I|I'm|I've|I'll|my|me)\b")
+_WE = re.compile(r"\b(?:we|our|ours|(?-i:us)|we're|we've|we'll)\b", re.IGNORECASE)  # US is a country
+_I = re.compile(r"\b(?:I|I'm|I've|I'll|[Mm]y|me)\b")
 
 
 def fold(text: str) -> str:
@@ -79,7 +80,7 @@ def sentences(text: str) -> Iterator[Span]:
 
 class Passage(Struct, frozen=True):
     """A text with its folded form, its sentences and the places that are not the author's own words.
-    `speaks_alone` says that the author writes `I` and never `we`.
+    `speaker` is how the authors speak of themselves: `we`, else `I`, else nothing.
     """
 
     text: str
@@ -87,7 +88,7 @@ class Passage(Struct, frozen=True):
     sentences: tuple[Span, ...]
     quoted: tuple[Span, ...]
     links: tuple[Span, ...]
-    speaks_alone: bool
+    speaker: Literal["we", "I", ""]
     _starts: tuple[int, ...]
 
     def sentence_at(self, place: int) -> Span:
@@ -111,7 +112,7 @@ def read(text: str) -> Passage:
         found,
         tuple(match.span() for match in _QUOTED.finditer(text)),
         tuple(match.span() for match in LINK.finditer(text)),
-        not _WE.search(folded) and bool(_I.search(folded)),
+        "we" if _WE.search(folded) else "I" if _I.search(folded) else "",
         tuple(start for start, _ in found),
     )
 

@@ -5,7 +5,7 @@
   `before`, `unless_before` and `unless_after` at the words next to it.
 - A rule without `replace` only flags, and offers its `alternative` to whoever edits the text by hand. So does one whose neighbours are not those that `reword_before` and
   `reword_after` ask for: there the replacement would not be grammatical, or would say more. `{1}` in a replacement
-  stands for the first group as it was written, `{we}` for the author: `I` if that is how he speaks, else `we`.
+  or an alternative stands for the first group as it was written.
 - In a quotation a rule flags with severity low and proposes nothing: the words are somebody else's.
 - A rule marked `clinical: skip` is silent when the text is of a clinical domain, where its words are terms.
 - Each rule reports at most `FINDINGS_PER_RULE` places, which keeps an answer smaller than a hostile question.
@@ -27,7 +27,6 @@ _AROUND = 300
 _TERM = re.compile(r"%(\w+)%")
 _NOTHING = re.compile(r"(?!)")
 _GROUP = re.compile(r"\{(\d)\}")
-_AUTHOR = "{we}"
 _CLINICAL = re.compile(
     r"\b(?:clinical|clinic|clinician|medical|medicine|hospital|psychiatr\w{0,4}|nursing|pharmac\w{0,6}|diagnostic)",
     re.IGNORECASE,
@@ -203,15 +202,14 @@ def _finding(compiled_rule: CompiledRule, passage: Passage, match: re.Match[str]
         reason=rule.reason,
         quoted=quoted,
         replacement=replacement,
-        alternative=rule.alternative or _filled(rule.replace or "", passage, match),
+        alternative=_filled(rule.alternative or rule.replace or "", passage, match),
     )
 
 
 def _filled(template: str, passage: Passage, match: re.Match[str]) -> str:
     """The replacement with the words of the text in it, whether or not it is applied."""
-    written = template.replace(_AUTHOR, "I" if passage.speaks_alone else "we")
     return _GROUP.sub(
-        lambda group: _group(passage.text, match, int(group[1]), leads=group.start() == 0), written
+        lambda group: _group(passage.text, match, int(group[1]), leads=group.start() == 0), template
     )
 
 

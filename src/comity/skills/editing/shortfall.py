@@ -18,7 +18,7 @@ from comity.skills.editing.rules import FINDINGS_PER_RULE, Finding
 from comity.skills.words.tokens import word_set
 
 CATEGORY = "shame_blame"
-_BY_HAND = "We have not received … yet, or: … is still missing."
+_BY_HAND = "This is what happened: …"
 REASON = "Says who is to blame where saying what happened is enough."
 
 _ENDS = r"(?=\s*(?:[.!?;]|$|[\r\n])|,?\s+(?:so|but|and)\s+(?:you|we|please)\b|,\s+(?:you|we|please)\b)"
@@ -63,6 +63,14 @@ _LEFT = {
         ("submit", "provide", "send", "upload", "supply", "include", "attach", "enter"), "missing"
     ),
 }
+# for whoever rewords by hand, where what is said above does not fit the thing
+_DONE = {
+    "answer": "answered", "attach": "attached", "attend": "attended", "complete": "completed", "confirm": "confirmed",
+    "enter": "entered", "finish": "finished", "include": "included", "meet": "met", "pay": "paid", "provide": "provided",
+    "reach": "reached", "return": "returned", "send": "sent", "sign": "signed", "submit": "submitted", "supply": "supplied",
+    "upload": "uploaded",
+}  # fmt: skip
+_VERB = re.compile(r"\s+to\s+([a-z]{3,10})\b", re.IGNORECASE)
 # what is said of the thing in the end has to fit it: a form is missing, a building is not
 _PAPERS = word_set(
     "address amount application applications assignment assignments attachment attachments certificate certificates claim "
@@ -121,7 +129,7 @@ def shortfalls(passage: Passage) -> Iterator[Finding]:
             reason=REASON,
             quoted=quoted,
             replacement=None if words is None else match_case(text, words),
-            alternative=_BY_HAND,
+            alternative=_by_hand(match),
         )
 
 
@@ -146,14 +154,33 @@ def _reworded(match: re.Match[str], before: str) -> str | None:
     return f"your attempt {'has been' if perfect else 'was'} unsuccessful"
 
 
+def _by_hand(match: re.Match[str]) -> str:
+    """`Your streak was not completed.`: the fact alone, with the thing where the clause names it."""
+    _, verb, article, noun, *_ = match.groups()
+    if not verb:
+        follows = _VERB.match(match.string, match.end())
+        verb = follows[1] if follows else ""
+    done = _DONE.get(verb.lower())
+    if done is None:
+        return _BY_HAND
+    if not noun or _NO_NOUN.intersection(noun.lower().split()):
+        return f"… was not {done}."
+    return f"{article.capitalize()} {noun} {'were' if _is_plural(article, noun) else 'was'} not {done}."
+
+
+def _is_plural(article: str, noun: str) -> bool:
+    last = noun.lower().split()[-1]
+    return article.lower() in {"these", "those"} or (
+        last.endswith("s") and not last.endswith(("ss", "us", "is"))
+    )
+
+
 def _left(verb: str, article: str, noun: str, *, perfect: bool) -> str | None:
     state = _LEFT.get(verb)
     words = noun.lower().split()
     fits = _FITS.get(state or "")
     if state is None or (_NO_NOUN | _RIGHT).intersection(words) or (fits and words[-1] not in fits):
         return None
-    plural = article.lower() in {"these", "those"} or (
-        words[-1].endswith("s") and not words[-1].endswith(("ss", "us", "is"))
-    )
+    plural = _is_plural(article, noun)
     be = {(False, False): "was", (False, True): "were", (True, False): "has been", (True, True): "have been"}
     return f"{article.lower()} {noun} {be[perfect, plural]} {state}"

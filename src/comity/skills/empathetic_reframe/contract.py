@@ -9,9 +9,7 @@ NAME: Final = "empathetic_reframe"
 TONES: Final = ("neutral", "warm", "formal")
 DEFAULT_TONE: Final = "warm"
 
-_DESCRIPTION: Final = (
-    "Rewords a message to be warmer or more formal without changing what it says, and flags hollow empathy."
-)
+_DESCRIPTION: Final = "Rewords a message to be warmer or more formal without changing what it says, and flags hollow empathy and rudeness."
 _RECORDED: Final = {"reframed_message": TEXT, "rationale": TEXTS, "escalation_guidance": TEXTS}
 
 

@@ -3,19 +3,30 @@
 | tone | reworded | flagged in every tone |
 |---|---|---|
 | warm | refusals and bad news, blame, distance, office wording, claims to know a feeling | hollow empathy, |
-| formal | greetings, thanks, apologies, contractions, office wording | blame, orders |
-| neutral | nothing | |
+| formal | greetings, thanks, apologies, contractions, office wording | blame, orders, swearing, insults, |
+| neutral | nothing | contempt, `you always` and `you never` |
+
+A rude word is never replaced: what stands behind it is known to its writer alone. Where no rule finds anything in a
+message to somebody, that is told as what it is, and no low uncertainty is claimed.
 
 A message whose writer is in a crisis is not reworded: it has to reach a person, as it was written.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from comity.skills.crisis import CrisisDetector, CrisisReport
 from comity.skills.editing.concern import EMERGENCY, NUMBERS, is_concerning, told_at_the_end
 from comity.skills.editing.edits import Rewrite, guarded
-from comity.skills.editing.evidence import crisis_row, edit_rows, flag_rows, is_doubtful, uncertainty_of
+from comity.skills.editing.evidence import (
+    crisis_row,
+    edit_rows,
+    flag_rows,
+    is_doubtful,
+    is_foreign,
+    uncertainty_of,
+)
 from comity.skills.editing.passage import Passage, read
 from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, proposed
 from comity.skills.editing.shortfall import shortfalls
@@ -27,7 +38,14 @@ REWORDED: Final = {
     "warm": frozenset(("refusal", "shame_blame", "distance", "bureaucratic", "hollow_empathy")),
     "formal": frozenset(("formality", "bureaucratic")),
 }
-FLAGGED: Final = frozenset(("shame_blame", "hollow_empathy", "blame_or_order"))
+FLAGGED: Final = frozenset(
+    ("shame_blame", "hollow_empathy", "blame_or_order", "swearing", "insult", "contempt", "always_never")
+)
+_ADDRESSED: Final = re.compile(
+    r"\b(?:you|your|yours|yourself|yourselves|you're|you've|you'll|you'd|u|ur)\b"
+    r"|(?:^|[.!?\r\n])\s*(?:dear|hey|hi|hello|dude|guys|folks|bro|man|mate|listen|look)\b",
+    re.IGNORECASE,
+)
 _HUMAN: Final = (
     "Send no automatic reply to this message.",
     "Bring it to a person who is trained for such conversations, now.",
@@ -49,7 +67,7 @@ def reframe(
     done = guarded(passage, () if report.detected else proposed(wanted))
     output: dict[str, Any] = {
         "reframed_message": done.text,
-        "rationale": _rationale(tone, done, findings, mode, report),
+        "rationale": _rationale(tone, passage, done, findings, mode, report),
         "escalation_guidance": _guidance(message, report, mode),
     }
     if mode == "enhanced":
@@ -57,7 +75,7 @@ def reframe(
         output["flags"] = flag_rows(findings, done)
         output["crisis"] = crisis_row(report)
     return SkillOutcome(
-        uncertainty=_uncertainty(message, findings, done, report, mode),
+        uncertainty=_uncertainty(passage, findings, done, report, mode),
         assumptions=told_at_the_end(
             (
                 f"Tone: {tone}",
@@ -86,10 +104,10 @@ def _findings(passage: Passage, rules: Sequence[CompiledRule], tone: str) -> lis
 
 
 def _rationale(
-    tone: str, done: Rewrite, findings: Sequence[Finding], mode: Mode, report: CrisisReport
+    tone: str, passage: Passage, done: Rewrite, findings: Sequence[Finding], mode: Mode, report: CrisisReport
 ) -> list[str]:
     if mode == "enhanced":
-        return _told(done, findings, report)
+        return _told(passage, done, findings, report)
     reworded = "1 place was reworded" if len(done.edits) == 1 else f"{len(done.edits)} places were reworded"
     lines = [
         f"Tone {tone}: {reworded}; what could not be reworded safely was left alone",
@@ -99,7 +117,7 @@ def _rationale(
     return lines[: {"warm": 3, "formal": 2, "neutral": 1}[tone]]
 
 
-def _told(done: Rewrite, findings: Sequence[Finding], report: CrisisReport) -> list[str]:
+def _told(passage: Passage, done: Rewrite, findings: Sequence[Finding], report: CrisisReport) -> list[str]:
     if report.detected:
         return ["Nothing was reworded: the message speaks of a crisis and has to reach a person as it is"]
     lines = [f'"{edit.original}" became "{edit.replacement}": {edit.reason}' for edit in done.edits]
@@ -109,7 +127,13 @@ def _told(done: Rewrite, findings: Sequence[Finding], report: CrisisReport) -> l
         for finding in findings
         if (finding.start, finding.end) not in places
     )
-    return lines or ["Nothing was reworded: no rule of this tone applies to the message"]
+    if lines:
+        return lines
+    if is_foreign(passage.text):
+        return ["Nothing was reworded: the message is not in English and was not read"]
+    nothing = "Nothing was reworded: no rule of this tone applies to the message"
+    unsure = "; that does not show how it reads to the person it is written to"
+    return [nothing + unsure if _ADDRESSED.search(passage.folded) else nothing]
 
 
 def _guidance(message: str, report: CrisisReport, mode: Mode) -> list[str]:
@@ -123,10 +147,11 @@ def _guidance(message: str, report: CrisisReport, mode: Mode) -> list[str]:
 
 
 def _uncertainty(
-    message: str, findings: Sequence[Finding], done: Rewrite, report: CrisisReport, mode: Mode
+    passage: Passage, findings: Sequence[Finding], done: Rewrite, report: CrisisReport, mode: Mode
 ) -> Uncertainty:
     if mode != "enhanced":
         return "low" if mode == "strict" else "medium"
     if report.detected:
         return "high"
-    return uncertainty_of(message, doubtful=report.mention or is_doubtful(findings, done))
+    unseen = not findings and _ADDRESSED.search(passage.folded) is not None
+    return uncertainty_of(passage.text, doubtful=report.mention or unseen or is_doubtful(findings, done))

@@ -5,8 +5,11 @@
 - Only a plain statement at the start of a sentence is touched, and only when what is refused is something the
   reader may have wished for: `We cannot wait to see you` and `We don't share your data` stay. So does news for
   which such a phrase is too small.
+- `Unfortunately` gives way to an apology only where a refusal or bad news for the reader follows: not in
+  `Unfortunately, you are right`.
 - Once in a message is enough. A message that already says sorry gets no second one.
-- Whoever speaks as `I` says it as `I`.
+- Whoever speaks as `I` says it as `I`. Where nobody speaks of themselves nobody is made to: `Your loan was denied`
+  becomes `Unfortunately, your loan was denied`, and an `unfortunately` that is there stays.
 """
 
 import re
@@ -49,8 +52,36 @@ _FOUND: Final = (
     r"|email|file|invoice|luggage|order|package|parcel|payment|receipt|records?|request|reservation|suitcase|tickets?)"
 )
 _POLICY: Final = r"(?:(?:as per|per|under) our (?:policy|policies|terms|terms and conditions),?\s+)"
+_ALAS: Final = re.compile(r"\b(?:unfortunately|regrettably)\b", re.IGNORECASE)
+_OPENS_WITH_ALAS: Final = re.compile(r"(?:unfortunately|regrettably),?\s+", re.IGNORECASE)
+_OVER: Final = (
+    r"broken|cancell?ed|closed|damaged|declined|delayed|denied|discontinued|expired|full|fully booked|late|lost|missing|out of"
+    r"|over|overdue|postponed|refused|rejected|sold out|too late|unavailable|unsuccessful"
+)
+_NOT: Final = (
+    r"(?:not|cannot|can't|couldn't|won't|isn't|aren't|hasn't|haven't|wasn't|weren't|didn't|don't|doesn't)"
+)
+_UNABLE: Final = (
+    r"cannot|can't|can not|will not|won't|no longer|unable to|not able to"
+    r"|(?:could not|couldn't) (?:come|deliver|do|find|finish|get|help|make|reach|repair|send)"
+    r"|(?:do not|don't|did not|didn't) (?:accept|allow|find|get|have|manage|offer|receive)"
+    r"|(?:have|had|need|will have) to (?:ask|cancel|charge|close|decline|delay|move|postpone|refuse|reject|reschedule|stop)"
+)
+_NOT_TO_BE_HAD: Final = (
+    rf"{_NOT} (?:be |been )?(?:accepted|allowed|available|coming|covered|delivered|for (?:you|sale)|free|here|in stock|included|left"
+    r"|offered|open|permitted|possible|ready|renewed|shipped|valid|working)|no longer|only \w{1,20}(?: \w{1,20})? left"
+)
+# after `unfortunately`: what the writers cannot do or have to do, what the reader must or does not get, what is not to be had
 _BAD_NEWS: Final = re.compile(
-    r"(?:unfortunately|regrettably),?\s+(?=(?:we|you|your|the|this|that|there|it|our|i|they|as per|(?!no|yes)(?-i:[A-Z])\w+)\b)",
+    r"(?:as per our [^.!?\r\n]{1,40}?,?\s+)?(?:"
+    rf"(?:we|i)(?:'m|'re|\s+(?:am|are|also|still|currently|just|really)){{0,2}}\s+(?:{_UNABLE}|{_OVER})\b"
+    r"(?! (?:agree|blame|complain|deny|disagree|lose|regret|stop)\b)"
+    r"|(?:you|your\s+(?:\w{1,20}\s+){1,3}?)\s*"
+    rf"(?:must|have to|need to|will have to|(?:\w{{1,6}} )?{_NOT}|(?:is|are|was|were|has been|have been) (?:{_OVER}))\b"
+    r"(?! (?:alone|bad|guilty|mistaken|the only|to blame|wrong)\b)"
+    r"|there (?:is|are|was|were) no\b"
+    r"|(?:the|this|that|there|it|our|no|all|(?!no|yes)(?-i:[A-Z])\w+)\b[^,;:!?\r\n]{0,80}?"
+    rf"\b(?:{_NOT_TO_BE_HAD}|{_OVER})\b)",
     re.IGNORECASE,
 )
 
@@ -136,11 +167,14 @@ def softened(passage: Passage) -> Iterator[Finding]:
         salutation = _SALUTATION.match(passage.folded, start)
         if salutation:
             start = salutation.end()  # noqa: PLW2901 the statement begins after it
-        news = _BAD_NEWS.match(passage.folded, start)
-        refusal = _refusal(passage.folded, news.end() if news else start)
         shouted = passage.text[start : start + 12].isupper()
-        if (news or refusal) and not shouted and not passage.is_quoted(start, start + 1):
-            yield _finding(passage, (start, end), news, refusal)
+        if shouted or passage.is_quoted(start, start + 1):
+            continue
+        alas = _OPENS_WITH_ALAS.match(passage.folded, start)
+        said = alas.end() if alas else start
+        refusal = _refusal(passage.folded, said)
+        if refusal or (alas and _BAD_NEWS.match(passage.folded, said, end)):
+            yield from _finding(passage, (start, said, end), refusal)
             return
 
 
@@ -149,27 +183,21 @@ def _refusal(text: str, place: int) -> re.Match[str] | None:
 
 
 def _finding(
-    passage: Passage, sentence: tuple[int, int], news: re.Match[str] | None, refusal: re.Match[str] | None
-) -> Finding:
+    passage: Passage, sentence: tuple[int, int, int], refusal: re.Match[str] | None
+) -> Iterator[Finding]:
+    """`sentence` is where it starts, where its statement starts after an `unfortunately`, and where it ends."""
     text = passage.text
-    start, last = sentence
-    speaker = "I am" if (refusal and refusal["who"].lower() == "i") or passage.speaks_alone else "We are"
-    under = _UNDER.match(passage.folded, news.end() if news else start)
-    if under and (news or refusal):
-        end, kept = under.end(), "under"
-    elif news:
-        end, kept = news.end(), ""
-    else:
-        end = start + len(refusal["who"]) if refusal else start
-        kept = text[start:end] if text[start:end] == "I" else text[start:end].lower()
-        if refusal and refusal.groupdict().get("alas"):
-            end = refusal.end("alas")
+    start, said, last = sentence
+    end, kept = _opening(passage, said, refusal)
+    speaker = _speaker(passage, said, refusal)
+    if not speaker and _ALAS.search(passage.folded):
+        return
     turn = "sorry that" if _BUT.search(passage.folded, end, min(last, end + 600)) else "sorry, but"
-    words = f"{speaker} {turn} {kept}"
+    words = f"{speaker} {turn} {kept}" if speaker else f"Unfortunately, {kept}"
     original = text[start:end]
-    if original[0].islower() and speaker == "We are":
-        words = words.replace("We", "we", 1)
-    return Finding(
+    if original[0].islower() and not words.startswith("I "):
+        words = words[0].lower() + words[1:]
+    yield Finding(
         rule="refusal",
         category=CATEGORY,
         severity="medium",
@@ -179,3 +207,24 @@ def _finding(
         reason=REASON,
         replacement=words,
     )
+
+
+def _speaker(passage: Passage, said: int, refusal: re.Match[str] | None) -> str:
+    who = refusal["who"].lower() if refusal else passage.folded[said : said + 2].lower().strip("' ")
+    if who == "i":
+        return "I am"
+    return {"we": "We are", "I": "I am", "": ""}[passage.speaker]
+
+
+def _opening(passage: Passage, said: int, refusal: re.Match[str] | None) -> tuple[int, str]:
+    """Where the first words of the statement end that come out differently, and what they are then."""
+    under = _UNDER.match(passage.folded, said)
+    if under:
+        return under.end(), "under"
+    if not refusal:
+        return said, ""
+    end = said + len(refusal["who"])
+    who = passage.text[said:end]
+    if refusal.groupdict().get("alas"):
+        end = refusal.end("alas")
+    return end, who if who == "I" else who.lower()

@@ -50,7 +50,8 @@ _ENHANCED: Final = {
     },
     "triggers": span_schema("Which words of the description set off which issue."),
     "not_counted": span_schema(
-        "Mentions that say the thing is absent, or under people's control.", {"why": WHY}
+        "Mentions that say the thing is absent, under people's control, or already done as advised.",
+        {"why": WHY},
     ),
 }
 CONTRACTS: Final[dict[Mode, SkillContract]] = {

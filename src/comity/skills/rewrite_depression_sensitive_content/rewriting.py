@@ -3,7 +3,8 @@
 - The recorded modes reword what the recorded servers reword (blame, urgency, load), as far as it can be done
   without changing what the text says; the enhanced mode also rewords stigma and framing.
 - An order (`you must`), a deadline and a warning keep their words: they bind somebody. They are flagged.
-- A person who speaks of his own crisis is not corrected: nothing is reworded, a human has to read it.
+- People who speak of their own crisis are not corrected: nothing is reworded, a human has to read it.
+- A text in another language was not read: that is said, and a person is asked to read it.
 """
 
 import re
@@ -13,7 +14,14 @@ from typing import Any, Final
 from comity.skills.crisis import CrisisDetector, CrisisReport
 from comity.skills.editing.concern import RESOURCES, is_concerning, told_at_the_end
 from comity.skills.editing.edits import Rewrite, guarded
-from comity.skills.editing.evidence import crisis_row, edit_rows, flag_rows, is_doubtful, uncertainty_of
+from comity.skills.editing.evidence import (
+    crisis_row,
+    edit_rows,
+    flag_rows,
+    is_doubtful,
+    is_foreign,
+    uncertainty_of,
+)
 from comity.skills.editing.passage import Passage, read
 from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, is_clinical, proposed
 from comity.skills.editing.shortfall import shortfalls
@@ -50,11 +58,12 @@ def rewrite(
     done = guarded(passage, () if report.detected else proposed(findings))
     resources = list(RESOURCES) if is_concerning(text, report, mode) else []
     flags = _flags(text, findings, report, resources, mode)
+    unread = mode == "enhanced" and is_foreign(text)
     output: dict[str, Any] = {
-        "result": done.text if asked == "rewrite" else _summary(len(flags)),
+        "result": done.text if asked == "rewrite" else _summary(len(flags), unread=unread),
         "safety_flags": flags,
         "pattern_count": len(flags),
-        "review_recommended": bool(flags),
+        "review_recommended": bool(flags) or unread,
     }
     if mode != "strict":
         output["crisis_resources"] = resources
@@ -65,7 +74,9 @@ def rewrite(
     return SkillOutcome(
         uncertainty="medium" if mode != "enhanced" else _uncertainty(text, findings, done, report),
         assumptions=told_at_the_end(
-            _assumptions(asked, domain, mode, report), report, shown=bool(output.get("crisis_resources"))
+            _assumptions(asked, domain, mode, report, unread=unread),
+            report,
+            shown=bool(output.get("crisis_resources")),
         ),
         output=output,
     )
@@ -91,14 +102,16 @@ def _flags(
     return flags
 
 
-def _summary(count: int) -> str:
+def _summary(count: int, *, unread: bool) -> str:
+    if unread and not count:
+        return "Nothing was audited: the text is not in English and was not read. A person has to read it."
     if not count:
         return "Audit complete: no sensitive wording was found. A person should still read the text in its place."
     found = "1 place" if count == 1 else f"{count} places"
     return f"Audit complete: {found} to review before this text is used. See safety_flags."
 
 
-def _assumptions(asked: str, domain: str, mode: Mode, report: CrisisReport) -> list[str]:
+def _assumptions(asked: str, domain: str, mode: Mode, report: CrisisReport, *, unread: bool) -> list[str]:
     shown = domain if _PLAIN_LABEL.fullmatch(domain) else "as given by the caller"
     lines = [
         f"Mode: {asked}",
@@ -106,6 +119,8 @@ def _assumptions(asked: str, domain: str, mode: Mode, report: CrisisReport) -> l
         "The rules read English wording; they do not know the person who will read the text",
         "Negations, numbers, names, dates and commitments are kept; what would touch them is only flagged",
     ]
+    if unread:
+        lines.append("The text is not in English: its wording was not read")
     if mode != "strict":
         lines.append(
             "Signs of a crisis were found: a person has to read this before anything is sent"

@@ -12,7 +12,7 @@ from msgspec import Struct, convert
 
 from comity.skills.reading.language import Language, language_of
 from comity.skills.skill import Uncertainty
-from comity.skills.words.rules import Rule, Rules, Trigger
+from comity.skills.words.rules import Measure, Rule, Rules, Trigger
 from comity.skills.words.tokens import Token, tokens, word_set
 
 _SIZE: Final = re.compile(
@@ -63,7 +63,8 @@ class Interface:
         rules = [rule for rule in convert(shared["rules"], list[Rule]) if known & set(rule.groups)]
         rules += convert(own, list[Rule])
         self._by_id: Final = {rule.id: rule for rule in rules}
-        self._rules: Final = Rules(rules, shared["ignored"])
+        measures = convert(shared["measures"], dict[str, Measure])
+        self._rules: Final = Rules(rules, shared["ignored"], measures)
 
     def read(self, description: str) -> Description:
         words = tokens(description)

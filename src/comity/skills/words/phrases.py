@@ -15,14 +15,15 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from comity.skills.words.tokens import Token, word_set
+from comity.skills.words.tokens import Token
 
 T = TypeVar("T")
 
-NUMBER_WORDS: Final = word_set(
-    "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty "
-    "ninety hundred"
-)
+NUMBER_WORDS: Final = {
+    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+    "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60,
+    "ninety": 90, "hundred": 100,
+}  # fmt: skip
 
 
 class Found(Struct, Generic[T], frozen=True):

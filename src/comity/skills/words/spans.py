@@ -11,7 +11,7 @@ _MOST_QUOTED: Final = 120
 
 _PLACE: Final = {"type": "integer", "minimum": 0}
 _SPAN: Final = {"issue": {"type": "string"}, "text": {"type": "string"}, "start": _PLACE, "end": _PLACE}
-WHY: Final = {"type": "string", "enum": ["absent", "controlled"]}
+WHY: Final = {"type": "string", "enum": ["absent", "controlled", "met"]}
 
 
 def span(issue: str, text: str, start: int, end: int) -> dict[str, Any]:

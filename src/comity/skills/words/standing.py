@@ -12,7 +12,7 @@ from typing import Final, Literal
 from comity.skills.words.negation import NOT, is_absent
 from comity.skills.words.tokens import Token, word_set
 
-Standing = Literal["present", "absent", "controlled"]
+Standing = Literal["present", "absent", "controlled", "met"]
 
 _ABLE: Final = word_set(
     "optional skippable pausable adjustable extendable extendible dismissible customisable customizable configurable"

@@ -1,0 +1,278 @@
+"""Rudeness, apologies that nobody made, and duties: what `empathetic_reframe` says of each, and what it leaves in peace."""
+
+import functools
+from importlib.resources import files
+
+import pytest
+
+from comity.skills.empathetic_reframe import SKILL
+
+RUDE = ("swearing", "insult", "contempt", "always_never")
+
+
+@functools.cache
+def handler():
+    place = files("comity.skills")
+    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+
+
+def outcome(message, tone="warm"):
+    return handler()({"message": message, "tone": tone}, "enhanced")
+
+
+def flags(message, tone="warm"):
+    return outcome(message, tone).output["flags"]
+
+
+def categories(message):
+    return {flag["category"] for flag in flags(message)}
+
+
+def reframed(message):
+    return outcome(message).output["reframed_message"]
+
+
+@pytest.mark.parametrize(
+    ("message", "category"),
+    [
+        ("wtf is this shit, the report is 3 days late", "swearing"),
+        ("The shower is shit.", "swearing"),
+        ("Where is my damn parcel?", "swearing"),
+        ("This is bullshit.", "swearing"),
+        ("Fix the f***ing build", "swearing"),
+        ("For fuck's sake, answer me.", "swearing"),
+        ("What the hell happened?", "swearing"),
+        ("Shut up and listen to me, you never let anybody finish!", "contempt"),
+        ("Dude, that's a stupid question, google it.", "contempt"),
+        ("What a dumb idea.", "contempt"),
+        ("Hey guys, your code is garbage and breaks the build", "contempt"),
+        ("Your report was absolutely useless.", "contempt"),
+        ("Your handwriting is terrible.", "contempt"),
+        ("If you don't understand this, you shouldn't work here.", "contempt"),
+        ("What is wrong with you?", "contempt"),
+        ("Seriously, what\u2019s wrong with you", "contempt"),
+        ("How many times do I have to tell you?", "contempt"),
+        ("Do you even read my mails?", "contempt"),
+        ("If you don't like it, quit.", "contempt"),
+        ("Just google it.", "contempt"),
+        ("I am sick of your excuses.", "contempt"),
+        ("Go to hell.", "contempt"),
+        ("You are so stupid.", "insult"),
+        ("You idiot, that was the wrong file.", "insult"),
+        ("You're a complete moron.", "insult"),
+        ("Are you stupid?", "insult"),
+        ("You are useless and lazy.", "insult"),
+        ("Thanks for nothing, asshole", "insult"),
+        ("You're such a loser.", "insult"),
+        ("I hate you.", "insult"),
+        ("You piece of shit.", "insult"),
+        ("You are a waste of space.", "insult"),
+        ("You liar!", "insult"),
+        ("Your idea sucks.", "contempt"),
+        ("Can't you read?", "contempt"),
+        ("Why don't you ever listen?", "always_never"),
+        ("You always ruin everything", "always_never"),
+        ("You never listen to me.", "always_never"),
+        ("You're always late.", "always_never"),
+        ("You keep interrupting me.", "always_never"),
+        ("Why do you never answer?", "always_never"),
+        ("You never let anyone finish.", "always_never"),
+    ],
+)
+def test_rudeness_is_flagged_with_what_could_stand_there_and_why(message, category):
+    for tone in ("neutral", "warm", "formal"):
+        found = [flag for flag in flags(message, tone) if flag["category"] == category]
+        assert found, tone
+        assert all(flag["alternative"] and flag["reason"] for flag in found)
+    assert reframed(message) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The garbage collection runs at night.",
+        "Your code is garbage collected.",
+        "Your blue bin is rubbish only.",
+        "You always bring the best cake.",
+        "You never let me down.",
+        "You never complain, and I admire that.",
+        "You never pay for shipping.",
+        "You can always ask me.",
+        "You never know.",
+        "There are no stupid questions.",
+        "This may be a stupid question, but where is the door?",
+        "I made a stupid mistake.",
+        "You are not stupid.",
+        "Nobody thinks you are stupid.",
+        "I felt like an idiot.",
+        "An idiot-proof guide to baking.",
+        "The doctors will find out what is wrong with you.",
+        "What is wrong with your car?",
+        "You can google it later.",
+        "The classic shiitake recipe.",
+        "The dam holds, the sheet is new, and Dick Turner lives in Scunthorpe.",
+        "If you don't like it, you can return it.",
+        "You shouldn't work here alone at night.",
+        "The shop shuts up at six.",
+        "Your headache sounds awful, rest well.",
+        "Do you know whether the clown comes at five?",
+        "Hello, the dog is stupidly happy.",
+        "Trash goes out on Monday; your day is Tuesday.",
+        "Your uncle is no fool.",
+        "He is sick of yoghurt.",
+        "You are a pig farmer.",
+        "You time your runs well, and you space them.",
+        "You fool around and still win.",
+        "I never said you are an idiot.",
+        "You are not an idiot.",
+        "Are you serious about the house?",
+        "You are never late, thank you.",
+        "You never learn a language by apps alone.",
+        "You always forget how good you are.",
+    ],
+)
+def test_harmless_neighbours_of_rude_words_are_left_in_peace(message):
+    assert categories(message).isdisjoint(RUDE)
+
+
+def test_swearing_at_a_thing_is_no_insult():
+    assert categories("the shower is shit") == {"swearing"}
+    assert categories("This printer is a piece of crap.") == {"swearing"}
+
+
+def test_quoted_rudeness_is_somebody_elses():
+    (flag,) = flags('He wrote "you idiot" to Anna.')
+    assert (flag["quoted"], flag["severity"]) == (True, "low")
+    assert "alternative" not in flag
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "You smell like the inside of a shoe and everybody has noticed it.",
+        "Your work is what one gets for hiring friends.",
+        "Dude, grow a spine and answer the question of the client",
+        "Hey team, not one of us has read the thing that this is about",
+    ],
+)
+def test_a_message_to_somebody_in_which_no_rule_found_anything_is_not_called_sure(message):
+    got = outcome(message)
+    assert got.output["flags"] == []
+    assert got.uncertainty == "medium"
+    assert "does not show" in got.output["rationale"][0]
+
+
+def test_a_plain_statement_to_nobody_may_be_sure():
+    assert outcome("The shop is open from nine to five on all days.").uncertainty == "low"
+
+
+def test_a_message_in_another_language_is_said_to_be_unread():
+    got = outcome("Reiß dich zusammen, andere haben es viel schlimmer als du.")
+    assert got.uncertainty == "high"
+    assert got.output["rationale"] == ["Nothing was reworded: the message is not in English and was not read"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Unfortunately, you are right.",
+        "Unfortunately I won the bet, so you owe me a beer.",
+        "Unfortunately, it is raining and we are all wet.",
+        "Unfortunately, you are not wrong, and I know it.",
+        "Unfortunately they did not win the match, and I am annoyed.",
+        "Unfortunately I love him.",
+        "Unfortunately, I can't disagree.",
+        "Unfortunately, that is how we all learn.",
+        "Unfortunately, we were right about the weather.",
+        "Unfortunately, our rivals were faster.",
+        "Unfortunately I don't like him.",
+        "Unfortunately I did not win.",
+        "Unfortunately I could not sleep.",
+        "Unfortunately the film was not good, I think.",
+        "Unfortunately, you must pay 20 euros by Friday.",
+        "Unfortunately Dr. Smith is not available.",
+        "Unfortunately, your parcel was lost.",
+    ],
+)
+def test_unfortunately_makes_no_apology_that_nobody_made(message):
+    assert reframed(message) == message
+
+
+def test_regret_is_said_by_whoever_speaks_in_the_message():
+    for message, expected in {
+        "Unfortunately, you must pay our fee of 20 euros.": "We are sorry, but you must pay our fee of 20 euros.",
+        "Unfortunately, your parcel was lost. I will look for it.": (
+            "I am sorry, but your parcel was lost. I will look for it."
+        ),
+        "Unfortunately the event is cancelled. We will write to you.": (
+            "We are sorry, but the event is cancelled. We will write to you."
+        ),
+        "Unfortunately I cannot come on Monday.": "I am sorry, but I cannot come on Monday.",
+        "Unfortunately there is no room left, we checked.": "We are sorry, but there is no room left, we checked.",
+        "Unfortunately our shop is not open on Sunday.": "We are sorry, but our shop is not open on Sunday.",
+        "Unfortunately your place was not kept, we gave it away.": (
+            "We are sorry, but your place was not kept, we gave it away."
+        ),
+        "Unfortunately we are sold out.": "We are sorry, but we are sold out.",
+        "Unfortunately, I have to cancel our lunch.": "I am sorry, but I have to cancel our lunch.",
+    }.items():
+        assert reframed(message) == expected
+
+
+def test_where_nobody_speaks_bad_news_is_called_unfortunate_and_no_we_is_invented():
+    for message, expected in {
+        "Your request was denied on 3 May.": "Unfortunately, your request was denied on 3 May.",
+        "Refunds are not possible.": "Unfortunately, refunds are not possible.",
+        "Your loan was not approved. Unfortunately, the bank is closed.": (
+            "Your loan was not approved. Unfortunately, the bank is closed."
+        ),
+    }.items():
+        assert reframed(message) == expected
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "You must not take more than 4 tablets",
+        "You must take the tablets with water.",
+        "You must wear a helmet at all times.",
+        "You have to leave the building by the nearest emergency exit.",
+        "You must not mix this with bleach.",
+        "You need to call an ambulance.",
+        "If you need to cancel, call us.",
+        "Everything you need to know is below.",
+        "Do you have to work tomorrow?",
+        "You don't need to come in tomorrow.",
+    ],
+)
+def test_a_safety_instruction_and_what_is_no_order_get_no_other_wording(message):
+    assert flags(message) == []
+    assert reframed(message) == message
+
+
+def test_a_prohibition_is_not_turned_into_a_request():
+    (flag,) = flags("You must not park here.")
+    assert flag["text"] == "You must not"
+    assert "not allowed" in flag["alternative"]
+    (flag,) = flags("You must send the form again.")
+    assert flag["alternative"] == "Please …, because …"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Don't worry, but you don't need to come in tomorrow, the shift is covered.",
+        "Don't worry, your order is safe.",
+        "Don't worry if you are late.",
+        "Don't worry about the parking, it is free.",
+    ],
+)
+def test_practical_reassurance_is_no_hollow_empathy(message):
+    assert categories(message) == set()
+
+
+def test_a_worry_that_is_waved_away_is_answered_with_a_question():
+    for message in ("Don't worry about it.", "Don't worry!", "Don't worry, it'll be fine."):
+        flag = next(flag for flag in flags(message) if flag["text"].startswith("Don't worry"))
+        assert flag["category"] == "hollow_empathy"
+        assert flag["alternative"] == "What worries you most about it?"
