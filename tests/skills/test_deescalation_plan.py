@@ -1,6 +1,7 @@
 import functools
 from datetime import date
 from importlib.resources import files
+from time import process_time
 
 import jsonschema
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from comity.core.errors import ActionError
 from comity.skills.deescalation_plan import SKILL
-from comity.skills.deescalation_plan.situation import EFFECTS
+from comity.skills.deescalation_plan.situation import EFFECTS, HIDDEN
 from comity.skills.editing.rules import ruleset
 from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vector_file
@@ -139,8 +140,8 @@ def test_what_failed_or_is_not_yours_goes_to_a_supervisor():
 
 def test_control_and_fear_are_heard_without_a_blow():
     for situation, category in (
-        ("He won't let me leave the house", "abuse"),
-        ("He follows me home every night", "abuse"),
+        ("He won't let me leave the house", "control"),
+        ("He follows me home every night", "stalking"),
         ("They doxxed me", "abuse"),
         ("He never hit me but I'm scared of him", "harm"),
     ):
@@ -194,6 +195,216 @@ def test_a_crisis_raises_the_intensity_in_every_mode():
     assert output["handoffs"][0]["to"] == "crisis_support"
 
 
+def kind(situation, **more):
+    return handler()({"situation": situation, **more}, "enhanced").output["kind"]
+
+
+TALKING = ("Acknowledge", "Ask one open question", "Offer two options", "Agree on the next step", "break of")
+
+KINDS = {
+    "stalking": (
+        "My ex keeps standing outside my flat at night.",
+        "A man I don't know waits in front of my building every evening.",
+        "My ex-husband turns up at my work again and again.",
+        "I blocked him and he keeps texting me from new numbers.",
+        "Someone is following me home from the station.",
+        "There is an AirTag hidden under my car.",
+        "My stalker broke the restraining order.",
+        "My sister's ex drives past her house every night.",
+        "He keeps watching my window from across the street.",
+        "My ex-boyfriend sends me flowers every day although I told him to stop.",
+        "My ex shows up at every party I go to.",
+        "A colleague keeps turning up at my house uninvited.",
+        "A customer waits for me after my shift every night.",
+        "My ex won't stop calling me after I told him to leave me alone.",
+    ),
+    "control": (
+        "My father controls all my money and reads my messages. I'm 24.",
+        "My husband won't let me see my friends.",
+        "My boyfriend checks my phone every evening.",
+        "My wife tracks my location and decides who I can meet.",
+        "My partner took my passport and my bank card.",
+        "My mother reads my messages. I am 31.",
+        "My son controls my money. I'm 78.",
+        "I am not allowed to leave the house, my husband says so.",
+    ),
+    "at_home": ("My husband hits me when he drinks", "He locks me in the bedroom.", "He won't let me leave the house"),
+    "near_harm_child": (
+        "I am so angry at my toddler I nearly shook him.",
+        "My baby cries all night. I almost shook her.",
+        "I'm afraid I will hurt my son.",
+        "I slapped my daughter yesterday and I am ashamed.",
+        "I want to throw the baby against the wall.",
+    ),
+    "near_harm": ("I almost hit my wife last night.", "I wanted to punch him in the face."),
+    "weapon": ("A student pulled a knife in class.", "A man at the counter has a knife", "He has a gun in his bag"),
+    "violence": (
+        "He punched my coworker in the face",
+        "My neighbour threatened to hit me.",
+        "They were throwing chairs",
+        "A man on the street is hitting a woman",
+    ),
+    "small_child": (
+        "My four-year-old is screaming in the supermarket because I won't buy sweets.",
+        "My toddler throws a tantrum at bedtime.",
+        "My 3 year old son refuses to put on his shoes and yells.",
+        "How do I argue with my two-year-old?",
+    ),
+    "review": (
+        "We got an unfair one-star review on Google.",
+        "A customer left a nasty review of our restaurant.",
+    ),
+    "code_review": (
+        "A reviewer wrote a rude comment on my pull request.",
+        "Two maintainers argue in a merge request about naming.",
+    ),
+    "chat": (
+        "The WhatsApp group of the parents is fighting over the trip.",
+        "People are yelling at each other in the Slack channel.",
+        "She insulted me in the comments under my post.",
+        "My ex keeps texting me about the kids' school and we argue.",
+    ),
+    "mail": ("A colleague sent an angry email to the whole team.", "The landlord wrote me a rude letter."),
+    "bystander": (
+        "On the bus a drunk stranger is yelling at a woman.",
+        "A drunk man is insulting a passenger on the train.",
+        "I saw two men harassing a girl at the station.",
+    ),
+    "stranger": (
+        "A drunk stranger on the bus is yelling at me.",
+        "An aggressive man on the subway is getting loud.",
+    ),
+    "talk": (
+        "A customer is shouting at the desk about a late parcel",
+        "Two colleagues no longer speak to each other",
+        "My wife and I fight about our toddler's bedtime.",
+        "My neighbour keeps parking in front of my driveway.",
+        "My boss won't let me work from home.",
+        "My mom reads my messages. I'm 15 and furious.",
+        "She yelled at me because of an email.",
+        "I got a bad performance review and argue with my boss.",
+        "My dog follows me everywhere and my neighbour complains.",
+        "The client threatens legal action",
+        "Our five-year-old company has a dispute with its landlord.",
+        "We argue about gun rights at dinner.",
+        "My friend waits outside my house every morning and we disagreed.",
+        "My boss gave me a bad review.",
+        "I beat my son at chess and he is furious.",
+        "He waits outside my office for our meeting and complains.",
+    ),
+    "none": ("asdf", "The meeting is at noon", "42", "The build is green again."),
+    "unread": (
+        "Mein Nachbar hat gedroht, mich zu schlagen, wenn ich noch einmal klingle.",
+        "Le client menace de me frapper et il ne veut pas partir",
+        "Sąsiad powiedział, że nie da mi spokoju i że pożałuję tego wszystkiego jutro",
+    ),
+}  # fmt: skip
+
+
+def test_the_plan_is_of_the_kind_that_the_situation_calls_for():
+    found = {text: kind(text) for texts in KINDS.values() for text in texts}
+    wanted = {text: name for name, texts in KINDS.items() for text in texts}
+    assert {text: got for text, got in found.items() if got != wanted[text]} == {}
+
+
+def test_where_talking_is_dangerous_nobody_is_told_to_talk():
+    for name in (
+        "stalking",
+        "control",
+        "at_home",
+        "near_harm_child",
+        "near_harm",
+        "weapon",
+        "violence",
+        "unread",
+        "none",
+    ):
+        for text in KINDS[name]:
+            outcome = handler()({"situation": text}, "enhanced")
+            said = " ".join(outcome.output["plan"])
+            assert name in {"unread", "none"} or "other side" not in " ".join(outcome.assumptions)
+            assert not [phrase for phrase in TALKING if phrase in said], text
+
+
+def test_a_weapon_leaves_two_things_to_do_leave_and_call():
+    plan = answer(KINDS["weapon"][0])["plan"]
+    assert "Get away" in plan[0]
+    assert "emergency number" in plan[0]
+    assert len(plan) <= 3
+
+
+def test_who_is_followed_or_controlled_is_sent_to_those_who_help_victims():
+    for name in ("stalking", "control", "at_home"):
+        for text in KINDS[name]:
+            assert "victim_support" in handed_to(text), text
+            assert "supervisor" not in handed_to(text), text
+            assert answer(text)["suggested_intensity"] == "high", text
+
+
+def test_each_kind_of_plan_has_its_own_steps():
+    plans = [tuple(answer(texts[0])["plan"]) for texts in KINDS.values()]
+    assert len(set(plans)) == len(KINDS)
+    for name in ("review", "code_review", "chat", "mail"):
+        assert not any("voice" in step for step in answer(KINDS[name][0])["plan"])
+
+
+def test_what_is_no_conflict_gets_one_short_sentence():
+    output = answer("asdf")
+    assert output["plan"] == [
+        "No conflict was recognised in this description; say in English who wants what from whom."
+    ]
+    assert output["risk_notes"] == []
+    for mode in ("strict", "compat"):
+        assert len(answer("asdf", mode=mode)["plan"]) == 7
+
+
+def test_the_plan_itself_says_that_the_description_was_not_understood():
+    for text in KINDS["unread"]:
+        plan = answer(text)["plan"]
+        assert "not in English" in plan[0], text
+        assert "emergency number" in plan[1], text
+
+
+def test_without_an_intensity_the_words_decide_downwards_too():
+    chess = handler()({"situation": "A friendly disagreement over chess"}, "enhanced").output
+    assert (chess["intensity"], chess["suggested_intensity"]) == ("low", "low")
+    assert answer("A friendly disagreement over chess", "medium")["intensity"] == "medium"
+    unknown = handler()({"situation": "My neighbour and his trees"}, "enhanced").output
+    assert (unknown["intensity"], unknown["suggested_intensity"]) == ("medium", None)
+
+
+def test_a_general_plan_says_that_no_conflict_was_heard_in_the_words():
+    output = answer("My neighbour and his trees")
+    assert output["plan"][0].startswith("No words of a conflict were recognised")
+    assert "get to safety" in output["plan"][0]
+
+
+def test_quiet_conflicts_are_heard():
+    for situation in (
+        "Two colleagues no longer speak to each other",
+        "My sister is not talking to me",
+        "My neighbour plays loud music every night.",
+        "My colleague takes credit for my work.",
+        "He ignores me in front of the team.",
+    ):
+        assert triggers(situation) == {"frustration"}, situation
+
+
+def test_the_recorded_modes_warn_where_talking_is_dangerous_and_keep_their_counts():
+    for name in ("stalking", "control", "near_harm_child", "weapon"):
+        for mode in ("strict", "compat"):
+            output = answer(KINDS[name][0], mode=mode)
+            assert (len(output["plan"]), len(output["risk_notes"])) == (7, 1), name
+            assert output["risk_notes"][0].startswith("DO NOT TALK IT OUT: "), name
+
+
+def test_a_hostile_description_takes_time_in_proportion():
+    begun = process_time()
+    for unit in ("I ", "keeps standing ", "a man yelling ", "won't let me ", "my ex's ", "in the ", "email "):
+        answer(unit * (50_000 // len(unit)))
+    assert process_time() - begun < 20
+
+
 def test_uncertainty_follows_the_evidence():
     def doubt(situation, intensity="medium"):
         return handler()({"situation": situation, "intensity": intensity}, "enhanced").uncertainty
@@ -211,7 +422,7 @@ def test_the_data_names_its_sources_its_date_and_known_categories():
     assert data.sources
     assert date.fromisoformat(data.reviewed)
     assert len({rule.id for rule in data.rules}) == len(data.rules)
-    assert {rule.category for rule in data.rules} <= set(EFFECTS)
+    assert {rule.category for rule in data.rules} <= set(EFFECTS) | HIDDEN
 
 
 def test_wrong_values_are_refused_in_a_sentence():

@@ -9,6 +9,7 @@ from comity.skills.cultural_context_check.contract import CONTRACTS, DEFAULT_REG
 from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _REGIONS: Final = "cultural_context_check/regions.json"
+_NAMES: Final = "cultural_context_check/names.json"
 _MESSAGE: Final = "cultural_context_check/message.json"
 
 
@@ -16,10 +17,14 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.cultural_context_check import recorded
     from comity.skills.cultural_context_check.check import Reader
     from comity.skills.cultural_context_check.message import Knowledge
-    from comity.skills.cultural_context_check.places import Regions
+    from comity.skills.cultural_context_check.places import Names, Regions
     from comity.skills.words.fields import text_field, trimmed
 
-    reader = Reader(json.decode(data[_REGIONS], type=Regions), json.decode(data[_MESSAGE], type=Knowledge))
+    reader = Reader(
+        json.decode(data[_REGIONS], type=Regions),
+        json.decode(data[_NAMES], type=Names),
+        json.decode(data[_MESSAGE], type=Knowledge),
+    )
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
         message = text_field(NAME, given, "message")
@@ -32,4 +37,4 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     return handle
 
 
-SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_REGIONS, _MESSAGE))
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_REGIONS, _NAMES, _MESSAGE))

@@ -2,6 +2,7 @@
 
 - Places come from the region, and from the audience too. A country brings its own notes and those of the
   smallest area it lies in; an area brings its own. With none, the notes hold everywhere.
+- A region that names a place which is not known is told in the result: only what holds everywhere is then judged.
 - Uncertainty is never low: culture is no lookup. It is medium when one place or several are known without doubt
   and the message could be read, and high otherwise.
 """
@@ -12,8 +13,7 @@ from typing import Any, Final
 from comity.skills.cultural_context_check.adapt import Edit, adapt
 from comity.skills.cultural_context_check.contract import DEFAULT_REGION
 from comity.skills.cultural_context_check.message import Examiner, Finding, Knowledge, Setting
-from comity.skills.cultural_context_check.places import Gazetteer, Place, Regions
-from comity.skills.cultural_context_check.recorded import prefixed
+from comity.skills.cultural_context_check.places import Gazetteer, Names, Place, Regions
 from comity.skills.reading.language import Language, language_of
 from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.words.fields import trimmed
@@ -45,13 +45,14 @@ _LABELS: Final = {
     "colour": "Colours",
     "gesture": "Gestures and pictures",
     "direction": "Left and right",
+    "custom": "Customs and names",
 }
 
 
 class Reader:
-    def __init__(self, regions: Regions, knowledge: Knowledge) -> None:
+    def __init__(self, regions: Regions, names: Names, knowledge: Knowledge) -> None:
         self._regions = regions
-        self._places = Gazetteer(regions)
+        self._places = Gazetteer(regions, names)
         self._examiner = Examiner(knowledge)
         self._audiences = Phrases(
             (phrase, at) for at, audience in enumerate(regions.audiences) for phrase in audience.names
@@ -59,7 +60,8 @@ class Reader:
 
     def check(self, message: str, audience: str, region: str) -> SkillOutcome:
         places = self._places.find(region, "region") + self._places.find(audience, "audience")
-        setting = self._setting(places)
+        unknown = _unknown(places) if self._places.is_unknown(trimmed(region)) else ""
+        setting = self._setting(places, everywhere=not places and not unknown)
         findings = self._examiner.examine(message, setting)
         adapted, edits = adapt(message, neutral=True)
         language = language_of(message, tokens(message))
@@ -68,8 +70,18 @@ class Reader:
             uncertainty=_uncertainty(places, language),
             assumptions=_assumptions(trimmed(audience), shown, places, language),
             output={
-                "adapted_message": _labelled(trimmed(adapted), trimmed(audience), shown, edits, findings),
-                "notes": self._notes(message, audience, places, setting, findings),
+                "adapted_message": _labelled(
+                    trimmed(adapted),
+                    f"{trimmed(audience)} audience, {shown}",
+                    edits,
+                    findings,
+                    unknown,
+                    language,
+                ),
+                "notes": [
+                    *([f"{unknown[0].upper()}{unknown[1:]}."] if unknown else ()),
+                    *self._notes(message, audience, places, setting, findings),
+                ],
                 "uncertainty": _doubt(places, language),
                 "adapted_text": trimmed(adapted),
                 "places": [_shown(place) for place in places],
@@ -78,7 +90,7 @@ class Reader:
             },
         )
 
-    def _setting(self, places: Iterable[Place]) -> Setting:
+    def _setting(self, places: Iterable[Place], *, everywhere: bool) -> Setting:
         codes: list[str] = []
         areas: set[str] = set()
         for place in places:
@@ -89,7 +101,9 @@ class Reader:
                 codes.append(place.code)
                 areas |= {name for name, area in self._regions.areas.items() if place.code in area.members}
         return Setting(
-            {code: self._regions.countries[code] for code in dict.fromkeys(codes)}, frozenset(areas)
+            {code: self._regions.countries[code] for code in dict.fromkeys(codes)},
+            frozenset(areas),
+            everywhere=everywhere,
         )
 
     def _notes(
@@ -122,26 +136,49 @@ class Reader:
         return [*self._regions.countries[place.code].notes, *(smallest.notes if smallest else ())]
 
 
+def _unknown(places: Sequence[Place]) -> str:
+    """What is said of a region that names no place we know; the audience may name some."""
+    names = ", ".join(dict.fromkeys(place.name for place in places))
+    checked = f"the message was checked for {names}" if names else "only what holds everywhere was checked"
+    return f"the region is not known here: {checked}"
+
+
 def _labelled(
-    text: str, audience: str, region: str, edits: Sequence[Edit], findings: Sequence[Finding]
+    text: str,
+    readers: str,
+    edits: Sequence[Edit],
+    findings: Sequence[Finding],
+    unknown: str,
+    language: Language,
 ) -> str:
     """What was not changed is not called adapted, and says why."""
-    if edits:
-        return prefixed(text, audience, region)
     issues = ", ".join(dict.fromkeys(_LABELS[finding.issue].lower() for finding in findings))
-    why = f"change by hand: {issues}" if issues else "nothing in it was found to need a change"
-    return f"[Not adapted for {audience} audience, {region}; {why}]: {text}"
+    reasons = [unknown] if unknown else []
+    if language == "other":
+        reasons.append("its language is not read here")
+    if issues and not edits:
+        reasons.append(f"change by hand: {issues}")
+    if not edits and not reasons:
+        reasons.append("nothing in it was found to need a change")
+    done = "Adapted" if edits else "Not adapted"
+    return f"[{'; '.join((f'{done} for {readers}', *reasons))}]: {text}"
 
 
 def _summary(message: str, findings: Sequence[Finding]) -> Iterable[str]:
-    by_issue: dict[str, list[Finding]] = {}
+    """One line for each issue. Where its words call for different things, each has its own."""
+    by_issue: dict[str, dict[str, Finding]] = {}
     for finding in findings:
-        by_issue.setdefault(finding.issue, []).append(finding)
-    for issue, found in by_issue.items():
-        words = list(dict.fromkeys(message[each.start : each.end][:_LONGEST_QUOTE] for each in found))
-        listed = ", ".join(f'"{word}"' for word in words[:_MOST_QUOTED])
-        more = f" and {len(words) - _MOST_QUOTED} more" if len(words) > _MOST_QUOTED else ""
-        yield f"{_LABELS[issue]} ({listed}{more}): {found[0].why}. {found[0].suggestion.rstrip('.')}."
+        word = message[finding.start : finding.end][:_LONGEST_QUOTE]
+        by_issue.setdefault(finding.issue, {}).setdefault(word, finding)
+    for issue, by_word in by_issue.items():
+        shown = {
+            f'"{word}"': found.suggestion.rstrip(".") for word, found in [*by_word.items()][:_MOST_QUOTED]
+        }
+        more = f" and {len(by_word) - _MOST_QUOTED} more" if len(by_word) > _MOST_QUOTED else ""
+        alike = len(set(shown.values())) == 1
+        advice = shown.values() if alike else (f"{word}: {said}" for word, said in shown.items())
+        why = next(iter(by_word.values())).why
+        yield f"{_LABELS[issue]} ({', '.join(shown)}{more}): {why}. {'. '.join(dict.fromkeys(advice))}."
 
 
 def _facts(setting: Setting) -> Iterable[str]:

@@ -3,8 +3,9 @@ colours, gestures.
 
 Every finding has its place, its reason and a suggestion; the message itself is not touched. What depends on the
 audience is found only when it matters there: an idiom of baseball is at home in the United States, white is an
-ordinary colour where it does not stand for mourning, alcohol is a question of the place. Where no place is
-known, everything that divides the world is found.
+ordinary colour where it does not stand for mourning, alcohol is a question of the place, and of whether it is offered.
+Where the message goes everywhere, everything that divides the world is found; where it goes to a place that is not
+known, only what holds everywhere.
 """
 
 import re
@@ -15,7 +16,8 @@ from typing import Final
 from msgspec import Struct
 
 from comity.skills.cultural_context_check.places import Country
-from comity.skills.words.phrases import Phrases
+from comity.skills.cultural_context_check.served import is_offered, is_permitted
+from comity.skills.words.phrases import Found, Phrases
 from comity.skills.words.tokens import Token, tokens, word_set
 
 _DATE: Final = re.compile(r"(?<![\w./-])(\d{1,2})([/.-])(\d{1,2})(?:\2(\d{4}|\d{2}))?(?![\w/]|[.-]\d)")
@@ -63,11 +65,25 @@ _SPELLED: Final = {
     "thirteenth": 13,
     "seventeenth": 17,
 }
-_COUNT: Final = rf"(?:\d{{1,3}}(?:th)?|{'|'.join(_SPELLED)})"
-# A number that somebody chose: a place, a gift, a seat.
+_COUNT: Final = rf"(?:\d{{1,4}}(?:th)?|{'|'.join(_SPELLED)})"
+# A number that somebody chose: a place, a gift, a seat, a price.
 _CHOSEN: Final = re.compile(
     rf"\b(?:floor|room|table|seat|gate|suite|(?:lucky )?number)[ ](?P<behind>{_COUNT})\b"
-    rf"|\b(?P<before>{_COUNT})[ ](?:\w{{1,12}}[ ])?(?:(?P<flowers>flowers|roses|tulips|lilies)|gifts?|presents?|floor|guests)\b",
+    rf"|\b(?:set|pack|box|bouquet|bunch|gift|present)[ ]of[ ](?P<set>{_COUNT})\b"
+    rf"|\b(?P<before>{_COUNT})[ ](?:\w{{1,12}}[ ]){{0,2}}?(?:(?P<flowers>flowers|roses|tulips|lilies|carnations|chrysanthemums"
+    r"|orchids|daisies|peonies|sunflowers)|gifts?|presents?|floor|guests)\b"
+    rf"|\b(?P<given>{_COUNT})(?:[ ][\w-]{{1,12}}){{1,3}}?[ ](?:as|for)[ ](?:an?|our|your|the)[ ](?:\w{{1,10}}[ ])?"
+    r"(?:gift|present|wedding|birthday|anniversary)\b"
+    r"|(?<![\w.,])(?:[¥₩$€£]|CNY|RMB|JPY|KRW|HKD|TWD)[ ]?(?P<price>\d{1,3}(?:,?\d{3}){0,4})(?![\w.,]\d|\d)"
+    r"|(?<![\w.,])(?P<paid>\d{1,3}(?:,?\d{3}){0,4})[ ]?(?:yuan|RMB|renminbi|CNY|won|KRW|yen|JPY|HKD|TWD|dollars|euros?)\b",
+    re.IGNORECASE,
+)
+_AT_PRAYER: Final = re.compile(
+    r"[^.!?\n]{0,20}\b(?:after|before|following)[ ](?:the[ ])?(?:friday[ ])?(?:prayers?|jumu'?ah|jumma)\b",
+    re.IGNORECASE,
+)
+_GIFT: Final = re.compile(
+    r"\b(?:gifts?|giv(?:e|es|en|ing)|gave|souvenirs?|prizes?|giveaways?|(?:an?|as|our|your|little|small|birthday|wedding)[ ]presents?)\b",
     re.IGNORECASE,
 )
 _DAY: Final = re.compile(r"\b(?P<day>thursday|friday|saturday)s?\b|\bweekends?\b", re.IGNORECASE)
@@ -81,6 +97,7 @@ _GENERIC: Final = re.compile(
     r"(?:[ ]\w{1,20}){0,5}?[ ](he|his|him|himself)\b",
     re.IGNORECASE,
 )
+_NEAR: Final = 8  # words from a thing to the word that makes it a gift
 _MONTHS: Final = (
     *("", "January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -104,12 +121,23 @@ class Gesture(Struct, frozen=True):
 
 
 class Number(Struct, frozen=True):
-    """`of` is what it counts when it means that; empty for anything."""
+    """`of` is what it counts when it means that; empty for anything. `repeated` is one that figures of it alone say, too."""
 
     values: frozenset[int]
     of: str
     where: frozenset[str]
     meaning: str
+    repeated: bool = False
+
+
+class Custom(Struct, frozen=True):
+    """What the notes on a place know of a thing or a name; `gift` when it holds for gifts alone."""
+
+    words: str
+    where: frozenset[str]
+    meaning: str
+    instead: str
+    gift: bool = False
 
 
 class Knowledge(Struct, frozen=True, kw_only=True):
@@ -128,7 +156,7 @@ class Knowledge(Struct, frozen=True, kw_only=True):
     season: dict[str, str]
     name_field: dict[str, str]
     why: dict[str, str]
-    care_about_food: tuple[str, ...]
+    care_about_food: dict[str, frozenset[str]]
     care_about_group: tuple[str, ...]
     colours: tuple[Colour, ...]
     gestures: tuple[Gesture, ...]
@@ -136,17 +164,19 @@ class Knowledge(Struct, frozen=True, kw_only=True):
     decimal_comma: frozenset[str]
     long_scale: frozenset[str]
     numbers: tuple[Number, ...]
+    customs: tuple[Custom, ...]
     southern_hemisphere: frozenset[str]
     signs: dict[str, str]
 
 
 class Setting(Struct, frozen=True):
     """For whom the message is: countries by code (all members of the areas named), and the areas they lie in.
-    Empty for an audience whose place is not known.
+    Empty for an audience whose place is not known; `everywhere` when none was named.
     """
 
     countries: dict[str, Country]
     areas: frozenset[str]
+    everywhere: bool = False
 
     @property
     def american(self) -> bool:
@@ -187,6 +217,7 @@ class Examiner:
         entries += [
             (gesture.words, ("gesture", gesture.words)) for gesture in known.gestures if gesture.words
         ]
+        entries += [(custom.words, ("custom", custom.words)) for custom in known.customs]
         self._phrases = Phrases(entries)
 
     def examine(self, message: str, setting: Setting) -> list[Finding]:
@@ -214,25 +245,55 @@ class Examiner:
                     yield self._finding(kind, found.start, found.end, f"In this audience {meanings}")
             elif kind == "gesture":
                 yield from self._gesture_named(plain, found.start, found.end, setting)
+            elif kind == "custom":
+                yield from self._customs(found, words, setting)
+            elif kind == "food_and_drink":
+                if self._is_served(plain, found, words, setting):
+                    yield self._finding(kind, found.start, found.end, _SUGGEST[kind])
             elif self._matters(kind, setting):
-                suggestion = (
-                    f"{_SUGGEST[kind]}: {plain}" if plain and kind != "food_and_drink" else _SUGGEST[kind]
-                )
+                suggestion = f"{_SUGGEST[kind]}: {plain}" if plain else _SUGGEST[kind]
                 yield self._finding(kind, found.start, found.end, suggestion)
+
+    def _is_served(
+        self, food: str, found: Found[tuple[str, str]], words: Sequence[Token], setting: Setting
+    ) -> bool:
+        """Whether it is offered, and to people of whom some may not take it."""
+        where = self._known.care_about_food[food]
+        beef = food == "meat" and bool(where & set(setting.countries))
+        if is_permitted(words, found.first) and not beef:
+            return False
+        matters = setting.everywhere or bool(where & (setting.areas | set(setting.countries)))
+        return matters and is_offered(words, found.first, found.last)
+
+    def _customs(
+        self, found: Found[tuple[str, str]], words: Sequence[Token], setting: Setting
+    ) -> Iterator[Finding]:
+        near = [
+            token
+            for token in words[max(found.first - _NEAR, 0) : found.last + _NEAR]
+            if token.sentence == words[found.first].sentence
+        ]
+        given = bool(_GIFT.search(" ".join(token.word for token in near)))
+        for custom in self._known.customs:
+            here = custom.where & set(setting.countries)
+            if here and custom.words == found.meaning[1] and (given or not custom.gift):
+                yield self._finding(
+                    "custom",
+                    found.start,
+                    found.end,
+                    f"{custom.instead}: {custom.meaning} ({_listed(here, setting)})",
+                )
 
     def _finding(self, issue: str, start: int, end: int, suggestion: str) -> Finding:
         return Finding(issue, start, end, self._known.why[issue], suggestion)
 
     def _matters(self, kind: str, setting: Setting) -> bool:
-        unknown = not setting.countries
         if kind == "idiom":
             return not setting.american
-        if kind == "food_and_drink":
-            return unknown or bool(setting.areas & set(self._known.care_about_food))
         if kind in {"individual", "direct"}:
             return bool(setting.areas & set(self._known.care_about_group))
         if kind == "season":
-            return unknown or bool(set(setting.countries) & self._known.southern_hemisphere)
+            return setting.everywhere or bool(set(setting.countries) & self._known.southern_hemisphere)
         return kind != "name_field" or not setting.american
 
     def _colours(self, word: str, setting: Setting) -> str:
@@ -297,7 +358,7 @@ class Examiner:
         signs = {
             sign: gesture
             for gesture in self._known.gestures
-            if not setting.countries or gesture.where & set(setting.countries)
+            if setting.everywhere or gesture.where & set(setting.countries)
             for sign in gesture.signs
         }
         for at, character in enumerate(message):
@@ -318,7 +379,7 @@ class Examiner:
         for match in _DAY.finditer(message):
             day = (match["day"] or "friday").lower()
             here = self._known.rest[day] & set(setting.countries)
-            if not here:
+            if not here or _AT_PRAYER.match(message, match.end()):
                 continue
             where = _listed(here, setting)
             if match["day"]:
@@ -357,11 +418,17 @@ class Examiner:
             yield from self._chosen(match, setting)
 
     def _chosen(self, match: re.Match[str], setting: Setting) -> Iterator[Finding]:
-        said = (match["behind"] or match["before"]).lower()
-        value = _SPELLED.get(said) or int(said.removesuffix("th") if said[0].isdigit() else 0)
+        said = next(filter(None, match.group("behind", "set", "before", "given", "price", "paid"))).lower()
+        figures = said.removesuffix("th").replace(",", "")
+        value = _SPELLED.get(said) or int(figures if figures.isdecimal() else 0)
+        bought = bool(match["price"] or match["paid"])
         for number in self._known.numbers:
             here = number.where & set(setting.countries)
-            if here and value in number.values and (not number.of or match[number.of]):
+            alike = (
+                number.repeated and len(figures) > 1 and {*figures} in ({str(one)} for one in number.values)
+            )
+            counts = value in number.values and not bought and (not number.of or match[number.of])
+            if here and (alike or counts):
                 yield self._finding(
                     "number",
                     match.start(),

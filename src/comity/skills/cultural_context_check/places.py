@@ -7,6 +7,8 @@
 - A place that is left out (`outside India`, `non-US`) is not meant.
 - A lower-case code that is also a language of elsewhere (`ar`, `sv`) is doubtful.
 - A place before a US state (`Paris, Texas`, `Indianapolis, IN`) belongs to the state.
+- Countries and areas are known in German, French, Spanish, Italian and Portuguese, too. A name that is also an English
+  word or a first name (`Island`, `Maurice`) counts only when it is the whole field.
 - `Georgia` is a country and a state: both are answered and the doubt is told, unless another US place decides.
 """
 
@@ -32,6 +34,7 @@ _OUTSIDE: Final = re.compile(
     r"\b(?:not[ ](?:in|from|based[ ]in)|outside(?:[ ]of)?|except(?:[ ]for|[ ]in)?|excluding|other[ ]than|non)[ -](?:the[ ])?\Z",
     re.IGNORECASE,
 )
+_LEFT_OUT: Final = re.compile(r"\b(?:not|outside|except|excluding|other[ ]than|non)\b", re.IGNORECASE)
 _BEFORE: Final = 30
 _MOST_PLACES: Final = 20
 
@@ -72,8 +75,17 @@ class Regions(Struct, frozen=True, kw_only=True):
     ambiguous: dict[str, tuple[str, ...]]
     written_large: frozenset[str]
     unnamed: tuple[str, ...]
+    everywhere: frozenset[str]
     universal: tuple[str, ...]
     audiences: tuple[Audience, ...]
+
+
+class Names(Struct, frozen=True, kw_only=True):
+    """The data file of foreign names; those in `whole` count only by themselves."""
+
+    whole: frozenset[str]
+    countries: dict[str, tuple[str, ...]]
+    areas: dict[str, tuple[str, ...]]
 
 
 class Place(Struct, frozen=True):
@@ -95,9 +107,10 @@ class _Meaning(Struct, frozen=True):
 
 
 class Gazetteer:
-    def __init__(self, known: Regions) -> None:
+    def __init__(self, known: Regions, names: Names) -> None:
         self._known = known
-        self._phrases = Phrases(_entries(known))
+        self._whole = names.whole
+        self._phrases = Phrases([*_entries(known), *_foreign(names)])
         self._states = frozenset(known.us_states.values())
         self._by_alpha3 = {
             country.alpha3: code for code, country in known.countries.items() if country.alpha3
@@ -126,9 +139,18 @@ class Gazetteer:
         found = _settled(text, found)
         return found[:_MOST_PLACES]
 
+    def is_unknown(self, region: str) -> bool:
+        """Whether the region seems to name a place, and none that is known: not `worldwide`, nor `outside India`."""
+        words = {token.word for token in tokens(region)}
+        open_ended = words & self._known.everywhere or _LEFT_OUT.search(region)
+        return bool(words) and not open_ended and not self.find(region, "region")
+
     def _named(self, text: str, stripped: str, field: str, found: Found[_Meaning]) -> Iterator[Place]:
         words = text[found.start : found.end]
         if words.lower() in self._known.written_large and words[:1].islower() and len(words) < len(stripped):
+            return
+        alone = len(words) == len(stripped) and words[:1].isupper()
+        if not alone and _without_accents(words.lower()) in self._whole:
             return
         meaning = found.meaning
         for code in meaning.codes:
@@ -205,6 +227,19 @@ def _entries(known: Regions) -> Iterator[tuple[str, _Meaning | None]]:
     for code, area in known.areas.items():
         for phrase in area.names:
             yield phrase, _Meaning("area", (code,))
+
+
+def _foreign(names: Names) -> Iterator[tuple[str, _Meaning | None]]:
+    kinds: tuple[tuple[Kind, Mapping[str, tuple[str, ...]]], ...] = (
+        ("country", names.countries),
+        ("area", names.areas),
+    )
+    for kind, by_code in kinds:
+        for code, phrases in by_code.items():
+            for phrase in phrases:
+                spelled = " ".join(token.word for token in tokens(phrase))
+                yield spelled, _Meaning(kind, (code,))
+                yield _without_accents(spelled), _Meaning(kind, (code,))
 
 
 def _written(name: str) -> Iterator[str]:

@@ -78,15 +78,11 @@ def check(message: str, audience: str, region: str) -> SkillOutcome:
             "Nobody from the audience has reviewed the message.",
         ],
         output={
-            "adapted_message": prefixed(adapted, audience, region),
+            "adapted_message": f"[Adapted for {audience} audience, {region}]: {adapted}",
             "notes": notes or list(_GENERAL[:_GENERAL_NOTES]),
             "uncertainty": "Cultural notes are generalisations; confirm them with people from the audience.",
         },
     )
-
-
-def prefixed(text: str, audience: str, region: str) -> str:
-    return f"[Adapted for {audience} audience, {region}]: {text}"
 
 
 def _notes(branch: _Branch, text: str) -> list[str]:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import json
+
 from comity.skills.crisis import DATA as CRISIS_DATA
 from comity.skills.deescalation_plan.contract import (
     CONTRACTS,
@@ -13,16 +15,18 @@ from comity.skills.deescalation_plan.contract import (
 from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 
 _SIGNALS: Final = "deescalation_plan/signals.json"
+_PLANS: Final = "deescalation_plan/plans.json"
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.crisis import crisis_detector
-    from comity.skills.deescalation_plan.planning import plan
+    from comity.skills.deescalation_plan.planning import PlanFile, plan
     from comity.skills.editing.rules import compiled, ruleset
     from comity.skills.editing.schema import chosen
     from comity.skills.words.fields import text_field, trimmed
 
     rules = compiled(ruleset(data[_SIGNALS]))
+    plans = json.decode(data[_PLANS], type=PlanFile).plans
     detector = crisis_detector(data)
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:
@@ -34,10 +38,11 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
             intensity=intensity if "intensity" in given else None,
             mode=mode,
             rules=rules,
+            plans=plans,
             detector=detector,
         )
 
     return handle
 
 
-SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_SIGNALS, *CRISIS_DATA))
+SKILL: Final = Skill(name=NAME, contracts=CONTRACTS, prepare=_prepare, data=(_SIGNALS, _PLANS, *CRISIS_DATA))

@@ -8,7 +8,11 @@ from comity.skills.skill import Mode, SkillContract
 NAME: Final = "deescalation_plan"
 INTENSITIES: Final = ("low", "medium", "high")
 DEFAULT_INTENSITY: Final = "medium"
-HANDOFFS: Final = ("emergency", "crisis_support", "supervisor", "legal")
+HANDOFFS: Final = ("emergency", "crisis_support", "victim_support", "parent_support", "supervisor", "legal")
+KINDS: Final = (
+    *("weapon", "near_harm_child", "near_harm", "at_home", "violence", "stalking", "control", "unread"),
+    *("bystander", "stranger", "small_child", "review", "code_review", "chat", "mail", "none", "talk"),
+)
 
 _DESCRIPTION: Final = (
     "Plans how to calm a conflict, says which words call for what, and when to hand over to somebody else."
@@ -16,6 +20,12 @@ _DESCRIPTION: Final = (
 _RECORDED: Final = {"plan": TEXTS, "risk_notes": TEXTS}
 _INTENSITY: Final = {"type": "string", "enum": [*INTENSITIES]}
 _ENHANCED: Final = {
+    "kind": {
+        "type": "string",
+        "enum": [*KINDS],
+        "description": "What the plan is made for. From `weapon` to `control` it is about safety, not about talking; "
+        "`unread` and `none` have no plan.",
+    },
     "intensity": {**_INTENSITY, "description": "The one the plan is made for."},
     "suggested_intensity": {
         "type": ["string", "null"],

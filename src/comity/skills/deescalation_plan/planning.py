@@ -1,18 +1,24 @@
-"""The plan: seven steps (six when it is mild), the notes on risk, and what the words of the situation add.
+"""The plan: what the kind of the situation calls for, the notes on risk, and what its words add.
 
-- The recorded modes keep the recorded counts and their substring alert (actions 2.6). The enhanced mode adds
-  steps and notes only for triggers that it names.
+- A talk has seven steps (six when it is mild). Every other kind has its own in `plans.json`, whatever the intensity:
+  where somebody is followed, controlled or hurt the steps lead away from the other person.
+- The recorded modes always plan a talk and keep the recorded counts and their substring alert (actions 2.6); where
+  talking is dangerous their first note says so. The enhanced mode adds steps and notes only for triggers that it
+  names.
 - The caller's intensity is followed. What the words speak for stands beside it, and a note says when it is
   higher. Where the caller names none, the enhanced mode follows the words. Only a detected crisis raises the
   intensity by itself, in every mode.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from comity.skills.crisis import CrisisDetector, CrisisReport
+from msgspec import Struct
+
+from comity.skills.crisis import CrisisDetector
 from comity.skills.deescalation_plan.contract import DEFAULT_INTENSITY, INTENSITIES
 from comity.skills.deescalation_plan.situation import (
+    SAFETY,
     Situation,
     handoffs,
     trigger_rows,
@@ -27,7 +33,7 @@ from comity.skills.skill import Mode, SkillOutcome, Uncertainty
 from comity.skills.words.tokens import tokens
 
 _FIRST: Final = (
-    "Pause before you answer; lower your voice or slow your typing.",
+    "Pause before you answer; speak lower and slower than the other person.",
     "Acknowledge in one sentence what the other person says, without correcting it.",
     "Ask one open question that shows what matters most to them.",
     "Validate the feeling; that is not the same as agreeing with the claim.",
@@ -43,7 +49,7 @@ _BY_INTENSITY: Final = {
         "Narrow the talk to the one thing that has to be settled now.",
     ),
 }
-_LAST: Final = "Agree on the next step, who takes it and when, and write it down for both."
+_LAST: Final = "Agree on the next step, who takes it and when; at work, write it down for both."
 _NOTES: Final = {
     "low": ("Keep watching for rising volume, repetition or silence: they come before an escalation.",),
     "medium": ("If voices rise, stop negotiating and go back to acknowledging.",),
@@ -65,18 +71,31 @@ _SUPERVISOR: Final = (
 )
 _LEGAL: Final = "Do not argue the legal point; note it and pass it to the people responsible for it."
 
-_AT_HOME: Final = (
-    "Get to a place where other people are, or behind a door that locks: safety comes before talking.",
-    "Call the local emergency number if it is happening now, and say where you are.",
-    "Do not negotiate with somebody who hits; calming that person down is not your task.",
-    "Tell somebody outside the home, and agree on a word that means: call the police.",
-    "Keep papers, money, keys, medicines and a phone where you can take them quickly.",
-    "Contact a service for victims of violence, or child protection where a child is hurt: they plan with you.",
-)
-_ALONE: Final = "Leaving, or saying that you will leave, can be the most dangerous moment: plan it with people who know how."
 _OTHER: Final = "DANGER: another person may be in danger now. Call the local emergency number, say where they are, and wait where you are safe."
 
-_UNREAD: Final = "The description is not in English: apart from signs of a crisis its words could not be read, and the plan is general"
+_UNREAD: Final = "The description is not in English: apart from signs of a crisis its words could not be read"
+_TAKEN: Final = (
+    "The description is taken as it stands; people who work with victims can judge the danger better"
+)
+_GENERAL: Final = (
+    "No words of a conflict were recognised, so this plan is a general one. Where somebody follows, controls, threatens or "
+    "hurts another, do not use it: get to safety and call for help."
+)
+_DANGEROUS: Final = "DO NOT TALK IT OUT:"
+_IN_WRITING: Final = frozenset(("review", "code_review", "chat", "mail"))
+
+
+class Plan(Struct, frozen=True):
+    steps: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class PlanFile(Struct, frozen=True, kw_only=True):
+    """The data file: what is to be done by the kind of the situation. A talk is planned here, by its intensity."""
+
+    sources: tuple[str, ...]
+    reviewed: str
+    plans: dict[str, Plan]
 
 
 def plan(
@@ -85,37 +104,35 @@ def plan(
     intensity: str | None,
     mode: Mode,
     rules: Sequence[CompiledRule],
+    plans: Mapping[str, Plan],
     detector: CrisisDetector,
 ) -> SkillOutcome:
     crisis = detector.detect(description)
+    language = language_of(description, tokens(description))
+    situation = understood(read(description), rules, crisis, language)
     wanted = intensity or DEFAULT_INTENSITY
-    if mode == "enhanced":
-        situation = understood(read(description), rules, crisis)
-        if intensity is None and situation.suggested:
-            wanted = max(wanted, situation.suggested, key=INTENSITIES.index)
+    if mode == "enhanced" and intensity is None and situation.suggested:
+        wanted = situation.suggested
     used = "high" if crisis.raised else wanted
     assumptions = [
         f"Intensity: {used}" + (" (raised: signs of a crisis)" if used != wanted else ""),
         "The description is one side of the matter; the other side may see it differently",
         "Everybody takes part of their own will; nothing here is meant to be used against somebody",
     ]
-    steps = [*_FIRST, *_BY_INTENSITY[used], _LAST]
-    notes = list(_NOTES[used])
     if mode != "enhanced":
-        lowered = description.lower()
-        if any(word in lowered for word in _RECORDED_ALERT):
-            notes.append(_ALERT)
-        if crisis.raised:  # beside the first note: the count stays that of high
-            notes[0] = f"{_CRISIS if crisis.detected else _OTHER} {notes[0]}"
         return SkillOutcome(
-            uncertainty="medium", assumptions=assumptions, output={"plan": steps, "risk_notes": notes}
+            uncertainty="medium",
+            assumptions=assumptions,
+            output={"plan": _talk(used), "risk_notes": _recorded_notes(description, used, situation, plans)},
         )
-    if language_of(description, tokens(description)) == "other":
+    if situation.kind in SAFETY:
+        assumptions[1:] = [_TAKEN]
+    if language == "other":
         assumptions.append(_UNREAD)
-    at_home = _is_at_home(crisis)
     output: dict[str, Any] = {
-        "plan": list(_AT_HOME) if at_home else _adapted(steps, situation),
-        "risk_notes": [*([_ALONE] if at_home else notes), *_further(situation, used)],
+        "plan": _steps(situation, used, plans),
+        "risk_notes": [*_notes(situation, used, plans), *_further(situation, used)],
+        "kind": situation.kind,
         "intensity": used,
         "suggested_intensity": situation.suggested,
         "triggers": trigger_rows(situation),
@@ -127,14 +144,40 @@ def plan(
     )
 
 
-def _is_at_home(crisis: CrisisReport) -> bool:
-    """Whether the writer, or a child, is being hurt: then there is nothing to mediate."""
-    return any(danger.subject == "self" for danger in crisis.dangers)
+def _talk(intensity: str) -> list[str]:
+    return [*_FIRST, *_BY_INTENSITY[intensity], _LAST]
+
+
+def _recorded_notes(
+    description: str, used: str, situation: Situation, plans: Mapping[str, Plan]
+) -> list[str]:
+    """As many as recorded: what is dangerous stands beside the first of them."""
+    notes = list(_NOTES[used])
+    lowered = description.lower()
+    if any(word in lowered for word in _RECORDED_ALERT):
+        notes.append(_ALERT)
+    if situation.kind in SAFETY:
+        notes[0] = f"{_DANGEROUS} {plans[situation.kind].steps[0]} {notes[0]}"
+    if situation.crisis.raised:
+        notes[0] = f"{_CRISIS if situation.crisis.detected else _OTHER} {notes[0]}"
+    return notes
+
+
+def _steps(situation: Situation, used: str, plans: Mapping[str, Plan]) -> list[str]:
+    support = [_SUPPORT] if any(one["to"] == "crisis_support" for one in handoffs(situation)) else []
+    if situation.kind == "talk":
+        return [*support, *([] if situation.heard else [_GENERAL]), *_adapted(_talk(used), situation)]
+    steps = list(plans[situation.kind].steps)
+    return support + (_adapted(steps, situation) if situation.kind in _IN_WRITING else steps)
+
+
+def _notes(situation: Situation, used: str, plans: Mapping[str, Plan]) -> list[str]:
+    return list(_NOTES[used] if situation.kind == "talk" else plans[situation.kind].notes)
 
 
 def _adapted(steps: list[str], situation: Situation) -> list[str]:
     needed = {handoff["to"] for handoff in handoffs(situation)}
-    before = [step for to, step in (("emergency", _SAFETY), ("crisis_support", _SUPPORT)) if to in needed]
+    before = [_SAFETY] if "emergency" in needed else []
     after = [
         step
         for wanted, step in (
@@ -153,17 +196,16 @@ def _further(situation: Situation, used: str) -> list[str]:
     alarming = situation.says("weapon", "violence", "self_harm", "threat", "harm", "legal")
     if alarming:
         words = ", ".join(dict.fromkeys(f'"{one.text.lower()}"' for one in alarming))
-        notes.append(
-            f"ALERT: {words}. {alarming[0].reason} Involve the people responsible before you answer."
-        )
+        notes.append(f"ALERT: {words}. {alarming[0].reason} Involve the people responsible first.")
     if situation.crisis.endangered:
         notes.append(_OTHER)
     if situation.crisis.detected:
         notes.append(_CRISIS)
     elif situation.crisis.mention:
         notes.append(f"The description mentions suicide or self-harm. {NUMBERS}")
-    if situation.suggested and INTENSITIES.index(situation.suggested) > INTENSITIES.index(used):
-        notes.append(f"The words speak for intensity {situation.suggested}; the plan is made for {used}.")
+    followed = situation.kind == "talk" and situation.suggested
+    if followed and INTENSITIES.index(followed) > INTENSITIES.index(used):
+        notes.append(f"The words speak for intensity {followed}; the plan is made for {used}.")
     return notes
 
 

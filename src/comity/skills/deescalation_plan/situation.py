@@ -3,23 +3,33 @@
 - A trigger is a whole word in its context: no `harm` in charm or pharmacy, no `legal` in paralegal, no weapon
   in a knife set. What is quoted counts fully, since a threat is mostly told in the words of its speaker.
 - A negation before a trigger in the same clause (`no threats were made`) is reported and drives nothing.
-- Intensity comes from the worst trigger; two of the mild ones count as a medium one.
+- Intensity comes from the worst trigger; two of the mild ones count as a medium one. Words that only say what the
+  steps are made for (a small child, a chat, a stranger on a bus) tell nothing of it.
+- The kind of the plan is the first of `KINDS` that the words call for: safety comes before everything else. What is
+  not in English is `unread`; where neither a conflict nor people are named there is `none` to plan for.
+- What parents do with the money or the phone of a child is their task: it is control of a grown-up only.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from msgspec import Struct, structs
 
 from comity.skills.crisis import CrisisReport
+from comity.skills.deescalation_plan.contract import KINDS
 from comity.skills.editing.passage import Passage
 from comity.skills.editing.rules import CompiledRule, Finding, find
+from comity.skills.reading.language import Language
 
 EFFECTS: Final = {
     "weapon": "emergency handoff, intensity high",
     "violence": "emergency handoff, intensity high",
     "self_harm": "crisis support handoff, intensity high",
+    "near_harm": "steps away from the other person, intensity high",
+    "stalking": "no contact, victim support handoff, intensity high",
+    "control": "safety before talking, victim support handoff, intensity high",
     "threat": "alert note, intensity high",
     "harm": "alert note, intensity high",
     "abuse": "boundary step, intensity high",
@@ -31,7 +41,17 @@ EFFECTS: Final = {
     "anger": "intensity medium",
     "distress": "intensity medium",
     "frustration": "intensity low",
+    "bystander": "steps for a bystander",
+    "stranger": "steps for a stranger in public",
+    "small_child": "steps for a small child",
+    "review": "steps for a public review",
+    "code_review": "steps for a review of code",
+    "chat": "steps for a chat",
+    "mail": "steps for something in writing",
 }
+HIDDEN: Final = frozenset(("kid", "people"))  # they show nothing by themselves
+SCENES: Final = frozenset(("bystander", "stranger", "small_child", "review", "code_review", "chat", "mail"))
+SAFETY: Final = frozenset(KINDS[: KINDS.index("unread")])
 
 _LOOK_BACK: Final = 40
 _CLAUSE: Final = re.compile(
@@ -42,9 +62,15 @@ _NEGATED: Final = re.compile(
     re.IGNORECASE,
 )
 _NOT_ONLY: Final = re.compile(
-    r"\bnot (?:only|just|to mention)\b|\bno (?:less|doubt)\b|\bnot (?:stop|afraid)", re.IGNORECASE
+    r"\bnot (?:only|just|to mention)\b|\bno (?:less|doubt)\b|(?:n't|\bnot) (?:stop|afraid|know)\b",
+    re.IGNORECASE,
 )
 _ITSELF: Final = frozenset(("failed_attempts", "supervisor"))  # their own words are negations
+_AGE: Final = re.compile(
+    r"\b(?:i'm|i am|im|aged?) (?:only |just |already |now )?(\d{1,2})\b(?! ?(?:%|percent|minutes|hours|days|weeks|months|km|miles))",
+    re.IGNORECASE,
+)
+_GROWN: Final = 18
 
 
 class Trigger(Struct, frozen=True, kw_only=True):
@@ -58,19 +84,64 @@ class Trigger(Struct, frozen=True, kw_only=True):
 
 
 class Situation(Struct, frozen=True, kw_only=True):
+    """`heard` says that the words tell of a conflict, and not only of people."""
+
     triggers: tuple[Trigger, ...]
     suggested: str | None
     crisis: CrisisReport
+    kind: str = "talk"
+    heard: bool = True
 
     def says(self, *categories: str) -> list[Trigger]:
         """The triggers of these categories that hold."""
         return [one for one in self.triggers if one.category in categories and not one.negated]
 
 
-def understood(passage: Passage, rules: Sequence[CompiledRule], crisis: CrisisReport) -> Situation:
+def understood(
+    passage: Passage, rules: Sequence[CompiledRule], crisis: CrisisReport, language: Language
+) -> Situation:
     spoken = structs.replace(passage, quoted=())
-    triggers = tuple(_triggers(passage, find(spoken, rules)))
-    return Situation(triggers=triggers, suggested=_suggested(triggers, crisis), crisis=crisis)
+    findings = [one for one in find(spoken, rules) if _counts(one, passage.folded)]
+    said = {one.category for one in findings}
+    signs = tuple(_triggers(passage, (one for one in findings if one.category not in SCENES | HIDDEN)))
+    scenes = tuple(_triggers(passage, (one for one in findings if one.category in SCENES)))
+    told = Situation(
+        triggers=tuple(sorted(signs + scenes, key=lambda one: one.start)),
+        suggested=_suggested(signs, crisis),
+        crisis=crisis,
+        heard=bool(signs or scenes or crisis.raised or crisis.mention or crisis.dangers),
+    )
+    called = _called_for(told, said, language)
+    return structs.replace(told, kind=next(kind for kind in KINDS if kind in called))
+
+
+def _counts(finding: Finding, text: str) -> bool:
+    if finding.rule not in {"control_family", "control_money"}:
+        return True
+    ages = [int(age[1]) for age in _AGE.finditer(text)]
+    if finding.rule == "control_family":
+        return any(age >= _GROWN for age in ages)
+    return not any(age < _GROWN for age in ages)
+
+
+def _called_for(situation: Situation, said: AbstractSet[str], language: Language) -> set[str]:
+    """The kinds of plan that the words call for; a talk is always one."""
+    dangers = situation.crisis.dangers
+    called = {"talk"} | {one.category for one in situation.triggers if one.category in SCENES}
+    called |= {one.category for one in situation.says("weapon", "violence", "stalking", "control")}
+    if any(one.severity == "critical" for one in situation.says("threat")):
+        called.add("violence")
+    if situation.says("near_harm"):
+        called.add("near_harm_child" if "kid" in said else "near_harm")
+    elif any(danger.subject == "self" for danger in dangers):
+        called.add("at_home")
+    if any(danger.weapon for danger in dangers):
+        called.add("weapon")
+    if language == "other":
+        called.add("unread")
+    elif not situation.heard and (language != "english" or "people" not in said):
+        called.add("none")
+    return called
 
 
 def handoffs(situation: Situation) -> list[dict[str, Any]]:
@@ -81,16 +152,26 @@ def handoffs(situation: Situation) -> list[dict[str, Any]]:
         if one.category != "threat" or one.severity == "critical"
     ]
     hurt = bool(situation.crisis.dangers)
+    theirs = hurt or situation.kind in SAFETY - {"violence", "weapon"} | {
+        "bystander",
+        "stranger",
+        "small_child",
+    }
     needed = [
         ("emergency", danger),
         ("crisis_support", situation.says("self_harm")),
-        ("supervisor", () if hurt else situation.says("failed_attempts", "supervisor", "abuse")),
+        ("victim_support", situation.says("stalking", "control")),
+        ("parent_support", situation.says("near_harm") if situation.kind == "near_harm_child" else ()),
+        ("supervisor", () if theirs else situation.says("failed_attempts", "supervisor", "abuse")),
         ("legal", situation.says("legal")),
     ]
     return [
         {"to": to, "because": [one.text for one in because] or ["signs of a crisis"]}
         for to, because in needed
-        if because or (to == "crisis_support" and situation.crisis.detected) or (to == "emergency" and hurt)
+        if because
+        or (to == "crisis_support" and situation.crisis.detected)
+        or (to == "emergency" and hurt)
+        or (to == "victim_support" and situation.kind == "at_home")
     ]
 
 

@@ -1,0 +1,200 @@
+"""What `cultural_context_check` reads in a message: food that is or is not served, customs, idioms, names of places."""
+
+import json
+from importlib.resources import files
+
+import pytest
+
+from comity.skills.cultural_context_check import SKILL
+
+
+@pytest.fixture(scope="module")
+def check():
+    place = files("comity.skills")
+    handler = SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+
+    def run(message, region="global", audience="guests"):
+        return handler({"message": message, "audience": audience, "region": region}, "enhanced")
+
+    return run
+
+
+def found(outcome):
+    return [(each["issue"], each["text"]) for each in outcome.output["findings"]]
+
+
+@pytest.mark.parametrize(
+    ("message", "region"),
+    [
+        ("We serve halal lamb and no alcohol on Friday after prayers", "Saudi Arabia"),
+        ("The dinner is without wine or beer.", "Saudi Arabia"),
+        ("Alcohol-free drinks and non-alcoholic beer are there.", "Kuwait"),
+        ("We do not serve alcohol or pork.", "Egypt"),
+        ("Alcohol is not served.", "Pakistan"),
+        ("Please never bring wine.", "Iran"),
+        ("Pork and alcohol are forbidden in our kitchen.", "Qatar"),
+        ("The halal burgers and the kosher sausages come first.", "Israel"),
+        ("Turkey bacon, vegan sausages and veggie burgers", "Malaysia"),
+        ("The ham radio club meets on Monday.", "Israel"),
+        ("You liked the wine-red sofa and the beer mats logo.", "Pakistan"),
+        ("Open the hamburger menu and tap the burger icon.", "India"),
+        ("Use alcohol wipes and a steak knife.", "Indonesia"),
+        ("The cocktail dress is in the champagne-coloured box.", "Morocco"),
+        ("Beef for everybody", "Saudi Arabia"),
+        ("A bottle of kosher wine", "Israel"),
+        ("We don't offer wine, beer or cocktails.", "Oman"),
+    ],
+)
+def test_a_considerate_host_is_not_scolded(check, message, region):
+    assert found(check(message, region)) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "region", "said"),
+    [
+        ("We serve wine and beer.", "Saudi Arabia", ["wine", "beer"]),
+        ("Not only wine but beer too.", "Kuwait", ["wine", "beer"]),
+        ("Don't forget to bring wine.", "Iran", ["wine"]),
+        ("There is no limit on beer.", "Egypt", ["beer"]),
+        ("No meat, but wine for all.", "Qatar", ["wine"]),
+        ("Ham and eggs for breakfast", "Israel", ["Ham"]),
+        ("Halal beef burgers", "India", ["beef", "burgers"]),
+        ("Bacon burgers", "Malaysia", ["Bacon"]),
+    ],
+)
+def test_what_is_served_is_still_found(check, message, region, said):
+    assert [text for issue, text in found(check(message, region)) if issue == "food_and_drink"] == said
+
+
+@pytest.mark.parametrize(
+    ("message", "region", "said", "suggestion"),
+    [
+        ("A clock is our gift to you", "China", "clock", "sounds like going to a funeral (China)"),
+        ("We give every guest a wall clock.", "Taiwan", "clock", "funeral"),
+        ("The set costs 4,444 yuan", "China", "4,444 yuan", "four sounds like death"),
+        ("Only ¥444!", "China", "¥444", "four sounds like death"),
+        ("We bring four white chrysanthemums.", "South Korea", "four white chrysanthemums", "death"),
+        ("Four flowers are on the table.", "Korea", "Four flowers", "four sounds like death"),
+        ("Four cups as a gift", "Japan", "Four cups as a gift", "four sounds like death"),
+        ("A gift set of four bowls", "Hong Kong", "set of four", "four sounds like death"),
+        ("Your room is number 444.", "China", "number 444", "four sounds like death"),
+        ("Our office in Kiev opens.", "Ukraine", "Kiev", "Kyiv"),
+        ("The text is in Arabic.", "Iran", "Arabic", "Persian"),
+        ("We answer in Spanish.", "Brazil", "Spanish", "Portuguese"),
+        ("A Buddha for the garden", "Thailand", "Buddha", "decoration"),
+        ("Our dating app is here.", "Saudi Arabia", "dating", "out of place"),
+        ("We welcome our British neighbours.", "Ireland", "British", "Irish"),
+    ],
+)
+def test_what_the_notes_of_a_place_know_is_found_in_the_message(check, message, region, said, suggestion):
+    (finding,) = [
+        each for each in check(message, region).output["findings"] if each["issue"] in {"custom", "number"}
+    ]
+    assert finding["text"] == said
+    assert suggestion in finding["suggestion"]
+
+
+@pytest.mark.parametrize(
+    ("message", "region"),
+    [
+        ("Help is there around the clock.", "China"),
+        ("Set the clock to nine.", "China"),
+        ("A clock is our gift to you", "Germany"),
+        ("It costs 4,500 yuan.", "China"),
+        ("We sold 444 books.", "China"),
+        ("It costs 4,444 euros.", "Finland and France"),
+        ("Five flowers are on the table.", "Korea"),
+        ("We present the clock feature of our app", "China"),
+        ("Our office in Kyiv opens.", "Ukraine"),
+        ("The text is in Arabic.", "Egypt"),
+        ("We answer in Spanish.", "Spain"),
+    ],
+)
+def test_customs_of_elsewhere_are_no_finding(check, message, region):
+    assert "custom" not in dict(found(check(message, region)))
+    assert not any("death" in each["suggestion"] for each in check(message, region).output["findings"])
+
+
+def test_every_idiom_gets_its_own_plain_wording(check):
+    for message, plain in {
+        "piece of cake, break a leg": {"piece of cake": "easy", "break a leg": "good luck"},
+        "Let's table this, touch base and knock it out of the park.": {
+            "table this": "put it off, or discuss it now: it means both",
+            "touch base": "talk briefly",
+            "knock it out of the park": "do very well",
+        },
+    }.items():
+        note = check(message, "Japan").output["notes"][0]
+        for idiom, said in plain.items():
+            assert f'"{idiom}": Say it plainly: {said}.' in note, note
+    alike = check("Wine and beer", "Kuwait").output["notes"][0]
+    assert alike.count("Offer something") == 1
+
+
+@pytest.mark.parametrize(
+    ("region", "code"),
+    [
+        *(("Ägypten", "EG"), ("Agypten", "EG"), ("Égypte", "EG"), ("Egipto", "EG"), ("Egitto", "EG"), ("Egito", "EG")),
+        *(("Österreich", "AT"), ("Autriche", "AT"), ("Japon", "JP"), ("Giappone", "JP"), ("Japão", "JP")),
+        *(("Vereinigte Staaten", "US"), ("États-Unis", "US"), ("Estados Unidos", "US"), ("Stati Uniti", "US")),
+        *(("Großbritannien", "GB"), ("Royaume-Uni", "GB"), ("Pays-Bas", "NL"), ("Países Bajos", "NL")),
+        *(("Südkorea", "KR"), ("Corée du Sud", "KR"), ("Saudi-Arabien", "SA"), ("Arabie saoudite", "SA")),
+        *(("Island", "IS"), ("Maurice", "MU"), ("Kroatien", "HR"), ("Weißrussland", "BY"), ("Côte d'Ivoire", "CI")),
+        *(("Lateinamerika", "latin_america"), ("Naher Osten", "middle_east"), ("Afrique", "africa")),
+    ],
+)  # fmt: skip
+def test_places_are_known_by_their_names_in_five_languages(check, region, code):
+    assert [each["code"] for each in check("Welcome", region).output["places"]] == [code]
+
+
+def test_a_foreign_name_that_is_an_english_word_counts_only_by_itself(check):
+    for audience in (
+        "people of Long Island",
+        "my friend Maurice",
+        "a small island team",
+        "Dominique and her team",
+    ):
+        assert check("Welcome", audience=audience).output["places"] == [], audience
+
+
+def test_every_country_is_known_by_its_names_in_cldr(check):
+    babel = pytest.importorskip("babel")
+    name = "cultural_context_check/regions.json"
+    regions = json.loads(files("comity.skills").joinpath(name).read_bytes())
+    missed = []
+    for language in ("de", "fr", "es", "it", "pt"):
+        names = babel.Locale(language).territories
+        for code in regions["countries"]:
+            codes = {each["code"] for each in check("Welcome", names[code]).output["places"]}
+            if code not in codes and not set(names[code]) & set("(."):
+                missed.append((language, code, names[code]))
+    assert missed == [("es", "GD", "Granada"), ("pt", "GD", "Granada")]  # a city in Spain, too
+
+
+def test_an_unknown_place_is_told_in_the_result(check):
+    output = check("Please send the file.", "Wakanda").output
+    assert output["adapted_message"] == (
+        "[Not adapted for guests audience, Wakanda; the region is not known here: only what holds everywhere was checked]: "
+        "Please send the file."
+    )
+    assert output["notes"][0] == "The region is not known here: only what holds everywhere was checked."
+    greeted = check("Hey guys, welcome!", "Wakanda").output["adapted_message"]
+    assert greeted.startswith("[Adapted for guests audience, Wakanda; the region is not known here")
+    assert "not known" not in check("Please send the file.", "Germany").output["adapted_message"]
+    told = check("Please send it.", "Wakanda", "guests from Kuwait").output["adapted_message"]
+    assert "the region is not known here: the message was checked for Kuwait" in told
+    for everywhere in ("global", "worldwide", "international", "everyone except Japan", "non-US customers"):
+        assert "not known" not in check("Please send it.", everywhere).output["adapted_message"], everywhere
+
+
+def test_a_message_in_another_language_is_not_called_free_of_findings(check):
+    told = check("Wir laden Sie zum Essen ein und freuen uns", "Ägypten").output["adapted_message"]
+    assert "its language is not read here" in told
+    assert "nothing in it" not in told
+
+
+def test_of_an_unknown_place_only_what_holds_everywhere_is_judged(check):
+    message = "Join us for beer in summer 👍, it is a piece of cake, by 03/04/2025"
+    assert found(check(message, "Wakanda")) == [("idiom", "piece of cake"), ("date", "03/04/2025")]
+    assert ("food_and_drink", "beer") in found(check(message, "global"))
+    assert ("food_and_drink", "beer") in found(check(message, "Wakanda", "guests from Kuwait"))
