@@ -119,7 +119,8 @@ def test_a_detected_crisis_is_answered_with_the_emergency_first_in_eleven_langua
 
 def test_who_sends_no_locale_is_answered_in_the_language_he_wrote():
     assert reply("quiero quitarme la vida").output["reply"] == reply(CRISIS, locale="es").output["reply"]
-    assert reply("hola").output["reply"] == reply("hola", locale="en").output["reply"]
+    assert reply("hola").output["reply"] == reply("hola", locale="es").output["reply"]
+    assert reply("12345").output["reply"] == reply("12345", locale="en").output["reply"]
 
 
 def test_every_language_has_every_sentence_and_its_blanks():

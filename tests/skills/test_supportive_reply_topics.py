@@ -6,14 +6,18 @@ from importlib.resources import files
 
 import pytest
 
-from comity.skills.supportive_reply import SKILL, TOPICS
-from comity.skills.supportive_reply.topics import Topics
+from comity.skills.supportive_reply import SKILL, TOPICS, message_reader
+
+
+@cache
+def data():
+    place = files("comity.skills")
+    return {name: place.joinpath(name).read_bytes() for name in SKILL.data}
 
 
 @cache
 def handler():
-    place = files("comity.skills")
-    return SKILL.prepare({name: place.joinpath(name).read_bytes() for name in SKILL.data})
+    return SKILL.prepare(data())
 
 
 def reply(message, **given):
@@ -21,8 +25,8 @@ def reply(message, **given):
 
 
 @cache
-def topics():
-    return Topics(files("comity.skills").joinpath(TOPICS).read_bytes())
+def reader():
+    return message_reader(data())
 
 
 LEAVING = (
@@ -35,7 +39,7 @@ LEAVING = (
     ("text", "asks"),
     [
         (LEAVING, "I am not sure how you are."),
-        ("The garden looks good this year. My son calls on Sundays.", "I see nothing here"),
+        ("The garden looks good this year. My son calls on Sundays.", "Thank you for writing to me."),
         ("The file does not exist.", "I see nothing here"),
         (
             "Please merge the branch after the tests are green, and close the ticket for good.",
@@ -69,7 +73,7 @@ def test_a_phrasing_close_to_that_of_people_in_danger_is_no_finding_and_is_asked
     ],
 )
 def test_the_topic_is_what_most_words_speak_of(text, topic):
-    assert topics().about(text).topic == topic
+    assert reader().about(text).topic == topic
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,6 @@ def test_the_topic_is_what_most_words_speak_of(text, topic):
         "TypeError: cannot read properties of undefined (reading 'map')",
         "Could you send me the figures for the third quarter?",
         "How long does the cake stay in the oven?",
-        "请把文件发给我",
     ],
 )
 def test_what_calls_for_no_support_is_told_so_in_one_sentence(text):

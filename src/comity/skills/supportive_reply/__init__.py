@@ -23,12 +23,14 @@ from comity.skills.supportive_reply.contract import (
 )
 
 if TYPE_CHECKING:
+    from comity.skills.supportive_reply.message import MessageReader
     from comity.skills.supportive_reply.reply import Responder
 
 _REPLIES: Final = "supportive_reply/replies.json"
 TOPICS: Final = "supportive_reply/topics.json"
+SPEECH: Final = "supportive_reply/speech.json"
 UNREAD: Final = "crisis/unread.json"
-_DATA: Final = (*CRISIS_DATA, OPINION, UNREAD, LINES, _REPLIES, TOPICS)
+_DATA: Final = (*CRISIS_DATA, OPINION, UNREAD, LINES, _REPLIES, TOPICS, SPEECH)
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
@@ -63,7 +65,8 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
             return responder.reply(Asked(message=message, risk=risk, mode=support, locale=sent), report)
         raised = report.raised or is_concerning(message, QUIET, "compat")
         words = responder.words(place_of(locale).language)
-        return recorded.reply_1_0(message, risk, locale, support, words, report, raised=raised)
+        death = support != DEFAULT_MODE and responder.speaks_of_death(message)
+        return recorded.reply_1_0(message, risk, locale, support, words, report, raised=raised, death=death)
 
     return handle
 
@@ -72,16 +75,16 @@ def _responder(data: Mapping[str, bytes]) -> "Responder":
     from msgspec import json
 
     from comity.skills.crisis.lines import read_lines
-    from comity.skills.crisis.unread import Unread
     from comity.skills.supportive_reply.reply import Replies, Responder
-    from comity.skills.supportive_reply.topics import Topics
 
-    return Responder(
-        json.decode(data[_REPLIES], type=Replies),
-        read_lines(data[LINES]),
-        Topics(data[TOPICS]),
-        Unread(data[UNREAD]),
-    )
+    return Responder(json.decode(data[_REPLIES], type=Replies), read_lines(data[LINES]), message_reader(data))
+
+
+def message_reader(data: Mapping[str, bytes]) -> "MessageReader":
+    from comity.skills.supportive_reply.message import MessageReader
+    from comity.skills.supportive_reply.wordings import Wordings
+
+    return MessageReader(Wordings(data[TOPICS], data[SPEECH]), data[UNREAD])
 
 
 def _prepare_grief(data: Mapping[str, bytes]) -> SkillHandler:
@@ -101,7 +104,7 @@ def _prepare_grief(data: Mapping[str, bytes]) -> SkillHandler:
         )
         if mode != "enhanced":
             return recorded.grief_0_1(support, responder.words("en")[support], detector.judge(message))
-        asked = Asked(message=message, risk="medium", mode=support, locale=None)
+        asked = Asked(message=message, risk="medium", mode=support, locale=None, bereaved=True)
         return responder.grief(asked, detector.detect(message))
 
     return handle

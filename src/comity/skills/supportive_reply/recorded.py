@@ -16,7 +16,7 @@ from comity.skills.crisis import CrisisReport, Verdict
 from comity.skills.crisis.lines import place_of
 from comity.skills.skill import SkillOutcome
 from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
-from comity.skills.supportive_reply.notes import CRISIS_FIRST, care_notes
+from comity.skills.supportive_reply.notes import CRISIS_FIRST, care_notes, style
 
 _REPLY: Final = (
     "I hear you, and I am glad you reached out. What you are carrying matters, and you do not have to carry it "
@@ -114,18 +114,21 @@ def reply_1_0(
     report: CrisisReport,
     *,
     raised: bool,
+    death: bool,
 ) -> SkillOutcome:
+    """`death` says that the message is about one: the modes are sorry for a loss only then."""
     language = _language(locale)
     used = "high" if raised else risk
     emotion, confidence = _emotion(message)
     flags = [word for word in _BOUNDARY_WORDS if word in message.lower()]
     output: dict[str, Any] = {
-        "reply": _beginning(replies, report) + replies[used if mode == "general" else mode],
+        "reply": _beginning(replies, report)
+        + replies[style(mode, death=death) if mode != "general" else used],
         "escalation_guidance": _shown(_guidance_1_0(used, language), report),
         "boundaries_notice": BOUNDARY,
     }
     if mode != "general":
-        output["care_notes"] = care_notes(mode, message, crisis=raised)
+        output["care_notes"] = care_notes(mode, message, crisis=raised, death=death)
     return SkillOutcome(
         uncertainty="medium",
         assumptions=[
@@ -146,7 +149,7 @@ def _beginning(replies: Mapping[str, str], report: CrisisReport) -> str:
 
 def _five_notes(mode: str, verdict: Verdict) -> list[str]:
     """As many as the record has, whatever the message says; danger comes first all the same."""
-    first, *others = care_notes(mode, "", crisis=False)
+    first, *others = care_notes(mode, "", crisis=False, death=True)
     return [f"{CRISIS_FIRST} {first}" if verdict.detected else first, *others]
 
 

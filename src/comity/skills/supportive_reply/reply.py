@@ -1,12 +1,13 @@
 """The reply of our own mode: in the language of the locale, with help by country and the evidence beside it.
 
 - It never repeats the message. What it says depends on the report, on the risk and the mode asked for, and on what
-  the message is about. When nothing calls for support it says so. When nothing was found, but the phrasing is close to
-  that of people in danger, it asks instead.
+  the message is about. It says that nothing calls for support only where that is certain; of what no topic knows it asks
+  how the writer is. When nothing was found, but the phrasing is close to that of people in danger, it asks that, too.
+- The modes are sorry for a loss only where the message is about a death, or the caller asks for an answer to grief.
 - Another person in danger comes first: the emergency number, what to do while waiting, then the lines.
 - Violence against the writer and harm to a child have guidance of their own.
 - A message in a language that is not read gets the lines of the locale and is told that it was not read.
-- Who sends no locale is answered in the language of what was found, else in English.
+- Who sends no locale is answered in the language of what was found, else of the message, else in English.
 - Uncertainty follows from the evidence: low when somebody speaks plainly of himself, high when the language is
   not one that the detector reads, medium otherwise; finding nothing proves nothing.
 """
@@ -19,12 +20,12 @@ from msgspec import Struct, json
 from comity.skills.crisis import CrisisReport
 from comity.skills.crisis.lines import Country, Help, Lines, help_for, place_of
 from comity.skills.crisis.report import RANK
-from comity.skills.crisis.unread import Unread
 from comity.skills.editing.evidence import crisis_row
 from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
-from comity.skills.supportive_reply.notes import care_notes
-from comity.skills.supportive_reply.topics import About, Topics
+from comity.skills.supportive_reply.message import About, MessageReader
+from comity.skills.supportive_reply.notes import care_notes, style
+from comity.skills.supportive_reply.topics import GLAD
 
 _CLOSE: Final = "The phrasing is close to that of people in danger; this is no finding."
 _CAVEAT: Final = "Non-clinical support: it does not replace professional care, and it diagnoses nothing."
@@ -39,19 +40,19 @@ class Replies(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """`locale` is None when none was sent."""
+    """`locale` is None when none was sent. `bereaved` says that the caller knows of a death."""
 
     message: str
     risk: str
     mode: str
     locale: str | None
+    bereaved: bool = False
 
 
 class Responder:
-    def __init__(self, replies: Replies, lines: Lines, topics: Topics, unread: Unread) -> None:
+    def __init__(self, replies: Replies, lines: Lines, reader: MessageReader) -> None:
         self._replies = replies.languages
-        self._topics = topics
-        self._unread = unread
+        self._reader = reader
         self._lines = lines
         self._rows = {code: _country_row(code, country) for code, country in lines.countries.items()}
         self._worldwide = {
@@ -62,9 +63,13 @@ class Responder:
     def words(self, language: str) -> Mapping[str, str]:
         return self._replies.get(language) or self._replies["en"]
 
+    def speaks_of_death(self, message: str) -> bool:
+        return self._reader.about(message).death
+
     def reply(self, asked: Asked, report: CrisisReport) -> SkillOutcome:
-        about = None if report.raised or asked.mode != "general" else self._topics.about(asked.message)
-        unread = not (report.raised or report.signals) and self._unread(asked.message)
+        about = About() if report.raised else self._reader.about(asked.message)
+        unread = about.unread and not (report.raised or report.signals)
+        death = about.death or asked.bereaved
         language = self._language(asked, report, about)
         words = self.words(language)
         risk = "high" if report.raised else asked.risk
@@ -73,10 +78,16 @@ class Responder:
         which = _which(asked.mode, risk, report, unread=unread)
         if which == "other":
             said = " ".join([*_for_another(words, helping, report), words[which]])
-        elif about is not None and which in {"low", "medium"}:
-            said = self._topics.reply(language, about.topic)
+        elif which == asked.mode:
+            said = self._styled(asked, about, language, death=death)
+        elif (
+            about.topic is not None
+            and which in {"low", "medium"}
+            and not (report.close and about.topic in GLAD)
+        ):
+            said = self._reader.reply(language, about.topic)
         elif which == "low":
-            said = words["unsure" if report.close else "nothing"]
+            said = words["unsure" if report.close else "nothing" if about.calm else "open"]
         else:
             said = words[which]
         output: dict[str, Any] = {
@@ -85,7 +96,9 @@ class Responder:
             "boundaries_notice": BOUNDARY,
         }
         if asked.mode != "general":
-            output["care_notes"] = care_notes(asked.mode, asked.message, crisis=report.detected, by_word=True)
+            output["care_notes"] = care_notes(
+                asked.mode, asked.message, crisis=report.detected, death=death, by_word=True
+            )
         output["crisis"] = crisis_row(report)
         output["resources"] = self._resources(helping) if shows else []
         return SkillOutcome(
@@ -95,13 +108,19 @@ class Responder:
                 f"Language of the reply: {language if language in self._replies else 'en'}",
                 _place_line(helping),
                 f"Support mode: {asked.mode}",
-                *([f"Topic: {about.topic}"] if about is not None else []),
+                *([f"Topic: {about.topic}"] if about.topic is not None else []),
                 *(["The language of the message is not one that is read here."] if unread else []),
                 *([_CLOSE] if report.close else []),
                 _CAVEAT,
             ],
             output=output,
         )
+
+    def _styled(self, asked: Asked, about: About, language: str, *, death: bool) -> str:
+        """The reply of a mode. Where nobody died, joy is answered with joy."""
+        if not death and about.topic in GLAD:
+            return self._reader.reply(language, about.topic)
+        return self.words(language)["nothing" if about.calm and not death else style(asked.mode, death=death)]
 
     def grief(self, asked: Asked, report: CrisisReport) -> SkillOutcome:
         """`grief_support_response` in our own mode."""
@@ -117,14 +136,14 @@ class Responder:
         rows = [self._rows[code] for code in helping.countries]
         return [*rows, self._worldwide] if helping.own else [self._worldwide, *rows]
 
-    def _language(self, asked: Asked, report: CrisisReport, about: About | None) -> str:
+    def _language(self, asked: Asked, report: CrisisReport, about: About) -> str:
         if asked.locale is not None:
             return place_of(asked.locale).language
         if report.dangers:
             return report.dangers[0].language
         if report.signals:
             return max(report.signals, key=lambda signal: RANK[signal.severity]).language
-        return about.language if about is not None else report.close or "en"
+        return about.language or report.close or "en"
 
     def _uncertainty(self, asked: Asked, report: CrisisReport) -> Uncertainty:
         if (
@@ -148,10 +167,10 @@ def _which(mode: str, risk: str, report: CrisisReport, *, unread: bool) -> str:
         return "other"
     if report.dangers:
         return report.dangers[0].kind
-    if mode != "general":
-        return mode
     if unread:
         return "unread"
+    if mode != "general":
+        return mode
     return "mention" if report.mention and risk == "low" else risk
 
 

@@ -1,86 +1,173 @@
-"""What a message is about, as far as its words tell: a topic or a feeling, and in which language.
+"""Which topic a message is about.
 
-- A *feeling* (fear, anger, shame, tiredness, loneliness, sadness, joy) and the great losses speak for themselves. A
-  *situation* (work, an exam, money, illness, the family) asks for support only beside a feeling, or said twice.
-- Joy gives way to any other feeling in the same message.
-- The words are data. All languages are looked up in one pass over the folded text.
+- A *loss*, an *event* (a relapse, an eviction, a quarrel) and a *feeling* speak for themselves. A *situation* (work, an
+  exam, money) asks for support only beside one of them, or said twice. A loss outweighs the others.
+- A relative alone is no topic: illness beside one is that of the relative, a quarrel beside one is one in the family.
+- Joy, pride and thanks are the writer's own: they are not read from quotations, from a sentence with a doubt, from what a
+  `but` takes back. News is joy where it is celebrated. Joy gives way to trouble, unless more words speak of joy.
+- What is denied (`not sad`) is no topic. A year without any person is history.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Final, NamedTuple
+import re
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
 
-import msgspec
-from msgspec import Struct
+from comity.skills.supportive_reply.wordings import Mark, Marks, Said, last_before
 
-from comity.skills.crisis.disguise import Vocabulary
-from comity.skills.crisis.folding import fold, fold_phrase, has_unspaced
-from comity.skills.crisis.lexicon import expand
-from comity.skills.crisis.lookup import Lookup
+DEATHS: Final = ("child_loss", "grief")
+GLAD: Final = ("relief", "joy", "pride", "thanks")
+SITUATIONS: Final = ("job", "exam", "money")
+_LOSSES: Final = (*DEATHS, "breakup", "job_loss")
+_ENDINGS: Final = frozenset(("breakup", "job_loss"))
+_EVENTS: Final = (
+    "relapse", "coming_out", "bullied", "burnout", "home", "own_illness", "ill_relative", "failure", "family", "quarrel",
+)  # fmt: skip
+_FEELINGS: Final = ("lonely", "anxious", "angry", "tired", "ashamed", "sad")
+_PEOPLE: Final = ("self", "we", "family", "friends")
+_CELEBRATED: Final = re.compile("!!|！！|[🎉🥳🎊🎈🍾🙌😍🤩😊😁💃🎓]")  # noqa: RUF001
+_WEPT: Final = re.compile("[😭😢💔😞😔🥺😥😿]|[ㅠㅜ]{2}")
+_QUOTED: Final = re.compile(
+    "|".join(
+        f"{first}[^{first}{last}]{{0,500}}{last}"
+        for first, last in ('""', "“”", "„“", "„”", "«»", "»«", "「」", "『』")
+    )
+)
+_YEAR: Final = re.compile(r" (?:1\d\d\d|20[01]\d) ")
+_REACH: Final = 200  # characters that one word of joy speaks for
+_FAR: Final = 30  # characters that are more than two words
 
-_FEELINGS: Final = ("grief", "breakup", "job_loss", "lonely", "anxious", "angry", "tired", "ashamed", "sad")
-_SITUATIONS: Final = ("job", "exam", "money", "illness", "family")
-_NO_WORDS: Final = Vocabulary(())
-
-
-class Topic(Struct, frozen=True, forbid_unknown_fields=True):
-    words: tuple[str, ...]
-    reply: str
-
-
-class TopicsFile(Struct, frozen=True, forbid_unknown_fields=True):
-    written: str
-    languages: Mapping[str, Mapping[str, Topic]]
-
-
-class About(NamedTuple):
-    language: str
-    topic: str
-
-
-class Topics:
-    def __init__(self, file: bytes) -> None:
-        self._content = file
-
-    @cached_property
-    def _file(self) -> TopicsFile:
-        return msgspec.json.decode(self._content, type=TopicsFile)
-
-    @cached_property
-    def _words(self) -> Lookup[tuple[str, Sequence[About]]]:
-        meanings: dict[str, set[About]] = defaultdict(set)
-        for language, topics in self._file.languages.items():
-            for name, topic in topics.items():
-                for wording in (one for phrase in topic.words for one in expand(phrase)):
-                    words = fold_phrase(wording)
-                    unspaced = has_unspaced(words)
-                    meanings[words.replace(" ", "") if unspaced else f" {words} "].add(About(language, name))
-        return Lookup({pattern: (pattern, tuple(sorted(found))) for pattern, found in meanings.items()})
-
-    def about(self, text: str) -> About | None:
-        """The topic that most words speak of, in the language that most of them are in."""
-        said: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for _, (pattern, found) in self._words.find(fold(text, _NO_WORDS)):
-            for language, name in found:
-                said[language][name].add(pattern)
-        if not said:
-            return None
-        language = max(said, key=lambda one: sum(map(len, said[one].values())))
-        topic = _chosen({name: len(words) for name, words in said[language].items()})
-        return About(language, topic) if topic else None
-
-    def reply(self, language: str, topic: str) -> str:
-        return (self._file.languages.get(language) or self._file.languages["en"])[topic].reply
+Counts = dict[str, int]
 
 
-def _chosen(counts: Mapping[str, int]) -> str | None:
-    felt = [name for name in _FEELINGS if name in counts]
-    named = [name for name in _SITUATIONS if counts.get(name, 0) > (0 if felt else 1)]
+def is_celebrated(text: str) -> bool:
+    return _CELEBRATED.search(text) is not None
+
+
+def is_wept(text: str) -> bool:
+    return _WEPT.search(text) is not None
+
+
+def unquoted(text: str) -> str:
+    """Without what others say; a text that is nothing but a quotation stays."""
+    rest = _QUOTED.sub(" ", text)
+    return rest if any(map(str.isalnum, rest)) else text
+
+
+def topic_of(said: Said, own: Said, language: str, text: str) -> str | None:
+    """`own` is what was found in the text without its quotations."""
+    marks = said.marks(language)
+    if not any(marks.get(name) for name in _PEOPLE) and (marks.get("matters") or _YEAR.search(said.text)):
+        return None
+    glad = _glad(own, own.marks(language), celebrated=is_celebrated(text))
+    troubles = _troubles(said, marks, turned=_turn(marks) if glad else 0)
+    topic = _chosen(troubles, glad)
+    return "sad" if topic is None and is_wept(text) else topic
+
+
+def speaks_of_death(said: Said, language: str) -> bool:
+    marks = said.marks(language)
+    history = _YEAR.search(said.text) and not any(marks.get(name) for name in _PEOPLE)
+    return not history and bool(_counts(said, marks, DEATHS))
+
+
+def _chosen(troubles: Counts, glad: Counts) -> str | None:
+    happy = {name: count for name, count in glad.items() if name != "thanks"}
+    felt = [name for name in (*_LOSSES, *_EVENTS, *_FEELINGS) if name in troubles]
+    named = [name for name in (*SITUATIONS, "illness") if troubles.get(name, 0) > (0 if felt else 1)]
     if not felt and not named:
-        return "joy" if "joy" in counts else None
-    if "joy" in counts and counts["joy"] > sum(counts[name] for name in felt):
-        return "joy"
-    # the situation says more than the mere feeling; among equals the first listed
-    losses = [name for name in ("grief", "breakup", "job_loss") if name in felt]
-    return max([*losses, *named, *felt], key=counts.__getitem__)
+        return max(glad, key=glad.__getitem__, default=None)
+    if happy and _ENDINGS.intersection(felt) and _ENDINGS.issuperset(felt):
+        return "relief"
+    if sum(happy.values()) > sum(troubles[name] for name in felt):
+        return max(happy, key=happy.__getitem__)
+    losses = [name for name in _LOSSES if name in troubles]
+    # what happened says more than the mere feeling; among equals the first listed
+    rest = [name for name in (*_EVENTS, *named, *_FEELINGS) if name in troubles]
+    topic = losses[0] if losses else max(rest, key=troubles.__getitem__)
+    return "illness" if topic == "own_illness" else topic
+
+
+def _troubles(said: Said, marks: Marks, *, turned: int) -> Counts:
+    """Feelings that a turn to joy leaves behind, and those of other people, do not count."""
+    relatives, friends = marks.get("family", ()), marks.get("friends", ())
+    people = sorted([*relatives, *friends, *marks.get("others", ())], key=attrgetter("end"))
+    felt = {
+        name: [
+            mark
+            for mark in marks.get(name, ())
+            if mark.start >= turned and not _is_of_another(said, mark, people, marks.get("self", ()))
+        ]
+        for name in _FEELINGS
+    }
+    names = (*_LOSSES, *_EVENTS, *SITUATIONS, "illness", *_FEELINGS)
+    counts = _counts(said, {**marks, **felt}, names)
+    ill, quarrel = marks.get("illness", ()), marks.get("quarrel", ())
+    counts.pop("family", None)
+    if ill and "own_illness" not in counts and _are_near(said, ill, [*relatives, *friends]):
+        counts["ill_relative"] = counts.get("ill_relative", 0) + counts.pop("illness", 0)
+    if "quarrel" in counts and _are_near(said, quarrel, relatives):
+        counts["family"] = counts.pop("quarrel")
+    return {name: count for name, count in counts.items() if count}
+
+
+def _glad(own: Said, marks: Marks, *, celebrated: bool) -> Counts:
+    turn = _turn(marks)
+    doubted = {own.sentence(mark) for mark in marks.get("doubts", ())}
+    kept: dict[str, Sequence[Mark]] = {
+        name: [
+            mark for mark in marks.get(name, ()) if mark.start >= turn and own.sentence(mark) not in doubted
+        ]
+        for name in (*GLAD, "news")
+    }
+    counts = _counts(own, {**kept, "nots": marks.get("nots", ())}, tuple(kept))
+    news = counts.pop("news", 0)
+    if news and (celebrated or "joy" in counts):
+        counts["joy"] = counts.get("joy", 0) + news
+    # one word of thanks in a long letter is not what the letter is about
+    return counts if sum(counts.values()) * _REACH >= len(own.text) else {}
+
+
+def _turn(marks: Marks) -> int:
+    """Where the last `but` ends."""
+    return max((mark.end for mark in marks.get("but", ())), default=0)
+
+
+def _counts(said: Said, marks: Marks, names: Sequence[str]) -> Counts:
+    """How many different wordings of each there are that nothing denies."""
+    denials = marks.get("nots", ())
+    counts = {
+        name: len(
+            {
+                mark.wording
+                for mark in marks.get(name, ())
+                if not _is_just_before(said, last_before(denials, mark.start), mark, 1)
+            }
+        )
+        for name in names
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def _is_of_another(said: Said, mark: Mark, people: Sequence[Mark], own: Sequence[Mark]) -> bool:
+    """`my sister is sad`, and not `I told her I am sad`."""
+    other, writer = last_before(people, mark.start), last_before(own, mark.start)
+    if other is None or (writer is not None and writer.end > other.end):
+        return False
+    return _is_just_before(said, other, mark, 2)
+
+
+def _is_just_before(said: Said, before: Mark | None, mark: Mark, most: int) -> bool:
+    """With at most so many words between (or characters, where there are no blanks), and no stop."""
+    if before is None:
+        return False
+    between = said.text[before.end : mark.start][:_FAR]
+    if len(between) == _FAR or any(stop in between for stop in ",.!?;:\n"):
+        return False
+    return len(between.split()) <= most if " " in between else len(between) <= most
+
+
+def _are_near(said: Said, some: Sequence[Mark], others: Sequence[Mark]) -> bool:
+    """In one sentence or in the next."""
+    places = {said.sentence(mark) for mark in others}
+    return any(places & {at - 1, at, at + 1} for at in map(said.sentence, some))

@@ -1,0 +1,165 @@
+"""What a message tells: its language, its topic, and whether it is certain that nothing calls for support.
+
+- The language is told by the script, then by the words: those of the eleven languages against the small words of languages
+  that are not read and the letters that no language has which is read.
+- Nothing calls for support where every sentence asks, orders, greets or names a thing of offices and machines, and none
+  speaks of the writer or has a word that may be said of trouble. Of anything else that is not certain.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import msgspec
+
+from comity.skills.crisis.unread import Unread, UnreadFile
+from comity.skills.supportive_reply.topics import (
+    SITUATIONS,
+    is_celebrated,
+    is_wept,
+    speaks_of_death,
+    topic_of,
+    unquoted,
+)
+from comity.skills.supportive_reply.wordings import Mark, Marks, Said, Wordings
+
+_SCRIPTS: Final = {
+    "ja": re.compile("[\u3040-\u30ff]"),
+    "zh": re.compile("[\u3400-\u9fff]"),
+    "ko": re.compile("[\u1100-\u11ff\uac00-\ud7a3]"),
+    "ar": re.compile("[\u0600-\u06ff\u0750-\u077f]"),
+    "hi": re.compile("[\u0900-\u097f]"),
+}
+_LATIN: Final = re.compile("[A-Za-z\u00aa-\u024f\u1e00-\u1eff\uff21-\uff5a]")
+_WORD: Final = re.compile(r"[^\W\d_]+")
+# letters of no language that is read: Polish, Czech, Turkish, Nordic, Romanian, Vietnamese; Persian, Urdu
+_STRANGE: Final = re.compile("[ąćęłńśźżěščřžůďťňőűğışøåðþășțţđơưạ-ỹپچژگکیںہےٹڈڑ]")
+_READ: Final = 20_000  # characters; what comes later changes no topic
+_LOOKED_AT: Final = 2000  # characters
+_FEW: Final = 2  # words that make a language clear
+_QUESTION: Final = ("?", "؟", "？")  # noqa: RUF001
+_BARE: Final = 12  # words of a question that tells nothing else
+_LONG_WORD: Final = 10  # characters; more in each are words written without blanks
+_CODE: Final = re.compile(
+    r"\b\w+(?:Error|Exception)\b|\bTraceback\b|\bexit code\b|\w\(\)|[=!]==?|=>|::|[{};]\s*$|</?[a-z]+>|`[^`]+`|\bundefined\b"
+    r"|\b\w+\.(?:py|js|ts|json|java|rs|go|cpp|yaml|yml|toml|html|css|sh)\b",
+    re.MULTILINE,
+)
+
+
+class About(NamedTuple):
+    """`language` is empty where it cannot be told. `death` says that the message is about one, `calm` that it is certain
+    that nothing calls for support.
+    """
+
+    language: str = ""
+    unread: bool = False
+    topic: str | None = None
+    death: bool = False
+    calm: bool = False
+
+
+class MessageReader:
+    def __init__(self, wordings: Wordings, unread: bytes) -> None:
+        self._wordings = wordings
+        self._is_unread = Unread(unread)
+        self._content = unread
+
+    def about(self, text: str) -> About:
+        text = text[:_READ]
+        said = self._wordings.find(text)
+        language = self._language(text[:_LOOKED_AT], said)
+        if language is None or self._is_unread(text):
+            return About(unread=True)
+        rest = unquoted(text)
+        own = said if rest == text else self._wordings.find(rest)
+        spoken = language or "en"
+        topic = topic_of(said, own, spoken, text)
+        calm = topic is None and (_is_code(text) or (bool(language) and self._is_calm(text, said, language)))
+        return About(language=language, topic=topic, death=speaks_of_death(said, spoken), calm=calm)
+
+    def reply(self, language: str, topic: str) -> str:
+        return (self._wordings.topics.get(language) or self._wordings.topics["en"])[topic].reply
+
+    @cached_property
+    def _small(self) -> Mapping[str, frozenset[str]]:
+        """The small words of each language that is not read, without those that it shares."""
+        file = msgspec.json.decode(self._content, type=UnreadFile)
+        return {language: small - file.read for language, small in file.languages.items()}
+
+    def _language(self, text: str, said: Said) -> str | None:
+        """Empty where it cannot be told, None where it is not one that is read."""
+        script = _script(text)
+        if script is None:
+            return None
+        counts = {
+            language: len({mark.wording for marks in said.found.get(language, {}).values() for mark in marks})
+            for language in ((script,) if script else self._wordings.topics)
+        }
+        best = max(counts, key=counts.__getitem__)  # the first listed among equals
+        most = counts[best]
+        words = set(_WORD.findall(unicodedata.normalize("NFC", text).lower()))
+        strange = {word for word in words if _STRANGE.search(word)}
+        others = max(len(words & small | strange) for small in self._small.values())
+        if others > most and (others >= _FEW or (not most and len(words) >= _FEW)):
+            return None
+        return script or (best if most else "")
+
+    def _is_calm(self, text: str, said: Said, language: str) -> bool:
+        marks = said.marks(language)
+        topics = {name for name in self._wordings.topics[language] if marks.get(name)}
+        if len(text) > _LOOKED_AT or is_celebrated(text) or is_wept(text):
+            return False
+        if marks.get("heavy") or marks.get("others") or topics.difference(SITUATIONS):
+            return False
+        if any(not _is_within(mark, marks.get("requests", ())) for mark in marks.get("self", ())):
+            return False
+        if marks.get("we") and not marks.get("matters"):
+            return False
+        sentences = list(said.sentences())
+        found = said.found.get(language, {})
+        return bool(sentences) and all(_is_matter_of_fact(said.text, one, found) for one in sentences)
+
+
+def _script(text: str) -> str | None:
+    """The language that the script tells, empty if it is Latin or there are no letters, None if it is not one that is read."""
+    counts = {language: len(script.findall(text)) for language, script in _SCRIPTS.items()}
+    latin = len(_LATIN.findall(text))
+    letters = sum(map(str.isalpha, text))
+    if letters > 2 * (latin + sum(counts.values())):
+        return None
+    if counts["ja"]:
+        counts["ja"] += counts.pop("zh")
+    language = max(counts, key=counts.__getitem__)
+    return language if 2 * counts[language] >= max(latin, 1) else ""
+
+
+def _is_code(text: str) -> bool:
+    return _CODE.search(text[:_LOOKED_AT]) is not None
+
+
+def _is_within(mark: Mark, others: Sequence[Mark]) -> bool:
+    return any(other.start <= mark.start and mark.end <= other.end for other in others)
+
+
+def _is_matter_of_fact(text: str, sentence: Mark, marks: Marks) -> bool:
+    inside = {
+        name: [mark for mark in marks.get(name, ()) if sentence.touches(mark)]
+        for name in ("orders", "commands", "matters", "greetings")
+    }
+    said = text[sentence.start : sentence.end].strip()
+    if inside["orders"] or inside["matters"] or _is_bare_question(said):
+        return True
+    if any(not text[sentence.start : mark.start].strip() for mark in inside["commands"]):
+        return True
+    greeted = sum(len(wording) for wording in {mark.wording for mark in inside["greetings"]})
+    return 2 * greeted >= len(said)
+
+
+def _is_bare_question(said: str) -> bool:
+    """It asks and tells nothing before."""
+    words = said.split()
+    short = len(words) <= _BARE and len(said) <= len(words) * _LONG_WORD
+    return said.endswith(_QUESTION) and short and not any(mark in said for mark in ",:")

@@ -1,0 +1,147 @@
+"""The wordings that tell what a message is about, found in all languages in one pass over the folded text.
+
+`topics.json` has the wordings of each topic and the reply to it, `speech.json` those that tell how something is meant:
+
+| kind | wordings |
+|---|---|
+| `self`, `we` | the writer, and the writer with others |
+| `others`, `friends` | other people; those close to the writer who are no family |
+| `small` | words that tell the language |
+| `requests` | the writer as the one who gets something (`send me`): nothing personal |
+| `orders`, `commands` | something is to be done; a command stands at the beginning of a sentence |
+| `matters`, `greetings` | things of offices, machines and kitchens; small talk |
+| `heavy` | words that may be said of trouble: with one of them nothing is certain |
+| `nots`, `doubts`, `but` | what denies the wording after it; what makes joy of its sentence doubtful; a turn |
+| `own_illness`, `news` | the writer is ill; what is joy where it is celebrated |
+| `hides` | wordings that mean something else (`my phone died`): no topic is read from what they touch |
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from comity.skills.crisis.disguise import Vocabulary
+from comity.skills.crisis.folding import fold, fold_phrase, has_unspaced
+from comity.skills.crisis.lexicon import expand
+from comity.skills.crisis.lookup import Lookup
+
+_NO_WORDS: Final = Vocabulary(())
+_STOP: Final = re.compile(r"(?<!\d )\.|\.(?! \d)|[!?;\n।]")
+
+
+class Topic(Struct, frozen=True, forbid_unknown_fields=True):
+    words: tuple[str, ...]
+    reply: str
+
+
+class TopicsFile(Struct, frozen=True, forbid_unknown_fields=True):
+    written: str
+    languages: Mapping[str, Mapping[str, Topic]]
+
+
+class SpeechFile(Struct, frozen=True, forbid_unknown_fields=True):
+    written: str
+    languages: Mapping[str, Mapping[str, tuple[str, ...]]]
+
+
+class Mark(NamedTuple):
+    """A wording at its place in the folded text."""
+
+    start: int
+    end: int
+    wording: str
+
+    def touches(self, other: "Mark") -> bool:
+        return self.start < other.end and other.start < self.end
+
+
+_END: Final = attrgetter("end")
+_LONGEST: Final = 60  # characters of a wording
+
+
+Marks = Mapping[str, Sequence[Mark]]
+"""By topic or kind, in the order of the text."""
+
+
+class Said:
+    """The folded text, what was found in it by language, and where its sentences end."""
+
+    def __init__(self, text: str, found: Mapping[str, Mapping[str, list[Mark]]]) -> None:
+        self.text = text
+        self.found = found
+        self._stops = [stop.start() for stop in _STOP.finditer(text)]
+
+    def sentence(self, mark: Mark) -> int:
+        return bisect_left(self._stops, mark.start)
+
+    def sentences(self) -> Iterator[Mark]:
+        """Each with its stop, and without those that say nothing."""
+        start = 0
+        for end in [*self._stops, len(self.text)]:
+            if any(map(str.isalnum, self.text[start:end])):
+                yield Mark(start, min(end + 1, len(self.text)), "")
+            start = end + 1
+
+    def marks(self, language: str) -> Marks:
+        """Without what the hides of the language touch."""
+        found = self.found.get(language, {})
+        hides = found.get("hides", ())
+        if not hides:
+            return found
+        return {
+            name: [mark for mark in marks if not any(map(mark.touches, _near(hides, mark)))]
+            for name, marks in found.items()
+        }
+
+
+def last_before(marks: Sequence[Mark], place: int) -> Mark | None:
+    at = bisect_right(marks, place, key=_END)
+    return marks[at - 1] if at else None
+
+
+def _near(marks: Sequence[Mark], mark: Mark) -> Sequence[Mark]:
+    """Those that may touch it."""
+    return marks[
+        bisect_right(marks, mark.start, key=_END) : bisect_left(marks, mark.end + _LONGEST, key=_END)
+    ]
+
+
+class Wordings:
+    def __init__(self, topics: bytes, speech: bytes) -> None:
+        self._contents = topics, speech
+
+    @cached_property
+    def topics(self) -> Mapping[str, Mapping[str, Topic]]:
+        return msgspec.json.decode(self._contents[0], type=TopicsFile).languages
+
+    @cached_property
+    def _lookup(self) -> Lookup[tuple[str, Sequence[tuple[str, str]]]]:
+        speech = msgspec.json.decode(self._contents[1], type=SpeechFile).languages
+        meanings: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        for language, topics in self.topics.items():
+            kinds = {name: topic.words for name, topic in topics.items()} | dict(speech[language])
+            for name, phrases in kinds.items():
+                for wording in (one for phrase in phrases for one in expand(phrase)):
+                    words = fold_phrase(wording)
+                    pattern = words.replace(" ", "") if has_unspaced(words) else f" {words} "
+                    meanings[pattern].add((language, name))
+        return Lookup({pattern: (pattern, tuple(sorted(found))) for pattern, found in meanings.items()})
+
+    def find(self, text: str) -> Said:
+        folded = fold(text, _NO_WORDS)
+        found: dict[str, dict[str, list[Mark]]] = defaultdict(lambda: defaultdict(list))
+        for last, (pattern, meanings) in self._lookup.find(folded):
+            blanks = pattern.startswith(" ")
+            mark = Mark(last + 1 - len(pattern) + blanks, last + 1 - blanks, pattern.strip())
+            for language, name in meanings:
+                found[language][name].append(mark)
+        for marks in (one for named in found.values() for one in named.values()):
+            marks.sort(key=_END)
+        return Said(folded.text, found)
