@@ -3,6 +3,9 @@
 It fits several times. Each time shows which patterns weigh enough to be kept. Many light ones together carry a part of the
 sum, so those that are kept are fitted again without them; and what was light beside others may not be light alone, so the
 lightest go first.
+
+Texts of one passage and texts of several have weights of their own. People say in a short message what they want to say;
+in a long one it stands among other things, and mostly between the lines.
 """
 
 from collections import Counter
@@ -18,9 +21,22 @@ from evals.training.patterns import Finder, Meanings
 
 MENTION, WEAK = "mention", "weak"
 UNIT = 100  # of a rounded weight
-LIGHTEST = (40, 80)  # a pattern that a fit finds lighter is left out of the next one
-TEACH = 3  # the passages of a long crisis that are learned from
 _SPREAD = 15.0  # brings what is counted to about one
+
+
+class Way(Struct, frozen=True):
+    """How weights are fitted. A row costs `cost`, one of several passages of a text `share` of that. `teach` is how many
+    passages of a long crisis are learned from. A pattern that a fit finds lighter than `lightest` is left out of the next one.
+    """
+
+    cost: float
+    share: float
+    teach: int
+    lightest: tuple[int, ...]
+
+
+SHORT = Way(cost=0.03, share=1.0, teach=3, lightest=(60,))
+LONG = Way(cost=0.045, share=0.5, teach=5, lightest=(40, 80))
 
 
 class Passage(Struct, frozen=True):
@@ -61,9 +77,9 @@ class Weights(Struct, frozen=True):
             for one in seen.passages
         )
 
-    def heaviest(self, seen: Seen) -> Seen:
+    def heaviest(self, seen: Seen, most: int) -> Seen:
         """The same with the heaviest of its passages alone."""
-        heaviest = sorted(seen.passages, key=self._weigh, reverse=True)[:TEACH]
+        heaviest = sorted(seen.passages, key=self._weigh, reverse=True)[:most]
         return Seen(heaviest, seen.rules, seen.detected)
 
     def _weigh(self, one: Passage, more: int = 0) -> float:
@@ -90,35 +106,40 @@ def look(folded: Folded, find: Finder, *, detected: bool, mention: bool, weak: b
     return Seen(seen, rules, detected, soft)
 
 
-def told_apart(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> list[Seen]:
+def told_apart(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings, way: Way) -> list[Seen]:
     """The texts with the passages to learn from. A calm text is calm throughout; where a crisis has several passages,
     those count that weights fitted to the other texts find the heaviest.
     """
     plain = [at for at, one in enumerate(seen) if not right[at] or len(one.passages) == 1]
-    weights = learn([seen[at] for at in plain], [right[at] for at in plain], meanings)
-    return [weights.heaviest(one) if right[at] else one for at, one in enumerate(seen)]
+    weights = learn([seen[at] for at in plain], [right[at] for at in plain], meanings, way)
+    return [weights.heaviest(one, way.teach) if right[at] else one for at, one in enumerate(seen)]
 
 
-def learn(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> Weights:
-    weights = _fitted(seen, right, meanings)
-    for lightest in LIGHTEST:
+def learn(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings, way: Way) -> Weights:
+    weights = _fitted(seen, right, meanings, way)
+    for lightest in way.lightest:
         kept = {
             name: found for name, found in meanings.items() if abs(weights.patterns.get(name, 0)) >= lightest
         }
-        weights = _fitted(seen, right, kept)
+        weights = _fitted(seen, right, kept, way)
     return weights
 
 
-def _fitted(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings) -> Weights:
+def _fitted(seen: Sequence[Seen], right: Sequence[bool], meanings: Meanings, way: Way) -> Weights:
     names = sorted({name for found in meanings.values() for name in found})
     columns = {name: at for at, name in enumerate((MENTION, WEAK, *names))}
     numbers = {pattern: [columns[name] for name in sorted(found)] for pattern, found in meanings.items()}
-    rows = [
-        (_row(passage, one.rules, numbers, columns), side)
+    taught = [
+        (
+            _row(passage, one.rules, numbers, columns),
+            side,
+            way.cost * (way.share if len(one.passages) > 1 else 1),
+        )
         for one, side in zip(seen, right, strict=True)
         for passage in one.passages
     ]
-    weights, bias = fit([row for row, _ in rows], [side for _, side in rows], len(columns))
+    rows, sides, costs = zip(*taught, strict=True)
+    weights, bias = fit(rows, sides, len(columns), costs)
     return Weights(
         {
             pattern: round(sum(weights[at] for at in found) * _SPREAD * UNIT)

@@ -6,16 +6,18 @@ The data file carries it, and a test compares: nobody changes the one without th
 import json
 from hashlib import sha256
 
+from msgspec.structs import astuple
+
 from comity.skills.crisis.opinion import CONTEXT
-from evals.training.fitting import COST, ROUNDS
+from evals.training.fitting import ROUNDS
 from evals.training.judging import AROUND, CALM, HIGH, MODERATE
-from evals.training.model import LIGHTEST, TEACH, UNIT
-from evals.training.texts import FOLDER, FOUND, lessons
+from evals.training.model import LONG, SHORT, UNIT
+from evals.training.texts import FOLDER, FOUND, lessons, long_lessons
 
 
 def fingerprint() -> str:
-    settings = [COST, ROUNDS, HIGH, MODERATE, AROUND, CALM, CONTEXT, LIGHTEST, TEACH, UNIT]
-    taught = sorted([one.text, one.crisis, one.author] for one in lessons())
+    settings = [ROUNDS, HIGH, MODERATE, AROUND, CALM, CONTEXT, UNIT, *astuple(SHORT), *astuple(LONG)]
+    taught = sorted([one.text, one.crisis, one.author] for one in (*lessons(), *long_lessons()))
     classes = [path.read_text(encoding="utf-8") for path in sorted((FOLDER / "classes").glob("*.txt"))]
     found = [[source.__name__, most] for source, most in FOUND]
     return sha256(json.dumps([settings, taught, classes, found]).encode()).hexdigest()[:16]

@@ -2,6 +2,8 @@
 
 - `texts/<language>.jsonl` were written for this, by several authors who knew nothing of the detector. The author
   of each is kept: what an author wrote is judged by weights that were fitted to the texts of the others.
+- `long_texts/<language>.jsonl` were written in the same way: crises that are mostly told without any plain word, and safe
+  texts that mostly use the words and situations of danger. Only the weights of long texts learn from them.
 - Three of the authors only teach what is calm: sentences of the documentation, of the tests of other skills, and
   plain ones with the words of the matter.
 - The tune half of the project's own set, the half of the outside set that was read, and what the rules were mended
@@ -44,17 +46,25 @@ class Lesson(Struct, frozen=True):
 
 
 def lessons() -> list[Lesson]:
-    written = [
-        Lesson(language=path.stem, **json.loads(line))
-        for path in sorted((FOLDER / "texts").glob("*.jsonl"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-    ]
+    written = _written("texts")
     read = [one for one in (*own_set(), *outside_set()) if half_of(one.text) == "tune"]
     return [
         *_with_folds(written),
         *(_lesson(one) for one in (*read, *mended_set())),
         *(_long(one) for one in long_set() if half_of(one.text) == "tune"),
         *(_long(one) for one in (*more_set(), *forum_set())),
+    ]
+
+
+def long_lessons() -> list[Lesson]:
+    return _with_folds(_written("long_texts"))
+
+
+def _written(folder: str) -> list[Lesson]:
+    return [
+        Lesson(language=path.stem, **json.loads(line))
+        for path in sorted((FOLDER / folder).glob("*.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
     ]
 
 

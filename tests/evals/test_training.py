@@ -15,12 +15,12 @@ from evals.tables.crisis_long import authors_set, long_set, unread_set
 from evals.tables.crisis_long import fresh_set as long_fresh_set
 from evals.training.fitting import fit
 from evals.training.judging import AROUND, CALM, MODERATE, Judged, figures
-from evals.training.model import MENTION, TEACH, WEAK, Passage, Seen, learn, look, told_apart
+from evals.training.model import LONG, MENTION, SHORT, WEAK, Passage, Seen, learn, look, told_apart
 from evals.training.patterns import Finder, meanings
 from evals.training.settings import fingerprint
-from evals.training.texts import FIGURES, Lesson, lessons
+from evals.training.texts import FIGURES, Lesson, lessons, long_lessons
 
-MOST = 750_000  # bytes
+MOST = 1_800_000  # bytes, for short texts and for long ones
 WORDS = Vocabulary(())
 
 
@@ -34,12 +34,12 @@ def test_the_weights_belong_to_the_texts_classes_and_settings():
     assert file.high > file.moderate > 0
     assert file.around >= file.calm >= file.moderate
     assert file.mention < 0 < file.weak
-    assert set(file.phrases) == set(LANGUAGES)
+    assert set(file.phrases) == set(file.long_phrases) == set(LANGUAGES)
     assert len(shipped()) <= MOST
 
 
 def test_nothing_is_learned_from_the_halves_that_measure():
-    learned = {one.text for one in lessons()}
+    learned = {one.text for one in (*lessons(), *long_lessons())}
     halved = (*own_set(), *outside_set(), *long_set())
     kept = {one.text for one in halved if half_of(one.text) == "test"}
     kept |= {one.text for one in (*fresh_set(), *long_fresh_set(), *unread_set(), *authors_set())}
@@ -68,17 +68,20 @@ def test_authors_who_were_held_back_are_found_more_often_and_daily_life_raises_n
 
 def test_what_tells_the_sides_apart_gets_the_weight():
     rows = [([0, 2], [1.0, 1.0]), ([1, 2], [1.0, 1.0])] * 10
-    weights, _ = fit(rows, [True, False] * 10, 3)
+    costs = [0.03] * 20
+    weights, _ = fit(rows, [True, False] * 10, 3, costs)
     assert weights[0] > 0.05 > -0.05 > weights[1]
     assert abs(weights[2]) < 0.05
-    assert fit(rows, [True, False] * 10, 3)[0] == weights
+    assert fit(rows, [True, False] * 10, 3, costs)[0] == weights
+    lighter, _ = fit(rows, [True, False] * 10, 3, [0.003] * 20)
+    assert 0 < lighter[0] < weights[0]
 
 
 def test_a_class_passes_what_was_learned_on_to_words_that_no_text_has():
     known = {" rope ": frozenset({"=TOOL"}), " cord ": frozenset({"=TOOL"}), " soup ": frozenset({" soup "})}
     find = Finder(known)
     seen = [looked("rope", find), looked("soup", find)] * 10
-    weights = learn(seen, [True, False] * 10, known)
+    weights = learn(seen, [True, False] * 10, known, SHORT)
     assert weights.patterns[" cord "] == weights.patterns[" rope "] > 0 > weights.patterns[" soup "]
     assert weights.score(looked("cord", find)) > 0 > weights.score(looked("soup", find))
 
@@ -89,8 +92,8 @@ def test_of_a_crisis_in_a_long_text_the_heaviest_passages_teach():
     soup = "The soup was good today and the talk was long, so we stayed. " * 9
     seen = [*[looked("rope", find), looked("soup", find)] * 10, looked(f"{soup} Then the rope. {soup}", find)]
     right = [*[True, False] * 10, True]
-    taught = told_apart(seen, right, known)
-    assert len(seen[-1].passages) > len(taught[-1].passages) == TEACH
+    taught = told_apart(seen, right, known, SHORT)
+    assert len(seen[-1].passages) > len(taught[-1].passages) == SHORT.teach
     assert dict(taught[-1].passages[0].counts).get(" rope ") == 1
 
 
@@ -99,10 +102,19 @@ def test_what_is_light_is_left_out_and_the_rest_is_fitted_again_without_it():
     find = Finder(known)
     seen = [looked("rope and", find), looked("soup and", find)] * 10
     right = [True, False] * 10
-    weights = learn(seen, right, known)
+    weights = learn(seen, right, known, SHORT)
     assert set(weights.patterns) == {" rope ", " soup "}
     without = {name: found for name, found in known.items() if name != " and "}
-    assert weights == learn(seen, right, without)
+    assert weights == learn(seen, right, without, SHORT)
+
+
+def test_a_passage_of_a_long_text_teaches_less_than_a_short_text():
+    known = {" rope ": frozenset({" rope "}), " soup ": frozenset({" soup "})}
+    find = Finder(known)
+    soup = "The soup was good today and the talk was long, so we stayed a while. " * 6
+    seen, right = [looked("rope", find), looked(soup, find)] * 5, [True, False] * 5
+    less, more = (learn(seen, right, known, replace(LONG, share=share)) for share in (LONG.share, 1.0))
+    assert 0 > less.patterns[" soup "] > more.patterns[" soup "]
 
 
 def test_a_pattern_stands_for_itself_when_texts_say_it_more_than_once():
@@ -140,7 +152,7 @@ def looked(text, find):
 def test_what_stands_around_a_passage_is_weighed_with_it():
     known = {" rope ": frozenset({" rope "}), " soup ": frozenset({" soup "})}
     find = Finder(known)
-    weights = learn([looked("rope", find), looked("soup", find)] * 10, [True, False] * 10, known)
+    weights = learn([looked("rope", find), looked("soup", find)] * 10, [True, False] * 10, known, SHORT)
     plain = "They stayed for a while, and the talk was long and good. " * 3
     soup = "The soup, more soup and soup again, the best soup of them all in this town. " * 2
     alone, among = (looked(f"{around}Then the rope. {around}", find) for around in (plain, soup))
@@ -168,6 +180,6 @@ def test_figures_count_by_language_and_tag_and_several_passages_have_limits_of_t
         replace(soft, wider=CALM - 1),
         replace(soft, several=False),
     ]
-    everyone = {(one.name, one.crisis): (one.texts, one.rules, one.both) for one in figures(judged, 0.0)}
+    everyone = {(one.name, one.crisis): (one.texts, one.rules, one.both) for one in figures(judged)}
     assert everyone["all", False] == everyone["everyday", False] == everyone["en", False] == (100, 0, 3)
     assert everyone["direct", True] == (7, 3, 4)

@@ -55,6 +55,16 @@ def test_weights_that_come_to_enough_are_a_signal_of_the_phrasing():
     assert said("") is None
 
 
+def test_a_text_of_several_passages_has_weights_of_its_own():
+    text = f"{'We talked about the weather and the garden for a while. ' * 4}I gave away my plants, and my letters."
+    apart = Opinion(
+        msgspec.json.encode(msgspec.structs.replace(SMALL, long_phrases={"en": {" gave away ": -900}}))
+    )
+    assert said(text) is not None
+    assert said(text, apart) is None
+    assert said("i gave away my plants", apart) == said("i gave away my plants")
+
+
 def test_the_same_weight_says_less_in_a_longer_text():
     text = "letters are on the table"
     assert said(text).severity == "moderate"

@@ -124,6 +124,9 @@ class Lexicon(Struct, frozen=True):
 
 def expand(phrase: str) -> Iterator[str]:
     """Every wording that a phrase with `{a|b}` stands for."""
+    if "{" not in phrase:
+        yield phrase
+        return
     parts = _CHOICE.split(phrase)
     choices = [part.split("|") if odd % 2 else [part] for odd, part in enumerate(parts)]
     for words in itertools.product(*choices):
@@ -167,7 +170,9 @@ def _spellings(phrase: str, file: LanguageFile, shorthand: Mapping[str, tuple[st
         yield from misspellings(word)
         return
     for wording in _shortened(phrase, shorthand):
-        variants = {wording, wording.replace("'", ""), wording.replace("'", " ")}
+        variants = {wording}
+        if "'" in wording:
+            variants |= {wording.replace("'", ""), wording.replace("'", " ")}
         if file.language == "de":
             variants |= {variant.translate(_UMLAUTS) for variant in variants}
         for variant in variants:
@@ -180,7 +185,7 @@ def _spellings(phrase: str, file: LanguageFile, shorthand: Mapping[str, tuple[st
 def _shortened(phrase: str, shorthand: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     for wording in expand(phrase):
         yield wording
-        words = wording.split()
+        words = wording.split() if shorthand else ()
         for at, word in enumerate(words):
             for short in shorthand.get(word, ()):
                 yield " ".join([*words[:at], short, *words[at + 1 :]])

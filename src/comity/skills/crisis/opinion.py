@@ -50,7 +50,8 @@ class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
     """`moderate` and `high` are what a passage has to weigh for its length to be either. Where it is not the whole text,
     it has to weigh `around` together with what stands around it; below `calm` such a text is calm. `mention` and `weak`
     are the weights of a mention by the rules and of a sign that nothing lowers. `phrases` are weights by language; a
-    blank stands for the end of a word. `fingerprint` names what the weights were fitted to.
+    blank stands for the end of a word. Texts of several passages have weights of their own, `long_phrases`; where there are
+    none, the same. `fingerprint` names what the weights were fitted to.
     """
 
     fingerprint: str
@@ -61,6 +62,7 @@ class OpinionFile(Struct, frozen=True, forbid_unknown_fields=True):
     mention: int
     weak: int
     phrases: Mapping[str, Mapping[str, int]]
+    long_phrases: Mapping[str, Mapping[str, int]] = {}
 
 
 class Opinion:
@@ -73,20 +75,19 @@ class Opinion:
 
     @cached_property
     def _turns(self) -> Lookup[Turn]:
-        return Lookup(
-            {
-                phrase: (weight, len(phrase), language)
-                for language, weights in self._file.phrases.items()
-                for phrase, weight in weights.items()
-            }
-        )
+        return _turns_of(self._file.phrases)
+
+    @cached_property
+    def _long_turns(self) -> Lookup[Turn]:
+        return _turns_of(self._file.long_phrases or self._file.phrases)
 
     @cached_property
     def _weights(self) -> Lookup[int]:
-        """Only what they weigh, for every text is asked for that."""
-        return Lookup(
-            {phrase: weight for weights in self._file.phrases.values() for phrase, weight in weights.items()}
-        )
+        return _weights_of(self._file.phrases)
+
+    @cached_property
+    def _long_weights(self) -> Lookup[int]:
+        return _weights_of(self._file.long_phrases or self._file.phrases)
 
     def is_crisis(self, folded: Folded) -> bool:
         """Whether there is a signal in a text in which the rules saw nothing."""
@@ -108,7 +109,7 @@ class Opinion:
         share, weight, (first, last) = self._weigh(folded, mention=mention, weak=weak)
         if share < (CLOSE if is_long(folded) else 1):
             return None
-        turns = self._turns.find(folded)
+        turns = (self._long_turns if is_long(folded) else self._turns).find(folded)
         if folded.unspaced:
             turns = sorted(turns)
         stretch = _heaviest((turn for turn in turns if first <= turn[0] < last), folded.text)
@@ -133,7 +134,7 @@ class Opinion:
 
     def _heaviest_passage(self, folded: Folded, places: Iterable[Place]) -> tuple[float, float, Place]:
         """Of the passage that weighs most together with what stands around it: that weight, its own, and where it is."""
-        hits = list(self._weights.find(folded))
+        hits = list(self._long_weights.find(folded))
         ends = list(map(_FIRST, hits))
         sums: list[int] = list(itertools.accumulate(map(_SECOND, hits), initial=0))
 
@@ -147,6 +148,21 @@ class Opinion:
             return alone + CONTEXT * around, alone, place
 
         return max(map(weighed, places))
+
+
+def _turns_of(phrases: Mapping[str, Mapping[str, int]]) -> Lookup[Turn]:
+    return Lookup(
+        {
+            phrase: (weight, len(phrase), language)
+            for language, weights in phrases.items()
+            for phrase, weight in weights.items()
+        }
+    )
+
+
+def _weights_of(phrases: Mapping[str, Mapping[str, int]]) -> Lookup[int]:
+    """Only what they weigh, for every text is asked for that."""
+    return Lookup({phrase: weight for weights in phrases.values() for phrase, weight in weights.items()})
 
 
 def is_long(folded: Folded) -> bool:
