@@ -1,6 +1,7 @@
 """What the weights come from, in one short word: the texts, the class files and the numbers that training is set to.
 
-The data file carries it, and a test compares: nobody changes the one without the other.
+The data file carries it, and a test compares: nobody changes the one without the other. The limits change no weight; the
+file has them as they are.
 """
 
 import json
@@ -10,13 +11,12 @@ from msgspec.structs import astuple
 
 from comity.skills.crisis.opinion import CONTEXT
 from evals.training.fitting import ROUNDS
-from evals.training.judging import AROUND, CALM, HIGH, MODERATE
 from evals.training.model import LONG, SHORT, UNIT
 from evals.training.texts import FOLDER, FOUND, lessons, long_lessons
 
 
 def fingerprint() -> str:
-    settings = [ROUNDS, HIGH, MODERATE, AROUND, CALM, CONTEXT, UNIT, *astuple(SHORT), *astuple(LONG)]
+    settings = [ROUNDS, CONTEXT, UNIT, *astuple(SHORT), *astuple(LONG)]
     taught = sorted([one.text, one.crisis, one.author] for one in (*lessons(), *long_lessons()))
     classes = [path.read_text(encoding="utf-8") for path in sorted((FOLDER / "classes").glob("*.txt"))]
     found = [[source.__name__, most] for source, most in FOUND]

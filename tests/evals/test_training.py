@@ -14,7 +14,7 @@ from evals.tables.crisis import fresh_set, half_of, outside_set, own_set
 from evals.tables.crisis_long import authors_set, long_set, unread_set
 from evals.tables.crisis_long import fresh_set as long_fresh_set
 from evals.training.fitting import fit
-from evals.training.judging import AROUND, CALM, MODERATE, Judged, figures
+from evals.training.judging import AROUND, CALM, HIGH, MODERATE, Judged, figures
 from evals.training.model import LONG, MENTION, SHORT, WEAK, Passage, Seen, learn, look, told_apart
 from evals.training.patterns import Finder, meanings
 from evals.training.settings import fingerprint
@@ -31,6 +31,7 @@ def shipped():
 def test_the_weights_belong_to_the_texts_classes_and_settings():
     file = msgspec.json.decode(shipped(), type=OpinionFile)
     assert file.fingerprint == fingerprint(), "run `make train`"
+    assert (file.moderate, file.around, file.calm, file.high) == (MODERATE, AROUND, CALM, HIGH)
     assert file.high > file.moderate > 0
     assert file.around >= file.calm >= file.moderate
     assert file.mention < 0 < file.weak
