@@ -122,7 +122,7 @@ def test_the_action_for_grief_is_sorry_whatever_the_words_are():
         ("Nobody came to my birthday party.", "lonely"),
         ("I think I'm burnt out. I stare at the screen and nothing happens.", "burnout"),
         (
-            "My landlord raised the rent by 40% and I have to move out by March. I have two kids.",
+            "My landlord raised the rent by 40%, so we have to move in March with two kids.",
             "home",
         ),
         ("I failed. Again. Third time. I guess I'm just too stupid for maths.", "failure"),
