@@ -7,6 +7,7 @@ for people; they know all that the enhanced mode knows. `schemas` writes the sch
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -123,12 +124,19 @@ def list_(plugin: Plugins = None, as_json: Json = False) -> None:
     rows = [
         (
             entry.name,
-            ", ".join(entry.contract.input_schema.get("required", ())) or "see --json",
+            _needs(entry.contract.input_schema),
             one_line(entry.contract.boundary),
         )
         for entry in registry.entries()
     ]
     print_table(("action", "needs", "boundary"), rows, unbroken="action")
+
+
+def _needs(schema: Mapping[str, Any]) -> str:
+    """What an action cannot do without: all that it requires, or one of what has no default."""
+    required = schema.get("required") or ()
+    choices = [name for name, member in schema.get("properties", {}).items() if "default" not in member]
+    return ", ".join(required) or " or ".join(choices)
 
 
 @app.add("""

@@ -29,6 +29,12 @@ def test_a_complaint_names_the_place_by_its_pointer():
     assert complain({}).startswith("the arguments: ")
 
 
+def test_who_sends_an_unknown_argument_is_told_the_known_ones():
+    assert complainer(CLOSED)({"count": 1, "number": 2}).endswith("; allowed are count, a/b~c, list")
+    assert "allowed" not in complainer(CLOSED)({"count": "x"})
+    assert "allowed" not in complainer({"type": "object", "additionalProperties": False})({"x": 1})
+
+
 def test_values_are_not_repeated():
     complain = complainer(CLOSED)
     for given in ({"count": "hunter2"}, {"count": 1, "list": ["hunter2"]}, {"count": 1, "list": "hunter2"}):

@@ -1,7 +1,7 @@
 """JSON Schema for the arguments and the results of tools: 2020-12 by default, compiled once, never fetched.
 
 A complaint names the place by its JSON pointer and says what is wrong there, in one short line; values are
-not repeated in it.
+not repeated in it. For an unknown argument it also names the known ones.
 """
 
 import itertools
@@ -26,17 +26,18 @@ def complainer(schema: Mapping[str, Any]) -> Complain:
     except (jsonschema_rs.ValidationError, ValueError, jsonschema_rs.ReferencingError) as fault:
         raise ConfigError(f"a schema cannot be used: {str(fault)[:_LONGEST]}") from None
     fits, errors = validator.is_valid, validator.iter_errors
+    known = ", ".join(schema.get("properties", ()))
 
     def complain(value: Any) -> str | None:
         try:
             if fits(value):
                 return None
-            found = [
-                f"{_pointer(error.instance_path)}: {error.message}"[:_LONGEST]
-                for error in itertools.islice(errors(value), _MOST)
-            ]
+            faults = list(itertools.islice(errors(value), _MOST))
         except ValueError:
             return "the arguments: nested too deeply, or with a number too large to be checked; send less"
+        found = [f"{_pointer(fault.instance_path)}: {fault.message}"[:_LONGEST] for fault in faults]
+        if known and any(fault.schema_path == ["additionalProperties"] for fault in faults):
+            found.append(f"allowed are {known}"[:_LONGEST])
         return "; ".join(found)
 
     return complain

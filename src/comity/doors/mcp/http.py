@@ -336,15 +336,12 @@ class _Exchange:
 
 
 class _HttpOutlet:
-    __slots__ = ("_held", "_stream")
+    __slots__ = ("_held", "_stream", "client")
 
     def __init__(self, stream: EventStream, held: HttpSession | None) -> None:
         self._stream = stream
         self._held = held
-
-    @property
-    def client(self) -> str:
-        return "" if self._held is None else self._held.id
+        self.client = "" if held is None else held.id
 
     @property
     def session(self) -> McpSession | None:

@@ -272,15 +272,12 @@ def warn_of_differing_hellos(request: Request) -> None:
 class _StreamOutlet:
     """Messages about one request go where all others go, as long as somebody waits for its answer."""
 
-    __slots__ = ("_stream", "_work")
+    __slots__ = ("_stream", "_work", "client")
 
     def __init__(self, stream: McpStream, work: RunningRequest) -> None:
         self._stream = stream
         self._work = work
-
-    @property
-    def client(self) -> str:
-        return self._stream.name
+        self.client = stream.name
 
     @property
     def session(self) -> McpSession | None:

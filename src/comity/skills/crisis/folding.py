@@ -133,7 +133,8 @@ def fold(text: str, vocabulary: Vocabulary) -> Folded:
 
 def fold_phrase(phrase: str) -> str:
     """A phrase of the lexicon in the spelling it is looked up in, without the blanks around it."""
-    return _fold_whole(phrase, None).text.strip()
+    folded = " ".join(TOKEN.findall(fold_characters(phrase)[0]))
+    return _NEEDLESS_BLANK.sub("", folded) if has_unspaced(folded) else folded
 
 
 def _fold_whole(text: str, vocabulary: Vocabulary | None) -> Folded:

@@ -185,7 +185,9 @@ def _spellings(phrase: str, file: LanguageFile, shorthand: Mapping[str, tuple[st
 def _shortened(phrase: str, shorthand: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     for wording in expand(phrase):
         yield wording
-        words = wording.split() if shorthand else ()
+        words = wording.split() if shorthand else []
+        if shorthand.keys().isdisjoint(words):
+            continue
         for at, word in enumerate(words):
             for short in shorthand.get(word, ()):
                 yield " ".join([*words[:at], short, *words[at + 1 :]])
