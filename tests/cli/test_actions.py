@@ -23,7 +23,9 @@ def test_list_names_the_nine_and_what_a_plugin_adds(comity):
     assert len(lines) == 1 + 9 + 4
     assert lines[0].split() == ["action", "needs", "boundary"]
     assert any(line.startswith("greet ") and "A sample" in line for line in lines)
-    assert any(line.split()[:6] == ["accessibility_audit", "url", "or", "urls", "or", "pages"] for line in lines)
+    assert any(
+        line.split()[:6] == ["accessibility_audit", "url", "or", "urls", "or", "pages"] for line in lines
+    )
     told = json.loads(comity("actions", "list", "--json").out)["actions"]
     assert len(told) == 9
     assert all(one["inputSchema"]["type"] == "object" for one in told)

@@ -41,14 +41,19 @@ class Index(Struct, frozen=True):
 
 class Entries:
     def __init__(self) -> None:
-        self._meanings: dict[str, set[Meaning]] = {}
+        self._meanings: dict[str, tuple[Meaning, ...]] = {}
         self._bits: dict[Meaning, int] = {}
         self._commonness: dict[Meaning, float] = defaultdict(float)
 
-    def add(self, spelling: str, meaning: Meaning, *, spaced: bool) -> None:
-        text = f" {spelling} " if spaced else spelling.replace(" ", "")
-        self._meanings.setdefault(text, set()).add(meaning)
-        self._commonness[meaning] += 2.0 ** -len(spelling) if spaced else 8.0 ** -len(text)
+    def add(self, spellings: Iterable[str], meaning: Meaning, *, spaced: bool) -> None:
+        meanings, common, alone = self._meanings, self._commonness[meaning], (meaning,)
+        for spelling in spellings:
+            text = f" {spelling} " if spaced else spelling.replace(" ", "")
+            others = meanings.setdefault(text, alone)
+            if meaning not in others:
+                meanings[text] = others + alone
+            common += 2.0 ** -len(spelling) if spaced else 8.0 ** -len(text)
+        self._commonness[meaning] = common
 
     def commonness(self, meaning: Meaning) -> float:
         """How often it is met, roughly: short words are the usual ones."""
@@ -62,7 +67,7 @@ class Entries:
         return whole
 
     def words(self) -> set[str]:
-        return {word for text in self._meanings if text[0] == " " for word in text.split()}
+        return set("".join(text for text in self._meanings if text[0] == " ").split())
 
     def index(self, clues: Mapping[Meaning, Iterable[Clue]]) -> Index:
         telling: dict[str, Entry] = {}
@@ -70,7 +75,7 @@ class Entries:
         unspaced: dict[str, Entry] = {}
         meant: dict[tuple[Meaning, ...], _Meant] = {}  # thousands of misspellings mean the same
         for text, meanings in self._meanings.items():
-            key = tuple(sorted(meanings))
+            key = tuple(sorted(meanings)) if len(meanings) > 1 else meanings
             if key not in meant:
                 told = tuple(clue for meaning in key for clue in clues.get(meaning, ()))
                 tally = sum(1 << TALLY_BITS * language for language, _ in key)
@@ -82,7 +87,7 @@ class Entries:
                 entries[len(text), blank] = (-len(text), 1 - len(text) + blank, 1 - blank, *means)
             kind = unspaced if has_unspaced(text) else telling if means[1] else everyday
             kind[text] = entries[len(text), blank]
-        return Index(finder(telling), finder(everyday), finder(unspaced))
+        return Index(finder(telling), finder(everyday), finder(unspaced, unspaced=True))
 
 
 _Meant = tuple[_Means, dict[tuple[int, int], Entry]]

@@ -201,12 +201,12 @@ class _Builder:
 
     def language(self, index: int, file: LanguageFile, classes: Mapping[str, tuple[str, ...]]) -> Language:
         count = itertools.count(len(CONTEXT))
+        shorthand = self.shared.shorthand.get(file.language, {})
 
         def concept(phrases: Iterable[str], number: int | None = None) -> int:
             number = next(count) if number is None else number
             for phrase in phrases:
-                for spelling in _spellings(phrase, file, self.shared.shorthand.get(file.language, {})):
-                    self.entries.add(spelling, (index, number), spaced=file.spaced)
+                self.entries.add(_spellings(phrase, file, shorthand), (index, number), spaced=file.spaced)
             return number
 
         context = {name: (*file.concepts.get(name, ()), *classes.get(name, ())) for name in CONTEXT}

@@ -23,8 +23,9 @@ Find = Callable[[str], Iterable[tuple[int, T]]]
 
 class Lookup(Generic[T]):
     def __init__(self, patterns: Mapping[str, T]) -> None:
-        self._spaced = finder({text: told for text, told in patterns.items() if not has_unspaced(text)})
-        self._unspaced = finder({text: told for text, told in patterns.items() if has_unspaced(text)})
+        unspaced = {text: told for text, told in patterns.items() if has_unspaced(text)}
+        spaced = {text: told for text, told in patterns.items() if text not in unspaced}
+        self._spaced, self._unspaced = finder(spaced), finder(unspaced, unspaced=True)
 
     def find(self, folded: Folded) -> Iterable[tuple[int, T]]:
         """What the patterns tell, each with the place of its last character, in order."""
@@ -37,11 +38,11 @@ class Lookup(Generic[T]):
         return any(True for find in finds for _ in find(folded.text))
 
 
-def finder(patterns: Mapping[str, T]) -> Find[T]:
+def finder(patterns: Mapping[str, T], *, unspaced: bool = False) -> Find[T]:
     if not patterns:
         return lambda _: ()
     automaton = ahocorasick.Automaton()
-    if any(map(has_unspaced, patterns)):
+    if unspaced:
         for character in _BLANK_AND_STOPS:  # compared first, for every text is full of them
             automaton.add_word(character + _NOWHERE, None)
     for text, told in patterns.items():
