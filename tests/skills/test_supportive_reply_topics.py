@@ -30,8 +30,8 @@ def reader():
 
 
 LEAVING = (
-    "Since the layoffs I water her plants and sort the drawers. Today I finished labelling the keys so nobody has to guess "
-    "later. It is quieter in me than it has been for months."
+    "Since the layoffs I water her plants and sort the drawers. Today I finished labelling the keys for the neighbours. "
+    "It is quieter in me than it has been for months."
 )
 
 
