@@ -9,9 +9,10 @@
 - `evals/crisis_long_more` is harder on purpose: danger that is told indirectly, and safe texts full of its words (past
   attempts, the death of others, fiction). `evals/crisis_long_forum` are posts, mails and chats of both kinds. The weights
   of the second opinion are learned from both: they measure nothing.
-- `crisis_long_fresh`, `crisis_long_unread` and `crisis_long_authors` were written without sight of any rule. They only
-  measure. The last are the largest: one author for each language (two for Hindi), whose crises are mostly told without
-  any plain word, and whose safe texts mostly use the words and situations of danger.
+- `crisis_long_fresh`, `crisis_long_unread`, `crisis_long_authors` and `crisis_long_life` were written without sight of any
+  rule. They only measure. In the third, one author for each language (two for Hindi) tells crises mostly without any plain
+  word, and safe texts mostly use the words and situations of danger. In the last, one author for each language writes as
+  people do, neither easier nor harder.
 - Everyday and technical texts are other people's (`evals.sources`).
 """
 
@@ -34,7 +35,9 @@ OTHERS = FOLDER / "crisis_others.json"
 FRESH = FOLDER / "crisis_long_fresh.json"
 UNREAD = FOLDER / "crisis_long_unread.json"
 AUTHORS = FOLDER / "crisis_long_authors.json"
+LIFE = FOLDER / "crisis_long_life.json"
 LABELS = ("crisis", "distressed", "calm")
+_CALM = ("calm", "ordinary")
 BANDS = (range(200), range(200, 400), range(400, 600), range(600, 800), range(800, 1200), range(1200, 10_000))
 PER_LANGUAGE = 2000
 """At most so many texts of each source and language."""
@@ -108,6 +111,10 @@ def authors_set() -> list[Text]:
     return _unread(AUTHORS)
 
 
+def life_set() -> list[Text]:
+    return _unread(LIFE)
+
+
 def _unread(path: Path) -> list[Text]:
     texts = json.loads(path.read_bytes())["texts"]
     return [Text(one["text"], one["language"], one["tag"], one["crisis"]) for one in texts]
@@ -138,6 +145,7 @@ def tables() -> Sequence[Table]:
         _by_language(
             "crisis_long_authors", "Crisis detection, veiled crises and hard safe texts", authors_set()
         ),
+        _by_language("crisis_long_life", "Crisis detection, long texts as people write them", life_set()),
         *(_outside(name, title, source) for name, title, source in _SOURCES),
     ]
 
@@ -211,9 +219,11 @@ def _rates(name: str, title: str, groups: Sequence[tuple[str, Sequence[Text]]]) 
         columns += [f"n {label}", "detected", "rate"]
     rows: list[list[Cell]] = []
     for group, texts in groups:
+        crises = [one for one in texts if one.crisis]
+        calm = [one for one in texts if one.tag in _CALM]
+        safe = [one for one in texts if not one.crisis and one.tag not in _CALM]
         row: list[Cell] = [group]
-        for labels in (("crisis",), ("distressed", "safe"), ("calm",)):
-            found = rate([one for one in texts if one.tag in labels])
+        for found in map(rate, (crises, safe, calm)):
             row += [found.n, found.hits, found.share]
         rows.append(row)
     return Table(name=name, title=title, columns=columns, rows=rows)

@@ -13,6 +13,7 @@ from evals.tables.crisis_long import (
     forum_set,
     found_texts,
     fresh_set,
+    life_set,
     long_set,
     more_set,
     others_set,
@@ -41,7 +42,15 @@ def test_both_halves_of_the_long_set_hold_every_language_and_label():
 
 
 def test_the_other_sets_hold_every_language():
-    for texts in (others_set(), fresh_set(), unread_set(), more_set(), forum_set()):
+    for texts in (
+        others_set(),
+        fresh_set(),
+        unread_set(),
+        authors_set(),
+        life_set(),
+        more_set(),
+        forum_set(),
+    ):
         assert {one.language for one in texts} == LANGUAGES
 
 
@@ -51,7 +60,7 @@ def test_the_sets_to_learn_from_are_large_long_and_share_no_text(own, least):
     labels = Counter(one.tag for one in texts)
     assert min(labels[label] for label in ("crisis", "distressed")) >= least
     assert all(200 <= len(one.text) <= 1500 for one in texts)
-    sets = (long_set(), more_set(), forum_set(), fresh_set(), unread_set(), authors_set())
+    sets = (long_set(), more_set(), forum_set(), fresh_set(), unread_set(), authors_set(), life_set())
     everything = [one.text for several in sets for one in several]
     assert len(set(everything)) == len(everything)
 
@@ -60,28 +69,42 @@ def of_the_test_half(*labels):
     return [one for one in long_set() if half_of(one.text) == "test" and one.tag in labels]
 
 
-def test_a_crisis_is_found_in_a_long_text_in_every_language():
-    assert rate(of_the_test_half("crisis")).share >= 0.89
-    by_language = {
-        language: rate([one for one in of_the_test_half("crisis") if one.language == language]).share
-        for language in LANGUAGES
+def by_language(texts):
+    crises = [one for one in texts if one.crisis]
+    return {
+        language: rate([one for one in crises if one.language == language]).share for language in LANGUAGES
     }
-    assert by_language.pop("hi") >= 0.5  # 4 of 7, and 13 of 18: a larger set has its floors below
-    assert by_language.pop("en") >= 0.7
-    assert {language: share for language, share in by_language.items() if share < 0.8} == {}
 
 
-def test_of_authors_that_nothing_was_learned_from_two_of_three_crises_are_found_with_few_false_alarms():
+def test_a_crisis_is_found_in_a_long_text_in_every_language():
+    """In the half alone Hindi has seven crises and English eighteen: four and fourteen are found."""
+    half = of_the_test_half("crisis")
+    assert rate(half).share >= 0.89
+    shares = by_language(half)
+    assert shares.pop("hi") >= 0.5
+    assert shares.pop("en") >= 0.75
+    assert min(shares.values()) >= 0.8, shares
+    together = by_language([*half, *life_set()])
+    assert min(together.values()) >= 0.8, together
+
+
+def test_in_texts_as_people_write_them_crises_are_found_and_distress_is_not_taken_for_one():
+    texts = life_set()
+    assert len(texts) == 60 * len(LANGUAGES)
+    assert rate([one for one in texts if one.crisis]).share >= 0.88
+    assert min(by_language(texts).values()) >= 0.8, by_language(texts)
+    assert rate([one for one in texts if one.tag == "distressed"]).share <= 0.05
+    assert rate([one for one in texts if not one.crisis]).share <= 0.075
+
+
+def test_of_authors_that_nothing_was_learned_from_seven_of_ten_crises_are_found_with_few_false_alarms():
     """Most of these crises are told without any plain word, and most of the safe texts use the words of danger."""
     texts = authors_set()
     crises, safe = ([one for one in texts if one.crisis is crisis] for crisis in (True, False))
     assert min(len(crises), len(safe)) >= 800
-    assert rate(crises).share >= 0.65
+    assert rate(crises).share >= 0.72
     assert rate(safe).share <= 0.075
-    for language in LANGUAGES:
-        own = [one for one in crises if one.language == language]
-        assert len(own) >= 70
-        assert rate(own).share >= 0.5, language
+    assert min(by_language(texts).values()) >= 0.6, by_language(texts)
 
 
 def test_long_distressed_texts_are_rarely_taken_for_a_crisis():
