@@ -93,7 +93,6 @@ class Events:
         time: float,
         room: str,
         kind: str,
-        *,
         who: str = "",
         what: str = "",
         request: str = "",

@@ -12,6 +12,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Generator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from comity.core.clock import Clock
@@ -187,7 +188,7 @@ class Walk:
     ) -> Act:
         return Act(
             room=room.name,
-            result=f"{room.name.upper()}_{outcome}",
+            result=_result(room.name, outcome),
             caller=call.caller,
             checks=(*_CHECKS, *checks),
             failed_step=failed_step,
@@ -195,6 +196,11 @@ class Walk:
             about="" if sealed is None else sealed.about,
             hashes={} if sealed is None else sealed.audit,
         )
+
+
+@lru_cache(1024)  # there are few of them
+def _result(room: str, outcome: str) -> str:
+    return f"{room.upper()}_{outcome}"
 
 
 class _Continued:
