@@ -96,18 +96,19 @@ class CrisisDetector:
 
     def judge(self, text: str) -> Verdict:
         """The verdict of the report that `detect` would give."""
-        folded = fold(text, self._vocabulary)
-        page, sightings = Page(text, folded), sightings_in(folded, self._lexicon)
-        verdict: Verdict | None = QUIET
+        folded, opinion = fold(text, self._vocabulary), self._opinion
+        sightings = sightings_in(folded, self._lexicon)
+        verdict: Verdict = QUIET
         if sightings:  # of a long text the phrasing around them has to be read as well
-            long = self._opinion is not None and is_long(folded)
-            verdict = None if long else _judge(sightings, page)
-        if verdict is None or ((verdict is _MENTION or verdict is _SIGNS) and self._opinion is not None):
-            return self._report(page, sightings)
+            page = Page(text, folded)
+            judged = None if opinion is not None and is_long(folded) else _judge(sightings, page)
+            if judged is None or ((judged is _MENTION or judged is _SIGNS) and opinion is not None):
+                return self._report(page, sightings)
+            verdict = judged
         dangers = self._dangers.find(folded) if self._dangers is not None else ()
         if dangers and _is_endangered(dangers):
-            return self._report(page, sightings)
-        if verdict.detected or self._opinion is None or not self._opinion.is_crisis(folded):
+            return self._report(Page(text, folded), sightings)
+        if verdict.detected or opinion is None or not opinion.is_crisis(folded):
             return verdict
         return _CRISIS
 
