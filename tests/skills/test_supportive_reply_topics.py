@@ -138,3 +138,19 @@ def test_a_language_that_is_not_read_is_told_and_gets_the_lines_of_the_locale():
     assert "cannot read the language" in strict["reply"]
     assert strict["reply"].startswith("I hear you, and I am glad you reached out.")
     assert len(strict["escalation_guidance"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "calm"),
+    [
+        ("My code throws a null pointer exception when I click save", True),
+        ("Git says merge conflict in README.md, how do I fix it?", True),
+        ("npm install hangs on my machine", True),
+        ("TypeError: missing 1 required positional argument", True),
+        ("KeyError again. I hate myself.", False),
+        ("I got a TypeError again and I feel like a complete failure", False),
+        ("I spent 12 hours on app.js and nobody at home talks to me anymore", False),
+    ],
+)
+def test_code_calls_for_no_support_unless_somebody_is_spoken_of_in_trouble(text, calm):
+    assert reader().about(text).calm is calm

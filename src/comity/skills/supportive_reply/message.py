@@ -44,7 +44,9 @@ _BARE: Final = 12  # words of a question that tells nothing else
 _LONG_WORD: Final = 10  # characters; more in each are words written without blanks
 _CODE: Final = re.compile(
     r"\b\w+(?:Error|Exception)\b|\bTraceback\b|\bexit code\b|\w\(\)|[=!]==?|=>|::|[{};]\s*$|</?[a-z]+>|`[^`]+`|\bundefined\b"
-    r"|\b\w+\.(?:py|js|ts|json|java|rs|go|cpp|yaml|yml|toml|html|css|sh)\b",
+    r"|\b\w+\.(?:py|js|ts|json|java|rs|go|cpp|yaml|yml|toml|html|css|sh)\b"
+    r"|\b(?i:null ?pointer|segmentation fault|segfault|stack ?trace|merge conflict|syntax error|compiler error)\b"
+    r"|\b(?:npm|pip|git|docker|cargo|apt|brew|yarn) (?:install|run|build|push|pull|clone|commit|merge|rebase|update)\b",
     re.MULTILINE,
 )
 
@@ -77,7 +79,8 @@ class MessageReader:
         own = said if rest == text else self._wordings.find(rest)
         spoken = language or "en"
         topic = topic_of(said, own, spoken, text)
-        calm = topic is None and (_is_code(text) or (bool(language) and self._is_calm(text, said, language)))
+        code = _is_code(text) and not _is_personal(said.marks(spoken))
+        calm = topic is None and (code or (bool(language) and self._is_calm(text, said, language)))
         return About(language=language, topic=topic, death=speaks_of_death(said, spoken), calm=calm)
 
     def reply(self, language: str, topic: str) -> str:
@@ -138,6 +141,11 @@ def _script(text: str) -> str | None:
 
 def _is_code(text: str) -> bool:
     return _CODE.search(text[:_LOOKED_AT]) is not None
+
+
+def _is_personal(marks: Mapping[str, Sequence[Mark]]) -> bool:
+    """Whether somebody is spoken of, with a word that may be said of trouble ("KeyError again. I hate myself")."""
+    return bool(marks.get("heavy")) and any(marks.get(name) for name in ("self", "we", "others"))
 
 
 def _is_within(mark: Mark, others: Sequence[Mark]) -> bool:
