@@ -274,9 +274,9 @@ KINDS = {
         "A drunk stranger on the bus is yelling at me.",
         "An aggressive man on the subway is getting loud.",
     ),
+    "between_others": ("Two colleagues no longer speak to each other",),
     "talk": (
         "A customer is shouting at the desk about a late parcel",
-        "Two colleagues no longer speak to each other",
         "My wife and I fight about our toddler's bedtime.",
         "My neighbour keeps parking in front of my driveway.",
         "My boss won't let me work from home.",
@@ -380,8 +380,8 @@ def test_a_general_plan_says_that_no_conflict_was_heard_in_the_words():
 
 
 def test_quiet_conflicts_are_heard():
+    assert triggers("Two colleagues no longer speak to each other") == {"frustration", "between_others"}
     for situation in (
-        "Two colleagues no longer speak to each other",
         "My sister is not talking to me",
         "My neighbour plays loud music every night.",
         "My colleague takes credit for my work.",
@@ -474,3 +474,26 @@ def test_any_input_gets_an_outcome_that_keeps_the_schema_or_a_refusal(given_inpu
         return
     assert isinstance(outcome, SkillOutcome)
     jsonschema.validate(outcome.output, SKILL.contracts[mode].output_schema)
+
+
+@pytest.mark.parametrize(
+    ("situation", "kind"),
+    [
+        ("Two colleagues no longer speak to each other", "between_others"),
+        ("Two of my nurses refuse to work together", "between_others"),
+        ("Our flatmates ignore each other since June", "between_others"),
+        ("My colleagues don't talk to me any more", "talk"),
+        ("My parents are fighting and my dad hit my mum", "violence"),
+        ("My mum hit her alarm clock", "talk"),
+        ("The client threatens legal action", "talk"),
+        ("The client threatens to hurt me", "violence"),
+    ],
+)
+def test_somebody_between_two_others_and_somebody_who_is_hurt_get_their_own_plan(situation, kind):
+    assert handler()({"situation": situation}, "enhanced").output["kind"] == kind
+
+
+def test_a_threat_to_go_to_court_is_a_matter_of_the_law_and_not_of_safety():
+    output = handler()({"situation": "The client threatens legal action"}, "enhanced").output
+    assert output["intensity"] == "medium"
+    assert [one["to"] for one in output["handoffs"]] == ["legal"]

@@ -11,7 +11,8 @@ DEFAULT_INTENSITY: Final = "medium"
 HANDOFFS: Final = ("emergency", "crisis_support", "victim_support", "parent_support", "supervisor", "legal")
 KINDS: Final = (
     *("weapon", "near_harm_child", "near_harm", "at_home", "violence", "stalking", "control", "unread"),
-    *("bystander", "stranger", "small_child", "review", "code_review", "chat", "mail", "none", "talk"),
+    *("bystander", "stranger", "small_child", "review", "code_review", "chat", "mail", "between_others"),
+    *("none", "talk"),
 )
 
 _DESCRIPTION: Final = (

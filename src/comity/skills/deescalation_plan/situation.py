@@ -48,9 +48,12 @@ EFFECTS: Final = {
     "code_review": "steps for a review of code",
     "chat": "steps for a chat",
     "mail": "steps for something in writing",
+    "between_others": "steps for somebody between two others",
 }
 HIDDEN: Final = frozenset(("kid", "people"))  # they show nothing by themselves
-SCENES: Final = frozenset(("bystander", "stranger", "small_child", "review", "code_review", "chat", "mail"))
+SCENES: Final = frozenset(
+    ("bystander", "stranger", "small_child", "review", "code_review", "chat", "mail", "between_others")
+)
 SAFETY: Final = frozenset(KINDS[: KINDS.index("unread")])
 
 _LOOK_BACK: Final = 40
