@@ -93,6 +93,7 @@ class Events:
         time: float,
         room: str,
         kind: str,
+        *,
         who: str = "",
         what: str = "",
         request: str = "",

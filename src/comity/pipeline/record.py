@@ -264,18 +264,16 @@ class Recorder:
         if self._events is not None:
             if request is None:
                 request = current_request()
-            what = act.about or _short_hash(act.hashes)
-            failed = act.failed_step or ""
             self._events.add(
                 self._clock.now(),
                 act.room,
                 act.result,
-                act.caller.short,
-                what,
-                request.id,
-                request.traceparent,
-                failed,
-                count,
+                who=act.caller.short,
+                what=act.subject,
+                request=request.id,
+                trace=request.traceparent,
+                failed=act.failed_step or "",
+                count=count,
             )
 
 

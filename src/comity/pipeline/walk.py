@@ -12,7 +12,6 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Generator, Sequence
-from functools import lru_cache
 from typing import Any
 
 from comity.core.clock import Clock
@@ -188,7 +187,7 @@ class Walk:
     ) -> Act:
         return Act(
             room=room.name,
-            result=_result(room.name, outcome),
+            result=f"{room.name.upper()}_{outcome}",
             caller=call.caller,
             checks=(*_CHECKS, *checks),
             failed_step=failed_step,
@@ -196,11 +195,6 @@ class Walk:
             about="" if sealed is None else sealed.about,
             hashes={} if sealed is None else sealed.audit,
         )
-
-
-@lru_cache(1024)  # there are few of them
-def _result(room: str, outcome: str) -> str:
-    return f"{room.upper()}_{outcome}"
 
 
 class _Continued:

@@ -11,7 +11,7 @@
   visitors also accepts their tokens.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Container
+from collections.abc import Awaitable, Callable, Collection
 from functools import lru_cache, partial
 from typing import Final, Protocol
 
@@ -20,7 +20,6 @@ from comity.core.errors import (
     ComityError,
     ForbiddenError,
     MalformedError,
-    TooLargeError,
     UnauthenticatedError,
 )
 from comity.doors.http.asgi import (
@@ -33,6 +32,7 @@ from comity.doors.http.asgi import (
     answer_error,
     header,
     headers_by_name,
+    refuse_announced,
 )
 from comity.doors.http.entry import HttpAccess
 from comity.doors.http.peer import Proxies, peer_of
@@ -120,19 +120,17 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         self._proxies.find_peer(scope)
         address = peer_of(scope)
-        headers, length = headers_by_name(scope), announced_length(scope)
-        proof = self._own_proof(scope, headers)
-        if proof is None and self._budget.limits(address):
-            self._charge(scope, address, length)
+        proof = self._own_proof(scope)
+        if proof is None:
+            self._charge(scope, address)
         host = header(scope, b"host")
         if host is None:
             raise MalformedError("there is no Host header; send one that names this node")
         if _without_port(host) not in self._hosts:
             raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
-        if b"origin" in headers:
+        if b"origin" in headers_by_name(scope):
             self._check_origin(scope, host)
-        if length is not None and length > self._body_limit:
-            raise TooLargeError("the body", self._body_limit)
+        refuse_announced(scope, self._body_limit)
         if proof is not None:
             scope[CALLER] = local = local_user(address, proof)
             if local.reads_only:
@@ -149,8 +147,9 @@ class Guard:
                 "the file `token`, or a link that `comity open` makes"
             )
 
-    def _own_proof(self, scope: Scope, headers: Container[bytes]) -> Proof | None:
+    def _own_proof(self, scope: Scope) -> Proof | None:
         """How the node's own user proved to be that; None for anybody else."""
+        headers = headers_by_name(scope)
         if b"authorization" not in headers and b"cookie" not in headers:
             return None
         try:
@@ -158,7 +157,10 @@ class Guard:
         except MalformedError:  # who is charged is told below what is wrong with the headers
             return None
 
-    def _charge(self, scope: Scope, address: str, length: int | None) -> None:
+    def _charge(self, scope: Scope, address: str) -> None:
+        if not self._budget.limits(address):
+            return
+        length = announced_length(scope)
         if length is None:
             scope[SPEND_BYTES] = partial(self._budget.spend_bytes, address)
         # a body beyond the limit is refused below, and none of it is read

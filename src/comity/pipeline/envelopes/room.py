@@ -68,7 +68,6 @@ KEPT_SECONDS = 24 * 3600.0
 PAIR_BYTES = 16_777_216
 
 _ASK_AGAIN = 1.0
-_SHORT = 16  # digits of a hash, for those who watch
 
 _ADMITTED = Admission(checks=("signature", "chain"))
 
@@ -219,13 +218,11 @@ class SignedRoom(PlainRoom):
         if self._quota is not None and not self._reserve_at_once(visit, self._quota, len(kept)):
             await self._make_room(call, self._quota, len(kept))
         lane.next = Standing(visit.accepted, check_chain(standing.replied, reply))
-        asked = request.compute_hash().hex()
         return Sealed(
             reply=message,
-            operations=(self._stored(visit, kept, standing, lane.next),),
-            about=asked[:_SHORT],
+            operations=(self._stored(visit, kept, lane.next),),
             audit={
-                "request_id_hash": f"blake2b:{asked}",
+                "request_id_hash": f"blake2b:{request.compute_hash().hex()}",
                 "content_hash": f"blake2b:{reply.compute_hash().hex()}",
             },
         )
@@ -254,7 +251,7 @@ class SignedRoom(PlainRoom):
         after it. False, and nothing was set aside: the pair is new, or the store has to be asked.
         """
         lane = visit.lane
-        if lane.kept + size > self._pair_bytes or visit.accepted.last_sequence_no == 1:
+        if lane.kept + size > self._pair_bytes or not visit.standing.accepted.last_sequence_no:
             return False
         return self._set_aside(lane, quota, size, known=True)
 
@@ -310,8 +307,8 @@ class SignedRoom(PlainRoom):
         lane.kept += lane.reserved if stored else 0
         lane.reserved = 0
 
-    def _stored(self, visit: Visit, message: bytes, standing: Standing, following: Standing) -> Answer:
-        lane, now = visit.lane, self._clock.now()
+    def _stored(self, visit: Visit, message: bytes, following: Standing) -> Answer:
+        lane, standing, now = visit.lane, visit.standing, self._clock.now()
         number = visit.envelope.sequence_no
         return Answer(
             calls=Advance(
