@@ -58,9 +58,10 @@ _ANSWER = """
         SELECT RAISE(ABORT, 'moved') WHERE changes() = 0;
         UPDATE OR REPLACE reply SET seq = NEW.seq, digest = NEW.hash, reply = NEW.reply, at = NEW.at
             WHERE chain = {chain} AND seq = NEW.instead_of;
-        INSERT OR REPLACE INTO reply (chain, seq, digest, reply, at)
-            SELECT id, NEW.seq, NEW.hash, NEW.reply, NEW.at FROM chain
-            WHERE changes() = 0 AND book = NEW.book AND sender = NEW.sender AND receiver = NEW.receiver;
+        INSERT INTO reply (chain, seq, digest, reply, at)
+            VALUES ({chain}, NEW.seq, NEW.hash, NEW.reply, NEW.at)
+            ON CONFLICT (chain, seq) DO UPDATE SET digest = NEW.hash, reply = NEW.reply, at = NEW.at
+            WHERE digest <> NEW.hash;
         DELETE FROM reply WHERE NEW.keep IS NOT NULL AND chain = {chain}
             AND seq < (SELECT seq FROM reply WHERE chain = {chain} ORDER BY seq DESC LIMIT 1)
             AND (at < NEW.before OR seq <= ifnull((
