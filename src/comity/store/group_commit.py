@@ -219,9 +219,9 @@ def _batches(works: list[PendingTransaction]) -> list[list[PendingTransaction]]:
     batches: list[list[PendingTransaction]] = [[]]
     weight = 0
     for work in works:
-        if batches[-1] and weight + work.weight > BATCH_OPERATIONS:
-            batches.append([])
-            weight = 0
-        batches[-1].append(work)
         weight += work.weight
+        if batches[-1] and weight > BATCH_OPERATIONS:
+            batches.append([])
+            weight = work.weight
+        batches[-1].append(work)
     return batches

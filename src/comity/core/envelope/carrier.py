@@ -52,7 +52,7 @@ def to_a2a_message(envelope: VacantEnvelope) -> dict[str, Any]:
                 "from_vacant_id": envelope.from_vacant_id.hex(),
                 "to_vacant_id": envelope.to_vacant_id.hex(),
                 "sequence_no": envelope.sequence_no,
-                "timestamp": members.utc_iso(envelope.timestamp),
+                "timestamp": members.iso_of_utc(envelope.timestamp),
                 "prev_envelope_hash": envelope.prev_envelope_hash.hex(),
                 "idempotency_key": envelope.idempotency_key,
                 "caller_signature": envelope.signature.hex(),

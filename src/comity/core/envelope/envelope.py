@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, force_setattr, replace
 
 from comity.core.envelope.errors import EnvelopeFormatError, EnvelopeSignatureError
-from comity.core.envelope.members import utc, utc_iso
+from comity.core.envelope.members import iso_of_utc, utc
 from comity.core.envelope.message import A2AMessage
 from comity.core.errors import MalformedError
 from comity.core.identity.keys import AnyPublicKey, AnySigningKey, VacantId, own_key, public_bytes, verify
@@ -83,7 +83,7 @@ class VacantEnvelope(Struct, frozen=True, kw_only=True, dict=True):
             "prev": self.prev_envelope_hash.hex(),
             "seq": self.sequence_no,
             "to": self.to_vacant_id.hex(),
-            "ts": utc_iso(self.timestamp),
+            "ts": iso_of_utc(self.timestamp),
         }
 
     def signing_payload(self) -> bytes:

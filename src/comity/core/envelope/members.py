@@ -69,8 +69,12 @@ def utc(moment: datetime) -> datetime:
 
 
 def utc_iso(moment: datetime) -> str:
-    """As `isoformat` writes it, at a third of the cost."""
-    return orjson.dumps(utc(moment))[1:-1].decode()
+    return iso_of_utc(utc(moment))
+
+
+def iso_of_utc(moment: datetime) -> str:
+    """What `utc` returned, as `isoformat` writes it, at a third of the cost."""
+    return orjson.dumps(moment)[1:-1].decode()
 
 
 def read_time(text: object) -> datetime:

@@ -12,6 +12,7 @@
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 from msgspec import Struct
@@ -30,7 +31,7 @@ _MULTICODEC_ED25519 = b"\xed\x01"
 _DID_KEY_LENGTH = len(_DID_KEY) + 47
 
 
-class VacantId(Struct, frozen=True):
+class VacantId(Struct, frozen=True, dict=True):
     """The 32 bytes of a public key, as a name."""
 
     pubkey_bytes: bytes
@@ -76,11 +77,15 @@ class VacantId(Struct, frozen=True):
         return cls(data.removeprefix(_MULTICODEC_ED25519))
 
     def hex(self) -> str:
+        return self._hex
+
+    @cached_property
+    def _hex(self) -> str:
         return self.pubkey_bytes.hex()
 
     def short(self) -> str:
         """For people to look at; never compare it."""
-        return self.public.hex()[:12]
+        return self._hex[:12]
 
     def did_key(self) -> str:
         return _DID_KEY + encode_base58(_MULTICODEC_ED25519 + self.public)

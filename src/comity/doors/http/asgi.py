@@ -15,6 +15,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
+HeadersByName = dict[bytes, bytes | int]
+"""Each header's value, or how often it comes when that is more than once."""
 
 JSON = b"application/json"
 WHOLE = "comity.http.whole"
@@ -33,7 +35,11 @@ class Disconnected(Exception):  # noqa: N818 - an end, not a failure
 
 def header(scope: Scope, name: bytes) -> str | None:
     """The value of a header; None when it is absent. One that comes twice is refused."""
-    found = headers_by_name(scope).get(name)
+    return single(headers_by_name(scope), name)
+
+
+def single(headers: HeadersByName, name: bytes) -> str | None:
+    found = headers.get(name)
     if isinstance(found, int):
         raise MalformedError(f"the header {name.decode()} comes {found} times; send it once")
     return None if found is None else found.decode("latin-1")
@@ -49,25 +55,23 @@ def _media_type(given: str) -> str:
     return given.partition(";")[0].strip().lower()
 
 
-def headers_by_name(scope: Scope) -> dict[bytes, bytes | int]:
-    headers: dict[bytes, bytes | int] | None = scope.get(HEADERS_BY_NAME)
+def headers_by_name(scope: Scope) -> HeadersByName:
+    headers: HeadersByName | None = scope.get(HEADERS_BY_NAME)
     if headers is None:  # several are looked up for every request
         headers = scope[HEADERS_BY_NAME] = by_name(scope["headers"])
     return headers
 
 
-def by_name(headers: Headers) -> dict[bytes, bytes | int]:
-    """Each header's value, or how often it comes when that is more than once."""
-    found: dict[bytes, bytes | int] = {}
+def by_name(headers: Headers) -> HeadersByName:
+    found: HeadersByName = {}
     for name, value in headers:
         before = found.get(name)
         found[name] = value if before is None else before + 1 if isinstance(before, int) else 2
     return found
 
 
-def announced_length(scope: Scope) -> int | None:
+def announced_length(headers: HeadersByName) -> int | None:
     """How many bytes the body is said to have: 0 for none, None where it is not said."""
-    headers = headers_by_name(scope)
     announced = headers.get(b"content-length")
     if announced is None:
         return None if b"transfer-encoding" in headers else 0
@@ -76,9 +80,9 @@ def announced_length(scope: Scope) -> int | None:
     return int(announced) if len(announced) <= LENGTH_DIGITS else 10**LENGTH_DIGITS
 
 
-def refuse_announced(scope: Scope, limit: int) -> None:
+def refuse_announced(headers: HeadersByName, limit: int) -> None:
     """Refuse a body that says itself that it is too large."""
-    if (announced_length(scope) or 0) > limit:
+    if (announced_length(headers) or 0) > limit:
         raise TooLargeError("the body", limit)
 
 
@@ -88,7 +92,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     whole: bytes | None = None if offered is None else offered.read_whole(limit)
     spend_bytes: Callable[[int], None] | None = scope.get(SPEND_BYTES)
     if whole is None:
-        refuse_announced(scope, limit)
+        refuse_announced(headers_by_name(scope), limit)
         return await _read_parts(receive, limit, spend_bytes)
     if spend_bytes is not None:
         spend_bytes(len(whole))

@@ -25,6 +25,7 @@ from comity.core.errors import (
 from comity.doors.http.asgi import (
     SPEND_BYTES,
     App,
+    HeadersByName,
     Receive,
     Scope,
     Send,
@@ -33,6 +34,7 @@ from comity.doors.http.asgi import (
     header,
     headers_by_name,
     refuse_announced,
+    single,
 )
 from comity.doors.http.entry import HttpAccess
 from comity.doors.http.peer import Proxies, peer_of
@@ -120,17 +122,18 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         self._proxies.find_peer(scope)
         address = peer_of(scope)
-        proof = self._own_proof(scope)
+        headers = headers_by_name(scope)
+        proof = self._own_proof(scope, headers)
         if proof is None:
-            self._charge(scope, address)
-        host = header(scope, b"host")
+            self._charge(scope, headers, address)
+        host = single(headers, b"host")
         if host is None:
             raise MalformedError("there is no Host header; send one that names this node")
         if _without_port(host) not in self._hosts:
             raise ForbiddenError("the Host header names no host of this node; add it to http.allowed_hosts")
-        if b"origin" in headers_by_name(scope):
+        if b"origin" in headers:
             self._check_origin(scope, host)
-        refuse_announced(scope, self._body_limit)
+        refuse_announced(headers, self._body_limit)
         if proof is not None:
             scope[CALLER] = local = local_user(address, proof)
             if local.reads_only:
@@ -147,9 +150,8 @@ class Guard:
                 "the file `token`, or a link that `comity open` makes"
             )
 
-    def _own_proof(self, scope: Scope) -> Proof | None:
+    def _own_proof(self, scope: Scope, headers: HeadersByName) -> Proof | None:
         """How the node's own user proved to be that; None for anybody else."""
-        headers = headers_by_name(scope)
         if b"authorization" not in headers and b"cookie" not in headers:
             return None
         try:
@@ -157,10 +159,10 @@ class Guard:
         except MalformedError:  # who is charged is told below what is wrong with the headers
             return None
 
-    def _charge(self, scope: Scope, address: str) -> None:
+    def _charge(self, scope: Scope, headers: HeadersByName, address: str) -> None:
         if not self._budget.limits(address):
             return
-        length = announced_length(scope)
+        length = announced_length(headers)
         if length is None:
             scope[SPEND_BYTES] = partial(self._budget.spend_bytes, address)
         # a body beyond the limit is refused below, and none of it is read
@@ -179,7 +181,7 @@ class Guard:
                 "this needs the node's token (Authorization: Bearer …, see the file `token` in the data "
                 "folder) or the one-time link that `comity up` and `comity open` print"
             )
-        self._budget.spend_identity(visitor.owner, address, announced_length(scope) or 0)
+        self._budget.spend_identity(visitor.owner, address, announced_length(headers_by_name(scope)) or 0)
         return visitor
 
     def _challenge(self, scope: Scope, refusal: ComityError) -> list[tuple[bytes, bytes]]:
