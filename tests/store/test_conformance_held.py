@@ -66,6 +66,17 @@ async def test_what_replaces_a_reply_counts_instead_of_it(store):
     assert await store.held(REPLIES, "a") == 2 * CHAIN_BYTES
 
 
+@pytest.mark.parametrize("before", [b"another", None], ids=["a reply", "no reply"])
+@pytest.mark.parametrize("digest", [tip(2).hash, b"another"], ids=["same hash", "other hash"])
+async def test_an_answer_takes_the_place_of_what_was_kept_under_its_number(store, digest, before):
+    await store.commit(answer(1, 100))
+    await store.commit(KeepReply(chain=ANN, seq=2, digest=digest, reply=before, at=0.0))
+    await store.commit(answer(2, 30, at=5.0))
+    kept = await store.reply(ANN, 2)
+    assert (kept.digest, kept.reply) == (tip(2).hash, b"x" * 30)
+    assert await store.held(REPLIES, "a") == 2 * CHAIN_BYTES + 130
+
+
 async def test_what_is_forgotten_counts_no_more(store):
     for number in range(1, 6):
         await store.commit(answer(number, 10, at=float(number)))

@@ -61,7 +61,7 @@ _ANSWER = """
         INSERT INTO reply (chain, seq, digest, reply, at)
             VALUES ({chain}, NEW.seq, NEW.hash, NEW.reply, NEW.at)
             ON CONFLICT (chain, seq) DO UPDATE SET digest = NEW.hash, reply = NEW.reply, at = NEW.at
-            WHERE digest <> NEW.hash;
+            WHERE digest <> NEW.hash OR reply IS NOT NEW.reply;
         DELETE FROM reply WHERE NEW.keep IS NOT NULL AND chain = {chain}
             AND seq < (SELECT seq FROM reply WHERE chain = {chain} ORDER BY seq DESC LIMIT 1)
             AND (at < NEW.before OR seq <= ifnull((
