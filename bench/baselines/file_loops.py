@@ -1,13 +1,15 @@
 """The least that sends a file: plain loops over a link, messages of 64 KiB.
 
-`send_counted` knows no more than that all bytes arrived, `send_hashed` has one SHA-256 at each end, and
-`stop_and_wait` sends the next message when the last one is acknowledged. Each returns when the other side has
-everything.
+`send_counted` knows no more than that all bytes arrived, `send_hashed` has one SHA-256 at each end (and its other side may
+keep the file, synced to the disk), and `stop_and_wait` sends the next message when the last one is acknowledged. Each
+returns when the other side has everything.
 """
 
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from bench.baselines.raw_links import RawLink
 
@@ -40,14 +42,26 @@ async def send_hashed(link: RawLink, file: Path) -> None:
 
 async def answer_hashed(link: RawLink) -> None:
     """The other side of `send_hashed`."""
-    digest = hashlib.sha256()
     while True:
-        message = await link.receive()
-        if isinstance(message, bytes):
-            digest.update(message)
-        else:
-            await link.send(digest.hexdigest())
-            digest = hashlib.sha256()
+        await _take_hashed(link, lambda _message: None)
+
+
+async def answer_kept(link: RawLink, folder: Path) -> None:
+    """The other side of `send_hashed`, which has the file on its disk before it answers."""
+    while True:
+        with (folder / "kept.bin").open("wb", buffering=0) as file:
+            await _take_hashed(link, file.write, lambda file=file: os.fsync(file.fileno()))  # type: ignore[misc]
+
+
+async def _take_hashed(
+    link: RawLink, keep: Callable[[bytes], Any], sync: Callable[[], None] = lambda: None
+) -> None:
+    digest = hashlib.sha256()
+    while isinstance(message := await link.receive(), bytes):
+        digest.update(message)
+        keep(message)
+    sync()
+    await link.send(digest.hexdigest())
 
 
 async def stop_and_wait(link: RawLink, file: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from bench.baselines.file_loops import MESSAGE, answer_hashed
+from bench.baselines.file_loops import MESSAGE, answer_hashed, answer_kept
 from bench.baselines.raw_links import HERE, THERE, Hear, RawLink, Tell
 from bench.harness.bars import AtLeast
 from bench.harness.loops import Loop, new_loop
@@ -209,10 +209,14 @@ async def other_process(kind: str, folder: Path, answers: str) -> None:
     async def hear() -> Any:
         return json.loads(await asyncio.to_thread(sys.stdin.readline))
 
-    await ANSWERS[answers](await open_there(kind, folder, tell, hear))
+    await ANSWERS[answers](await open_there(kind, folder, tell, hear), folder)
 
 
-ANSWERS = {"counting": answer, "hashing": answer_hashed}
+ANSWERS: dict[str, Callable[[RawLink, Path], Coroutine[Any, Any, None]]] = {
+    "counting": lambda link, _folder: answer(link),
+    "hashing": lambda link, _folder: answer_hashed(link),
+    "keeping": answer_kept,
+}
 
 
 def main(kind: str, folder: str, answers: str) -> None:
