@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
 from comity.cli.options import (
@@ -98,14 +98,13 @@ def tail_(
     """Show the last entries, oldest first. The node may be running."""
     settings = _recording(settings_of(home).settings)
     wanted = whole_number("-n", count, 0, 999_999_999)
-    coloured = colour_wanted()
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
     def show(name: str, entry: AuditEntry) -> None:
         if as_json:
             print_json({"chain": name, **msgspec.to_builtins(entry)})
         else:
-            print_line(_entry_line(name, entry, room, coloured=coloured))
+            print_line(_entry_line(name, entry, room))
 
     asyncio.run(_tail(settings, chain, wanted, show, follow=follow))
 
@@ -262,7 +261,7 @@ def _what_to_do(bad: list[AuditReport]) -> str:
     )
 
 
-def _entry_line(chain: str, entry: AuditEntry, room: int | None, *, coloured: bool) -> str:
+def _entry_line(chain: str, entry: AuditEntry, room: int | None) -> str:
     """One entry: when, where, what, how long, who, and how many or why not. What is more than a terminal has `room`
     for stands in a second line.
     """
@@ -278,9 +277,9 @@ def _entry_line(chain: str, entry: AuditEntry, room: int | None, *, coloured: bo
     apart = room is not None and len(plain) > room and bool(more)
     shown = "  ".join(
         (
-            paint(when, "dim", wanted=coloured),
+            paint(when, "dim"),
             where,
-            paint(what, "red" if failed else "green", wanted=coloured),
+            paint(what, "red" if failed else "green"),
             took,
             caller.ljust(15),
             "" if apart else more,

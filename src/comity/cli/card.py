@@ -11,7 +11,7 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
 from comity.cli.options import Directory, HomeOptions, Json, KeyOptions, settings_of
@@ -122,13 +122,8 @@ def publish(
         print_json(msgspec.to_builtins(published))
         return
     did = "Published" if published.changed else "Already published"
-    print_line(
-        paint(
-            f"{did} as event {published.event_seq} in {published.directory}: {_MEANINGS[wanted]}.",
-            "bold green",
-            wanted=colour_wanted(),
-        )
-    )
+    where = f"as event {published.event_seq} in {published.directory}"
+    print_line(paint(f"{did} {where}: {_MEANINGS[wanted]}.", "bold green"))
     print_line()
     moved = published.former_state != published.state
     state = f"{published.former_state} → {published.state}" if moved else published.state
@@ -159,7 +154,7 @@ def verify(
     if as_json:
         print_json({"ok": holds, **_as_json(card)})
     elif holds:
-        print_line(paint(f"{card.vacant_id} signed this card.", "bold green", wanted=colour_wanted()))
+        print_line(paint(f"{card.vacant_id} signed this card.", "bold green"))
         print_line()
         print_fields(_facts(card), indent="  ")
     else:
@@ -265,22 +260,15 @@ def _as_json(card: CapabilityCard) -> dict[str, Any]:
 
 
 def _facts(card: CapabilityCard) -> list[tuple[str, str]]:
-    coloured = colour_wanted()
-    holds = card.verify()
     spec = card.substrate_spec
     facts = [
         ("agent", card.vacant_id.hex()),
         ("offers", one_line(card.capability_text) or "not stated"),
-        ("endpoint", paint(one_line(card.endpoint), "cyan", wanted=coloured) if card.endpoint else "none"),
+        ("endpoint", paint(one_line(card.endpoint), "cyan") if card.endpoint else "none"),
         ("runs on", one_line(", ".join(spec.allowed_substrates))),
         ("policy", one_line(msgspec.json.encode(spec.policy).decode()) if spec.policy else ""),
         ("card hash", card.card_hash().hex()),
-        (
-            "signature",
-            paint("valid", "green", wanted=coloured)
-            if holds
-            else paint("NOT VALID", "bold red", wanted=coloured),
-        ),
+        ("signature", paint("valid", "green") if card.verify() else paint("NOT VALID", "bold red")),
     ]
     return [(name, value) for name, value in facts if value]
 

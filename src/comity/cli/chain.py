@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.failures import FAILED
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Json, KeyOptions, Yes, confirm, settings_of
@@ -227,7 +227,7 @@ def _print_peer(peer: Peer) -> None:
 
 def _print_book(title: str, held: ServedPair | Called, facts: list[tuple[str, str]]) -> None:
     print_line()
-    print_line(paint(title, "bold", wanted=colour_wanted()))
+    print_line(paint(title, "bold"))
     chains = [*_link_facts("requests", held.requests), *_link_facts("replies", held.replies)]
     print_fields([*chains, *facts], indent="  ")
 

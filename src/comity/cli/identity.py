@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.help import HelpfulApp
 from comity.cli.identity_token import app as token_app
 from comity.cli.options import (
@@ -219,7 +219,7 @@ def _print_takeover(report: "Takeover") -> None:
     for number, (title, facts) in enumerate(shown):
         if number:
             print_line()
-        print_line(paint(title, "bold", wanted=colour_wanted()))
+        print_line(paint(title, "bold"))
         print_fields(facts, indent="  ")
 
 
