@@ -28,10 +28,17 @@ from comity.cli.options import (
 from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.config_reading import CONFIG_FILE
 from comity.core.errors import ConfigError, ConflictError, KeyRefusedError, NotFoundError
-from comity.core.identity.keys import SigningKey, VacantId
-from comity.keys.files import IdentityFile, KeptHere, KeptInKeyring, KeptSealed, read_identity
-from comity.keys.identity import create_identity, export_identity, has_identity, identity_path, load_identity
-from comity.keys.sealing import SealingCost, seal
+from comity.core.identity.keys import VacantId
+from comity.keys.files import KeptHere, KeptInKeyring, KeptSealed, identity_file, read_identity
+from comity.keys.identity import (
+    create_identity,
+    export_identity,
+    has_identity,
+    identity_path,
+    load_identity,
+    needs_passphrase,
+    stored_vacant_id,
+)
 
 if TYPE_CHECKING:
     from comity.cli.identity_import import Takeover
@@ -135,7 +142,7 @@ def export(
         raise ConfigError(
             "--stdout, --yes and --passphrase-file are only for a secret key; add --secret or remove them"
         )
-    vacant_id = VacantId.from_hex(read_identity(identity_path(folder)).public)
+    vacant_id = stored_vacant_id(folder)
     card = _card(vacant_id)
     if to is None:
         print_json(card)
@@ -231,25 +238,15 @@ def _export_secret(
     passphrase = passphrase_for(folder, passphrase_file)
     sealed = "" if passphrase else " It will not be encrypted."
     confirm(f"Anyone who has the exported key can act as this node.{sealed} Export it?", yes=yes)
-    opens = passphrase if isinstance(read_identity(identity_path(folder)).secret, KeptSealed) else None
-    key = load_identity(folder, passphrase=opens)
+    key = load_identity(folder, passphrase=passphrase if needs_passphrase(folder) else None)
     if to is None:
-        print_line(_identity_json(key, passphrase))
+        print_line(msgspec.json.encode(identity_file(key, passphrase=passphrase)).decode())
         return
     export_identity(key, Path(to).expanduser(), passphrase=passphrase)
     if as_json:
         print_json({"exported": "secret", "file": to, "sealed": passphrase is not None})
     else:
         print_line(f"the secret key of {key.vacant_id} is in {to}; keep it where nobody else can read it")
-
-
-def _identity_json(key: SigningKey, passphrase: str | None) -> str:
-    secret: KeptHere | KeptSealed
-    if passphrase is None:
-        secret = KeptHere(seed=key.seed.hex())
-    else:
-        secret = KeptSealed(sealed=seal(key.seed, passphrase, SealingCost()))
-    return msgspec.json.encode(IdentityFile(public=key.vacant_id.hex(), secret=secret)).decode()
 
 
 def _card(vacant_id: VacantId) -> dict[str, str]:
