@@ -79,16 +79,21 @@ def show(
 ) -> None:
     """Show a card: the agent, its offer, its address, and whether the signature is valid."""
     settings = settings_of(home, **{"directory.url": directory}).settings
+    more: dict[str, Any] = {}
+    facts: list[tuple[str, str]] = []
     if target is not None:
         card = _found(settings, target)
-        _print_card(card, {"verified": card.verify()}, _facts(card), as_json=as_json)
-        return
-    ways = Outside(settings)
-    card, state = asyncio.run(_own(settings, ways, home.passphrase_file))
-    node = None if ways.own is None else ways.own.url
-    more = {"verified": card.verify(), "state": state.value, "node": node}
-    where = f"running at {node}" if node else "not running; this is made from the settings"
-    _print_card(card, more, [*_facts(card), ("state", state.value), ("node", where)], as_json=as_json)
+    else:
+        ways = Outside(settings)
+        card, state = asyncio.run(_own(settings, ways, home.passphrase_file))
+        node = None if ways.own is None else ways.own.url
+        more = {"state": state.value, "node": node}
+        where = f"running at {node}" if node else "not running; this is made from the settings"
+        facts = [("state", state.value), ("node", where)]
+    if as_json:
+        print_json({**_as_json(card), "verified": card.verify(), **more})
+    else:
+        print_fields([*_facts(card), *facts])
 
 
 @app.add("""
@@ -235,15 +240,6 @@ def _warn_of_controls(card: CapabilityCard) -> None:
         refuse_control_characters(card)
     except EnvelopeFormatError as reason:
         note(f"{reason.message}; until then no directory of ours takes it, and it is not called")
-
-
-def _print_card(
-    card: CapabilityCard, more: dict[str, Any], facts: list[tuple[str, str]], *, as_json: bool
-) -> None:
-    if as_json:
-        print_json({**_as_json(card), **more})
-        return
-    print_fields(facts)
 
 
 def _as_json(card: CapabilityCard) -> dict[str, Any]:
