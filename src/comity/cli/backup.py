@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Annotated, Final
@@ -380,19 +381,15 @@ def _draft(target: Path) -> Iterator[tuple[Path, IO[bytes]]]:
                 draft.unlink()
 
 
-@contextlib.contextmanager
-def _work_folder(data: Path) -> Iterator[Path]:
-    with _own_folder(data / WORK_FOLDER, f"another backup of {data} is being made; wait for it") as work:
-        yield work
+def _work_folder(data: Path) -> AbstractContextManager[Path]:
+    return _own_folder(data / WORK_FOLDER, f"another backup of {data} is being made; wait for it")
 
 
-@contextlib.contextmanager
-def _staging(data: Path, *, check: bool) -> Iterator[Path]:
+def _staging(data: Path, *, check: bool) -> AbstractContextManager[Path]:
     """Beside the data folder; a check makes no folders for good, so it takes the nearest place that exists."""
     place = next(folder for folder in data.parents if folder.is_dir()) if check else data.parent
     staging = place / f".{data.name}.restoring"
-    with _own_folder(staging, f"another restore into {data} is under way; wait for it") as folder:
-        yield folder
+    return _own_folder(staging, f"another restore into {data} is under way; wait for it")
 
 
 @contextlib.contextmanager
