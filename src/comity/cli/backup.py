@@ -55,7 +55,7 @@ from comity.keys.identity import (
     needs_passphrase,
     stored_vacant_id,
 )
-from comity.keys.private import ensure_private_folder, sync_folder
+from comity.keys.private import ensure_private_folder, publish_draft, sync_folder
 from comity.keys.sealing import MAGIC, SealedReader, SealedWriter, SealingCost
 from comity.pipeline.record import own_act
 from comity.release import __version__
@@ -233,12 +233,9 @@ def make_backup(
         except OSError as reason:
             raise StoreFullError(f"{target} cannot be written: {reason.strerror}; nothing was kept") from None
         try:
-            os.link(draft, target)
+            publish_draft(draft, target)
         except FileExistsError:
             _refuse_taken(target)
-        except OSError:  # a file system without hard links
-            _refuse_taken(target)
-            draft.rename(target)
         sync_folder(target.parent)
         return MadeBackup(
             bytes=target.stat().st_size, files=files, entries=sum(report.entries for report in reports)
