@@ -109,8 +109,11 @@ def _problem(failure: Exception) -> str:
     return f"{type(failure).__name__}: {failure}"
 
 
-class _Silence:
-    """Tells nothing."""
+class _JsonStage:
+    """One object for each scene, and nothing of what happens in it."""
+
+    def open(self) -> None:
+        pass
 
     async def did(self, text: str) -> None:
         pass
@@ -120,16 +123,9 @@ class _Silence:
     def bar(self, _name: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
         return contextlib.nullcontext(lambda _done: None)
 
-
-class _JsonStage:
-    """One object for each scene."""
-
-    def open(self) -> None:
-        pass
-
     async def play(self, scene: "Scene", _number: int, house: "Household") -> None:
         since = time.monotonic()
-        facts = await scene.play(house, _Silence())
+        facts = await scene.play(house, self)
         seconds = round(time.monotonic() - since, 3)
         print_json({"scene": scene.name, "ok": True, "seconds": seconds, **facts})
 

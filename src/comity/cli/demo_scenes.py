@@ -136,12 +136,7 @@ async def meet(house: Household, tell: Teller) -> Facts:
             await tell.refused(
                 "Intent: refused. Anna has switched it off, so Bert's side sends nothing for it."
             )
-            try:
-                await session.call("intent.infer")
-            except ExtensionError as refusal:
-                expect(refusal.wire_code == "EXTENSION_INACTIVE", f"refused with {refusal.wire_code}", anna)
-            else:
-                raise SceneFailedError("an extension that was refused could be used", anna)
+            await _refused(anna, session, "EXTENSION_INACTIVE", "intent.infer")
             protections = ", ".join(session.core_features).replace("_", " ")
             await tell.proved(f"Protections that Anna's node has in use: {protections}.")
             return {
@@ -312,7 +307,8 @@ async def torch(house: Household, tell: Teller) -> Facts:
     with failing_at(bert):
         async with VcpClient.connect(bert.url, **asked) as session:
             before = (await session.call("relational.get"))["standing"]
-            await _refused(bert, session, {**held, "session_count": 100}, "BAD_SIGNATURE")
+            forged = {**held, "session_count": 100}
+            await _refused(bert, session, "BAD_SIGNATURE", "torch.receive", {"torch": forged})
             await tell.refused("With 100 sessions written into it: refused. The signature does not fit.")
             taken = await session.call("torch.receive", {"torch": held})
             expect(taken["counted"] == 1 and not taken["implausible"], "the torch does not count", bert)
@@ -320,18 +316,20 @@ async def torch(house: Household, tell: Teller) -> Facts:
             await tell.proved(
                 f"Bert's node checks and takes it. Standing there: {before} before, {taken['standing']} now."
             )
-            await _refused(bert, session, held, "ALREADY_USED")
+            await _refused(bert, session, "ALREADY_USED", "torch.receive", {"torch": held})
             await tell.refused("The same torch a second time: refused. A torch can be taken once.")
     return {"from": held["from"], "to": held["to"], "standing": taken["standing"], "again": "ALREADY_USED"}
 
 
-async def _refused(node: DemoNode, session: VcpSession, torch: Mapping[str, Any], code: str) -> None:
+async def _refused(
+    node: DemoNode, session: VcpSession, code: str, op: str, args: Mapping[str, Any] | None = None
+) -> None:
     try:
-        await session.call("torch.receive", {"torch": torch})
+        await session.call(op, args)
     except ExtensionError as refusal:
-        expect(refusal.wire_code == code, f"the torch was refused with {refusal.wire_code}", node)
+        expect(refusal.wire_code == code, f"{op} was refused with {refusal.wire_code}", node)
     else:
-        raise SceneFailedError(f"a torch was taken that must be refused with {code}", node)
+        raise SceneFailedError(f"{op} was carried out, and must be refused with {code}", node)
 
 
 @_scene(
