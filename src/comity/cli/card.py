@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from msgspec import Struct
 
 from comity.cli.colour import paint
 from comity.cli.failures import FAILED, say
@@ -45,19 +44,6 @@ _MEANINGS = {
     Visibility.RESTRICTED: "whoever knows the id can read it, a search does not show it",
     Visibility.NONE: "only its owner and its parent can read it",
 }
-
-
-class PublishReport(Struct, frozen=True, kw_only=True):
-    """`changed` is False when the directory had it all already."""
-
-    changed: bool
-    directory: str
-    vacant_id: str
-    event_seq: int
-    visibility: str
-    capability_card_hash_hex: str
-    state: str
-    former_state: str
 
 
 @app.add("""
@@ -122,18 +108,18 @@ def publish(
     wanted = _visibility(visibility)
     settings = settings_of(home, **{"directory.url": directory}).settings
     key = own_key(settings, home.passphrase_file)
-    card, published = asyncio.run(_publish(settings, key, wanted, home.passphrase_file))
+    card, told = asyncio.run(_publish(settings, key, wanted, home.passphrase_file))
     if as_json:
-        print_json(msgspec.to_builtins(published))
+        print_json(told)
         return
-    did = "Published" if published.changed else "Already published"
-    where = f"as event {published.event_seq} in {published.directory}"
+    did = "Published" if told["changed"] else "Already published"
+    where = f"as event {told['event_seq']} in {told['directory']}"
     print_line(paint(f"{did} {where}: {_MEANINGS[wanted]}.", "bold green"))
     print_line()
-    moved = published.former_state != published.state
-    state = f"{published.former_state} → {published.state}" if moved else published.state
-    print_fields([*_facts(card), ("visibility", wanted.value), ("state", state)], indent="  ")
-    _warn_of_loopback(card, published.directory)
+    former, state = told["former_state"], told["state"]
+    moved = f"{former} → {state}" if former != state else state
+    print_fields([*_facts(card), ("visibility", wanted.value), ("state", moved)], indent="  ")
+    _warn_of_loopback(card, told["directory"])
 
 
 @app.add("""
@@ -196,9 +182,10 @@ async def _own(
 
 async def _publish(
     settings: Settings, key: SigningKey, visibility: Visibility, passphrase_file: str | None
-) -> tuple[CapabilityCard, PublishReport]:
+) -> tuple[CapabilityCard, dict[str, Any]]:
+    """The card, and what became of it, for programs. `changed` is False when the directory had it all already."""
     ways = Outside(settings, key)
-    where = ways.directory_url
+    directory = ways.directory_url
     card = await _own_card(settings, ways.own, passphrase_file)
     refuse_unspecified(card)
     former = await current_state(settings, ways.own)
@@ -209,16 +196,16 @@ async def _publish(
     published = await publish_card(ways.directory(), card, visibility, state)
     if state is not former:
         await set_state(settings, ways.own, state, passphrase_file)
-    return card, PublishReport(
-        changed=published.changed,
-        directory=where,
-        vacant_id=card.vacant_id.hex(),
-        event_seq=published.event_seq,
-        visibility=visibility.value,
-        capability_card_hash_hex=card.card_hash().hex(),
-        state=state.value,
-        former_state=former.value,
-    )
+    return card, {
+        "changed": published.changed,
+        "directory": directory,
+        "vacant_id": card.vacant_id.hex(),
+        "event_seq": published.event_seq,
+        "visibility": visibility.value,
+        "capability_card_hash_hex": card.card_hash().hex(),
+        "state": state.value,
+        "former_state": former.value,
+    }
 
 
 def _visibility(text: str) -> Visibility:
