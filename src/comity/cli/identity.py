@@ -64,9 +64,7 @@ def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show the id of this node in each format, and where its key is stored."""
     folder = settings_of(home).settings.data
     _refuse_missing(folder)
-    path = identity_path(folder)
-    file = read_identity(path)
-    _print_identity(VacantId.from_hex(file.public), path, file.secret, as_json=as_json)
+    _print_identity(folder, as_json=as_json)
 
 
 @app.add("""
@@ -91,18 +89,17 @@ def new(
     before the node runs.
     """
     folder = settings_of(home).settings.data
-    path = identity_path(folder)
     if has_identity(folder):
         raise KeyRefusedError(
-            f"{path} exists and is never overwritten; move it away or name another data folder"
+            f"{identity_path(folder)} exists and is never overwritten; move it away or name another data folder"
         )
     if sum((passphrase, passphrase_file is not None, keyring)) > 1:
         raise ConfigError("--passphrase, --passphrase-file and --keyring cannot be combined; choose one")
     words = (
         read_passphrase(passphrase_file) if passphrase_file else ask_new_passphrase() if passphrase else None
     )
-    key = create_identity(folder, passphrase=words, in_keyring=keyring)
-    _print_identity(key.vacant_id, path, read_identity(path).secret, as_json=as_json)
+    create_identity(folder, passphrase=words, in_keyring=keyring)
+    _print_identity(folder, as_json=as_json)
 
 
 @app.add("""
@@ -266,11 +263,12 @@ def _write_card(path: Path, card: dict[str, str]) -> None:
         raise ConflictError(f"{path} exists and is never overwritten; name another file") from None
 
 
-def _print_identity(
-    vacant_id: VacantId, path: Path, secret: KeptHere | KeptSealed | KeptInKeyring, *, as_json: bool
-) -> None:
+def _print_identity(folder: Path, *, as_json: bool) -> None:
+    path = identity_path(folder)
+    file = read_identity(path)
+    vacant_id = VacantId.from_hex(file.public)
     if as_json:
-        kept = str(type(secret).__struct_config__.tag)
+        kept = str(type(file.secret).__struct_config__.tag)
         print_json({**_card(vacant_id), "key_file": str(path), "kept": kept})
         return
     print_fields(
@@ -279,7 +277,7 @@ def _print_identity(
             ("short", vacant_id.short()),
             ("did:key", vacant_id.did_key()),
             ("key file", str(path)),
-            ("key kept", _KEPT[type(secret)]),
+            ("key kept", _KEPT[type(file.secret)]),
         )
     )
 
