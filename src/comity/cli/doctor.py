@@ -284,13 +284,10 @@ def check_port(settings: Settings, *, asked_for: bool) -> CheckResult:
     except OSError as reason:
         if reason.errno != errno.EADDRINUSE:
             return CheckResult("port", "fail", f"{where}: {_cause(reason)}", "choose another host or port")
+        taken = f"{where} is taken by another program"
         if asked_for:
-            return CheckResult(
-                "port", "fail", f"{where} is taken by another program", "stop it or choose another port"
-            )
-        return CheckResult(
-            "port", "warn", f"{where} is taken by another program", "nothing; the node will use a free port"
-        )
+            return CheckResult("port", "fail", taken, "stop it or choose another port")
+        return CheckResult("port", "warn", taken, "nothing; the node will use a free port")
     return CheckResult("port", "ok", f"{where} is free")
 
 
