@@ -58,11 +58,8 @@ class HelpfulGroup(TyperGroup):
 
 def take_as_typed(params: list[Any]) -> list[Any]:
     for param in params:
-        param._runtime_param = _AS_TYPED  # noqa: SLF001 - there is no public way; without it all works, slower
+        param._runtime_param = AsTyped()  # noqa: SLF001 - there is no public way; without it all works, slower
     return params
-
-
-_AS_TYPED = AsTyped()
 
 
 class HelpfulApp(typer.Typer):
@@ -162,14 +159,11 @@ def section(title: str, rows: Sequence[tuple[str, str]], column: int | None = No
     lines = [paint(title, "bold")]
     for name, text in rows:
         wrapped = textwrap.wrap(text, width() - column, break_on_hyphens=False) or [""]
-        label = f"  {name}".ljust(column)
-        shown = paint(name, "cyan")
-        if len(label) > column:
-            lines.append(f"  {shown}")
-            lines += [" " * column + line for line in wrapped]
-        else:
-            lines.append(f"  {shown}{label[2 + len(name) :]}{wrapped[0]}".rstrip())
-            lines += [" " * column + line for line in wrapped[1:]]
+        label = f"  {paint(name, 'cyan')}"
+        beside = column - len(f"  {name}")
+        if beside >= 0:
+            label = f"{label}{' ' * beside}{wrapped.pop(0)}".rstrip()
+        lines += [label, *(" " * column + line for line in wrapped)]
     return "\n".join(lines)
 
 
@@ -205,9 +199,8 @@ def records(command: Any, ctx: Any) -> tuple[list[tuple[str, str]], list[tuple[s
         if record is not None:
             name, text = record
             text = _DEFAULT.sub(r"Default: \1.", " ".join(text.split()))
-            if (
-                param.param_type_name == "argument"
-            ):  # how it is called shows its kind and whether it is needed
+            if param.param_type_name == "argument":
+                # how it is called shows its kind and whether it is needed
                 arguments.append((name.partition(" <")[0], text.removesuffix(" [required]")))
             else:
                 options.append((name, text))
