@@ -6,8 +6,8 @@ import socket
 import apsw
 import pytest
 
-from comity.cli import checks
-from comity.cli.checks import (
+from comity.cli import doctor
+from comity.cli.doctor import (
     check_clock,
     check_disk,
     check_folder,
@@ -119,7 +119,7 @@ def test_what_may_not_be_looked_at_is_not_taken_for_missing(data, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("pathlib.Path.lstat", closed)
-    for check in (checks.check_identity, checks.check_token):
+    for check in (doctor.check_identity, doctor.check_token):
         found = check(data)
         assert found.mark == "fail"
         assert "permission denied" in found.finding
@@ -151,14 +151,14 @@ def test_a_damaged_database_fails_and_is_left_alone(comity, data, record):
 
 def test_a_memory_store_is_a_warning(tmp_path):
     settings = Settings(data=tmp_path, store=StoreSettings(engine="memory"))
-    assert checks.check_database(settings).mark == "warn"
+    assert doctor.check_database(settings).mark == "warn"
 
 
 def test_a_taken_port_warns_by_default_and_fails_when_it_was_asked_for(comity, monkeypatch, data):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         settings = Settings(data=data, port=port)
-        assert checks.check_port(settings, asked_for=False).mark == "warn"
+        assert doctor.check_port(settings, asked_for=False).mark == "warn"
         monkeypatch.setenv("COMITY_PORT", str(port))
         outcome = comity("doctor", "--json")
     assert outcome.code == 1
@@ -169,7 +169,7 @@ def test_a_port_that_is_held_by_our_own_node_is_fine(data):
     data.mkdir()
     claim = FolderClaim(data)
     claim.announce(RunningNode(pid=77, url="http://127.0.0.1:1", vacant_id="00"))
-    found = checks.check_port(Settings(data=data), asked_for=True)
+    found = doctor.check_port(Settings(data=data), asked_for=True)
     claim.release()
     assert found == CheckResult(
         "port", "ok", "the node of this folder runs at http://127.0.0.1:1 (process 77)"
@@ -178,11 +178,11 @@ def test_a_port_that_is_held_by_our_own_node_is_fine(data):
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6 addresses")
 def test_a_host_that_is_not_ours_fails(data):
-    assert checks.check_port(Settings(data=data, host="::1%nowhere", port=1), asked_for=True).mark == "fail"
+    assert doctor.check_port(Settings(data=data, host="::1%nowhere", port=1), asked_for=True).mark == "fail"
 
 
 def test_any_free_port_is_fine(data):
-    assert checks.check_port(Settings(data=data, port=0), asked_for=True).mark == "ok"
+    assert doctor.check_port(Settings(data=data, port=0), asked_for=True).mark == "ok"
 
 
 def test_the_clock_must_not_be_older_than_this_release(tmp_path):
@@ -216,7 +216,7 @@ def test_an_old_python_fails():
 
 def test_a_missing_extra_is_told_with_what_it_is_for(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    found = list(checks.check_extras())
+    found = list(doctor.check_extras())
     assert {each.mark for each in found} == {"ok"}
     assert all("not installed; needed only for" in each.finding for each in found)
 

@@ -1,9 +1,11 @@
 import io
 import json
 import stat
+from functools import partial
 
 import pytest
 
+from comity.keys.files import identity_file
 from comity.keys.identity import create_identity, load_identity, needs_passphrase
 from comity.keys.sealing import SealingCost
 
@@ -11,8 +13,8 @@ from comity.keys.sealing import SealingCost
 @pytest.fixture(autouse=True)
 def cheap_sealing(monkeypatch):
     cheap = SealingCost(passes=1, memory=8 * 1024)
-    for module in ("comity.keys.identity", "comity.cli.identity"):
-        monkeypatch.setattr(f"{module}.SealingCost", lambda: cheap)
+    monkeypatch.setattr("comity.keys.identity.SealingCost", lambda: cheap)
+    monkeypatch.setattr("comity.cli.identity.identity_file", partial(identity_file, cost=cheap))
 
 
 @pytest.fixture

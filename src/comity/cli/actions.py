@@ -336,7 +336,7 @@ def _print(data: dict[str, Any]) -> None:
     )
     for name, value in (("assumptions", data["assumptions"]), *data["output"].items()):
         print_line()
-        print_line(paint(one_line(name), "bold", wanted=colour_wanted()))
+        print_line(paint(one_line(name), "bold"))
         if isinstance(value, str):
             print_foreign(value)
         else:

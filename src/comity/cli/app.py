@@ -25,88 +25,62 @@ class Announced(NamedTuple):
     name: str
     module: str
     help: str
-    chapter: str
 
 
-COMMANDS = (
-    Announced("up", "comity.cli.up", "Start a node; the first start creates all that it needs", "Run a node"),
-    Announced("status", "comity.cli.running:status_app", "Show how the running node is doing", "Run a node"),
-    Announced("open", "comity.cli.running:open_app", "Open the page of the running node", "Run a node"),
-    Announced("stop", "comity.cli.running:stop_app", "Stop the running node", "Run a node"),
-    Announced(
-        "demo", "comity.cli.demo", "See in a minute what nodes of several owners do together", "Run a node"
+CHAPTERS = {
+    "Run a node": (
+        Announced("up", "comity.cli.up", "Start a node; the first start creates all that it needs"),
+        Announced("status", "comity.cli.running:status_app", "Show how the running node is doing"),
+        Announced("open", "comity.cli.running:open_app", "Open the page of the running node"),
+        Announced("stop", "comity.cli.running:stop_app", "Stop the running node"),
+        Announced("demo", "comity.cli.demo", "See in a minute what nodes of several owners do together"),
+        Announced("state", "comity.cli.state", "Show or set whether the agent of the node accepts calls"),
+        Announced("doctor", "comity.cli.doctor", "Check this machine and say how to fix problems"),
+        Announced("watch", "comity.cli.watch", "Show what happens on the running node, line by line"),
+        Announced("mcp", "comity.cli.mcp", "Serve an MCP client on standard input and output"),
+        Announced("relay", "comity.cli.relay", "Run a relay that helps peers connect to each other"),
     ),
-    Announced(
-        "state", "comity.cli.state", "Show or set whether the agent of the node accepts calls", "Run a node"
+    "Meet others": (
+        Announced("room", "comity.cli.room", "Meet others in a room: talk, pass files, share state"),
+        Announced("call", "comity.cli.call", "Call an agent and print its signed reply"),
+        Announced("search", "comity.cli.search", "Find agents by what they offer"),
+        Announced("hello", "comity.cli.hello", "Negotiate with a VCP server and show its answer"),
+        Announced("card", "comity.cli.card", "Show, publish or verify what an agent offers"),
+        Announced("vote", "comity.cli.vote", "Write rules together with other nodes and ratify them"),
+        Announced("torch", "comity.cli.torch", "Pass the result of a session on to the next one"),
+        Announced("actions", "comity.cli.actions", "Serve, list or run the actions for humane communication"),
     ),
-    Announced(
-        "doctor",
-        "comity.cli.doctor",
-        "Check this machine and say how to fix problems",
-        "Run a node",
+    "Use it from a client": (
+        Announced(
+            "install",
+            "comity.cli.install.command",
+            "Register Comity with Claude Code, Codex, Cursor and others",
+        ),
+        Announced(
+            "uninstall",
+            "comity.cli.install.uninstall",
+            "Remove the registration and restore the changed files",
+        ),
     ),
-    Announced(
-        "watch", "comity.cli.watch", "Show what happens on the running node, line by line", "Run a node"
+    "Look after it": (
+        Announced("backup", "comity.cli.backup:backup_app", "Write the whole node to one encrypted file"),
+        Announced("restore", "comity.cli.backup:restore_app", "Restore a backup into a new folder"),
+        Announced("vault", "comity.cli.vault", "Change the key that encrypts stored context"),
+        Announced("prune", "comity.cli.prune", "Delete old audit entries and replies"),
     ),
-    Announced("mcp", "comity.cli.mcp", "Serve an MCP client on standard input and output", "Run a node"),
-    Announced(
-        "relay", "comity.cli.relay", "Run a relay that helps peers connect to each other", "Run a node"
+    "Look inside": (
+        Announced("id", "comity.cli.identity", "Show, create, export or import an identity"),
+        Announced(
+            "context", "comity.cli.context", "Encode or decode a VCP context, or delete what is stored"
+        ),
+        Announced("csm1", "comity.cli.csm1", "Explain a CSM-1 constitution code"),
+        Announced("chain", "comity.cli.chain", "Show the chains of messages with other agents"),
+        Announced("audit", "comity.cli.audit", "Verify, show or adopt the audit record"),
+        Announced("config", "comity.cli.settings", "Show, check or change the settings"),
+        Announced("version", "comity.cli.version", "Show the version of Comity and what it runs on"),
     ),
-    Announced(
-        "room", "comity.cli.room", "Meet others in a room: talk, pass files, share state", "Meet others"
-    ),
-    Announced("call", "comity.cli.call", "Call an agent and print its signed reply", "Meet others"),
-    Announced("search", "comity.cli.search", "Find agents by what they offer", "Meet others"),
-    Announced("hello", "comity.cli.hello", "Negotiate with a VCP server and show its answer", "Meet others"),
-    Announced("card", "comity.cli.card", "Show, publish or verify what an agent offers", "Meet others"),
-    Announced(
-        "vote", "comity.cli.vote", "Write rules together with other nodes and ratify them", "Meet others"
-    ),
-    Announced("torch", "comity.cli.torch", "Pass the result of a session on to the next one", "Meet others"),
-    Announced(
-        "actions",
-        "comity.cli.actions",
-        "Serve, list or run the actions for humane communication",
-        "Meet others",
-    ),
-    Announced(
-        "install",
-        "comity.cli.install.command",
-        "Register Comity with Claude Code, Codex, Cursor and others",
-        "Use it from a client",
-    ),
-    Announced(
-        "uninstall",
-        "comity.cli.install.uninstall",
-        "Remove the registration and restore the changed files",
-        "Use it from a client",
-    ),
-    Announced(
-        "backup",
-        "comity.cli.backup:backup_app",
-        "Write the whole node to one encrypted file",
-        "Look after it",
-    ),
-    Announced(
-        "restore", "comity.cli.backup:restore_app", "Restore a backup into a new folder", "Look after it"
-    ),
-    Announced("vault", "comity.cli.vault", "Change the key that encrypts stored context", "Look after it"),
-    Announced("prune", "comity.cli.prune", "Delete old audit entries and replies", "Look after it"),
-    Announced("id", "comity.cli.identity", "Show, create, export or import an identity", "Look inside"),
-    Announced(
-        "context",
-        "comity.cli.context",
-        "Encode or decode a VCP context, or delete what is stored",
-        "Look inside",
-    ),
-    Announced("csm1", "comity.cli.csm1", "Explain a CSM-1 constitution code", "Look inside"),
-    Announced("chain", "comity.cli.chain", "Show the chains of messages with other agents", "Look inside"),
-    Announced("audit", "comity.cli.audit", "Verify, show or adopt the audit record", "Look inside"),
-    Announced("config", "comity.cli.settings", "Show, check or change the settings", "Look inside"),
-    Announced(
-        "version", "comity.cli.version", "Show the version of Comity and what it runs on", "Look inside"
-    ),
-)
+}
+COMMANDS = tuple(entry for entries in CHAPTERS.values() for entry in entries)
 
 _OTHER_WORDS = {
     "start": "a node is started with `comity up`",
@@ -152,13 +126,11 @@ class LazyGroup(HelpfulGroup):
         return name, announced and load_command(str(name)), rest
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        chapters: dict[str, list[tuple[str, str]]] = {}
-        for entry in COMMANDS:
-            chapters.setdefault(entry.chapter, []).append((entry.name, entry.help))
         _, options = records(self, ctx)
         column = max(len(name) for name, _ in options) + 4
         parts = [paragraphs(f"Comity {comity.__version__}. {_ABOUT}"), usage(self, ctx)]
-        parts += [section(chapter, rows, column) for chapter, rows in chapters.items()]
+        for chapter, entries in CHAPTERS.items():
+            parts.append(section(chapter, [(entry.name, entry.help) for entry in entries], column))
         parts += [section("Options", options, column), examples(_EXAMPLES), paragraphs(_NEXT)]
         formatter.write("\n\n".join(parts) + "\n")
 

@@ -50,7 +50,7 @@ class _ArchivePreface(Struct, frozen=True):
 def pack(data: Path, database: Path, manifest: Manifest, sealed: SealedWriter) -> int:
     """Write the folder, with `database` in the place of its own. Returns how many files there are."""
     count = 0
-    with tarfile.open(mode="w|", fileobj=cast("Any", _Out(sealed)), bufsize=FRAME_BYTES) as archive:
+    with tarfile.open(mode="w|", fileobj=cast("Any", sealed), bufsize=FRAME_BYTES) as archive:
         _add(archive, MANIFEST, io.BytesIO(text := msgspec.json.encode(manifest)), len(text))
         for name, path in [*_files(data), (DATABASE, database)]:
             try:
@@ -93,16 +93,6 @@ def unpack(sealed: SealedReader, folder: Path | None, name: str) -> Manifest:
     if manifest is None:
         raise MalformedError(f"{name} holds nothing; use another copy")
     return manifest
-
-
-class _Out:
-    """A sealed stream, as the tar module writes to it."""
-
-    def __init__(self, sealed: SealedWriter) -> None:
-        self._sealed = sealed
-
-    def write(self, data: bytes) -> int:
-        return self._sealed.write(data)
 
 
 def _files(data: Path) -> Iterator[tuple[str, Path]]:

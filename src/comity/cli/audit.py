@@ -8,14 +8,14 @@ import asyncio
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
 from comity.cli.options import (
@@ -63,8 +63,7 @@ Chain = Annotated[
 def verify(chain: Chain = None, home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Verify that no entry of the audit record was changed, removed or added. The node may be running."""
     settings = _recording(settings_of(home).settings)
-    with _progress(wanted=sys.stderr.isatty() and not as_json) as seen:
-        reports = asyncio.run(_verify(settings, chain, seen))
+    reports = asyncio.run(_verify(settings, chain, watched=sys.stderr.isatty() and not as_json))
     bad = [report for report in reports if not report.ok]
     if as_json:
         print_json({"ok": not bad, "chains": [msgspec.to_builtins(report) for report in reports]})
@@ -98,14 +97,13 @@ def tail_(
     """Show the last entries, oldest first. The node may be running."""
     settings = _recording(settings_of(home).settings)
     wanted = whole_number("-n", count, 0, 999_999_999)
-    coloured = colour_wanted()
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
     def show(name: str, entry: AuditEntry) -> None:
         if as_json:
             print_json({"chain": name, **msgspec.to_builtins(entry)})
         else:
-            print_line(_entry_line(name, entry, room, coloured=coloured))
+            print_line(_entry_line(name, entry, room))
 
     asyncio.run(_tail(settings, chain, wanted, show, follow=follow))
 
@@ -140,17 +138,13 @@ def adopt(
             print_line(f"chain {name} continues from entry {position:,}")
 
 
-async def _verify(
-    settings: Settings, only: str | None, seen: Callable[[int, int], None]
-) -> list[AuditReport]:
+async def _verify(settings: Settings, only: str | None, *, watched: bool) -> list[AuditReport]:
     async with reading(settings, SystemClock()) as store:
         public = stored_vacant_id(settings.data).public
         names = _chosen(await _chain_names(store, settings.audit_heads), only)
         total = sum([await store.end(log_of(name)) for name in names])
-        return [
-            await _verified(store, name, public, settings.audit_heads, lambda entries: seen(entries, total))
-            for name in names
-        ]
+        with _progress(total, wanted=watched) as seen:
+            return [await _verified(store, name, public, settings.audit_heads, seen) for name in names]
 
 
 async def _verified(
@@ -262,7 +256,7 @@ def _what_to_do(bad: list[AuditReport]) -> str:
     )
 
 
-def _entry_line(chain: str, entry: AuditEntry, room: int | None, *, coloured: bool) -> str:
+def _entry_line(chain: str, entry: AuditEntry, room: int | None) -> str:
     """One entry: when, where, what, how long, who, and how many or why not. What is more than a terminal has `room`
     for stands in a second line.
     """
@@ -278,9 +272,9 @@ def _entry_line(chain: str, entry: AuditEntry, room: int | None, *, coloured: bo
     apart = room is not None and len(plain) > room and bool(more)
     shown = "  ".join(
         (
-            paint(when, "dim", wanted=coloured),
+            paint(when, "dim"),
             where,
-            paint(what, "red" if failed else "green", wanted=coloured),
+            paint(what, "red" if failed else "green"),
             took,
             caller.ljust(15),
             "" if apart else more,
@@ -290,24 +284,14 @@ def _entry_line(chain: str, entry: AuditEntry, room: int | None, *, coloured: bo
 
 
 @contextmanager
-def _progress(*, wanted: bool) -> Iterator[Callable[[int, int], None]]:
+def _progress(total: int, *, wanted: bool) -> Iterator[Callable[[int], None]]:
     """A bar on stderr for a long record; a short one is done before a bar would be read."""
-    with ExitStack() as shown:
-        moves: list[Callable[[int, int], None]] = []
-
-        def seen(entries: int, total: int) -> None:
-            if wanted and total >= PROGRESS_FROM:
-                if not moves:
-                    moves.append(_bar(shown))
-                moves[0](entries, total)
-
-        yield seen
-
-
-def _bar(shown: ExitStack) -> Callable[[int, int], None]:
+    if not wanted or total < PROGRESS_FROM:
+        yield lambda _entries: None
+        return
     from rich.console import Console
     from rich.progress import Progress
 
-    bar = shown.enter_context(Progress(console=Console(stderr=True), transient=True))
-    task = bar.add_task("verifying", total=None)
-    return lambda entries, total: bar.update(task, advance=entries, total=total)
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("verifying", total=total)
+        yield lambda entries: bar.update(task, advance=entries)

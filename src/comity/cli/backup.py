@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Annotated, Final
@@ -54,7 +55,7 @@ from comity.keys.identity import (
     needs_passphrase,
     stored_vacant_id,
 )
-from comity.keys.private import ensure_private_folder, sync_folder
+from comity.keys.private import ensure_private_folder, publish_draft, sync_folder
 from comity.keys.sealing import MAGIC, SealedReader, SealedWriter, SealingCost
 from comity.pipeline.record import own_act
 from comity.release import __version__
@@ -232,12 +233,9 @@ def make_backup(
         except OSError as reason:
             raise StoreFullError(f"{target} cannot be written: {reason.strerror}; nothing was kept") from None
         try:
-            os.link(draft, target)
+            publish_draft(draft, target)
         except FileExistsError:
             _refuse_taken(target)
-        except OSError:  # a file system without hard links
-            _refuse_taken(target)
-            draft.rename(target)
         sync_folder(target.parent)
         return MadeBackup(
             bytes=target.stat().st_size, files=files, entries=sum(report.entries for report in reports)
@@ -380,19 +378,15 @@ def _draft(target: Path) -> Iterator[tuple[Path, IO[bytes]]]:
                 draft.unlink()
 
 
-@contextlib.contextmanager
-def _work_folder(data: Path) -> Iterator[Path]:
-    with _own_folder(data / WORK_FOLDER, f"another backup of {data} is being made; wait for it") as work:
-        yield work
+def _work_folder(data: Path) -> AbstractContextManager[Path]:
+    return _own_folder(data / WORK_FOLDER, f"another backup of {data} is being made; wait for it")
 
 
-@contextlib.contextmanager
-def _staging(data: Path, *, check: bool) -> Iterator[Path]:
+def _staging(data: Path, *, check: bool) -> AbstractContextManager[Path]:
     """Beside the data folder; a check makes no folders for good, so it takes the nearest place that exists."""
     place = next(folder for folder in data.parents if folder.is_dir()) if check else data.parent
     staging = place / f".{data.name}.restoring"
-    with _own_folder(staging, f"another restore into {data} is under way; wait for it") as folder:
-        yield folder
+    return _own_folder(staging, f"another restore into {data} is under way; wait for it")
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import typer
 from comity.cli.colour import colour_wanted, paint
 from comity.cli.help import HelpfulApp, HelpfulCommand
 from comity.cli.options import Directory, Json, KeyOptions, settings_of
-from comity.cli.outside import Outside, find_card
+from comity.cli.outside import STDIN, Outside, find_card
 from comity.cli.own_store import new_key, own_key, refuse_memory, writing
 from comity.cli.screen import note, print_foreign, print_json, waiting
 from comity.clients.dispatch import DispatchResult
@@ -36,7 +36,6 @@ from comity.system_clock import SystemClock
 
 app = HelpfulApp()
 
-STDIN: Final = "-"
 TEXT_LIMIT: Final = 1024 * 1024 - 4096
 """A request of one mebibyte is the most that a target reads; the rest of it is the envelope."""
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from msgspec import Struct
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
 from comity.cli.options import Directory, HomeOptions, Json, KeyOptions, settings_of
@@ -47,19 +46,6 @@ _MEANINGS = {
 }
 
 
-class PublishReport(Struct, frozen=True, kw_only=True):
-    """`changed` is False when the directory had it all already."""
-
-    changed: bool
-    directory: str
-    vacant_id: str
-    event_seq: int
-    visibility: str
-    capability_card_hash_hex: str
-    state: str
-    former_state: str
-
-
 @app.add("""
     comity card show  show the card of your agent
     comity card show http://127.0.0.1:8420  show the card of the agent at this address
@@ -79,16 +65,21 @@ def show(
 ) -> None:
     """Show a card: the agent, its offer, its address, and whether the signature is valid."""
     settings = settings_of(home, **{"directory.url": directory}).settings
+    more: dict[str, Any] = {}
+    facts: list[tuple[str, str]] = []
     if target is not None:
         card = _found(settings, target)
-        _print_card(card, {"verified": card.verify()}, _facts(card), as_json=as_json)
-        return
-    ways = Outside(settings)
-    card, state = asyncio.run(_own(settings, ways, home.passphrase_file))
-    node = None if ways.own is None else ways.own.url
-    more = {"verified": card.verify(), "state": state.value, "node": node}
-    where = f"running at {node}" if node else "not running; this is made from the settings"
-    _print_card(card, more, [*_facts(card), ("state", state.value), ("node", where)], as_json=as_json)
+    else:
+        ways = Outside(settings)
+        card, state = asyncio.run(_own(settings, ways, home.passphrase_file))
+        node = None if ways.own is None else ways.own.url
+        more = {"state": state.value, "node": node}
+        where = f"running at {node}" if node else "not running; this is made from the settings"
+        facts = [("state", state.value), ("node", where)]
+    if as_json:
+        print_json({**_as_json(card), "verified": card.verify(), **more})
+    else:
+        print_fields([*_facts(card), *facts])
 
 
 @app.add("""
@@ -117,23 +108,18 @@ def publish(
     wanted = _visibility(visibility)
     settings = settings_of(home, **{"directory.url": directory}).settings
     key = own_key(settings, home.passphrase_file)
-    card, published = asyncio.run(_publish(settings, key, wanted, home.passphrase_file))
+    card, told = asyncio.run(_publish(settings, key, wanted, home.passphrase_file))
     if as_json:
-        print_json(msgspec.to_builtins(published))
+        print_json(told)
         return
-    did = "Published" if published.changed else "Already published"
-    print_line(
-        paint(
-            f"{did} as event {published.event_seq} in {published.directory}: {_MEANINGS[wanted]}.",
-            "bold green",
-            wanted=colour_wanted(),
-        )
-    )
+    did = "Published" if told["changed"] else "Already published"
+    where = f"as event {told['event_seq']} in {told['directory']}"
+    print_line(paint(f"{did} {where}: {_MEANINGS[wanted]}.", "bold green"))
     print_line()
-    moved = published.former_state != published.state
-    state = f"{published.former_state} → {published.state}" if moved else published.state
-    print_fields([*_facts(card), ("visibility", wanted.value), ("state", state)], indent="  ")
-    _warn_of_loopback(card, published.directory)
+    former, state = told["former_state"], told["state"]
+    moved = f"{former} → {state}" if former != state else state
+    print_fields([*_facts(card), ("visibility", wanted.value), ("state", moved)], indent="  ")
+    _warn_of_loopback(card, told["directory"])
 
 
 @app.add("""
@@ -159,7 +145,7 @@ def verify(
     if as_json:
         print_json({"ok": holds, **_as_json(card)})
     elif holds:
-        print_line(paint(f"{card.vacant_id} signed this card.", "bold green", wanted=colour_wanted()))
+        print_line(paint(f"{card.vacant_id} signed this card.", "bold green"))
         print_line()
         print_fields(_facts(card), indent="  ")
     else:
@@ -196,9 +182,10 @@ async def _own(
 
 async def _publish(
     settings: Settings, key: SigningKey, visibility: Visibility, passphrase_file: str | None
-) -> tuple[CapabilityCard, PublishReport]:
+) -> tuple[CapabilityCard, dict[str, Any]]:
+    """The card, and what became of it, for programs. `changed` is False when the directory had it all already."""
     ways = Outside(settings, key)
-    where = ways.directory_url
+    directory = ways.directory_url
     card = await _own_card(settings, ways.own, passphrase_file)
     refuse_unspecified(card)
     former = await current_state(settings, ways.own)
@@ -209,16 +196,16 @@ async def _publish(
     published = await publish_card(ways.directory(), card, visibility, state)
     if state is not former:
         await set_state(settings, ways.own, state, passphrase_file)
-    return card, PublishReport(
-        changed=published.changed,
-        directory=where,
-        vacant_id=card.vacant_id.hex(),
-        event_seq=published.event_seq,
-        visibility=visibility.value,
-        capability_card_hash_hex=card.card_hash().hex(),
-        state=state.value,
-        former_state=former.value,
-    )
+    return card, {
+        "changed": published.changed,
+        "directory": directory,
+        "vacant_id": card.vacant_id.hex(),
+        "event_seq": published.event_seq,
+        "visibility": visibility.value,
+        "capability_card_hash_hex": card.card_hash().hex(),
+        "state": state.value,
+        "former_state": former.value,
+    }
 
 
 def _visibility(text: str) -> Visibility:
@@ -242,15 +229,6 @@ def _warn_of_controls(card: CapabilityCard) -> None:
         note(f"{reason.message}; until then no directory of ours takes it, and it is not called")
 
 
-def _print_card(
-    card: CapabilityCard, more: dict[str, Any], facts: list[tuple[str, str]], *, as_json: bool
-) -> None:
-    if as_json:
-        print_json({**_as_json(card), **more})
-        return
-    print_fields(facts)
-
-
 def _as_json(card: CapabilityCard) -> dict[str, Any]:
     """As a node says it at /card, and more: what is printed is itself a card file."""
     return {
@@ -265,22 +243,15 @@ def _as_json(card: CapabilityCard) -> dict[str, Any]:
 
 
 def _facts(card: CapabilityCard) -> list[tuple[str, str]]:
-    coloured = colour_wanted()
-    holds = card.verify()
     spec = card.substrate_spec
     facts = [
         ("agent", card.vacant_id.hex()),
         ("offers", one_line(card.capability_text) or "not stated"),
-        ("endpoint", paint(one_line(card.endpoint), "cyan", wanted=coloured) if card.endpoint else "none"),
+        ("endpoint", paint(one_line(card.endpoint), "cyan") if card.endpoint else "none"),
         ("runs on", one_line(", ".join(spec.allowed_substrates))),
         ("policy", one_line(msgspec.json.encode(spec.policy).decode()) if spec.policy else ""),
         ("card hash", card.card_hash().hex()),
-        (
-            "signature",
-            paint("valid", "green", wanted=coloured)
-            if holds
-            else paint("NOT VALID", "bold red", wanted=coloured),
-        ),
+        ("signature", paint("valid", "green") if card.verify() else paint("NOT VALID", "bold red")),
     ]
     return [(name, value) for name, value in facts if value]
 

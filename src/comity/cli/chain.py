@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.failures import FAILED
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Json, KeyOptions, Yes, confirm, settings_of
@@ -51,10 +51,7 @@ def show(
     of a chain are numbered without gaps. The tip is the hash of the last message. You can run this command while the node
     runs.
     """
-    settings = settings_of(home).settings
-    peers = _peers(settings)
-    if peer is not None:
-        peers = [_chosen(peers, peer)]
+    peers = _peers(settings_of(home).settings, peer)
     if as_json:
         print_json({"peers": [msgspec.to_builtins(each) for each in peers]})
     elif peer is not None:
@@ -82,10 +79,8 @@ def verify(
     has only the hashes. You can run this command while the node runs.
     """
     settings = settings_of(home).settings
-    peers = _peers(settings)
-    if peer is not None:
-        peers = [_chosen(peers, peer)]
-    reports = asyncio.run(_verify(settings, [VacantId.from_hex(each.vacant_id) for each in peers]))
+    peers = [VacantId.from_hex(each.vacant_id) for each in _peers(settings, peer)]
+    reports = asyncio.run(_verify(settings, peers))
     if as_json:
         ok = all(report.ok for report in reports)
         print_json({"ok": ok, "peers": [msgspec.to_builtins(report) for report in reports]})
@@ -124,7 +119,7 @@ def forget(
     to you, so this node still refuses messages that it has already accepted.
     """
     settings = settings_of(home).settings
-    chosen = _chosen(_peers(settings), peer)
+    (chosen,) = _peers(settings, peer)
     if chosen.call is None:
         raise NotFoundError(
             f"this node has no chain of calls to {chosen.vacant_id[:_TIP]}; nothing to forget"
@@ -160,24 +155,24 @@ async def _forget(settings: Settings, key: SigningKey, target: VacantId) -> None
             ) from None
 
 
-def _peers(settings: Settings) -> list[Peer]:
+def _peers(settings: Settings, only: str | None) -> list[Peer]:
+    """All of them, or the one that `only` names: its id, or a beginning of it that no other id has."""
     refuse_memory(settings, "chains are kept there")
     if not has_identity(settings.data) or not settings.database.is_file():
         raise NotFoundError(
             f"{settings.data} has no calls yet, in either direction; start with `comity call`"
         )
-    return read_pairs(settings.database, stored_vacant_id(settings.data).hex())
-
-
-def _chosen(peers: list[Peer], text: str) -> Peer:
-    named = id_of(text)
-    wanted = named.hex() if named is not None else text.removeprefix("vacant:").lower()
+    peers = read_pairs(settings.database, stored_vacant_id(settings.data).hex())
+    if only is None:
+        return peers
+    named = id_of(only)
+    wanted = named.hex() if named is not None else only.removeprefix("vacant:").lower()
     found = [each for each in peers if wanted and each.vacant_id.startswith(wanted)]
     if not found:
-        raise NotFoundError(f"there is no chain with {text[:80]!r}; `comity chain show` lists all chains")
+        raise NotFoundError(f"there is no chain with {only[:80]!r}; `comity chain show` lists all chains")
     if len(found) > 1:
-        raise ConfigError(f"{len(found)} ids begin with {text[:80]!r}; give more digits")
-    return found[0]
+        raise ConfigError(f"{len(found)} ids begin with {only[:80]!r}; give more digits")
+    return found
 
 
 def _print_peers(peers: list[Peer]) -> None:
@@ -227,7 +222,7 @@ def _print_peer(peer: Peer) -> None:
 
 def _print_book(title: str, held: ServedPair | Called, facts: list[tuple[str, str]]) -> None:
     print_line()
-    print_line(paint(title, "bold", wanted=colour_wanted()))
+    print_line(paint(title, "bold"))
     chains = [*_link_facts("requests", held.requests), *_link_facts("replies", held.replies)]
     print_fields([*chains, *facts], indent="  ")
 

@@ -25,7 +25,7 @@ from comity.core.errors import ComityError
 
 if TYPE_CHECKING:
     from comity.cli.demo_nodes import DemoNode, Household
-    from comity.cli.demo_scenes import Facts, Scene
+    from comity.cli.demo_scenes import Scene
 
 app = HelpfulApp()
 
@@ -88,14 +88,12 @@ async def _play(stage: "_JsonStage | _StoryTerminal", *, keep: bool) -> bool:
     async with household(keep=keep) as house:
         stage.open()
         for number, scene in enumerate(SCENES):
-            since = time.monotonic()
             try:
-                facts = await stage.play(scene, number, house)
+                await stage.play(scene, number, house)
             except Exception as failure:  # noqa: BLE001 - whatever it was, the scene has not come out
                 node = failure.node if isinstance(failure, SceneFailedError) else house.anna
                 stage.failed(scene, _problem(failure), node)
                 return False
-            stage.ended(scene, facts, time.monotonic() - since)
         stage.close(time.monotonic() - begun, keep=keep)
         if keep:
             stage.kept(house, {node.name: await node.page_link() for node in house.nodes})
@@ -111,8 +109,11 @@ def _problem(failure: Exception) -> str:
     return f"{type(failure).__name__}: {failure}"
 
 
-class _Silence:
-    """Tells nothing."""
+class _JsonStage:
+    """One object for each scene, and nothing of what happens in it."""
+
+    def open(self) -> None:
+        pass
 
     async def did(self, text: str) -> None:
         pass
@@ -122,18 +123,11 @@ class _Silence:
     def bar(self, _name: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
         return contextlib.nullcontext(lambda _done: None)
 
-
-class _JsonStage:
-    """One object for each scene."""
-
-    def open(self) -> None:
-        pass
-
-    async def play(self, scene: "Scene", _number: int, house: "Household") -> "Facts":
-        return await scene.play(house, _Silence())
-
-    def ended(self, scene: "Scene", facts: "Facts", seconds: float) -> None:
-        print_json({"scene": scene.name, "ok": True, "seconds": round(seconds, 3), **facts})
+    async def play(self, scene: "Scene", _number: int, house: "Household") -> None:
+        since = time.monotonic()
+        facts = await scene.play(house, self)
+        seconds = round(time.monotonic() - since, 3)
+        print_json({"scene": scene.name, "ok": True, "seconds": seconds, **facts})
 
     def failed(self, scene: "Scene", problem: str, node: "DemoNode") -> None:
         told = {"node": node.name, "log": node.last_lines(LOG_LINES)}
@@ -161,16 +155,12 @@ class _StoryTerminal:
         self._paragraph(_ABOUT)
         self._write("✓ was checked and is so. ✗ was tried, and refused as it must be.")
 
-    async def play(self, scene: "Scene", number: int, house: "Household") -> "Facts":
+    async def play(self, scene: "Scene", number: int, house: "Household") -> None:
         self._console.print()
         self._console.rule(f"[bold]{number + 1}. {scene.title}", align="left", style="cyan")
-        facts = await scene.play(house, self)
+        await scene.play(house, self)
         self._paragraph(f"Why it matters: {scene.why}", "cyan")
         await self._pause(SCENE_SECONDS)
-        return facts
-
-    def ended(self, scene: "Scene", facts: "Facts", seconds: float) -> None:
-        pass
 
     def failed(self, scene: "Scene", problem: str, node: "DemoNode") -> None:
         self._row("✗", "bold red", f"The scene “{scene.title}” failed: {one_line(problem)}")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -81,9 +81,9 @@ class DemoNode:
                 stderr=errors,
                 start_new_session=True,
             )
-        self.url = (await self._ready_line(self.process))["url"]
+        self.url = await self._ready_url(self.process)
 
-    async def _ready_line(self, process: "subprocess.Popen[bytes]") -> dict[str, Any]:
+    async def _ready_url(self, process: "subprocess.Popen[bytes]") -> str:
         until = time.monotonic() + START_SECONDS
         while not (line := self._ready.read_bytes()).endswith(b"\n"):
             if process.poll() is not None:
@@ -93,8 +93,7 @@ class DemoNode:
                     f"the node of {self.name} was not ready within {START_SECONDS:g} seconds", self
                 )
             await asyncio.sleep(POLL_SECONDS)
-        ready: dict[str, Any] = strict_json.loads(line)
-        return ready
+        return str(strict_json.loads(line)["url"])
 
     async def page_link(self) -> str:
         """A link to its page, which works once."""
@@ -109,9 +108,8 @@ class DemoNode:
     async def post(self, path: str, body: Any, *, as_owner: bool = True) -> HttpResponse:
         """A POST to one of its doors: by its owner, or by anybody."""
         with failing_at(self):
-            return await self._http.request(
-                "POST", self.url + path, body, self._proof() if as_owner else None
-            )
+            proof = {"authorization": f"Bearer {self._token()}"} if as_owner else None
+            return await self._http.request("POST", self.url + path, body, proof)
 
     async def ask(self, path: str, body: Any) -> dict[str, Any]:
         """What it answers to its owner. Raises SceneFailedError where it refuses."""
@@ -131,13 +129,13 @@ class DemoNode:
     @contextlib.asynccontextmanager
     async def model(self, *extensions: str) -> AsyncIterator["ModelClient"]:
         """An MCP client of its owner, with VCP extensions if it needs some."""
-        target = McpTarget(address=f"{self.url}/mcp", bearer=read_token(self.data / TOKEN_FILE))
-        client = ModelClient(self, McpOverHttp(target, None))
+        carrier = McpOverHttp(McpTarget(address=f"{self.url}/mcp", bearer=self._token()), None)
+        client = ModelClient(self, carrier)
         try:
             await client.begin(extensions)
             yield client
         finally:
-            await client.close()
+            await carrier.close()
 
     async def command(self, *arguments: str) -> dict[str, Any]:
         """What a command prints as JSON when it is run on the data folder of the node."""
@@ -169,8 +167,8 @@ class DemoNode:
     async def close(self) -> None:
         await self._http.aclose()
 
-    def _proof(self) -> Mapping[str, str]:
-        return {"authorization": f"Bearer {read_token(self.data / TOKEN_FILE)}"}
+    def _token(self) -> str:
+        return read_token(self.data / TOKEN_FILE)
 
 
 class ModelClient:
@@ -201,9 +199,6 @@ class ModelClient:
             raise SceneFailedError(f"the tool {tool} refused: {texts}", self._node)
         told: dict[str, Any] = result["structuredContent"]
         return told
-
-    async def close(self) -> None:
-        await self._carrier.close()
 
     async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._number += 1

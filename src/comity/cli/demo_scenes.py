@@ -68,15 +68,35 @@ class Teller(Protocol):
         ...
 
 
+Playing = Callable[[Household, Teller], Awaitable[Facts]]
+
+
 class Scene(Struct, frozen=True):
     """`why` says what it is good for, after it was seen."""
 
     name: str
     title: str
     why: str
-    play: Callable[[Household, Teller], Awaitable[Facts]]
+    play: Playing
 
 
+SCENES: Final[list[Scene]] = []
+
+
+def _scene(title: str, why: str) -> Callable[[Playing], Playing]:
+    """The next scene; it has the name of its function."""
+
+    def register(play: Playing) -> Playing:
+        SCENES.append(Scene(play.__name__, title, why, play))
+        return play
+
+    return register
+
+
+@_scene(
+    "Three owners, three nodes",
+    "Each owner keeps the keys and the data. There is no account and no server in the middle.",
+)
 async def start(house: Household, tell: Teller) -> Facts:
     anna, bert, carol = house.nodes
     await tell.did("Each of them runs `comity up`, with a key, a folder and a port of its own.")
@@ -99,6 +119,7 @@ async def start(house: Household, tell: Teller) -> Facts:
     return {"nodes": nodes, "folder": str(house.folder)}
 
 
+@_scene("Two nodes meet", "Both sides know what is agreed before anything personal is sent.")
 async def meet(house: Household, tell: Teller) -> Facts:
     anna, bert, _ = house.nodes
     wanted = (_RELATIONAL, _TORCH, _INTENT)
@@ -115,12 +136,7 @@ async def meet(house: Household, tell: Teller) -> Facts:
             await tell.refused(
                 "Intent: refused. Anna has switched it off, so Bert's side sends nothing for it."
             )
-            try:
-                await session.call("intent.infer")
-            except ExtensionError as refusal:
-                expect(refusal.wire_code == "EXTENSION_INACTIVE", f"refused with {refusal.wire_code}", anna)
-            else:
-                raise SceneFailedError("an extension that was refused could be used", anna)
+            await _refused(anna, session, "EXTENSION_INACTIVE", "intent.infer")
             protections = ", ".join(session.core_features).replace("_", " ")
             await tell.proved(f"Protections that Anna's node has in use: {protections}.")
             return {
@@ -131,6 +147,10 @@ async def meet(house: Household, tell: Teller) -> Facts:
             }
 
 
+@_scene(
+    "A signed call, and a replay",
+    "Who said what can be proven. Nobody in between can change a message or use it twice.",
+)
 async def call(house: Household, tell: Teller) -> Facts:
     anna, bert, _ = house.nodes
     words = "Is the meeting still at ten?"
@@ -177,6 +197,10 @@ async def call(house: Household, tell: Teller) -> Facts:
     }
 
 
+@_scene(
+    "A model finds an agent and calls it",
+    "A model reaches agents of other owners with two tools, and knows whose words it reads.",
+)
 async def model(house: Household, tell: Teller) -> Facts:
     anna, bert, _ = house.nodes
     await tell.did("A model uses Bert's node over MCP, as Claude Code or Cursor would.")
@@ -193,6 +217,9 @@ async def model(house: Household, tell: Teller) -> Facts:
     return {"found": len(found), "agent": answer["agent"], "number": answer["number"], "verified": True}
 
 
+@_scene(
+    "A worrying text", "A wrong guess of the caller is corrected. The action needs no model and no network."
+)
 async def action(house: Household, tell: Teller) -> Facts:
     carol = house.carol
     text = "I can't do this anymore. Everyone would be better off without me."
@@ -212,6 +239,10 @@ async def action(house: Household, tell: Teller) -> Facts:
     return {"risk_given": "low", "severity": crisis["severity"], "signals": raised, "lines": len(lines)}
 
 
+@_scene(
+    "A room by invite",
+    "One line is enough to work together. Files go from node to node and through nobody else.",
+)
 async def room(house: Household, tell: Teller) -> Facts:
     anna, bert, _ = house.nodes
     invite = (await anna.room("invite", room="workshop", seconds=600))["invite"]
@@ -252,6 +283,10 @@ async def room(house: Household, tell: Teller) -> Facts:
     }
 
 
+@_scene(
+    "A torch is handed over",
+    "Trust that people and assistants have built up can move to another node. It cannot be forged.",
+)
 async def torch(house: Household, tell: Teller) -> Facts:
     anna, bert, _ = house.nodes
     token = issue_a(anna.key, issuer=anna.id, kind="user", subject="dora")
@@ -272,7 +307,8 @@ async def torch(house: Household, tell: Teller) -> Facts:
     with failing_at(bert):
         async with VcpClient.connect(bert.url, **asked) as session:
             before = (await session.call("relational.get"))["standing"]
-            await _refused(bert, session, {**held, "session_count": 100}, "BAD_SIGNATURE")
+            forged = {**held, "session_count": 100}
+            await _refused(bert, session, "BAD_SIGNATURE", "torch.receive", {"torch": forged})
             await tell.refused("With 100 sessions written into it: refused. The signature does not fit.")
             taken = await session.call("torch.receive", {"torch": held})
             expect(taken["counted"] == 1 and not taken["implausible"], "the torch does not count", bert)
@@ -280,20 +316,26 @@ async def torch(house: Household, tell: Teller) -> Facts:
             await tell.proved(
                 f"Bert's node checks and takes it. Standing there: {before} before, {taken['standing']} now."
             )
-            await _refused(bert, session, held, "ALREADY_USED")
+            await _refused(bert, session, "ALREADY_USED", "torch.receive", {"torch": held})
             await tell.refused("The same torch a second time: refused. A torch can be taken once.")
     return {"from": held["from"], "to": held["to"], "standing": taken["standing"], "again": "ALREADY_USED"}
 
 
-async def _refused(node: DemoNode, session: VcpSession, torch: Mapping[str, Any], code: str) -> None:
+async def _refused(
+    node: DemoNode, session: VcpSession, code: str, op: str, args: Mapping[str, Any] | None = None
+) -> None:
     try:
-        await session.call("torch.receive", {"torch": torch})
+        await session.call(op, args)
     except ExtensionError as refusal:
-        expect(refusal.wire_code == code, f"the torch was refused with {refusal.wire_code}", node)
+        expect(refusal.wire_code == code, f"{op} was refused with {refusal.wire_code}", node)
     else:
-        raise SceneFailedError(f"a torch was taken that must be refused with {code}", node)
+        raise SceneFailedError(f"{op} was carried out, and must be refused with {code}", node)
 
 
+@_scene(
+    "Three parties vote on a rule",
+    "Owners decide rules together. Anybody can recount the vote from the file alone.",
+)
 async def vote(house: Household, tell: Teller) -> Facts:
     anna, bert, carol = house.nodes
     async with (
@@ -351,6 +393,10 @@ async def vote(house: Household, tell: Teller) -> Facts:
     return {"delib_id": opened["id"], "phase": phase, "entries": recount.entries, "records_equal": True}
 
 
+@_scene(
+    "The record is verified",
+    "What the nodes did is on record. If somebody changes or removes one entry, this command tells.",
+)
 async def audit(house: Household, tell: Teller) -> Facts:
     await tell.did("Each owner types `comity audit verify`.")
     reports = await asyncio.gather(*(node.command("audit", "verify") for node in house.nodes))
@@ -415,61 +461,3 @@ async def _until(node: DemoNode, look: Callable[[], Awaitable[Any]], otherwise: 
         expect(time.monotonic() < until, f"{otherwise} within {ROOM_SECONDS:g} seconds", node)
         await asyncio.sleep(POLL_SECONDS)
     return found
-
-
-SCENES: Final = (
-    Scene(
-        "start",
-        "Three owners, three nodes",
-        "Each owner keeps the keys and the data. There is no account and no server in the middle.",
-        start,
-    ),
-    Scene(
-        "meet",
-        "Two nodes meet",
-        "Both sides know what is agreed before anything personal is sent.",
-        meet,
-    ),
-    Scene(
-        "call",
-        "A signed call, and a replay",
-        "Who said what can be proven. Nobody in between can change a message or use it twice.",
-        call,
-    ),
-    Scene(
-        "model",
-        "A model finds an agent and calls it",
-        "A model reaches agents of other owners with two tools, and knows whose words it reads.",
-        model,
-    ),
-    Scene(
-        "action",
-        "A worrying text",
-        "A wrong guess of the caller is corrected. The action needs no model and no network.",
-        action,
-    ),
-    Scene(
-        "room",
-        "A room by invite",
-        "One line is enough to work together. Files go from node to node and through nobody else.",
-        room,
-    ),
-    Scene(
-        "torch",
-        "A torch is handed over",
-        "Trust that people and assistants have built up can move to another node. It cannot be forged.",
-        torch,
-    ),
-    Scene(
-        "vote",
-        "Three parties vote on a rule",
-        "Owners decide rules together. Anybody can recount the vote from the file alone.",
-        vote,
-    ),
-    Scene(
-        "audit",
-        "The record is verified",
-        "What the nodes did is on record. If somebody changes or removes one entry, this command tells.",
-        audit,
-    ),
-)

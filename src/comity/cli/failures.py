@@ -69,9 +69,8 @@ def _described(failure: Exception) -> tuple[str, str, int]:
             return "system", f"{failure.filename}: {failure.strerror or failure}", FAILED
         case _:
             kind = type(failure)
-            told = (
-                "" if kind.__module__.startswith("apsw") else str(failure)
-            )  # a database speaks of its insides
+            # a database speaks of its insides
+            told = "" if kind.__module__.startswith("apsw") else str(failure)
             what = f"{kind.__name__}: {told}".strip(": ")
             remedy = f"run it again with {DEBUG_VARIABLE}=1 to see where, and report it"
             return "internal", f"unexpected error ({' '.join(what.split())}); {remedy}", FAILED

@@ -16,7 +16,7 @@ import msgspec
 import typer
 from msgspec import UNSET
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Json, settings_of
@@ -284,9 +284,8 @@ def _value(value: Any) -> str:
 
 
 def _print_remarks(session: VcpSession) -> None:
-    coloured = colour_wanted()
-    remarks = [(paint("warning:", "bold yellow", wanted=coloured), warning) for warning in session.warnings]
-    remarks += [(paint("downgrade:", "bold red", wanted=coloured), alert.message) for alert in session.alerts]
+    remarks = [(paint("warning:", "bold yellow"), warning) for warning in session.warnings]
+    remarks += [(paint("downgrade:", "bold red"), alert.message) for alert in session.alerts]
     if remarks:
         print_line()
     for mark, text in remarks:

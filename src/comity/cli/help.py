@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 
 _WIDEST = 100
 _NARROWEST = 40
@@ -58,11 +58,8 @@ class HelpfulGroup(TyperGroup):
 
 def take_as_typed(params: list[Any]) -> list[Any]:
     for param in params:
-        param._runtime_param = _AS_TYPED  # noqa: SLF001 - there is no public way; without it all works, slower
+        param._runtime_param = AsTyped()  # noqa: SLF001 - there is no public way; without it all works, slower
     return params
-
-
-_AS_TYPED = AsTyped()
 
 
 class HelpfulApp(typer.Typer):
@@ -142,7 +139,7 @@ def usage(command: Any, ctx: Any) -> str:
     # what must be there is plain: {FILE}... is FILE...
     pieces = (_MUST.sub(r"\1", piece) for piece in command.collect_usage_pieces(ctx))
     call = " ".join((ctx.command_path, *pieces))
-    return f"{paint('Usage:', 'bold', wanted=colour_wanted())} {call}"
+    return f"{paint('Usage:', 'bold')} {call}"
 
 
 def paragraphs(text: str) -> str:
@@ -156,21 +153,17 @@ def section(title: str, rows: Sequence[tuple[str, str]], column: int | None = No
     """Names and what they mean; sections that share a `column` stand in line."""
     if not rows:
         return ""
-    coloured = colour_wanted()
     column = column or min(_COLUMN, max(len(name) for name, _ in rows)) + 4
     if width() - column < _READABLE:
         column = _INDENT
-    lines = [paint(title, "bold", wanted=coloured)]
+    lines = [paint(title, "bold")]
     for name, text in rows:
         wrapped = textwrap.wrap(text, width() - column, break_on_hyphens=False) or [""]
-        label = f"  {name}".ljust(column)
-        shown = paint(name, "cyan", wanted=coloured)
-        if len(label) > column:
-            lines.append(f"  {shown}")
-            lines += [" " * column + line for line in wrapped]
-        else:
-            lines.append(f"  {shown}{label[2 + len(name) :]}{wrapped[0]}".rstrip())
-            lines += [" " * column + line for line in wrapped[1:]]
+        label = f"  {paint(name, 'cyan')}"
+        beside = column - len(f"  {name}")
+        if beside >= 0:
+            label = f"{label}{' ' * beside}{wrapped.pop(0)}".rstrip()
+        lines += [label, *(" " * column + line for line in wrapped)]
     return "\n".join(lines)
 
 
@@ -179,18 +172,17 @@ def examples(text: str) -> str:
     lines = [line for line in inspect.cleandoc(text).splitlines() if line]
     if not lines:
         return ""
-    coloured = colour_wanted()
     calls = [(call.strip(), note.strip()) for call, _, note in (line.partition("  ") for line in lines)]
     column = max(len(call) for call, _ in calls)
     narrow = column + 4 + max(len(note) for _, note in calls) > width()
-    shown = [paint("Examples", "bold", wanted=coloured)]
+    shown = [paint("Examples", "bold")]
     for call, note in calls:
         if narrow and note:
             wrapped = textwrap.wrap(note, width() - _INDENT, break_on_hyphens=False)
             shown.append(f"  {call}")
-            shown += [" " * _INDENT + paint(line, "dim", wanted=coloured) for line in wrapped]
+            shown += [" " * _INDENT + paint(line, "dim") for line in wrapped]
         else:
-            remark = paint(note, "dim", wanted=coloured)
+            remark = paint(note, "dim")
             shown.append(f"  {call}{' ' * (column - len(call) + 2)}{remark}".rstrip())
     return "\n".join(shown)
 
@@ -207,9 +199,8 @@ def records(command: Any, ctx: Any) -> tuple[list[tuple[str, str]], list[tuple[s
         if record is not None:
             name, text = record
             text = _DEFAULT.sub(r"Default: \1.", " ".join(text.split()))
-            if (
-                param.param_type_name == "argument"
-            ):  # how it is called shows its kind and whether it is needed
+            if param.param_type_name == "argument":
+                # how it is called shows its kind and whether it is needed
                 arguments.append((name.partition(" <")[0], text.removesuffix(" [required]")))
             else:
                 options.append((name, text))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.help import HelpfulApp
 from comity.cli.identity_token import app as token_app
 from comity.cli.options import (
@@ -28,10 +28,17 @@ from comity.cli.options import (
 from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.config_reading import CONFIG_FILE
 from comity.core.errors import ConfigError, ConflictError, KeyRefusedError, NotFoundError
-from comity.core.identity.keys import SigningKey, VacantId
-from comity.keys.files import IdentityFile, KeptHere, KeptInKeyring, KeptSealed, read_identity
-from comity.keys.identity import create_identity, export_identity, has_identity, identity_path, load_identity
-from comity.keys.sealing import SealingCost, seal
+from comity.core.identity.keys import VacantId
+from comity.keys.files import KeptHere, KeptInKeyring, KeptSealed, identity_file, read_identity
+from comity.keys.identity import (
+    create_identity,
+    export_identity,
+    has_identity,
+    identity_path,
+    load_identity,
+    needs_passphrase,
+    stored_vacant_id,
+)
 
 if TYPE_CHECKING:
     from comity.cli.identity_import import Takeover
@@ -57,9 +64,7 @@ def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show the id of this node in each format, and where its key is stored."""
     folder = settings_of(home).settings.data
     _refuse_missing(folder)
-    path = identity_path(folder)
-    file = read_identity(path)
-    _print_identity(VacantId.from_hex(file.public), path, file.secret, as_json=as_json)
+    _print_identity(folder, as_json=as_json)
 
 
 @app.add("""
@@ -84,18 +89,17 @@ def new(
     before the node runs.
     """
     folder = settings_of(home).settings.data
-    path = identity_path(folder)
     if has_identity(folder):
         raise KeyRefusedError(
-            f"{path} exists and is never overwritten; move it away or name another data folder"
+            f"{identity_path(folder)} exists and is never overwritten; move it away or name another data folder"
         )
     if sum((passphrase, passphrase_file is not None, keyring)) > 1:
         raise ConfigError("--passphrase, --passphrase-file and --keyring cannot be combined; choose one")
     words = (
         read_passphrase(passphrase_file) if passphrase_file else ask_new_passphrase() if passphrase else None
     )
-    key = create_identity(folder, passphrase=words, in_keyring=keyring)
-    _print_identity(key.vacant_id, path, read_identity(path).secret, as_json=as_json)
+    create_identity(folder, passphrase=words, in_keyring=keyring)
+    _print_identity(folder, as_json=as_json)
 
 
 @app.add("""
@@ -135,7 +139,7 @@ def export(
         raise ConfigError(
             "--stdout, --yes and --passphrase-file are only for a secret key; add --secret or remove them"
         )
-    vacant_id = VacantId.from_hex(read_identity(identity_path(folder)).public)
+    vacant_id = stored_vacant_id(folder)
     card = _card(vacant_id)
     if to is None:
         print_json(card)
@@ -219,7 +223,7 @@ def _print_takeover(report: "Takeover") -> None:
     for number, (title, facts) in enumerate(shown):
         if number:
             print_line()
-        print_line(paint(title, "bold", wanted=colour_wanted()))
+        print_line(paint(title, "bold"))
         print_fields(facts, indent="  ")
 
 
@@ -231,25 +235,15 @@ def _export_secret(
     passphrase = passphrase_for(folder, passphrase_file)
     sealed = "" if passphrase else " It will not be encrypted."
     confirm(f"Anyone who has the exported key can act as this node.{sealed} Export it?", yes=yes)
-    opens = passphrase if isinstance(read_identity(identity_path(folder)).secret, KeptSealed) else None
-    key = load_identity(folder, passphrase=opens)
+    key = load_identity(folder, passphrase=passphrase if needs_passphrase(folder) else None)
     if to is None:
-        print_line(_identity_json(key, passphrase))
+        print_line(msgspec.json.encode(identity_file(key, passphrase=passphrase)).decode())
         return
     export_identity(key, Path(to).expanduser(), passphrase=passphrase)
     if as_json:
         print_json({"exported": "secret", "file": to, "sealed": passphrase is not None})
     else:
         print_line(f"the secret key of {key.vacant_id} is in {to}; keep it where nobody else can read it")
-
-
-def _identity_json(key: SigningKey, passphrase: str | None) -> str:
-    secret: KeptHere | KeptSealed
-    if passphrase is None:
-        secret = KeptHere(seed=key.seed.hex())
-    else:
-        secret = KeptSealed(sealed=seal(key.seed, passphrase, SealingCost()))
-    return msgspec.json.encode(IdentityFile(public=key.vacant_id.hex(), secret=secret)).decode()
 
 
 def _card(vacant_id: VacantId) -> dict[str, str]:
@@ -269,11 +263,12 @@ def _write_card(path: Path, card: dict[str, str]) -> None:
         raise ConflictError(f"{path} exists and is never overwritten; name another file") from None
 
 
-def _print_identity(
-    vacant_id: VacantId, path: Path, secret: KeptHere | KeptSealed | KeptInKeyring, *, as_json: bool
-) -> None:
+def _print_identity(folder: Path, *, as_json: bool) -> None:
+    path = identity_path(folder)
+    file = read_identity(path)
+    vacant_id = VacantId.from_hex(file.public)
     if as_json:
-        kept = str(type(secret).__struct_config__.tag)
+        kept = str(type(file.secret).__struct_config__.tag)
         print_json({**_card(vacant_id), "key_file": str(path), "kept": kept})
         return
     print_fields(
@@ -282,7 +277,7 @@ def _print_identity(
             ("short", vacant_id.short()),
             ("did:key", vacant_id.did_key()),
             ("key file", str(path)),
-            ("key kept", _KEPT[type(secret)]),
+            ("key kept", _KEPT[type(file.secret)]),
         )
     )
 

@@ -4,7 +4,6 @@ The key comes first and is never put over another. The rest may be repeated: a c
 forwards, and a settings file that exists is left alone.
 """
 
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Final
 import apsw
 from msgspec import Struct
 
+from comity.cli.install.toml_text import put_value
 from comity.cli.own_store import refuse_memory, writing
 from comity.cli.screen import one_line
 from comity.clients.pair import CALL_BOOK
@@ -183,36 +183,31 @@ def _take_key(settings: Settings, source: VacantFolder, passphrase: str | None, 
 def _take_words(settings: Settings, source: VacantFolder, report: Takeover, *, may_configure: bool) -> None:
     """Name and capability are settings. They go into a new settings file, never into one that is there."""
     file = settings.data / CONFIG_FILE
-    lines = []
+    written = ""
     for setting, text in (("name", source.name), ("capability", source.capability)):
         if text is None:
             continue
-        line = f"{setting} = {_toml(text)}\n"
-        if not _fits(line):
+        if not _fits(put_value("", ("agent", setting), text)):
             report.left.append((setting, f"{one_line(text)} cannot be agent.{setting}"))
         elif not may_configure or os.path.lexists(file):
             report.left.append((setting, f"{one_line(text)}: set it as agent.{setting}, if you want it"))
         else:
-            lines.append(line)
+            written = put_value(written, ("agent", setting), text)
             report.taken.append((setting, f"{one_line(text)}, as agent.{setting} in {CONFIG_FILE}"))
-    if lines:
-        file.write_text("[agent]\n" + "".join(lines), "utf-8")
+    if written:
+        file.write_text(written, "utf-8")
 
 
-def _fits(line: str) -> bool:
-    """Whether a settings file with this line is read: one that is not would stop every command."""
+def _fits(written: str) -> bool:
+    """Whether a settings file with this text is read: one that is not would stop every command."""
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / CONFIG_FILE
         try:
-            draft.write_text(f"[agent]\n{line}", "utf-8")
+            draft.write_text(written, "utf-8")
             load_settings({"data": folder, "config": draft}, environ={})
         except (ConfigError, UnicodeEncodeError):
             return False
     return True
-
-
-def _toml(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 async def _state(store: Store, source: VacantFolder, report: Takeover) -> list[Operation]:

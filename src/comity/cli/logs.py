@@ -16,7 +16,6 @@ from comity.config import LogLevel
 
 SUMMED_UP_EVERY: Final = 60.0
 
-_TALKATIVE = ("asyncio",)  # it tells of itself what the node says better
 _MOST_KINDS: Final = 1000
 
 Later = Callable[[float, Callable[[], None]], threading.Timer]
@@ -122,6 +121,5 @@ def write_logs(level: LogLevel, *, as_json: bool) -> None:
         JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    if level != "debug":
-        for name in _TALKATIVE:
-            logging.getLogger(name).setLevel(logging.WARNING)
+    if level != "debug":  # asyncio tells of itself what the node says better
+        logging.getLogger("asyncio").setLevel(logging.WARNING)

@@ -60,22 +60,29 @@ class _KeyFilePreface(Struct, frozen=True):
     version: int
 
 
-def write_identity(
-    path: Path, key: SigningKey, *, passphrase: str | None = None, cost: SealingCost = _DEFAULT_COST
-) -> None:
-    """Keep a key in a new file, sealed when there is a passphrase."""
+def identity_file(
+    key: SigningKey, *, passphrase: str | None = None, cost: SealingCost = _DEFAULT_COST
+) -> IdentityFile:
+    """The content of a file that holds a key, sealed when there is a passphrase."""
     secret: KeptHere | KeptSealed
     if passphrase is None:
         secret = KeptHere(seed=key.seed.hex())
     else:
         secret = KeptSealed(sealed=seal(key.seed, passphrase, cost))
-    _create(path, key.vacant_id, secret)
+    return IdentityFile(public=key.vacant_id.hex(), secret=secret)
+
+
+def write_identity(
+    path: Path, key: SigningKey, *, passphrase: str | None = None, cost: SealingCost = _DEFAULT_COST
+) -> None:
+    """Keep a key in a new file, sealed when there is a passphrase."""
+    _create(path, identity_file(key, passphrase=passphrase, cost=cost))
 
 
 def write_keyring_identity(path: Path, key: SigningKey) -> None:
     """Keep a key in the keyring of the operating system, and its public part in a new file."""
     os_keyring.store(key)
-    _create(path, key.vacant_id, KeptInKeyring())
+    _create(path, IdentityFile(public=key.vacant_id.hex(), secret=KeptInKeyring()))
 
 
 def read_identity(path: Path) -> IdentityFile:
@@ -125,8 +132,7 @@ def open_identity(path: Path, *, passphrase: str | None = None) -> SigningKey:
     return key
 
 
-def _create(path: Path, vacant_id: VacantId, secret: KeptHere | KeptSealed | KeptInKeyring) -> None:
-    file = IdentityFile(public=vacant_id.hex(), secret=secret)
+def _create(path: Path, file: IdentityFile) -> None:
     create_private(path, msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n")
 
 

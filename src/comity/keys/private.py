@@ -91,7 +91,7 @@ def create_private(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        _publish(draft, path)
+        publish_draft(draft, path)
         sync_folder(path.parent)
     except FileExistsError:
         raise KeyRefusedError(f"{path} exists and is never overwritten; move it away first") from None
@@ -127,7 +127,8 @@ def read_or_create_private(path: Path, make: Callable[[], bytes]) -> bytes:
     return read_private(path)
 
 
-def _publish(draft: Path, path: Path) -> None:
+def publish_draft(draft: Path, path: Path) -> None:
+    """Give a finished file its name. Raises FileExistsError where the name is taken."""
     try:
         os.link(draft, path)
     except FileExistsError:
