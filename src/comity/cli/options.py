@@ -33,53 +33,56 @@ class Given:
         cls.data = cls.config = ""
 
 
+def option(flag: str, value: str, help_text: str, **more: Any) -> Any:
+    """An option of a command. `value` is what the help calls the value that one types after the flag."""
+    return typer.Option(flag, metavar=value, help=help_text, **more)
+
+
+def argument(value: str, help_text: str, **more: Any) -> Any:
+    return typer.Argument(metavar=value, help=help_text, **more)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for use by programs.")]
 Data = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--data",
-        metavar="DIR",
-        help="The data folder of the node. Default: COMITY_DATA, else comity in your user data folder.",
+        "DIR",
+        "The data folder of the node. Default: COMITY_DATA, else comity in your user data folder.",
     ),
 ]
 Config = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--config",
-        metavar="FILE",
-        help="The settings file. Default: COMITY_CONFIG, else config.toml in the data folder if it exists.",
+        "FILE",
+        "The settings file. Default: COMITY_CONFIG, else config.toml in the data folder if it exists.",
     ),
 ]
 PassphraseFile = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--passphrase-file",
-        metavar="FILE",
-        help="A file with the passphrase in its first line. Only you may have access to it. - reads standard input.",
+        "FILE",
+        "A file with the passphrase in its first line. Only you may have access to it. - reads standard input.",
     ),
 ]
 Directory = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--directory",
-        metavar="URL",
-        help="The directory to use. Default: the setting directory.url, else the directory of your running node.",
+        "URL",
+        "The directory to use. Default: the setting directory.url, else the directory of your running node.",
     ),
 ]
 Rooms = Annotated[
     str | None,
-    typer.Option(
-        "--rooms",
-        metavar="A,B",
-        help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
+    option(
+        "--rooms", "A,B", "The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all."
     ),
 ]
-TlsCert = Annotated[
-    str | None, typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain.")
-]
-TlsKey = Annotated[
-    str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate.")
-]
+TlsCert = Annotated[str | None, option("--tls-cert", "FILE", "The TLS certificate, with its chain.")]
+TlsKey = Annotated[str | None, option("--tls-key", "FILE", "The private key of the certificate.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 

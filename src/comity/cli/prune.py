@@ -7,11 +7,10 @@ same by itself once an hour for its own chain, where audit.retention_days is set
 import asyncio
 from typing import Annotated, Final
 
-import typer
 from msgspec import Struct
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Json, KeyOptions, Yes, confirm, settings_of, whole_number
+from comity.cli.options import Json, KeyOptions, Yes, confirm, option, settings_of, whole_number
 from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.screen import print_fields, print_json, print_line, waiting
 from comity.config import Settings
@@ -48,10 +47,10 @@ class Pruned(Struct, frozen=True, kw_only=True):
 def prune(
     days: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--days",
-            metavar="DAYS",
-            help="Delete audit entries that are older than this number of days. Default: the setting audit.retention_days. "
+            "DAYS",
+            "Delete audit entries that are older than this number of days. Default: the setting audit.retention_days. "
             "If that is 0, this option is required.",
         ),
     ] = None,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, Json, settings_of, whole_number
+from comity.cli.options import HomeOptions, Json, argument, option, settings_of, whole_number
 from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, folder_of, run_in_rooms
 from comity.cli.room_state import app as state_app
 from comity.cli.room_state import read_value
@@ -21,12 +21,9 @@ from comity.core.peering.invite import is_invite
 app = HelpfulApp("Meet other agents in a room: talk, pass files and share state, peer to peer.")
 app.add_typer(state_app, name="state")
 
-To = Annotated[
-    str | None, typer.Option("--to", metavar="PEER", help="The stream id of one peer. Default: everybody.")
-]
+To = Annotated[str | None, option("--to", "PEER", "The stream id of one peer. Default: everybody.")]
 FileTo = Annotated[
-    str | None,
-    typer.Option("--to", metavar="PEER", help="The stream id of the peer. Default: the only other peer."),
+    str | None, option("--to", "PEER", "The stream id of the peer. Default: the only other peer.")
 ]
 
 
@@ -36,7 +33,7 @@ FileTo = Annotated[
     comity room invite lab --revoke  revoke the invite, so that nobody can use it any more
 """)
 def invite(
-    room: Annotated[str, typer.Argument(metavar="ROOM", help="A name of letters, digits and _.")],
+    room: Annotated[str, argument("ROOM", "A name of letters, digits and _.")],
     revoke: Annotated[
         bool,
         typer.Option(
@@ -44,15 +41,14 @@ def invite(
         ),
     ] = False,
     hours: Annotated[
-        str | None,
-        typer.Option("--hours", metavar="N", help="Hours until it expires, from 1 to 720. Default: 24."),
+        str | None, option("--hours", "N", "Hours until it expires, from 1 to 720. Default: 24.")
     ] = None,
     relay: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--relay",
-            metavar="URL",
-            help="A relay that both sides can reach. Default: the setting peers.relay, else the relay of this node.",
+            "URL",
+            "A relay that both sides can reach. Default: the setting peers.relay, else the relay of this node.",
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),
@@ -116,36 +112,27 @@ def invites(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
 """)
 def join(
     room: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ROOM", help="An invite, or the name of a room. Default: a line from standard input."
-        ),
+        str | None, argument("ROOM", "An invite, or the name of a room. Default: a line from standard input.")
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="Your stream id, which others see. Default: guest_ and random digits.",
-        ),
+        option("--name", "NAME", "Your stream id, which others see. Default: guest_ and random digits."),
     ] = None,
-    relay: Annotated[
-        str | None, typer.Option("--relay", metavar="URL", help="The relay of a room without an invite.")
-    ] = None,
+    relay: Annotated[str | None, option("--relay", "URL", "The relay of a room without an invite.")] = None,
     file_max_bytes: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--file-max-bytes",
-            metavar="N",
-            help=f"The largest file to send or to accept, in bytes, at most {MOST_FILE_BYTES}. Default: 67108864.",
+            "N",
+            f"The largest file to send or to accept, in bytes, at most {MOST_FILE_BYTES}. Default: 67108864.",
         ),
     ] = None,
     on_message: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--on-message",
-            metavar="COMMAND",
-            help="Run this command when messages arrive. It reads them from standard input, one JSON object per line.",
+            "COMMAND",
+            "Run this command when messages arrive. It reads them from standard input, one JSON object per line.",
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),
@@ -182,10 +169,7 @@ def join(
 """)
 def leave(
     room: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ROOM", help="The name of the room, or a session id. Default: the only open room."
-        ),
+        str | None, argument("ROOM", "The name of the room, or a session id. Default: the only open room.")
     ] = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
@@ -210,9 +194,7 @@ def leave(
 def peers(
     room: Annotated[
         str | None,
-        typer.Option(
-            "--room", metavar="ROOM", help="The name of the room, or a session id. Default: all open rooms."
-        ),
+        option("--room", "ROOM", "The name of the room, or a session id. Default: all open rooms."),
     ] = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
@@ -249,11 +231,9 @@ def peers(
     comity room send --to bert --data-json '{"temperature": 21}'  send JSON to one peer
 """)
 def send(
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text. Default: read from standard input.")
-    ] = None,
+    text: Annotated[str | None, argument("TEXT", "The text. Default: read from standard input.")] = None,
     json_data: Annotated[
-        str | None, typer.Option("--data-json", metavar="JSON", help="A JSON value, instead of a text.")
+        str | None, option("--data-json", "JSON", "A JSON value, instead of a text.")
     ] = None,
     to: To = None,
     signed: Annotated[bool, typer.Option("--signed", help="Sign and number the message.")] = False,
@@ -294,7 +274,7 @@ def send(
     comity room send-file report.pdf --to bert  send it to one of several peers
 """)
 def send_file(
-    path: Annotated[str, typer.Argument(metavar="FILE", help="The file to send.")],
+    path: Annotated[str, argument("FILE", "The file to send.")],
     to: FileTo = None,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
@@ -333,12 +313,9 @@ def send_file(
     comity room files --save file_1a2b3c4d --as report.pdf  save a received file
 """)
 def files(
-    save: Annotated[
-        str | None, typer.Option("--save", metavar="ID", help="Save the received file with this id.")
-    ] = None,
+    save: Annotated[str | None, option("--save", "ID", "Save the received file with this id.")] = None,
     save_as: Annotated[
-        str | None,
-        typer.Option("--as", metavar="FILE", help="The file to write. Default: its name, in this folder."),
+        str | None, option("--as", "FILE", "The file to write. Default: its name, in this folder.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
     room: RoomOption = None,
@@ -378,10 +355,7 @@ def files(
 """)
 def wait(
     seconds: Annotated[
-        str | None,
-        typer.Option(
-            "--seconds", metavar="N", help="The longest time to wait, in seconds. Default: no limit."
-        ),
+        str | None, option("--seconds", "N", "The longest time to wait, in seconds. Default: no limit.")
     ] = None,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
@@ -436,7 +410,7 @@ def export(home: HomeOptions = HomeOptions()) -> None:
     comity room verify messages.ndjson  check signatures and order
 """)
 def verify(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `comity room export` wrote.")],
+    file: Annotated[str, argument("FILE", "A file that `comity room export` wrote.")],
     as_json: Json = False,
 ) -> None:
     """Check exported messages: every signature is valid, and no number is missing between two messages of a sender."""

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
-import typer
-
+from comity.cli.options import option
 from comity.cli.own_node import OwnNode, own_node
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.config import Settings
@@ -27,9 +26,7 @@ NODE_GONE: Final = (UnreachableError, NoAnswerError, UnusableAnswerError)
 
 RoomOption = Annotated[
     str | None,
-    typer.Option(
-        "--room", metavar="ROOM", help="The name of the room, or a session id. Default: the only open room."
-    ),
+    option("--room", "ROOM", "The name of the room, or a session id. Default: the only open room."),
 ]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, Json, settings_of
+from comity.cli.options import HomeOptions, Json, argument, settings_of
 from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, run_in_rooms
 from comity.cli.screen import print_json, print_line
 from comity.core.errors import ConfigError, MalformedError
@@ -19,9 +19,7 @@ app = HelpfulApp("Read and write the state that the peers of a room share.")
     comity room state get plan  print one key
 """)
 def get(
-    key: Annotated[
-        str | None, typer.Argument(metavar="KEY", help="The key to print. Default: all keys.")
-    ] = None,
+    key: Annotated[str | None, argument("KEY", "The key to print. Default: all keys.")] = None,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
 ) -> None:
@@ -40,12 +38,9 @@ def get(
     comity room state set plan --delete  delete it
 """)
 def set_(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The key.")],
+    key: Annotated[str, argument("KEY", "The key.")],
     value: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="JSON", help="The value, as JSON. If it is not valid JSON, it is stored as a text."
-        ),
+        str | None, argument("JSON", "The value, as JSON. If it is not valid JSON, it is stored as a text.")
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the key.")] = False,
     room: RoomOption = None,
@@ -77,10 +72,7 @@ def set_(
 """)
 def watch(
     prefix: Annotated[
-        str,
-        typer.Argument(
-            metavar="PREFIX", help="Print only keys that begin with this text. Default: all keys."
-        ),
+        str, argument("PREFIX", "Print only keys that begin with this text. Default: all keys.")
     ] = "",
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),

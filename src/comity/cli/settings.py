@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from comity.cli.completion import setting_names
 from comity.cli.help import HelpfulApp
 from comity.cli.install.toml_text import drop, put_value
-from comity.cli.options import HomeOptions, Json, follow_up, settings_of
+from comity.cli.options import HomeOptions, Json, argument, follow_up, settings_of
 from comity.cli.screen import note, print_json, print_line, print_table
 from comity.config_reading import CONFIG_FILE, CONFIG_VARIABLE, DEFAULT, Loaded, flag_of, values_of
 from comity.core.errors import ConfigError, MalformedError
@@ -81,9 +79,9 @@ def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
 def set_(
     pairs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="KEY VALUE",
-            help="The name of a setting and its value. Several pairs are written together.",
+        argument(
+            "KEY VALUE",
+            "The name of a setting and its value. Several pairs are written together.",
             autocompletion=setting_names,
         ),
     ],
@@ -103,10 +101,7 @@ def set_(
     comity config unset port  use the default again
 """)
 def unset(
-    keys: Annotated[
-        list[str],
-        typer.Argument(metavar="KEY", help="The name of a setting.", autocompletion=setting_names),
-    ],
+    keys: Annotated[list[str], argument("KEY", "The name of a setting.", autocompletion=setting_names)],
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:

@@ -5,10 +5,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Json, KeyOptions
+from comity.cli.options import Json, KeyOptions, argument, option
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line, print_table
 from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.wire import strict_json
@@ -21,9 +19,7 @@ app = HelpfulApp(
 
 _LARGEST = 65_536
 
-TorchFile = Annotated[
-    str, typer.Argument(metavar="FILE", help="A file with a torch; - reads standard input.")
-]
+TorchFile = Annotated[str, argument("FILE", "A file with a torch; - reads standard input.")]
 
 
 @app.add("""
@@ -59,8 +55,7 @@ def show(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
 """)
 def give(
     to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="ID", help="Only the node with this id can take it. Default: any node."),
+        str | None, option("--to", "ID", "Only the node with this id can take it. Default: any node.")
     ] = None,
     home: KeyOptions = KeyOptions(),
 ) -> None:

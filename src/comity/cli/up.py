@@ -29,6 +29,7 @@ from comity.cli.options import (
     TlsKey,
     fast_loop,
     follow_up,
+    option,
     passphrase_for,
     read_passphrase,
     settings_of,
@@ -78,54 +79,51 @@ _OTHER_FOLDER = "~/comity-guest"
 def up(
     agent: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--agent",
-            metavar="AGENT",
-            help="The agent that answers calls: echo, actions, module:function, mcp:… or openai:…. Default: no agent.",
+            "AGENT",
+            "The agent that answers calls: echo, actions, module:function, mcp:… or openai:…. Default: no agent.",
         ),
     ] = None,
     capability: Annotated[
-        str | None,
-        typer.Option("--capability", metavar="TEXT", help="What the agent offers. Its card shows this text."),
+        str | None, option("--capability", "TEXT", "What the agent offers. Its card shows this text.")
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="The name of the agent, shown at /health. Default: the short form of its id.",
+        option(
+            "--name", "NAME", "The name of the agent, shown at /health. Default: the short form of its id."
         ),
     ] = None,
     directory: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--directory",
-            metavar="URL",
-            help="Publish the agent in this directory and keep its card there up to date. Default: not published.",
+            "URL",
+            "Publish the agent in this directory and keep its card there up to date. Default: not published.",
         ),
     ] = None,
     endpoint: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--endpoint",
-            metavar="URL",
-            help="The public URL where others call the agent, if it is not the address of the node. Its card shows it.",
+            "URL",
+            "The public URL where others call the agent, if it is not the address of the node. Its card shows it.",
         ),
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--host",
-            metavar="HOST",
-            help="The address to listen on. Default: 127.0.0.1. An address that other machines can reach needs TLS and the setting http.public.",
+            "HOST",
+            "The address to listen on. Default: 127.0.0.1. An address that other machines can reach needs TLS and the setting http.public.",
         ),
     ] = None,
     port: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--port",
-            metavar="PORT",
-            help="The port to listen on. Default: 8420, or a free port if 8420 is in use. 0: any free port.",
+            "PORT",
+            "The port to listen on. Default: 8420, or a free port if 8420 is in use. 0: any free port.",
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),

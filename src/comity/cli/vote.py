@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
 import msgspec
-import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Json, KeyOptions, Yes, confirm
+from comity.cli.options import Json, KeyOptions, Yes, argument, confirm, option
 from comity.cli.own_desk import OwnDesk, own_desk
 from comity.cli.own_store import work_with
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line, waiting
@@ -43,14 +42,9 @@ app = HelpfulApp(
     "next phase. `result` shows the current phase and what you can do next."
 )
 
-Which = Annotated[
-    str, typer.Argument(metavar="ID", help="The deliberation: its id, or a unique beginning of it.")
-]
+Which = Annotated[str, argument("ID", "The deliberation: its id, or a unique beginning of it.")]
 Clause = Annotated[
-    str | None,
-    typer.Option(
-        "--clause", metavar="CLAUSE", help="The id of the clause, such as c1. Default: the only clause."
-    ),
+    str | None, option("--clause", "CLAUSE", "The id of the clause, such as c1. Default: the only clause.")
 ]
 _ROLES: Final = tuple(role for role in get_args(StakeholderRole) if role != "author")
 _REPRESENTATIVE: Final = "ai_representative"
@@ -67,34 +61,20 @@ _PARTY_HELP = (
     comity vote open Rules --clause "A." --party ID --ratification 3/4  three of four votes must accept
 """)
 def open_(
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="The title of the deliberation.")],
+    title: Annotated[str, argument("TITLE", "The title of the deliberation.")],
     clauses: Annotated[
-        list[str],
-        typer.Option(
-            "--clause", metavar="TEXT", help="The text of a clause. Repeat the option for more clauses."
-        ),
+        list[str], option("--clause", "TEXT", "The text of a clause. Repeat the option for more clauses.")
     ],
     parties: Annotated[
         list[str] | None,
-        typer.Option(
-            "--party",
-            metavar="PARTY",
-            help=f"Another party: {_PARTY_HELP}. Repeat the option for each party.",
-        ),
+        option("--party", "PARTY", f"Another party: {_PARTY_HELP}. Repeat the option for each party."),
     ] = None,
     quorum: Annotated[
-        str | None,
-        typer.Option(
-            "--quorum", metavar="FRACTION", help="The fraction of the parties that must act. Default: 1/2."
-        ),
+        str | None, option("--quorum", "FRACTION", "The fraction of the parties that must act. Default: 1/2.")
     ] = None,
     ratification: Annotated[
         str | None,
-        typer.Option(
-            "--ratification",
-            metavar="FRACTION",
-            help="The fraction of the votes that must accept. Default: 2/3.",
-        ),
+        option("--ratification", "FRACTION", "The fraction of the votes that must accept. Default: 2/3."),
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
@@ -140,16 +120,14 @@ def open_(
     comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if the keeper has this id
 """)
 def join(
-    url: Annotated[
-        str, typer.Argument(metavar="URL", help="The URL of the keeper: the node that keeps the log.")
-    ],
-    delib_id: Annotated[str, typer.Argument(metavar="ID", help="The whole id of the deliberation.")],
+    url: Annotated[str, argument("URL", "The URL of the keeper: the node that keeps the log.")],
+    delib_id: Annotated[str, argument("ID", "The whole id of the deliberation.")],
     keeper: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--keeper",
-            metavar="VACANT_ID",
-            help="Refuse if the node at URL has another id than this one. Default: any id.",
+            "VACANT_ID",
+            "Refuse if the node at URL has another id than this one. Default: any id.",
         ),
     ] = None,
     home: KeyOptions = KeyOptions(),
@@ -203,7 +181,7 @@ def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
 """)
 def add(
     which: Which,
-    party: Annotated[str, typer.Argument(metavar="PARTY", help=f"The new party: {_PARTY_HELP}.")],
+    party: Annotated[str, argument("PARTY", f"The new party: {_PARTY_HELP}.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
@@ -223,25 +201,20 @@ def add(
 """)
 def act(
     which: Which,
-    action: Annotated[
-        str, typer.Argument(metavar="ACTION", help="One of endorse, amend, object, abstain, withdraw.")
-    ],
+    action: Annotated[str, argument("ACTION", "One of endorse, amend, object, abstain, withdraw.")],
     clause: Clause = None,
     text: Annotated[
-        str | None,
-        typer.Option("--text", metavar="TEXT", help="Required for amend: the whole new text of the clause."),
+        str | None, option("--text", "TEXT", "Required for amend: the whole new text of the clause.")
     ] = None,
     level: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--level",
-            metavar="WORD",
-            help="Required for object: how strong the objection is, in a word such as mild or strong.",
+            "WORD",
+            "Required for object: how strong the objection is, in a word such as mild or strong.",
         ),
     ] = None,
-    concern: Annotated[
-        str | None, typer.Option("--concern", metavar="TEXT", help="Required for object: your reason.")
-    ] = None,
+    concern: Annotated[str | None, option("--concern", "TEXT", "Required for object: your reason.")] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
@@ -269,9 +242,7 @@ def ballot(
     which: Which,
     ranking: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RANKING", help="The variants, the best first. Write v0=v1 for two that you rank equally."
-        ),
+        argument("RANKING", "The variants, the best first. Write v0=v1 for two that you rank equally."),
     ],
     clause: Clause = None,
     home: KeyOptions = KeyOptions(),
@@ -299,9 +270,7 @@ def ballot(
 """)
 def advance(
     which: Which,
-    phase: Annotated[
-        str, typer.Argument(metavar="PHASE", help=f"The phase to start, one of {', '.join(PHASES[1:])}.")
-    ],
+    phase: Annotated[str, argument("PHASE", f"The phase to start, one of {', '.join(PHASES[1:])}.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
@@ -320,10 +289,8 @@ def advance(
 """)
 def cast(
     which: Which,
-    vote: Annotated[str, typer.Argument(metavar="VOTE", help="accept or reject.")],
-    reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="The reason. Required for reject.")
-    ] = None,
+    vote: Annotated[str, argument("VOTE", "accept or reject.")],
+    reason: Annotated[str | None, option("--reason", "TEXT", "The reason. Required for reject.")] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
@@ -342,7 +309,7 @@ def cast(
 """)
 def welfare(
     which: Which,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The concern, in your own words.")],
+    text: Annotated[str, argument("TEXT", "The concern, in your own words.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
@@ -362,10 +329,7 @@ def welfare(
 def result(
     which: Which,
     clause: Annotated[
-        str | None,
-        typer.Option(
-            "--clause", metavar="CLAUSE", help="The id of the clause, such as c1. Default: all clauses."
-        ),
+        str | None, option("--clause", "CLAUSE", "The id of the clause, such as c1. Default: all clauses.")
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
@@ -398,8 +362,7 @@ def result(
 def record(
     which: Which,
     out: Annotated[
-        str | None,
-        typer.Option("--out", metavar="FILE", help="The file to write. Default: print the record."),
+        str | None, option("--out", "FILE", "The file to write. Default: print the record.")
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
@@ -459,9 +422,7 @@ def remove(
     comity vote verify rules.json --json  print JSON
 """)
 def verify(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="The files that `comity vote record` wrote.")
-    ],
+    files: Annotated[list[str], argument("FILE", "The files that `comity vote record` wrote.")],
     as_json: Json = False,
 ) -> None:
     """Check a record offline: all signatures and hashes, and whether the acts lead to the result that it states. This

@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 
-import typer
-
 from comity.cli.acts import readable
 from comity.cli.colour import colour_wanted
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, Json, settings_of, whole_number
+from comity.cli.options import HomeOptions, Json, option, settings_of, whole_number
 from comity.cli.own_node import OwnNode, own_node
 from comity.cli.screen import note, print_json, print_line
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
@@ -42,11 +40,7 @@ _LONGEST_MESSAGE: Final = 16 * 1024 * 1024
 def watch(
     since: Annotated[
         str | None,
-        typer.Option(
-            "--since",
-            metavar="NUMBER",
-            help="Start after the event with this number. Default: only new events.",
-        ),
+        option("--since", "NUMBER", "Start after the event with this number. Default: only new events."),
     ] = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,

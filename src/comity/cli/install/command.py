@@ -40,7 +40,18 @@ from comity.cli.install.show import (
     print_snippet,
     snippet,
 )
-from comity.cli.options import Data, HomeOptions, Json, Rooms, Yes, confirm, read_rooms, settings_of
+from comity.cli.options import (
+    Data,
+    HomeOptions,
+    Json,
+    Rooms,
+    Yes,
+    argument,
+    confirm,
+    option,
+    read_rooms,
+    settings_of,
+)
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
 
@@ -48,14 +59,14 @@ app = HelpfulApp()
 
 Clients = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="CLIENT",
-        help="The clients, such as claude-code, codex or vscode. Default: all clients found on this machine.",
+    argument(
+        "CLIENT",
+        "The clients, such as claude-code, codex or vscode. Default: all clients found on this machine.",
         autocompletion=completion.clients,
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="All clients found on this machine.")]
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the server in the client.")]
+Name = Annotated[str, option("--name", "NAME", "The name of the server in the client.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the lines that would change. Change nothing.")]
 
 
@@ -75,20 +86,20 @@ def command(
     everyone: All = False,
     preset: Annotated[
         str,
-        typer.Option(
+        option(
             "--preset",
-            metavar="PRESET",
-            help="Which vdo_* tools to offer: full, core, file, state or extended. secure-core, secure-full and "
+            "PRESET",
+            "Which vdo_* tools to offer: full, core, file, state or extended. secure-core, secure-full and "
             "secure-extended also require join tokens and authenticated messages.",
         ),
     ] = "full",
     rooms: Rooms = None,
     scope: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--scope",
-            metavar="SCOPE",
-            help="Where to register: user (default), project (the file in this folder, which others may share) or local (Claude Code only: this folder, only for you).",
+            "SCOPE",
+            "Where to register: user (default), project (the file in this folder, which others may share) or local (Claude Code only: this folder, only for you).",
         ),
     ] = None,
     name: Name = DEFAULT_NAME,

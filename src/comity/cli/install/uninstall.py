@@ -3,8 +3,6 @@
 import sys
 from typing import Annotated
 
-import typer
-
 from comity.cli.help import HelpfulApp
 from comity.cli.install.act import uninstall
 from comity.cli.install.clients import Computer, client_named, table, this_machine
@@ -14,7 +12,7 @@ from comity.cli.install.launch import DEFAULT_NAME, checked_name
 from comity.cli.install.plan import Plan, aim, plan_uninstall
 from comity.cli.install.records import Records
 from comity.cli.install.show import print_plans
-from comity.cli.options import Data, HomeOptions, Json, Yes, settings_of
+from comity.cli.options import Data, HomeOptions, Json, Yes, option, settings_of
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
 
@@ -33,11 +31,7 @@ def command(
     everyone: All = False,
     scope: Annotated[
         str | None,
-        typer.Option(
-            "--scope",
-            metavar="SCOPE",
-            help="user, project or local. Default: all scopes that have the entry.",
-        ),
+        option("--scope", "SCOPE", "user, project or local. Default: all scopes that have the entry."),
     ] = None,
     name: Name = DEFAULT_NAME,
     dry_run: DryRun = False,
