@@ -81,6 +81,10 @@ Rooms = Annotated[
         "--rooms", "A,B", "The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all."
     ),
 ]
+RoomOption = Annotated[
+    str | None,
+    option("--room", "ROOM", "The name of the room, or a session id. Default: the only open room."),
+]
 TlsCert = Annotated[str | None, option("--tls-cert", "FILE", "The TLS certificate, with its chain.")]
 TlsKey = Annotated[str | None, option("--tls-key", "FILE", "The private key of the certificate.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

@@ -9,8 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, Json, argument, option, settings_of, whole_number
-from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, folder_of, run_in_rooms
+from comity.cli.options import HomeOptions, Json, RoomOption, argument, option, settings_of, whole_number
+from comity.cli.room_access import (
+    RoomAccess,
+    RoomSession,
+    ask_session,
+    find_session,
+    folder_of,
+    run_in_rooms,
+    run_in_session,
+)
 from comity.cli.room_state import app as state_app
 from comity.cli.room_state import read_value
 from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
@@ -63,27 +71,21 @@ def invite(
         raise ConfigError("--revoke takes no --hours and no --relay")
     seconds = 3600 * (24 if hours is None else whole_number("--hours", hours, 1, 720))
 
-    async def run(rooms: RoomAccess) -> None:
-        if revoke:
-            told = await rooms.ask("revoke", {"room": room})
-            ended = told["sessions_ended"]
-            if as_json:
-                print_json(told)
-            else:
-                print_line(f"revoked the invite to the room {told['room']}; sessions ended: {ended}")
-            return
-        told = await rooms.ask("invite", {"room": room, "seconds": seconds, "host": relay})
-        if as_json:
-            print_json(told)
-            return
+    if revoke:
+        told = run_in_rooms(home, lambda rooms: rooms.ask("revoke", {"room": room}))
+    else:
+        asked = {"room": room, "seconds": seconds, "host": relay}
+        told = run_in_rooms(home, lambda rooms: rooms.ask("invite", asked))
+    if as_json:
+        print_json(told)
+    elif revoke:
+        print_line(f"revoked the invite to the room {told['room']}; sessions ended: {told['sessions_ended']}")
+    else:
         print_line(told["invite"])
-        note(
-            f"valid until {_minute(told['expires_at'])}; on the other machine: comity room join, then paste the line"
-        )
+        until = _minute(told["expires_at"])
+        note(f"valid until {until}; on the other machine: comity room join, then paste the line")
         if told["notice"]:
             note(told["notice"])
-
-    run_in_rooms(settings_of(home).settings, run)
 
 
 @app.add("""
@@ -91,18 +93,14 @@ def invite(
 """)
 def invites(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show which rooms have a valid invite, and when it expires. The invites themselves are not shown."""
-
-    async def run(rooms: RoomAccess) -> None:
-        told = await rooms.ask("invites", {})
-        if as_json:
-            print_json(told)
-        elif told["invites"]:
-            rows = [(one["room"], _minute(one["expires_at"])) for one in told["invites"]]
-            print_table(("room", "valid until"), rows)
-        else:
-            print_line("No invite is valid. Make one with `comity room invite`.")
-
-    run_in_rooms(settings_of(home).settings, run)
+    told = run_in_rooms(home, lambda rooms: rooms.ask("invites", {}))
+    if as_json:
+        print_json(told)
+    elif told["invites"]:
+        rows = [(one["room"], _minute(one["expires_at"])) for one in told["invites"]]
+        print_table(("room", "valid until"), rows)
+    else:
+        print_line("No invite is valid. Make one with `comity room invite`.")
 
 
 @app.add("""
@@ -176,15 +174,14 @@ def leave(
 ) -> None:
     """Leave a room. Messages and transfers that are not finished are dropped."""
 
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        told = await rooms.ask("vdo_disconnect", {"session_id": session["session_id"]})
+    async def run(session: RoomSession) -> None:
+        told = await session.ask("vdo_disconnect")
         if as_json:
             print_json(told)
         else:
-            print_line(f"left the room {session['room']}")
+            print_line(f"left the room {session.room}")
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_session(home, room, run)
 
 
 @app.add("""
@@ -207,10 +204,10 @@ def peers(
             sessions = [await find_session(rooms, room)]
         shown: list[dict[str, Any]] = []
         for session in sessions:
-            chosen = {"session_id": session["session_id"]}
-            links = (await rooms.ask("links", chosen))["links"]
-            known = (await rooms.ask("vdo_sync_peers", chosen))["peers"]
-            shown += [{"room": session["room"], **peer, "link": links.get(peer["uuid"])} for peer in known]
+            chosen = RoomSession(rooms, session)
+            links = (await chosen.ask("links"))["links"]
+            known = (await chosen.ask("vdo_sync_peers"))["peers"]
+            shown += [{"room": chosen.room, **peer, "link": links.get(peer["uuid"])} for peer in known]
         if as_json:
             print_json({"sessions": sessions, "peers": shown})
             return
@@ -223,7 +220,7 @@ def peers(
             print_line()
             print_table(("room", "peer", "state", "path", "node"), [_peer_row(peer) for peer in here])
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_rooms(home, run)
 
 
 @app.add("""
@@ -251,22 +248,14 @@ def send(
         raise ConfigError("give either a text or --data-json, not both")
     if value is None and json_data is None:
         value = sys.stdin.read()
-
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        told = await rooms.ask(
-            "vdo_send",
-            {"session_id": session["session_id"], "data": value, "signed": signed, **_target(to)},
-        )
-        if as_json:
-            print_json(told)
-        if not told["ok"]:
-            who = "nobody else is in the room" if to is None else f"{to} is not in the room"
-            raise InvalidError(f"not sent: {who}")
-        if not as_json:
-            print_line("sent" if told.get("message_ids") else "sent, without a receipt")
-
-    run_in_rooms(settings_of(home).settings, run)
+    told = ask_session(home, room, "vdo_send", data=value, signed=signed, **_target(to))
+    if as_json:
+        print_json(told)
+    if not told["ok"]:
+        who = "nobody else is in the room" if to is None else f"{to} is not in the room"
+        raise InvalidError(f"not sent: {who}")
+    if not as_json:
+        print_line("sent" if told.get("message_ids") else "sent, without a receipt")
 
 
 @app.add("""
@@ -283,21 +272,15 @@ def send_file(
     """Send a file to one peer, and wait until the peer has received it. If you stop this command, the transfer continues."""
     whole, folder = folder_of(path)
 
-    async def run(rooms: RoomAccess) -> None:
+    async def run(session: RoomSession) -> None:
         from comity.cli.room_view import follow_transfer, with_remedy
 
-        session = await find_session(rooms, room)
-        arguments = {
-            "session_id": session["session_id"],
-            "file_path": whole,
-            "timeout_ms": 200,
-            **_target(to),
-        }
+        asked = {"file_path": whole, "timeout_ms": 200, **_target(to)}
         try:
-            told = await rooms.ask("vdo_file_send_path", arguments, folder)
+            told = await session.ask("vdo_file_send_path", folder, **asked)
         except InvalidError as refused:
             raise InvalidError(with_remedy(refused.message)) from None
-        transfer = await follow_transfer(rooms, session["session_id"], told["transfer"])
+        transfer = await follow_transfer(session, told["transfer"])
         if as_json:
             print_json(transfer)
         if transfer["status"] != "completed":
@@ -305,7 +288,7 @@ def send_file(
         if not as_json:
             print_line(f"sent {transfer['name']}, {transfer['total_bytes']:,} bytes, {transfer['file_hash']}")
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_session(home, room, run)
 
 
 @app.add("""
@@ -324,10 +307,8 @@ def files(
 ) -> None:
     """Show the file transfers of a room, or save a file that was received."""
 
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        chosen = {"session_id": session["session_id"]}
-        listed = await rooms.ask("vdo_file_transfers", chosen)
+    async def run(session: RoomSession) -> None:
+        listed = await session.ask("vdo_file_transfers")
         if save is None:
             if as_json:
                 print_json(listed)
@@ -339,14 +320,14 @@ def files(
             return
         name = next((one["name"] for one in listed["incoming"] if one["transfer_id"] == save), save)
         whole, folder = folder_of(save_as or Path(name).name or save)
-        saving = {**chosen, "transfer_id": save, "output_path": whole, "overwrite": overwrite}
-        told = await rooms.ask("vdo_file_save", saving, folder)
+        saving = {"transfer_id": save, "output_path": whole, "overwrite": overwrite}
+        told = await session.ask("vdo_file_save", folder, **saving)
         if as_json:
             print_json(told)
         else:
             print_line(f"saved {told['output_path']}, {told['bytes_written']:,} bytes")
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_session(home, room, run)
 
 
 @app.add("""
@@ -364,11 +345,10 @@ def wait(
     """Wait until a message arrives, print it and end. A message that arrived earlier and was not printed yet comes first."""
     limit = None if seconds is None else whole_number("--seconds", seconds, 0, 10_000_000)
 
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
+    async def run(session: RoomSession) -> None:
         try:
             async with asyncio.timeout(limit):
-                event = await next_message(rooms, session["session_id"])
+                event = await session.next_message()
         except TimeoutError:
             raise DeadlineError(f"no message arrived within {limit} seconds") from None
         if as_json:
@@ -378,7 +358,7 @@ def wait(
         else:
             print_json(event["data"])
 
-    run_in_rooms(settings_of(home).settings, run, "cli wait")
+    run_in_session(home, room, run, "cli wait")
 
 
 @app.add("""
@@ -403,7 +383,7 @@ def export(home: HomeOptions = HomeOptions()) -> None:
             if not after:
                 return
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_rooms(home, run)
 
 
 @app.add("""
@@ -437,14 +417,6 @@ def verify(
     for sender, receiver, number, moment, text in rows:
         print_line(one_line(f"{moment} {sender} -> {receiver} #{number} {text}"))
     print_line(f"messages verified: {len(rows)}")
-
-
-async def next_message(rooms: RoomAccess, session_id: str) -> dict[str, Any]:
-    while True:
-        asked = {"session_id": session_id, "wait_ms": POLL_MS, "max_events": 1}
-        for event in (await rooms.ask("vdo_receive", asked))["events"]:
-            if event["type"] == "data_received":
-                return dict(event)
 
 
 def _minute(moment: float) -> str:

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, Json, argument, settings_of
-from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, run_in_rooms
-from comity.cli.screen import print_json, print_line
+from comity.cli.options import HomeOptions, Json, RoomOption, argument
+from comity.cli.room_access import POLL_MS, RoomSession, ask_session, run_in_session
+from comity.cli.screen import print_answer, print_json
 from comity.core.errors import ConfigError, MalformedError
 from comity.core.wire import strict_json
 
@@ -24,13 +24,8 @@ def get(
     home: HomeOptions = HomeOptions(),
 ) -> None:
     """Print the shared state as JSON."""
-
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        asked = {"session_id": session["session_id"], **({} if key is None else {"key": key})}
-        print_json((await rooms.ask("vdo_state_get", asked))["value"])
-
-    run_in_rooms(settings_of(home).settings, run)
+    asked = {} if key is None else {"key": key}
+    print_json(ask_session(home, room, "vdo_state_get", **asked)["value"])
 
 
 @app.add("""
@@ -50,20 +45,12 @@ def set_(
     """Set or delete a key of the shared state. Every peer of the room sees the change."""
     if delete == (value is not None):
         raise ConfigError("give a value, or --delete")
-
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        asked: dict[str, Any] = {"session_id": session["session_id"], "key": key}
-        if delete:
-            told = await rooms.ask("vdo_state_delete", asked)
-        else:
-            told = await rooms.ask("vdo_state_set", {**asked, "value": _json_or_text(value or "")})
-        if as_json:
-            print_json(told["entry"])
-        else:
-            print_line(f"{key} {'deleted' if delete else 'set'}, clock {told['entry']['clock']}")
-
-    run_in_rooms(settings_of(home).settings, run)
+    if delete:
+        told = ask_session(home, room, "vdo_state_delete", key=key)
+    else:
+        told = ask_session(home, room, "vdo_state_set", key=key, value=_json_or_text(value or ""))
+    entry, done = told["entry"], "deleted" if delete else "set"
+    print_answer(entry, f"{key} {done}, clock {entry['clock']}", as_json=as_json)
 
 
 @app.add("""
@@ -79,18 +66,13 @@ def watch(
 ) -> None:
     """Print the shared state and then every change, until Ctrl-C."""
 
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        asked = {
-            "session_id": session["session_id"],
-            "wait_ms": POLL_MS,
-            **({"prefix": prefix} if prefix else {}),
-        }
+    async def run(session: RoomSession) -> None:
+        asked = {"prefix": prefix} if prefix else {}
         while True:
-            for change in (await rooms.ask("vdo_state_watch", asked))["changes"]:
+            for change in (await session.ask("vdo_state_watch", wait_ms=POLL_MS, **asked))["changes"]:
                 print_json(change)
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_session(home, room, run)
 
 
 def read_value(text: str, name: str) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.cli.room_access import NODE_GONE, POLL_MS, RoomAccess, folder_of, open_rooms
+from comity.cli.room_access import NODE_GONE, POLL_MS, RoomAccess, RoomSession, folder_of, open_rooms
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.config import Settings
 from comity.core.errors import ComityError, ConfigError, InvalidError
@@ -60,12 +60,13 @@ async def show_room(
             await view.run(runner)
         finally:
             if not rooms.alone and not as_json and not view.ended:
-                room = session["room"]
-                note(f"you are still in the room {room}; `comity room leave {room}` ends the session")
+                note(
+                    f"you are still in the room {view.room}; `comity room leave {view.room}` ends the session"
+                )
             if runner is not None:
                 await runner.close()
             if rooms.alone and opened:
-                await rooms.ask("vdo_disconnect", {"session_id": session["session_id"]})
+                await view.ask("vdo_disconnect")
 
 
 async def _enter(
@@ -125,11 +126,9 @@ class MessageRunner:
             await asyncio.sleep(COMMAND_EVERY)
 
 
-class _View(ABC):
+class _View(RoomSession, ABC):
     def __init__(self, rooms: RoomAccess, session: dict[str, Any]) -> None:
-        self.rooms = rooms
-        self.session_id = session["session_id"]
-        self.room = session["room"]
+        super().__init__(rooms, session)
         self.me = session["stream_id"]
         self.ended = False
         self._here: dict[str, str] = {}
@@ -148,9 +147,6 @@ class _View(ABC):
             for task in (listening, talking):
                 task.cancel()
             await asyncio.gather(listening, talking, return_exceptions=True)
-
-    async def ask(self, tool: str, folder: str | None = None, **arguments: Any) -> dict[str, Any]:
-        return await self.rooms.ask(tool, {"session_id": self.session_id, **arguments}, folder)
 
     async def _listen(self, runner: MessageRunner | None) -> None:
         while True:
@@ -246,7 +242,7 @@ class _View(ABC):
     @abstractmethod
     def show(self, event: dict[str, Any]) -> None: ...
 
-    def said(self, text: str) -> None:  # noqa: B027 - not every view repeats them
+    def said(self, text: str) -> None:
         """The person's own words."""
 
     @abstractmethod
@@ -487,14 +483,13 @@ def with_remedy(reason: str) -> str:
     return reason
 
 
-async def follow_transfer(rooms: RoomAccess, session_id: str, transfer: dict[str, Any]) -> dict[str, Any]:
+async def follow_transfer(session: RoomSession, transfer: dict[str, Any]) -> dict[str, Any]:
     """Until it has ended; at a terminal with a bar."""
     bar = _bar(transfer) if sys.stderr.isatty() else None
     try:
         while transfer["status"] in _UNDER_WAY:
             await asyncio.sleep(REDRAW_SECONDS)
-            asked = {"session_id": session_id, "direction": "outgoing"}
-            listed = (await rooms.ask("vdo_file_transfers", asked))["outgoing"]
+            listed = (await session.ask("vdo_file_transfers", direction="outgoing"))["outgoing"]
             transfer = next(one for one in listed if one["transfer_id"] == transfer["transfer_id"])
             if bar is not None:
                 bar.update(bar.task_ids[0], completed=transfer["acked_chunks"] * transfer["chunk_bytes"])

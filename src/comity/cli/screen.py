@@ -28,6 +28,14 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def print_answer(value: Any, sentence: str, *, as_json: bool) -> None:
+    """What a command did: the value for a program, the sentence for a person."""
+    if as_json:
+        print_json(value)
+    else:
+        print_line(sentence)
+
+
 def print_line(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
