@@ -16,7 +16,7 @@ from comity.core.errors import ConfigError, KeyRefusedError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from comity.config_reading import Loaded
 
@@ -168,6 +168,12 @@ def read_rooms(text: str) -> tuple[str, ...]:
                 f"--rooms must name groups of tools among {', '.join(known)}, not {name[:60]!r}"
             )
     return chosen
+
+
+def one_of(name: str, text: str, words: "Collection[str]") -> str:
+    if text not in words:
+        raise ConfigError(f"{name} must be one of {', '.join(words)}, not {text[:60]!r}")
+    return text
 
 
 def whole_number(name: str, text: str, low: int, high: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import typer
 
 from comity.cli.failures import FAILED, say
+from comity.cli.options import one_of
 from comity.cli.own_store import own_id, own_key, refuse_memory, writing
 from comity.cli.screen import note, one_line, print_fields, print_json, print_line
 from comity.clients.vcp_revocations import OwnRevocations
@@ -144,7 +145,7 @@ def revoke_token(
         bundle_id=about,
         jti="" if written is None else _revocable_id(written),
         revoked_at=write_moment(now),
-        reason=_reason(reason),
+        reason=RevocationReason(one_of("--reason", reason, list(RevocationReason))),
     )
     key = own_key(settings, passphrase_file)
     revocations = OwnRevocations(settings.data, key.vacant_id)
@@ -285,12 +286,3 @@ def _subject(written: str) -> str:
     if not (issuer and mark and subject) or ":" in subject:
         raise ConfigError("--subject must be ISSUER:SUBJECT, as in the token")
     return subject_id(issuer, subject)
-
-
-def _reason(written: str) -> RevocationReason:
-    try:
-        return RevocationReason(written)
-    except ValueError:
-        raise ConfigError(
-            f"--reason must be one of {', '.join(RevocationReason)}, not {written[:60]!r}"
-        ) from None

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final, get_args
 import msgspec
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Json, KeyOptions, Yes, argument, confirm, option
+from comity.cli.options import Json, KeyOptions, Yes, argument, confirm, one_of, option
 from comity.cli.own_desk import OwnDesk, own_desk
 from comity.cli.own_store import work_with
-from comity.cli.screen import note, one_line, print_fields, print_json, print_line, waiting
+from comity.cli.screen import note, one_line, print_answer, print_fields, print_json, print_line, waiting
 from comity.cli.vote_screen import (
     accepted_text,
     name_of,
@@ -219,7 +219,7 @@ def act(
     as_json: Json = False,
 ) -> None:
     """Endorse, amend or object to a clause, in the phase deliberation. Your last act on each clause counts."""
-    _need_word("ACTION", action, ("endorse", "amend", "object", "abstain", "withdraw"))
+    one_of("ACTION", action, ("endorse", "amend", "object", "abstain", "withdraw"))
     args = {"action": action, "clause_id": clause, "text": text, "level": level, "concern": concern}
 
     def sentence(own: OwnDesk, outcome: ActOutcome) -> str:
@@ -253,14 +253,10 @@ def ballot(
     If you cast no ballot, Comity makes one from your act on the clause: if you amended it, your own variants come first,
     then the others in the order in which they were proposed. If you endorsed it or objected, all variants are in that order.
     """
-    groups = _read_ranking(ranking)
-
-    def sentence(_: OwnDesk, __: ActOutcome) -> str:
-        on = "" if clause is None else f" on clause {clause}"
-        return f"your ballot{on} is {ranking_text(tuple(map(tuple, groups)))}"
-
-    args = {"ranking": groups, "clause_id": clause}
-    _act(home, as_json, which, "consensus.ballot", args, sentence)
+    groups = [[name.strip() for name in group.split("=")] for group in ranking]
+    on = "" if clause is None else f" on clause {clause}"
+    said = f"your ballot{on} is {ranking_text(tuple(map(tuple, groups)))}"
+    _act(home, as_json, which, "consensus.ballot", {"ranking": groups, "clause_id": clause}, said)
 
 
 @app.add("""
@@ -275,12 +271,8 @@ def advance(
     as_json: Json = False,
 ) -> None:
     """Start the next phase, or go back from ratification to deliberation."""
-    _need_word("PHASE", phase, PHASES[1:])
-
-    def sentence(_: OwnDesk, __: ActOutcome) -> str:
-        return f"the phase is {phase} now"
-
-    _act(home, as_json, which, "consensus.advance", {"to": phase}, sentence)
+    one_of("PHASE", phase, PHASES[1:])
+    _act(home, as_json, which, "consensus.advance", {"to": phase}, f"the phase is {phase} now")
 
 
 @app.add("""
@@ -295,7 +287,7 @@ def cast(
     as_json: Json = False,
 ) -> None:
     """Vote on the whole text, in the phase ratification. A new vote replaces your last one. All parties see all votes."""
-    _need_word("VOTE", vote, ("accept", "reject"))
+    one_of("VOTE", vote, ("accept", "reject"))
 
     def sentence(_: OwnDesk, outcome: ActOutcome) -> str:
         found = outcome.kept.deliberation
@@ -314,11 +306,7 @@ def welfare(
     as_json: Json = False,
 ) -> None:
     """Record a concern about your own welfare. Only AI parties can do this, in the phase deliberation or convergence."""
-
-    def sentence(_: OwnDesk, __: ActOutcome) -> str:
-        return "your welfare signal is on record"
-
-    _act(home, as_json, which, "consensus.welfare", {"signal": text}, sentence)
+    _act(home, as_json, which, "consensus.welfare", {"signal": text}, "your welfare signal is on record")
 
 
 @app.add("""
@@ -379,12 +367,9 @@ def record(
         return
     Path(out).expanduser().write_bytes(written + b"\n")
     entries, phase = kept.head.tip.number, kept.deliberation.phase
-    if as_json:
-        print_json({"file": out, "delib_id": kept.id, "entries": entries, "phase": phase})
-    else:
-        print_line(
-            f"{out}: {entries:,} entries, phase {phase}. Anybody can check it: comity vote verify {out}"
-        )
+    told = {"file": out, "delib_id": kept.id, "entries": entries, "phase": phase}
+    done = f"{out}: {entries:,} entries, phase {phase}. Anybody can check it: comity vote verify {out}"
+    print_answer(told, done, as_json=as_json)
 
 
 @app.add("""
@@ -410,10 +395,8 @@ def remove(
         await own.desk.remove(kept.id)
 
     work_with(own_desk, home, work)
-    if as_json:
-        print_json({"removed": kept.id})
-    else:
-        print_line(f"Removed: {kept.id}, {kept.head.tip.number:,} entries.")
+    done = f"Removed: {kept.id}, {kept.head.tip.number:,} entries."
+    print_answer({"removed": kept.id}, done, as_json=as_json)
 
 
 @app.add("""
@@ -439,7 +422,7 @@ def _act(
     which: str,
     op: str,
     args: dict[str, Any],
-    sentence: Callable[[OwnDesk, ActOutcome], str],
+    sentence: str | Callable[[OwnDesk, ActOutcome], str],
 ) -> None:
     async def work(own: OwnDesk) -> None:
         kept = await own.chosen(which)
@@ -462,24 +445,19 @@ def _act(
             print_line("Your act is stored here and is sent when the keeper answers; do not repeat it.")
             print_line("Your node sends it while it runs, and so does `comity vote result`.")
         else:
-            print_line(f"Entry {entry.number}: {sentence(own, outcome)}.")
+            said = sentence if isinstance(sentence, str) else sentence(own, outcome)
+            print_line(f"Entry {entry.number}: {said}.")
             if op == "consensus.advance":
                 print_next(after)
 
     work_with(own_desk, home, work)
 
 
-def _need_word(name: str, given: str, words: tuple[str, ...]) -> None:
-    if given not in words:
-        raise ConfigError(f"{name} must be one of {', '.join(words)}, not {given[:60]!r}")
-
-
 def _read_party(text: str) -> dict[str, Any]:
     """A stakeholder: ID or NAME@ID, then perhaps =ROLE; a representative is =ai_representative:PRINCIPAL:FIDELITY."""
     who, _, given = text.partition("=")
     role, *more = (given or "participant").split(":")
-    if role not in _ROLES:
-        raise ConfigError(f"the role of a party must be one of {', '.join(_ROLES)}, not {role[:60]!r}")
+    one_of("the role of a party", role, _ROLES)
     party: dict[str, Any] = {**_named(who), "role": role}
     if role != _REPRESENTATIVE:
         if more:
@@ -507,8 +485,3 @@ def _named(who: str) -> dict[str, Any]:
             "NAME@ID for a person for whom that node signs"
         )
     return {"id": name, "node": signs.hex()}
-
-
-def _read_ranking(given: list[str]) -> list[list[str]]:
-    """Best first; variants that are equal are written v1=v2."""
-    return [[name.strip() for name in group.split("=")] for group in given]

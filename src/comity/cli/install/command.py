@@ -20,10 +20,10 @@ from comity.cli.install.clients import (
 )
 from comity.cli.install.launch import (
     DEFAULT_NAME,
+    PRESETS,
     SECRET_FILE,
     Launch,
     checked_name,
-    checked_preset,
     is_secure,
     join_secret,
     launch_of,
@@ -48,6 +48,7 @@ from comity.cli.options import (
     Yes,
     argument,
     confirm,
+    one_of,
     option,
     read_rooms,
     settings_of,
@@ -129,7 +130,7 @@ def command(
         uninstall(clients, everyone, scope, name, dry_run, data, yes, as_json)
         return
     checked_name(name)
-    checked_preset(preset)
+    one_of("--preset", preset, PRESETS)
     scope = scope or "user"
     offered = () if rooms is None else read_rooms(rooms)
     machine = this_machine()
@@ -138,7 +139,9 @@ def command(
     changes = not (dry_run or paste)
     targets = [
         aim(client, scope, name, machine)
-        for client in chosen(clients or [], machine, checked_scope(scope), everyone=everyone, as_json=as_json)
+        for client in chosen(
+            clients or [], machine, one_of("--scope", scope, SCOPES), everyone=everyone, as_json=as_json
+        )
     ]
     records = Records(folder)
     secret = join_secret(folder, make=False) if is_secure(preset) else ""
@@ -170,12 +173,6 @@ def _note_missing_library() -> None:
             "no WebRTC library is installed, so the vdo_* tools can only join peers on this machine; "
             f"run: {install_command()}"
         )
-
-
-def checked_scope(scope: str) -> str:
-    if scope not in SCOPES:
-        raise ConfigError(f"--scope must be one of {', '.join(SCOPES)}, not {scope[:60]!r}")
-    return scope
 
 
 def chosen(named: list[str], machine: Computer, scope: str, *, everyone: bool, as_json: bool) -> list[str]:

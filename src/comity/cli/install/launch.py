@@ -59,12 +59,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 
 def launch_of(
-    preset: str,
-    places: Mapping[str, str],
-    *,
-    secret: str = "",
-    rooms: Sequence[str] = (),
-    runner: Sequence[str] | None = None,
+    preset: str, places: Mapping[str, str], *, secret: str = "", rooms: Sequence[str] = ()
 ) -> Launch:
     """`places` are variables that lead the server to the folder and the settings that are meant; `rooms` are those
     that are offered, all when none is named.
@@ -76,7 +71,7 @@ def launch_of(
     if is_secure(preset):
         args += _SECURE
         env[SECRET_VARIABLE] = secret
-    command, *before = runner or own_call()
+    command, *before = own_call()
     for word in (command, *before, *env.values()):
         _refuse_untypable(word)
     return Launch(command=command, args=(*before, *args), env=env, secret=secret)
@@ -118,12 +113,6 @@ def join_secret(data: Path, *, make: bool) -> str:
 def masked(text: str) -> str:
     """Without any join secret, whoever wrote it there."""
     return _SECRET_VALUE.sub(rf'\g<1>"{MASK}"', text)
-
-
-def checked_preset(preset: str) -> str:
-    if preset not in PRESETS:
-        raise ConfigError(f"--preset must be one of {', '.join(PRESETS)}, not {preset[:60]!r}")
-    return preset
 
 
 def checked_name(name: str) -> str:

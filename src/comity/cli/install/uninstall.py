@@ -5,14 +5,14 @@ from typing import Annotated
 
 from comity.cli.help import HelpfulApp
 from comity.cli.install.act import uninstall
-from comity.cli.install.clients import Computer, client_named, table, this_machine
-from comity.cli.install.command import All, Clients, DryRun, Name, ask, checked_scope, finish, show_dry
+from comity.cli.install.clients import SCOPES, Computer, client_named, table, this_machine
+from comity.cli.install.command import All, Clients, DryRun, Name, ask, finish, show_dry
 from comity.cli.install.config_file import real_path
 from comity.cli.install.launch import DEFAULT_NAME, checked_name
 from comity.cli.install.plan import Plan, aim, plan_uninstall
 from comity.cli.install.records import Records
 from comity.cli.install.show import print_plans
-from comity.cli.options import Data, HomeOptions, Json, Yes, option, settings_of
+from comity.cli.options import Data, HomeOptions, Json, Yes, one_of, option, settings_of
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
 
@@ -80,7 +80,7 @@ def _plans(
     """One for each entry, though two clients may share a file."""
     plans: dict[object, Plan] = {}
     for client in clients:
-        for each in table().clients[client].scopes if scope is None else (checked_scope(scope),):
+        for each in table().clients[client].scopes if scope is None else (one_of("--scope", scope, SCOPES),):
             if each not in table().clients[client].scopes and len(clients) > 1:
                 continue
             plan = plan_uninstall(aim(client, each, name, machine), machine, records)
