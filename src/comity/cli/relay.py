@@ -12,7 +12,7 @@ from typing import Annotated
 
 from comity.cli.help import HelpfulApp
 from comity.cli.logs import write_logs
-from comity.cli.options import Json, TlsCert, TlsKey, fast_loop, option
+from comity.cli.options import Json, TlsCert, TlsKey, fast_loop, option, whole_number
 from comity.cli.screen import print_fields, print_json, print_line
 from comity.config import is_loopback
 from comity.core.errors import ConfigError
@@ -81,7 +81,7 @@ def relay(
     token = None if token_file is None else load_or_create_token(Path(token_file))
     server = HttpServer(
         host,
-        _port(port),
+        DEFAULT_PORT if port is None else whole_number("--port", port, 0, 65_535),
         cert=None if tls_cert is None else Path(tls_cert),
         key=None if tls_key is None else Path(tls_key),
     )
@@ -137,11 +137,3 @@ def _paths(door: App) -> App:
             await send({"type": "websocket.close", "code": 1008})
 
     return app
-
-
-def _port(text: str | None) -> int:
-    if text is None:
-        return DEFAULT_PORT
-    if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
-        raise ConfigError(f"--port must be a whole number from 0 to 65535, not {text[:20]!r}")
-    return int(text)

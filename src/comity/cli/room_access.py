@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from comity.cli.options import HomeOptions, settings_of
-from comity.cli.own_node import OwnNode, own_node
+from comity.cli.own_node import OwnNode, no_node, own_node
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.config import Settings
 from comity.core.errors import InvalidError, NotFoundError
@@ -142,9 +142,7 @@ async def open_rooms(
             yield NodeRooms(settings, own, client, opened)
         return
     if not alone:
-        raise NotFoundError(
-            f"no node is running on {settings.data}; start one with `comity up`, or name its folder with --data"
-        )
+        raise no_node(settings)
     from comity.node import Node
 
     node = Node(settings, guest=True)

@@ -219,15 +219,11 @@ def _trusted_issuers(settings: Settings) -> IssuerRegistry:
 
 def _issuer_of_token(written: str, **keys: Any) -> IssuerRegistry:
     """A registry with one issuer: the one that the token names, with the given key."""
-    try:
+    with contextlib.suppress(MalformedError):
         token = parse_identity(written)
-    except MalformedError:
-        return IssuerRegistry()
-    return (
-        IssuerRegistry()
-        if isinstance(token, UvcToken)
-        else IssuerRegistry([Issuer(name=token.issuer, **keys)])
-    )
+        if not isinstance(token, UvcToken):
+            return IssuerRegistry([Issuer(name=token.issuer, **keys)])
+    return IssuerRegistry()
 
 
 def _tell(verdict: TokenVerdict, *, as_json: bool) -> None:

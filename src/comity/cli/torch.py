@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from comity.cli.help import HelpfulApp
 from comity.cli.options import Json, KeyOptions, argument, option
-from comity.cli.screen import note, one_line, print_fields, print_json, print_line, print_table
+from comity.cli.screen import counted, note, one_line, print_fields, print_json, print_line, print_table
 from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.wire import strict_json
 
@@ -81,24 +81,21 @@ def take(
 
         print_json(msgspec.to_builtins(receipt))
         return
+    counts = counted(receipt.counted, "session", "sessions") if receipt.counted else "no session"
     print_fields(
         (
             ("said", one_line(torch["quality_description"])),
             *(("prime", one_line(prime)) for prime in torch.get("primes", ())),
-            ("counts", f"as {_sessions(receipt.counted)}" if receipt.counted else "as no session"),
+            ("counts", f"as {counts}"),
             ("trust", receipt.trust_level),
             ("standing", receipt.standing),
-            ("thread", f"{_sessions(receipt.continuity_depth)} before this one"),
+            ("thread", f"{counted(receipt.continuity_depth, 'session', 'sessions')} before this one"),
         )
     )
     if not receipt.signed:
         note("this torch is not signed; it was read, but it does not raise the trust")
     if receipt.implausible:
         note("the torch claims more sessions than are possible; only the possible number counts")
-
-
-def _sessions(count: int) -> str:
-    return f"{count:,} {'session' if count == 1 else 'sessions'}"
 
 
 def _run(home: KeyOptions, work: Callable[[Any], Awaitable[Any]]) -> Any:

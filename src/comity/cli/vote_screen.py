@@ -10,12 +10,8 @@ from comity.cli.colour import colour_wanted, paint
 from comity.cli.options import follow_up
 from comity.cli.screen import Cell, one_line, print_fields, print_line, print_table
 from comity.core.extensions.calls import ClauseReport
-from comity.core.extensions.consensus.deliberation import (
-    COPIES,
-    Deliberation,
-    Phase,
-    Stakeholder,
-)
+from comity.core.extensions.consensus.deliberation import COPIES, Deliberation, Phase, Stakeholder
+from comity.core.extensions.consensus.log import KeeperFraud
 from comity.core.extensions.consensus.schulze import Groups
 from comity.core.identity.keys import is_key
 from comity.pipeline.deliberations.ledger import KeptDeliberation, WaitingAct
@@ -81,19 +77,21 @@ def print_list(known: Sequence[KeptDeliberation], waiting: Sequence[WaitingAct],
 def print_trouble(kept: KeptDeliberation, waiting: Sequence[WaitingAct]) -> None:
     """What does not go as it should: a keeper that cheats, acts that wait or were refused."""
     coloured = colour_wanted()
-    fraud = kept.fraud
-    if fraud is not None:
-        said = (
-            f"the keeper {fraud.keeper} signed two entries with the number {fraud.first.number}: "
-            f"{fraud.first.hash} and {fraud.second.hash}"
-        )
-        print_line(f"{paint('FRAUD', 'bold red', wanted=coloured)} in {kept.id}: {said}")
+    if kept.fraud is not None:
+        print_line(f"{paint('FRAUD', 'bold red', wanted=coloured)} in {kept.id}: {fraud_text(kept.fraud)}")
     for act in waiting:
         what = f"{act.entry.action.op.removeprefix('consensus.')} in {kept.id}"
         if act.refusal:
             print_line(f"{paint('refused', 'yellow', wanted=coloured)}: {what}: {one_line(act.refusal)}")
         else:
             print_line(f"{paint('waiting', 'yellow', wanted=coloured)}: {what}, until the keeper answers")
+
+
+def fraud_text(fraud: KeeperFraud) -> str:
+    return (
+        f"the keeper {fraud.keeper} signed two entries with the number {fraud.first.number}: "
+        f"{fraud.first.hash} and {fraud.second.hash}"
+    )
 
 
 def print_overview(kept: KeptDeliberation, own: str) -> None:
@@ -131,15 +129,13 @@ def print_next(found: Deliberation) -> None:
 
 def _party_row(found: Deliberation, one: Stakeholder, own: str) -> list[Cell]:
     cast = found.votes.get(one.id)
-    role = one.role
+    role: str = one.role
     if one.principal_id is not None:
-        role_text = f"{role} of {name_of(one.principal_id, own)}, {one.fidelity:g}"
-    else:
-        role_text = role
+        role += f" of {name_of(one.principal_id, own)}, {one.fidelity:g}"
     style = {"accept": "green", "reject": "red"}
     return [
         name_of(one.id, own),
-        role_text,
+        role,
         f"{one.participation_count:>4,}",
         (cast.vote, style[cast.vote]) if cast else "",
         one_line(cast.reason or "") if cast else "",

@@ -8,6 +8,7 @@ import typer
 
 from comity.cli.failures import FAILED, say
 from comity.cli.screen import one_line, print_json, print_line
+from comity.cli.vote_screen import fraud_text
 from comity.core.errors import InvalidError
 from comity.core.extensions.consensus.log import (
     DeliberationEntry,
@@ -32,12 +33,7 @@ def verify_files(files: list[str], *, as_json: bool) -> None:
         for name, _, recount in found:
             print_line(f"{name}: {_sentence(recount)}")
         if fraud is not None:
-            say(
-                "fraud",
-                f"the keeper {fraud.keeper} signed two entries with the number {fraud.first.number}: "
-                f"{fraud.first.hash} and {fraud.second.hash}",
-                as_json=False,
-            )
+            say("fraud", fraud_text(fraud), as_json=False)
     if not ok:
         raise typer.Exit(FAILED)
 

@@ -15,11 +15,11 @@ from comity.cli.acts import readable
 from comity.cli.colour import colour_wanted
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Json, option, settings_of, whole_number
-from comity.cli.own_node import OwnNode, own_node
+from comity.cli.own_node import OwnNode, no_node, own_node
 from comity.cli.screen import note, print_json, print_line
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.config import Settings
-from comity.core.errors import ComityError, NotFoundError
+from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.events import EVENTS_PATH
 from comity.pipeline.events import KEPT, NodeEvent
@@ -133,9 +133,7 @@ async def _watch(settings: Settings, after: str, *, as_json: bool) -> None:
     watching = _Watching(after, as_json=as_json)
     own = own_node(settings)
     if own is None:
-        raise NotFoundError(
-            f"no node is running on {settings.data}; start one with `comity up`, or name its folder with --data"
-        )
+        raise no_node(settings)
     while True:
         try:
             await watching.follow(own)

@@ -137,12 +137,10 @@ def command(
     loaded = settings_of(HomeOptions(data))
     folder = loaded.settings.data
     changes = not (dry_run or paste)
-    targets = [
-        aim(client, scope, name, machine)
-        for client in chosen(
-            clients or [], machine, one_of("--scope", scope, SCOPES), everyone=everyone, as_json=as_json
-        )
-    ]
+    one_of("--scope", scope, SCOPES)
+    named = named_clients(clients, everyone=everyone, as_json=as_json)
+    wanted = named or _found_clients(machine, scope)
+    targets = [aim(client, scope, name, machine) for client in wanted]
     records = Records(folder)
     secret = join_secret(folder, make=False) if is_secure(preset) else ""
     launch = launch_of(preset, places_of(loaded), secret=secret, rooms=offered)
@@ -175,14 +173,16 @@ def _note_missing_library() -> None:
         )
 
 
-def chosen(named: list[str], machine: Computer, scope: str, *, everyone: bool, as_json: bool) -> list[str]:
-    """The clients that are meant: those that are named, or those that are found."""
-    if named and everyone:
+def named_clients(typed: list[str] | None, *, everyone: bool, as_json: bool) -> list[str]:
+    """The clients that are named; an empty list stands for all of them."""
+    if typed and everyone:
         raise ConfigError("give the names of clients or --all, not both")
-    if named:
-        return list(dict.fromkeys(map(client_named, named)))
-    if not everyone and (as_json or not sys.stdin.isatty()):
+    if not typed and not everyone and (as_json or not sys.stdin.isatty()):
         raise ConfigError("there is no terminal to ask in; name the clients or use --all")
+    return list(dict.fromkeys(map(client_named, typed or [])))
+
+
+def _found_clients(machine: Computer, scope: str) -> list[str]:
     found = [key for key, client in table().clients.items() if is_found(client, machine)]
     fitting = [key for key in found if scope in table().clients[key].scopes]
     if not fitting:

@@ -1,12 +1,11 @@
 """`comity uninstall`: take the registration back."""
 
-import sys
 from typing import Annotated
 
 from comity.cli.help import HelpfulApp
 from comity.cli.install.act import uninstall
-from comity.cli.install.clients import SCOPES, Computer, client_named, table, this_machine
-from comity.cli.install.command import All, Clients, DryRun, Name, ask, finish, show_dry
+from comity.cli.install.clients import SCOPES, Computer, table, this_machine
+from comity.cli.install.command import All, Clients, DryRun, Name, ask, finish, named_clients, show_dry
 from comity.cli.install.config_file import real_path
 from comity.cli.install.launch import DEFAULT_NAME, checked_name
 from comity.cli.install.plan import Plan, aim, plan_uninstall
@@ -14,7 +13,6 @@ from comity.cli.install.records import Records
 from comity.cli.install.show import print_plans
 from comity.cli.options import Data, HomeOptions, Json, Yes, one_of, option, settings_of
 from comity.cli.screen import note, one_line, print_json, print_line
-from comity.core.errors import ConfigError
 
 app = HelpfulApp()
 
@@ -48,7 +46,8 @@ def command(
     machine = this_machine()
     folder = settings_of(HomeOptions(data)).settings.data
     records = Records(folder)
-    wanted = _wanted(clients or [], everyone=everyone, as_json=as_json)
+    named = named_clients(clients, everyone=everyone, as_json=as_json)
+    wanted = named or list(table().clients)  # what is not installed is passed over
     plans = _plans(wanted, scope, name, machine, records)
     present = [plan for plan in plans if plan.action != "keep" and (clients or _concerns_us(plan, records))]
     if not dry_run:
@@ -63,15 +62,6 @@ def command(
         print_plans(present)
         ask(present, yes=yes)
     finish([uninstall(plan.target, machine, records) for plan in present], as_json=as_json)
-
-
-def _wanted(named: list[str], *, everyone: bool, as_json: bool) -> list[str]:
-    """Those that are named, else every one there is: what is not installed is passed over."""
-    if named and everyone:
-        raise ConfigError("give the names of clients or --all, not both")
-    if not named and not everyone and (as_json or not sys.stdin.isatty()):
-        raise ConfigError("there is no terminal to ask in; name the clients or use --all")
-    return list(dict.fromkeys(map(client_named, named))) or list(table().clients)
 
 
 def _plans(
