@@ -13,15 +13,14 @@ from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Rooms, option, read_rooms, settings_of, whole_number
 from comity.core.errors import ConfigError, PeerError
 from comity.core.peering.demands import Demands
+from comity.core.peering.javascript import read_boolean
 from comity.core.peering.profiles import read_profile
 from comity.doors.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
 
 app = HelpfulApp()
 
-_TRUE = frozenset({"true", "1", "yes", "y", "on"})
 _RELEASE_SECONDS = 0.5
 _LOOK_SECONDS = 0.01
-_FALSE = frozenset({"false", "0", "no", "n", "off"})
 
 
 @app.add("""
@@ -199,10 +198,10 @@ def _limit(text: str, name: str) -> int:
 
 
 def _yes_no(text: str, name: str) -> bool:
-    word = text.strip().lower()
-    if word not in _TRUE | _FALSE:
+    answer = read_boolean(text)
+    if answer is None:
         raise ConfigError(f"{name} must be true or false, not {text[:60]!r}")
-    return word in _TRUE
+    return answer
 
 
 def _names(text: str, _name: str) -> tuple[str, ...]:

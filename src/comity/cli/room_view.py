@@ -330,40 +330,34 @@ class _Terminal(_View):
             self._redraw()
 
     def show(self, event: dict[str, Any]) -> None:
-        from rich.text import Text
-
         words = self.words(event)
         if words is None:
             return
-        line = Text(f"{_clock(event['ts'])} ", style="dim")
+        moment = (f"{_clock(event['ts'])} ", "dim")
         if event["type"] == "data_received":
             who, _, rest = words.partition(":")
             rest = rest.lstrip()
-            line.append(f"{who}: ", style="bold cyan not dim")
-            line.append(rest[:MOST_SHOWN], style="not dim")
-            if len(rest) > MOST_SHOWN:
-                line.append(f"… ({len(rest):,} characters; with --json you see all of them)", style="dim")
+            more = f"… ({len(rest):,} characters; with --json you see all of them)"
+            cut = (more, "dim") if len(rest) > MOST_SHOWN else ("", "")
+            self._write(moment, (f"{who}: ", "bold cyan"), (rest[:MOST_SHOWN], ""), cut)
         else:
-            line.append(words, style=_STYLES.get(event["type"], "yellow not dim"))
-        self._print(line)
+            self._write(moment, (words, _STYLES.get(event["type"], "yellow")))
 
     def said(self, text: str) -> None:
-        from rich.text import Text
-
-        line = Text(f"{datetime.now():%H:%M:%S} ", style="dim")  # noqa: DTZ005 - local time
-        line.append(f"{self.me}: ", style="bold green not dim")
-        line.append(one_line(text), style="not dim")
-        self._print(line)
+        moment = f"{datetime.now():%H:%M:%S} "  # noqa: DTZ005 - local time
+        self._write((moment, "dim"), (f"{self.me}: ", "bold green"), (one_line(text), ""))
 
     def tell(self, text: str) -> None:
-        from rich.text import Text
-
-        self._print(Text(one_line(text), style="dim"))
+        self._write((one_line(text), "dim"))
 
     def complain(self, text: str) -> None:
+        self._write((one_line(text), "red"))
+
+    def _write(self, *parts: tuple[str, str]) -> None:
+        """One line of texts, each with its style."""
         from rich.text import Text
 
-        self._print(Text(one_line(text), style="red"))
+        self._print(Text.assemble(*parts))
 
     async def _watch(self) -> None:
         """Poll what events do not report: the progress of transfers, and the peers."""
@@ -543,7 +537,7 @@ def _size(count: int) -> str:
 
 
 _UNDER_WAY: Final = ("offered", "transferring", "receiving")
-_STYLES: Final = {"sync_peer_rejected": "red not dim", "file_transfer_failed": "red not dim"}
+_STYLES: Final = {"sync_peer_rejected": "red", "file_transfer_failed": "red"}
 _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "ready": lambda event: f"joined the room {event['room']}",
     "connect_error": lambda event: f"the relay cannot be reached: {event['message']}",

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.failures import FAILED
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Json, follow_up, settings_of
@@ -115,7 +115,7 @@ def open_(
     if as_json:
         print_json({"link": link, "read_only": read_only})
         return
-    print_line(paint(link, "cyan", wanted=colour_wanted()))
+    print_line(paint(link, "cyan"))
     if not no_browser and sys.stdout.isatty() and _has_browser():
         sys.stdout.flush()
         webbrowser.open(link)
@@ -124,7 +124,7 @@ def open_(
 def _print_status(told: dict[str, Any], own: OwnNode) -> None:
     ready = bool(told.get("ready"))
     words = "is ready" if ready else f"is not ready: {one_line(str(told.get('state')))}"
-    state = paint(words, "bold green" if ready else "bold red", wanted=colour_wanted())
+    state = paint(words, "bold green" if ready else "bold red")
     print_line(f"The node at {own.url} {state}.")
     print_line()
     entries = told["audit_entries"]
@@ -143,7 +143,7 @@ def _print_status(told: dict[str, Any], own: OwnNode) -> None:
     )
     for panel in told["panels"].values():
         print_line()
-        print_line(paint(one_line(panel["title"]), "bold", wanted=colour_wanted()))
+        print_line(paint(one_line(panel["title"]), "bold"))
         print_fields([(one_line(value), one_line(label)) for label, value in panel["rows"]], indent="  ")
 
 

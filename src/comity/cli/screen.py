@@ -42,10 +42,9 @@ def print_line(text: str = "") -> None:
 
 def print_fields(pairs: Iterable[tuple[str, str]], *, indent: str = "") -> None:
     pairs = list(pairs)
-    coloured = colour_wanted()
     column = max(len(name) for name, _ in pairs) + 2
     for name, value in pairs:
-        label = paint(name, "bold", wanted=coloured) + " " * (column - len(name))
+        label = paint(name, "bold") + " " * (column - len(name))
         print_line(f"{indent}{label}{value}".rstrip())
 
 

@@ -11,7 +11,7 @@ import typer
 from comity.cli.failures import FAILED, say
 from comity.cli.options import one_of
 from comity.cli.own_store import own_id, own_key, refuse_memory, writing
-from comity.cli.screen import note, one_line, print_fields, print_json, print_line
+from comity.cli.screen import note, one_line, print_answer, print_fields, print_json, print_line
 from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings
 from comity.core.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError
@@ -104,11 +104,8 @@ def issue_token(
     revocations = OwnRevocations(settings.data, own)
     if name not in revocations.issuers():
         revocations.open_list(name, own_key(settings, passphrase_file), now)
-    if as_json:
-        about = {"issuer": name, "subject": subject, **told}
-        print_json({"token": token, "token_id": token_id(token), **about})
-    else:
-        print_line(token)
+    about = {"issuer": name, "subject": subject, **told}
+    print_answer({"token": token, "token_id": token_id(token), **about}, token, as_json=as_json)
 
 
 def verify_token(

@@ -19,8 +19,6 @@ app = HelpfulApp(
 
 _LARGEST = 65_536
 
-TorchFile = Annotated[str, argument("FILE", "A file with a torch; - reads standard input.")]
-
 
 @app.add("""
     comity torch show  show the level of trust and all torches so far
@@ -69,7 +67,7 @@ def give(
     comity torch take - --json < torch.json  print JSON
 """)
 def take(
-    file: TorchFile,
+    file: Annotated[str, argument("FILE", "A file with a torch; - reads standard input.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:

@@ -18,7 +18,7 @@ import typer
 
 import comity
 from comity.agents.behaviour import load_behaviour
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.help import HelpfulApp, section
 from comity.cli.logs import write_logs
 from comity.cli.options import (
@@ -232,19 +232,18 @@ def _ready_line(node: Node, report: "PublicationReport | None") -> dict[str, obj
 
 
 def _greet(node: Node, report: "PublicationReport | None") -> None:
-    coloured = colour_wanted()
-    print_line(paint(f"Comity {comity.__version__} is running.", "bold green", wanted=coloured))
-    for notice in node.notices:
-        print_line(f"{paint('note:', 'bold yellow', wanted=coloured)} {notice}")
+    print_line(paint(f"Comity {comity.__version__} is running.", "bold green"))
+    notices = [*node.notices]
     if report is not None and _is_only_here(report.directory, node):
-        print_line(
-            f"{paint('note:', 'bold yellow', wanted=coloured)} the card names an address that only this machine can "
-            "reach; see --host and --endpoint"
+        notices.append(
+            "the card names an address that only this machine can reach; see --host and --endpoint"
         )
+    for notice in notices:
+        print_line(f"{paint('note:', 'bold yellow')} {notice}")
     print_line()
     print_fields(
         (
-            ("address", paint(node.url, "cyan", wanted=coloured)),
+            ("address", paint(node.url, "cyan")),
             *_vcp_over_tcp(node),
             ("identity", str(node.vacant_id)),
             *_served(node),
@@ -263,7 +262,7 @@ def _greet(node: Node, report: "PublicationReport | None") -> None:
 def _browser(node: Node) -> list[tuple[str, str]]:
     if not node.entry_link:
         return []
-    link = paint(node.entry_link, "cyan", wanted=colour_wanted())
+    link = paint(node.entry_link, "cyan")
     return [("browser", link), ("", "open this link in a browser; it works once")]
 
 
@@ -271,10 +270,8 @@ def _vcp_over_tcp(node: Node) -> list[tuple[str, str]]:
     port = node.settings.vcp.tcp_port
     if not port or node.house.find_open(Vcp) is None:
         return []
-    scheme, host = (
-        "tcps" if node.settings.tls.cert else "tcp",
-        node.url.partition("://")[2].rpartition(":")[0],
-    )
+    scheme = "tcps" if node.settings.tls.cert else "tcp"
+    host = node.url.partition("://")[2].rpartition(":")[0]
     return [("vcp", f"{scheme}://{host}:{port}")]
 
 
@@ -282,24 +279,20 @@ def _served(node: Node) -> list[tuple[str, str]]:
     agent = node.settings.agent
     if not agent.behaviour:
         return []
-    endpoint = paint(agent.endpoint or node.url + MESSAGE_SEND_PATH, "cyan", wanted=colour_wanted())
+    endpoint = paint(agent.endpoint or node.url + MESSAGE_SEND_PATH, "cyan")
     return [("agent", agent.behaviour), ("offers", one_line(agent.offer)), ("endpoint", endpoint)]
 
 
 def _published(report: "PublicationReport | None") -> list[tuple[str, str]]:
     if report is None:
         return []
-    where = paint(one_line(report.directory), "cyan", wanted=colour_wanted())
+    where = ("directory", paint(one_line(report.directory), "cyan"))
     if report.problem or report.event_seq is None:
         why = one_line(report.problem) or "the directory has not answered yet"
-        return [
-            ("directory", where),
-            ("", f"not published yet: {why}"),
-            ("", "the node tries again by itself"),
-        ]
+        return [where, ("", f"not published yet: {why}"), ("", "the node tries again by itself")]
     if report.visibility is Visibility.NONE:
-        return [("directory", where), ("", "hidden there, as you left it")]
-    return [("directory", where), ("", f"published as event {report.event_seq}; kept up to date")]
+        return [where, ("", "hidden there, as you left it")]
+    return [where, ("", f"published as event {report.event_seq}; kept up to date")]
 
 
 def _is_only_here(directory: str, node: Node) -> bool:

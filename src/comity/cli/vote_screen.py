@@ -6,7 +6,7 @@ Everything that others wrote is shown as one line and never obeyed. In a pipe no
 from collections.abc import Sequence
 from typing import Final
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.options import follow_up
 from comity.cli.screen import Cell, one_line, print_fields, print_line, print_table
 from comity.core.extensions.calls import ClauseReport
@@ -76,15 +76,14 @@ def print_list(known: Sequence[KeptDeliberation], waiting: Sequence[WaitingAct],
 
 def print_trouble(kept: KeptDeliberation, waiting: Sequence[WaitingAct]) -> None:
     """What does not go as it should: a keeper that cheats, acts that wait or were refused."""
-    coloured = colour_wanted()
     if kept.fraud is not None:
-        print_line(f"{paint('FRAUD', 'bold red', wanted=coloured)} in {kept.id}: {fraud_text(kept.fraud)}")
+        print_line(f"{paint('FRAUD', 'bold red')} in {kept.id}: {fraud_text(kept.fraud)}")
     for act in waiting:
         what = f"{act.entry.action.op.removeprefix('consensus.')} in {kept.id}"
         if act.refusal:
-            print_line(f"{paint('refused', 'yellow', wanted=coloured)}: {what}: {one_line(act.refusal)}")
+            print_line(f"{paint('refused', 'yellow')}: {what}: {one_line(act.refusal)}")
         else:
-            print_line(f"{paint('waiting', 'yellow', wanted=coloured)}: {what}, until the keeper answers")
+            print_line(f"{paint('waiting', 'yellow')}: {what}, until the keeper answers")
 
 
 def fraud_text(fraud: KeeperFraud) -> str:
@@ -96,7 +95,7 @@ def fraud_text(fraud: KeeperFraud) -> str:
 
 def print_overview(kept: KeptDeliberation, own: str) -> None:
     found = kept.deliberation
-    print_line(paint(one_line(found.title), "bold", wanted=colour_wanted()))
+    print_line(paint(one_line(found.title), "bold"))
     entitled = [one for one in found.stakeholders.values() if one.role != "observer"]
     acted = f"{sum(one.participation_count > 0 for one in entitled)} of {len(entitled)}"
     told = [
@@ -185,7 +184,7 @@ def _print_election(report: ClauseReport, own: str) -> None:
     how = "beats every other" if report.has_condorcet_winner else "wins by the strongest paths"
     if len(report.candidates) == 1:
         how = "is the only variant"
-    print_line(f"{paint(f'{report.winner} {how}', 'bold green', wanted=colour_wanted())}{_ranks(report)}")
+    print_line(f"{paint(f'{report.winner} {how}', 'bold green')}{_ranks(report)}")
     if len(report.candidates) > 1:
         _print_matrix(
             f"Pairwise: who ranks the row above the column ({COPIES} for each ballot)",
@@ -240,4 +239,4 @@ def print_welfare(found: Deliberation, own: str) -> None:
 
 def _heading(text: str) -> None:
     print_line()
-    print_line(paint(text, "bold", wanted=colour_wanted()))
+    print_line(paint(text, "bold"))

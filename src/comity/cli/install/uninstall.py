@@ -12,7 +12,7 @@ from comity.cli.install.plan import Plan, aim, plan_uninstall
 from comity.cli.install.records import Records
 from comity.cli.install.show import print_plans
 from comity.cli.options import Data, HomeOptions, Json, Yes, one_of, option, settings_of
-from comity.cli.screen import note, one_line, print_json, print_line
+from comity.cli.screen import note, one_line, print_answer
 
 app = HelpfulApp()
 
@@ -53,7 +53,8 @@ def command(
     if not dry_run:
         _forget_the_gone(plans, machine, records)
     if not present:
-        _say_nothing_to_do(name, as_json=as_json)
+        said = f"There is no entry {name!r}; nothing to do."
+        print_answer({"changed": False, "clients": []}, said, as_json=as_json)
         return
     if dry_run:
         show_dry(present, as_json=as_json)
@@ -91,10 +92,3 @@ def _concerns_us(plan: Plan, records: Records) -> bool:
         return True
     note(f"{plan.target.about.title} is skipped: {one_line(plan.fault)}")
     return False
-
-
-def _say_nothing_to_do(name: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"changed": False, "clients": []})
-    else:
-        print_line(f"There is no entry {name!r}; nothing to do.")

@@ -79,9 +79,7 @@ def find(text: str, path: KeyPath) -> Any:
         if pair is None:
             return None
         node = pair[1]
-    if node is None:
-        return None
-    return _value(node)
+    return None if node is None else _value(node)
 
 
 def put(text: str, path: KeyPath, value: Any) -> str:
