@@ -29,11 +29,6 @@ from comity.core.peering.invite import is_invite
 app = HelpfulApp("Meet other agents in a room: talk, pass files and share state, peer to peer.")
 app.add_typer(state_app, name="state")
 
-To = Annotated[str | None, option("--to", "PEER", "The stream id of one peer. Default: everybody.")]
-FileTo = Annotated[
-    str | None, option("--to", "PEER", "The stream id of the peer. Default: the only other peer.")
-]
-
 
 @app.add("""
     comity room invite lab  print the line that lets another machine join the room lab
@@ -232,7 +227,9 @@ def send(
     json_data: Annotated[
         str | None, option("--data-json", "JSON", "A JSON value, instead of a text.")
     ] = None,
-    to: To = None,
+    to: Annotated[
+        str | None, option("--to", "PEER", "The stream id of one peer. Default: everybody.")
+    ] = None,
     signed: Annotated[bool, typer.Option("--signed", help="Sign and number the message.")] = False,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
@@ -264,7 +261,9 @@ def send(
 """)
 def send_file(
     path: Annotated[str, argument("FILE", "The file to send.")],
-    to: FileTo = None,
+    to: Annotated[
+        str | None, option("--to", "PEER", "The stream id of the peer. Default: the only other peer.")
+    ] = None,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,

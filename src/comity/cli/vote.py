@@ -225,9 +225,8 @@ def act(
     def sentence(own: OwnDesk, outcome: ActOutcome) -> str:
         clauses = outcome.kept.deliberation.clauses
         on = clauses[clause] if clause in clauses else next(iter(clauses.values()))
-        said = f"you {action} {'to ' if action == 'object' else ''}clause {on.id}"
-        if action in {"abstain", "withdraw"}:
-            said = f"you {action} from clause {on.id}"
+        link = {"object": "to ", "abstain": "from ", "withdraw": "from "}.get(action, "")
+        said = f"you {action} {link}clause {on.id}"
         mine = on.positions.get(own.id)
         return f"{said}; your text is variant {mine.variant_id}" if mine and mine.variant_id else said
 

@@ -37,13 +37,6 @@ _NEXT: Final[dict[Phase, tuple[tuple[str, str], ...]]] = {
 
 _SHORT: Final = 12
 _MOST_COLUMNS: Final = 8
-_SAID: Final = {
-    "endorse": "endorses",
-    "amend": "amends",
-    "object": "objects",
-    "abstain": "abstains",
-    "withdraw": "withdraws",
-}
 
 
 def name_of(party: str, own: str) -> str:
@@ -167,12 +160,13 @@ def _positions(report: ClauseReport, own: str) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for party, said in report.clause.positions.items():
         words = "" if said.concern is None else f"({said.level}) {one_line(said.concern)}"
-        rows.append([name_of(party, own), _SAID[said.action], said.variant_id or "v0", words])
+        rows.append([name_of(party, own), f"{said.action}s", said.variant_id or "v0", words])
     return rows
 
 
 def _print_election(report: ClauseReport, own: str) -> None:
-    if report.ballots and len(report.candidates) > 1:
+    several = len(report.candidates) > 1
+    if report.ballots and several:
         print_line()
         cast = report.clause.ballots
         rows: list[list[Cell]] = [
@@ -181,27 +175,19 @@ def _print_election(report: ClauseReport, own: str) -> None:
         ]
         print_table(("ballot of", "ranking", "how"), rows)
     print_line()
+    if not several:
+        print_line(paint(f"{report.winner} is the only variant", "bold green"))
+        return
     how = "beats every other" if report.has_condorcet_winner else "wins by the strongest paths"
-    if len(report.candidates) == 1:
-        how = "is the only variant"
-    print_line(f"{paint(f'{report.winner} {how}', 'bold green')}{_ranks(report)}")
-    if len(report.candidates) > 1:
-        _print_matrix(
-            f"Pairwise: who ranks the row above the column ({COPIES} for each ballot)",
-            report,
-            report.pairwise_matrix,
-        )
-        _print_matrix("Strongest paths from the row to the column", report, report.strongest_paths)
-        tied = [pair for pair in report.ties if pair[0] != pair[1]]
-        if tied:
-            shown = ", ".join(f"{one} and {other}" for one, other in tied[:_MOST_COLUMNS])
-            print_line(f"tied: {shown}; the variant that came first goes first")
-
-
-def _ranks(report: ClauseReport) -> str:
-    if len(report.candidates) == 1:
-        return ""
-    return "; " + ", ".join(f"{one.rank}. {one.candidate}" for one in report.ranking)
+    ranks = ", ".join(f"{one.rank}. {one.candidate}" for one in report.ranking)
+    print_line(f"{paint(f'{report.winner} {how}', 'bold green')}; {ranks}")
+    title = f"Pairwise: who ranks the row above the column ({COPIES} for each ballot)"
+    _print_matrix(title, report, report.pairwise_matrix)
+    _print_matrix("Strongest paths from the row to the column", report, report.strongest_paths)
+    tied = [pair for pair in report.ties if pair[0] != pair[1]]
+    if tied:
+        shown = ", ".join(f"{one} and {other}" for one, other in tied[:_MOST_COLUMNS])
+        print_line(f"tied: {shown}; the variant that came first goes first")
 
 
 def _print_matrix(title: str, report: ClauseReport, matrix: Sequence[Sequence[int]]) -> None:

@@ -13,7 +13,6 @@ from comity.cli.install.clients import (
     SCOPES,
     Computer,
     client_named,
-    holder_of,
     is_found,
     table,
     this_machine,
@@ -29,7 +28,7 @@ from comity.cli.install.launch import (
     launch_of,
     places_of,
 )
-from comity.cli.install.plan import Plan, Target, aim, plan_install
+from comity.cli.install.plan import Plan, aim, plan_install, usual_path
 from comity.cli.install.records import Records
 from comity.cli.install.show import (
     as_data,
@@ -136,7 +135,6 @@ def command(
     machine = this_machine()
     loaded = settings_of(HomeOptions(data))
     folder = loaded.settings.data
-    changes = not (dry_run or paste)
     one_of("--scope", scope, SCOPES)
     named = named_clients(clients, everyone=everyone, as_json=as_json)
     wanted = named or _found_clients(machine, scope)
@@ -145,8 +143,11 @@ def command(
     secret = join_secret(folder, make=False) if is_secure(preset) else ""
     launch = launch_of(preset, places_of(loaded), secret=secret, rooms=offered)
     plans = [plan_install(target, launch, machine, records) for target in targets]
-    if not changes:
-        _show_only(plans, launch, machine, paste=paste, as_json=as_json)
+    if paste:
+        _show_entries(plans, launch, machine, as_json=as_json)
+        return
+    if dry_run:
+        show_dry(plans, as_json=as_json)
         return
     if not as_json:
         print_plans(plans)
@@ -226,11 +227,9 @@ def _fail(faults: list[str], *, as_json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _show_only(plans: list[Plan], launch: Launch, machine: Computer, *, paste: bool, as_json: bool) -> None:
-    if not paste:
-        show_dry(plans, as_json=as_json)
-        return
-    pasted = [(plan.target, plan.path or _usual_path(plan.target, machine)) for plan in plans]
+def _show_entries(plans: list[Plan], launch: Launch, machine: Computer, *, as_json: bool) -> None:
+    # a file that cannot be read has no path in its plan
+    pasted = [(plan.target, plan.path or usual_path(plan.target, machine)) for plan in plans]
     if as_json:
         rows = [
             {"client": target.client, "file": str(target.file), "text": snippet(target, path, launch)}
@@ -240,11 +239,6 @@ def _show_only(plans: list[Plan], launch: Launch, machine: Computer, *, paste: b
         return
     for target, path in pasted:
         print_snippet(target, path, launch)
-
-
-def _usual_path(target: Target, machine: Computer) -> tuple[str, ...]:
-    """For a file that cannot be read."""
-    return (*holder_of(target.about, target.scope, machine), target.name)
 
 
 def ask(plans: list[Plan], *, yes: bool) -> None:

@@ -195,17 +195,15 @@ def _with(node: YamlNode | None, path: KeyPath, value: Any) -> Any:
     if not path:
         return _parsed(inline({"x": value})).children[1].meaning()
     if node is None or node.nothing:
-        kept: list[Any] = []
-        head: tuple[Any, ...] = _parsed("{}").head
-    else:
-        kept, head = [child.meaning() for child in node.children], node.head
-    pair = _pair(node, path[0]) if node is not None and not node.nothing else None
+        node = _parsed("{}")
+    kept = [child.meaning() for child in node.children]
+    pair = _pair(node, path[0])
     inner = _with(pair[1] if pair else None, path[1:], value)
-    if pair is not None and node is not None:
+    if pair is not None:
         kept[node.children.index(pair[1])] = inner
     else:
         kept += [_parsed(f"{_name(path[0])}:").children[0].meaning(), inner]
-    return (*head, kept)
+    return (*node.head, kept)
 
 
 def _parsed(text: str) -> YamlNode:
