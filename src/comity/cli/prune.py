@@ -5,6 +5,7 @@ same by itself once an hour for its own chain, where audit.retention_days is set
 """
 
 import asyncio
+import contextlib
 from typing import Annotated, Final
 
 from comity.cli.help import HelpfulApp
@@ -102,14 +103,8 @@ async def _delete(settings: Settings, key: SigningKey, days: int) -> tuple[int, 
 
 def _compact(settings: Settings) -> bool:
     """Give unused space back. False while a node, or another process, has the database open."""
-    try:
-        claim = FolderClaim(settings.data)
-    except StoreUnavailableError:
-        return False
-    try:
+    with contextlib.suppress(StoreUnavailableError), contextlib.ExitStack() as held:
+        held.callback(FolderClaim(settings.data).release)
         compact_database(settings.database)
-    except StoreUnavailableError:
-        return False
-    finally:
-        claim.release()
-    return True
+        return True
+    return False

@@ -400,21 +400,20 @@ def verify(
     except OSError as why:
         raise ConfigError(f"{file} cannot be read: {(why.strerror or str(why)).lower()}") from None
     rows = [
-        (
-            one.envelope.from_vacant_id.short(),
-            one.envelope.to_vacant_id.short(),
-            one.envelope.sequence_no,
-            one.envelope.timestamp.isoformat(),
-            one.text,
-        )
+        {
+            "from": one.envelope.from_vacant_id.short(),
+            "to": one.envelope.to_vacant_id.short(),
+            "number": one.envelope.sequence_no,
+            "time": one.envelope.timestamp.isoformat(),
+            "data": one.text,
+        }
         for one in found
     ]
     if as_json:
-        names = ("from", "to", "number", "time", "data")
-        print_json({"verified": len(rows), "messages": [dict(zip(names, row, strict=True)) for row in rows]})
+        print_json({"verified": len(rows), "messages": rows})
         return
-    for sender, receiver, number, moment, text in rows:
-        print_line(one_line(f"{moment} {sender} -> {receiver} #{number} {text}"))
+    for row in rows:
+        print_line(one_line("{time} {from} -> {to} #{number} {data}".format_map(row)))
     print_line(f"messages verified: {len(rows)}")
 
 

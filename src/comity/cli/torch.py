@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
+
 from comity.cli.help import HelpfulApp
 from comity.cli.options import Json, KeyOptions, argument, option
 from comity.cli.screen import counted, note, one_line, print_fields, print_json, print_line, print_table
@@ -28,8 +30,6 @@ def show(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     """Show the torches of your sessions with this node, and the level of trust."""
     lineage, relation = _run(home, lambda own: own.relation())
     if as_json:
-        import msgspec
-
         print_json({"lineage": msgspec.to_builtins(lineage), "relation": msgspec.to_builtins(relation)})
         return
     print_fields(
@@ -75,8 +75,6 @@ def take(
     torch = _read_torch(file)
     receipt = _run(home, lambda own: own.perform("torch.receive", torch=torch))
     if as_json:
-        import msgspec
-
         print_json(msgspec.to_builtins(receipt))
         return
     counts = counted(receipt.counted, "session", "sessions") if receipt.counted else "no session"

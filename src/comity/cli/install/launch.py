@@ -73,7 +73,10 @@ def launch_of(
         env[SECRET_VARIABLE] = secret
     command, *before = own_call()
     for word in (command, *before, *env.values()):
-        _refuse_untypable(word)
+        if (
+            not word.isprintable()
+        ):  # a path may hold bytes that are no text; no file of a client could spell it
+            raise ConfigError(f"{word!r} has characters that a client's file cannot hold; use another path")
     return Launch(command=command, args=(*before, *args), env=env, secret=secret)
 
 
@@ -148,9 +151,3 @@ def starts_comity(entry: Any) -> bool:
         words += value if isinstance(value, list) else [value]
     names = [PurePath(str(word).replace("\\", "/")).name.removesuffix(".exe") for word in words]
     return any(one == "comity" and other == "mcp" for one, other in itertools.pairwise(names))
-
-
-def _refuse_untypable(word: str) -> None:
-    """A path may hold bytes that are no text; no file of a client could spell it."""
-    if not word.isprintable() or "\0" in word:
-        raise ConfigError(f"{word!r} has characters that a client's file cannot hold; use another path")

@@ -224,13 +224,12 @@ def _put(text: str, root: YamlNode | None, path: KeyPath, value: Any) -> str:
         rest = path[depth + 1 :]
         if pair is None:
             return apply_edits(text, _added(text, node, path[depth:], value, step))
-        if not rest or pair[1].nothing:
-            return apply_edits(text, _replaced(text, node, pair, rest, value, step))
-        if pair[1].kind != "Mapping":
-            refuse_kind(key)
-        if pair[1].anchor is not None:
-            refuse_unsafe()
-        if not pair[1].children:
+        if rest and not pair[1].nothing:
+            if pair[1].kind != "Mapping":
+                refuse_kind(key)
+            if pair[1].anchor is not None:
+                refuse_unsafe()
+        if not rest or not pair[1].children:
             return apply_edits(text, _replaced(text, node, pair, rest, value, step))
         node = pair[1]
     return text
