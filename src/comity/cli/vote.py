@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
 import msgspec
+import typer
 
+from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
 from comity.cli.options import Json, KeyOptions, Yes, argument, confirm, one_of, option
 from comity.cli.own_desk import OwnDesk, own_desk
@@ -17,6 +19,7 @@ from comity.cli.own_store import work_with
 from comity.cli.screen import note, one_line, print_answer, print_fields, print_json, print_line, waiting
 from comity.cli.vote_screen import (
     accepted_text,
+    fraud_text,
     name_of,
     print_clause,
     print_list,
@@ -27,10 +30,18 @@ from comity.cli.vote_screen import (
     ranking_text,
 )
 from comity.clients.finding import id_of, is_address, with_scheme
-from comity.core.errors import ConfigError
+from comity.core.errors import ConfigError, InvalidError
 from comity.core.extensions.calls import ResultReport
 from comity.core.extensions.consensus.deliberation import PHASES, StakeholderRole
-from comity.core.extensions.consensus.record import write_record
+from comity.core.extensions.consensus.log import (
+    DeliberationEntry,
+    KeeperFraud,
+    fraud_between,
+    read_entry,
+    tip_of,
+)
+from comity.core.extensions.consensus.record import MOST_RECORD_BYTES, Recount, verify_record, write_record
+from comity.core.wire import strict_json
 from comity.pipeline.deliberations.desk import ActOutcome
 from comity.pipeline.deliberations.ledger import KeptDeliberation
 
@@ -389,11 +400,7 @@ def remove(
     ends = "" if kept.url else "This node keeps it: it ends for all parties. "
     title = one_line(kept.deliberation.title)
     confirm(f"{ends}The log of {title!r} and its proof are deleted here. Remove it?", yes=yes)
-
-    async def work(own: OwnDesk) -> None:
-        await own.desk.remove(kept.id)
-
-    work_with(own_desk, home, work)
+    work_with(own_desk, home, lambda own: own.desk.remove(kept.id))
     done = f"Removed: {kept.id}, {kept.head.tip.number:,} entries."
     print_answer({"removed": kept.id}, done, as_json=as_json)
 
@@ -410,9 +417,21 @@ def verify(
     """Check a record offline: all signatures and hashes, and whether the acts lead to the result that it states. This
     needs no node and no data folder.
     """
-    from comity.cli.vote_verify import verify_files
-
-    verify_files(files, as_json=as_json)
+    found = [
+        (name, data, verify_record(data)) for name, data in ((name, _read_record(name)) for name in files)
+    ]
+    fraud = _fraud_in([(data, recount) for _, data, recount in found if recount.bad_entry is None])
+    ok = fraud is None and all(recount.ok for _, _, recount in found)
+    if as_json:
+        told = [_recounted_json(name, recount) for name, _, recount in found]
+        print_json({"ok": ok, "files": told, "fraud": None if fraud is None else msgspec.to_builtins(fraud)})
+    else:
+        for name, _, recount in found:
+            print_line(f"{name}: {_recounted_text(recount)}")
+        if fraud is not None:
+            say("fraud", fraud_text(fraud), as_json=False)
+    if not ok:
+        raise typer.Exit(FAILED)
 
 
 def _act(
@@ -484,3 +503,53 @@ def _named(who: str) -> dict[str, Any]:
             "NAME@ID for a person for whom that node signs"
         )
     return {"id": name, "node": signs.hex()}
+
+
+def _read_record(name: str) -> bytes:
+    path = Path(name).expanduser()
+    if path.stat().st_size > MOST_RECORD_BYTES:
+        raise InvalidError(f"{name} has more than {MOST_RECORD_BYTES:,} bytes; it is no record")
+    return path.read_bytes()
+
+
+def _recounted_text(recount: Recount) -> str:
+    if recount.bad_entry is not None:
+        return f"bad: entry {recount.bad_entry} of {recount.entries:,}: {one_line(recount.reason or '')}"
+    if not recount.ok or recount.head is None:
+        return f"bad: {one_line(recount.reason or '')}"
+    state = recount.head.deliberation
+    return (
+        f"good: {recount.entries:,} entries, phase {state.phase}, kept by {state.keeper[:12]}; "
+        "every signature, link, act and result was recounted"
+    )
+
+
+def _recounted_json(name: str, recount: Recount) -> dict[str, Any]:
+    state = None if recount.head is None else recount.head.deliberation
+    return {
+        "file": name,
+        "ok": recount.ok,
+        "entries": recount.entries,
+        "bad_entry": recount.bad_entry,
+        "reason": recount.reason,
+        "delib_id": state and state.id,
+        "title": state and state.title,
+        "phase": state and state.phase,
+        "keeper": state and state.keeper,
+    }
+
+
+def _fraud_in(good: list[tuple[bytes, Recount]]) -> KeeperFraud | None:
+    """Two entries with one number in records of one deliberation."""
+    seen: dict[tuple[str, int], DeliberationEntry] = {}
+    for data, recount in good:
+        if recount.head is None:
+            continue
+        keeper = recount.head.deliberation.keeper
+        for value in strict_json.loads(data)["entries"]:
+            entry = read_entry(value)
+            first = seen.setdefault((entry.delib_id, entry.number), entry)
+            fraud = fraud_between(keeper, tip_of(first), tip_of(entry))
+            if fraud is not None:
+                return fraud
+    return None
