@@ -13,7 +13,7 @@ def colour_wanted(stream: TextIO | None = None) -> bool:
 
 
 def paint(text: str, style: str, *, wanted: bool | None = None) -> str:
-    """The text in one or more styles ("bold cyan"), or as it is. Unless `wanted` says it, stdout decides."""
+    """The text in one or more styles ("bold cyan"), or as it is. Where `wanted` is not given, standard output decides."""
     if not text or not (colour_wanted() if wanted is None else wanted):
         return text
     return f"\x1b[{';'.join(_CODES[word] for word in style.split())}m{text}\x1b[0m"

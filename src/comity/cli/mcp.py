@@ -8,22 +8,19 @@ import os
 import sys
 from typing import Annotated, Any
 
-import typer
-
 import comity
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, Rooms, read_rooms, settings_of, whole_number
+from comity.cli.options import HomeOptions, Rooms, option, read_rooms, settings_of, whole_number
 from comity.core.errors import ConfigError, PeerError
 from comity.core.peering.demands import Demands
+from comity.core.peering.javascript import read_boolean
 from comity.core.peering.profiles import read_profile
 from comity.doors.mcp.opening import LARGEST_LIMIT, MESSAGE_LIMIT, Opening
 
 app = HelpfulApp()
 
-_TRUE = frozenset({"true", "1", "yes", "y", "on"})
 _RELEASE_SECONDS = 0.5
 _LOOK_SECONDS = 0.01
-_FALSE = frozenset({"false", "0", "no", "n", "off"})
 
 
 @app.add("""
@@ -36,62 +33,62 @@ _FALSE = frozenset({"false", "0", "no", "n", "off"})
 def mcp(
     tool_profile: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--tool-profile",
-            metavar="PROFILE",
-            help="Which vdo_* tools to offer: core, file, state, full or extended. Default: full. Variable: "
+            "PROFILE",
+            "Which vdo_* tools to offer: core, file, state, full or extended. Default: full. Variable: "
             "VDON_MCP_TOOL_PROFILE.",
         ),
     ] = None,
     rooms: Rooms = None,
     vcp: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--vcp",
-            metavar="A,B",
-            help="The VCP extensions for a client that does not negotiate them itself: personal, relational, consensus, "
+            "A,B",
+            "The VCP extensions for a client that does not negotiate them itself: personal, relational, consensus, "
             "torch, intent. Default: none.",
         ),
     ] = None,
     max_message_bytes: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--max-message-bytes",
-            metavar="N",
-            help="The largest message in bytes. Default: 1048576. Variable: VDON_MCP_MAX_MESSAGE_BYTES.",
+            "N",
+            "The largest message in bytes. Default: 1048576. Variable: VDON_MCP_MAX_MESSAGE_BYTES.",
         ),
     ] = None,
     join_token_secret: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--join-token-secret",
-            metavar="SECRET",
-            help="The secret that verifies join tokens. The variable VDON_MCP_JOIN_TOKEN_SECRET is safer: other users of "
+            "SECRET",
+            "The secret that verifies join tokens. The variable VDON_MCP_JOIN_TOKEN_SECRET is safer: other users of "
             "this machine can see options.",
         ),
     ] = None,
     enforce_join_token: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--enforce-join-token",
-            metavar="BOOL",
-            help="true: refuse peers without a valid join token. Default: false. Variable: VDON_MCP_ENFORCE_JOIN_TOKEN.",
+            "BOOL",
+            "true: refuse peers without a valid join token. Default: false. Variable: VDON_MCP_ENFORCE_JOIN_TOKEN.",
         ),
     ] = None,
     allow_peer_stream_ids: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--allow-peer-stream-ids",
-            metavar="A,B",
-            help="Accept only peers with these stream ids. Default: all peers. Variable: VDON_MCP_ALLOW_PEER_STREAM_IDS.",
+            "A,B",
+            "Accept only peers with these stream ids. Default: all peers. Variable: VDON_MCP_ALLOW_PEER_STREAM_IDS.",
         ),
     ] = None,
     require_session_mac: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--require-session-mac",
-            metavar="BOOL",
-            help="true: drop messages without a message authentication code (MAC). Default: false. Variable: "
+            "BOOL",
+            "true: drop messages without a message authentication code (MAC). Default: false. Variable: "
             "VDON_MCP_REQUIRE_SESSION_MAC.",
         ),
     ] = None,
@@ -201,10 +198,10 @@ def _limit(text: str, name: str) -> int:
 
 
 def _yes_no(text: str, name: str) -> bool:
-    word = text.strip().lower()
-    if word not in _TRUE | _FALSE:
+    answer = read_boolean(text)
+    if answer is None:
         raise ConfigError(f"{name} must be true or false, not {text[:60]!r}")
-    return word in _TRUE
+    return answer
 
 
 def _names(text: str, _name: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from comity.core.errors import ConfigError, KeyRefusedError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from comity.config_reading import Loaded
 
@@ -33,53 +33,60 @@ class Given:
         cls.data = cls.config = ""
 
 
+def option(flag: str, value: str, help_text: str, **more: Any) -> Any:
+    """An option of a command. `value` is what the help calls the value that one types after the flag."""
+    return typer.Option(flag, metavar=value, help=help_text, **more)
+
+
+def argument(value: str, help_text: str, **more: Any) -> Any:
+    return typer.Argument(metavar=value, help=help_text, **more)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for use by programs.")]
 Data = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--data",
-        metavar="DIR",
-        help="The data folder of the node. Default: COMITY_DATA, else comity in your user data folder.",
+        "DIR",
+        "The data folder of the node. Default: COMITY_DATA, else comity in your user data folder.",
     ),
 ]
 Config = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--config",
-        metavar="FILE",
-        help="The settings file. Default: COMITY_CONFIG, else config.toml in the data folder if it exists.",
+        "FILE",
+        "The settings file. Default: COMITY_CONFIG, else config.toml in the data folder if it exists.",
     ),
 ]
 PassphraseFile = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--passphrase-file",
-        metavar="FILE",
-        help="A file with the passphrase in its first line. Only you may have access to it. - reads standard input.",
+        "FILE",
+        "A file with the passphrase in its first line. Only you may have access to it. - reads standard input.",
     ),
 ]
 Directory = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--directory",
-        metavar="URL",
-        help="The directory to use. Default: the setting directory.url, else the directory of your running node.",
+        "URL",
+        "The directory to use. Default: the setting directory.url, else the directory of your running node.",
     ),
 ]
 Rooms = Annotated[
     str | None,
-    typer.Option(
-        "--rooms",
-        metavar="A,B",
-        help="The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all.",
+    option(
+        "--rooms", "A,B", "The groups of tools to offer: agents, vcp, vacant, actions, vdo. Default: all."
     ),
 ]
-TlsCert = Annotated[
-    str | None, typer.Option("--tls-cert", metavar="FILE", help="The TLS certificate, with its chain.")
+RoomOption = Annotated[
+    str | None,
+    option("--room", "ROOM", "The name of the room, or a session id. Default: the only open room."),
 ]
-TlsKey = Annotated[
-    str | None, typer.Option("--tls-key", metavar="FILE", help="The private key of the certificate.")
-]
+TlsCert = Annotated[str | None, option("--tls-cert", "FILE", "The TLS certificate, with its chain.")]
+TlsKey = Annotated[str | None, option("--tls-key", "FILE", "The private key of the certificate.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -161,6 +168,12 @@ def read_rooms(text: str) -> tuple[str, ...]:
                 f"--rooms must name groups of tools among {', '.join(known)}, not {name[:60]!r}"
             )
     return chosen
+
+
+def one_of(name: str, text: str, words: "Collection[str]") -> str:
+    if text not in words:
+        raise ConfigError(f"{name} must be one of {', '.join(words)}, not {text[:60]!r}")
+    return text
 
 
 def whole_number(name: str, text: str, low: int, high: int) -> int:

@@ -68,6 +68,12 @@ def own_node(settings: Settings, timeout: float = _TIMEOUT) -> OwnNode | None:
     return None if running is None else OwnNode(settings, running, timeout)
 
 
+def no_node(settings: Settings) -> NotFoundError:
+    return NotFoundError(
+        f"no node is running on {settings.data}; start one with `comity up`, or name its folder with --data"
+    )
+
+
 def _object(answer: bytes) -> dict[str, Any]:
     try:
         body = strict_json.loads(answer)

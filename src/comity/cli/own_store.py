@@ -68,7 +68,6 @@ def own_id(settings: Settings) -> VacantId:
 
 
 def own_key(settings: Settings, passphrase_file: str | None) -> SigningKey:
-    """The key of the folder."""
     _refuse_missing(settings)
     return load_identity(settings.data, passphrase=passphrase_for(settings.data, passphrase_file))
 

@@ -5,13 +5,11 @@ same by itself once an hour for its own chain, where audit.retention_days is set
 """
 
 import asyncio
+import contextlib
 from typing import Annotated, Final
 
-import typer
-from msgspec import Struct
-
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Json, KeyOptions, Yes, confirm, settings_of, whole_number
+from comity.cli.options import Json, KeyOptions, Yes, confirm, option, settings_of, whole_number
 from comity.cli.own_store import own_key, refuse_memory, writing
 from comity.cli.screen import print_fields, print_json, print_line, waiting
 from comity.config import Settings
@@ -31,15 +29,6 @@ REPLY_SECONDS: Final = 24 * 3600.0
 """How long the contract keeps a reply for whoever sends the same envelope again (ruling 10)."""
 
 
-class Pruned(Struct, frozen=True, kw_only=True):
-    """`file_bytes` is the size of the database now; `compacted`: unused space was given back."""
-
-    audit_entries: int
-    reply_bytes: int
-    compacted: bool
-    file_bytes: int
-
-
 @app.add("""
     comity prune --days 90  delete audit entries that are older than 90 days
     comity prune  delete audit entries that are older than the setting audit.retention_days
@@ -48,10 +37,10 @@ class Pruned(Struct, frozen=True, kw_only=True):
 def prune(
     days: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--days",
-            metavar="DAYS",
-            help="Delete audit entries that are older than this number of days. Default: the setting audit.retention_days. "
+            "DAYS",
+            "Delete audit entries that are older than this number of days. Default: the setting audit.retention_days. "
             "If that is 0, this option is required.",
         ),
     ] = None,
@@ -79,29 +68,26 @@ def prune(
     )
     key = own_key(settings, home.passphrase_file)
     with waiting("deleting what is old"):
-        pruned = _prune(settings, key, keep)
+        entries, reply_bytes = asyncio.run(_delete(settings, key, keep))
+        compacted = _compact(settings)
+    file_bytes = settings.database.stat().st_size
     if as_json:
-        print_json({name: getattr(pruned, name) for name in pruned.__struct_fields__})
+        told = {"audit_entries": entries, "reply_bytes": reply_bytes, "compacted": compacted}
+        print_json({**told, "file_bytes": file_bytes})
         return
     print_fields(
         (
-            ("audit entries", f"{pruned.audit_entries:,} deleted"),
-            ("replies", f"{pruned.reply_bytes / 1024**2:,.1f} MiB deleted"),
-            ("database", f"{pruned.file_bytes / 1024**2:,.1f} MiB"),
+            ("audit entries", f"{entries:,} deleted"),
+            ("replies", f"{reply_bytes / 1024**2:,.1f} MiB deleted"),
+            ("database", f"{file_bytes / 1024**2:,.1f} MiB"),
         )
     )
-    if not pruned.compacted:
+    if not compacted:
         print_line("The file keeps its size while a node runs; the free space in it is used again.")
 
 
-def _prune(settings: Settings, key: SigningKey, days: int) -> Pruned:
-    entries, replies = asyncio.run(_delete(settings, key, days))
-    compacted = _compact(settings)
-    size = settings.database.stat().st_size
-    return Pruned(audit_entries=entries, reply_bytes=replies, compacted=compacted, file_bytes=size)
-
-
 async def _delete(settings: Settings, key: SigningKey, days: int) -> tuple[int, int]:
+    """How many audit entries and how many bytes of replies are gone."""
     now = SystemClock().now()
     async with writing(settings, key) as (store, record, _chain):
         deleted = 0
@@ -116,15 +102,9 @@ async def _delete(settings: Settings, key: SigningKey, days: int) -> tuple[int, 
 
 
 def _compact(settings: Settings) -> bool:
-    """Whether it was done: not while a node, or another process, has the database open."""
-    try:
-        claim = FolderClaim(settings.data)
-    except StoreUnavailableError:
-        return False
-    try:
+    """Give unused space back. False while a node, or another process, has the database open."""
+    with contextlib.suppress(StoreUnavailableError), contextlib.ExitStack() as held:
+        held.callback(FolderClaim(settings.data).release)
         compact_database(settings.database)
-    except StoreUnavailableError:
-        return False
-    finally:
-        claim.release()
-    return True
+        return True
+    return False

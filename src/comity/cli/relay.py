@@ -10,11 +10,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from comity.cli.help import HelpfulApp
 from comity.cli.logs import write_logs
-from comity.cli.options import Json, TlsCert, TlsKey, fast_loop
+from comity.cli.options import Json, TlsCert, TlsKey, fast_loop, option, whole_number
 from comity.cli.screen import print_fields, print_json, print_line
 from comity.config import is_loopback
 from comity.core.errors import ConfigError
@@ -42,34 +40,27 @@ SHUTDOWN_SECONDS = 2.0
 def relay(
     host: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--host",
-            metavar="HOST",
-            help="The address to listen on. Default: 127.0.0.1. An address that other machines can reach needs TLS and a token.",
+            "HOST",
+            "The address to listen on. Default: 127.0.0.1. An address that other machines can reach needs TLS and a token.",
         ),
     ] = None,
     port: Annotated[
-        str | None,
-        typer.Option(
-            "--port", metavar="PORT", help="The port to listen on. Default: 8421. 0: any free port."
-        ),
+        str | None, option("--port", "PORT", "The port to listen on. Default: 8421. 0: any free port.")
     ] = None,
     name: Annotated[
         list[str] | None,
-        typer.Option(
-            "--name",
-            metavar="HOST",
-            help="A host name by which clients reach the relay. You can repeat this option.",
-        ),
+        option("--name", "HOST", "A host name by which clients reach the relay. You can repeat this option."),
     ] = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     token_file: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--token-file",
-            metavar="FILE",
-            help="The file with the token that clients must send. It is created if it does not exist.",
+            "FILE",
+            "The file with the token that clients must send. It is created if it does not exist.",
         ),
     ] = None,
     as_json: Json = False,
@@ -90,7 +81,7 @@ def relay(
     token = None if token_file is None else load_or_create_token(Path(token_file))
     server = HttpServer(
         host,
-        _port(port),
+        DEFAULT_PORT if port is None else whole_number("--port", port, 0, 65_535),
         cert=None if tls_cert is None else Path(tls_cert),
         key=None if tls_key is None else Path(tls_key),
     )
@@ -146,11 +137,3 @@ def _paths(door: App) -> App:
             await send({"type": "websocket.close", "code": 1008})
 
     return app
-
-
-def _port(text: str | None) -> int:
-    if text is None:
-        return DEFAULT_PORT
-    if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
-        raise ConfigError(f"--port must be a whole number from 0 to 65535, not {text[:20]!r}")
-    return int(text)

@@ -9,8 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, Json, settings_of, whole_number
-from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, folder_of, run_in_rooms
+from comity.cli.options import HomeOptions, Json, RoomOption, argument, option, settings_of, whole_number
+from comity.cli.room_access import (
+    RoomAccess,
+    RoomSession,
+    ask_session,
+    find_session,
+    folder_of,
+    run_in_rooms,
+    run_in_session,
+)
 from comity.cli.room_state import app as state_app
 from comity.cli.room_state import read_value
 from comity.cli.screen import note, one_line, print_fields, print_foreign, print_json, print_line, print_table
@@ -21,14 +29,6 @@ from comity.core.peering.invite import is_invite
 app = HelpfulApp("Meet other agents in a room: talk, pass files and share state, peer to peer.")
 app.add_typer(state_app, name="state")
 
-To = Annotated[
-    str | None, typer.Option("--to", metavar="PEER", help="The stream id of one peer. Default: everybody.")
-]
-FileTo = Annotated[
-    str | None,
-    typer.Option("--to", metavar="PEER", help="The stream id of the peer. Default: the only other peer."),
-]
-
 
 @app.add("""
     comity room invite lab  print the line that lets another machine join the room lab
@@ -36,7 +36,7 @@ FileTo = Annotated[
     comity room invite lab --revoke  revoke the invite, so that nobody can use it any more
 """)
 def invite(
-    room: Annotated[str, typer.Argument(metavar="ROOM", help="A name of letters, digits and _.")],
+    room: Annotated[str, argument("ROOM", "A name of letters, digits and _.")],
     revoke: Annotated[
         bool,
         typer.Option(
@@ -44,15 +44,14 @@ def invite(
         ),
     ] = False,
     hours: Annotated[
-        str | None,
-        typer.Option("--hours", metavar="N", help="Hours until it expires, from 1 to 720. Default: 24."),
+        str | None, option("--hours", "N", "Hours until it expires, from 1 to 720. Default: 24.")
     ] = None,
     relay: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--relay",
-            metavar="URL",
-            help="A relay that both sides can reach. Default: the setting peers.relay, else the relay of this node.",
+            "URL",
+            "A relay that both sides can reach. Default: the setting peers.relay, else the relay of this node.",
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),
@@ -67,27 +66,21 @@ def invite(
         raise ConfigError("--revoke takes no --hours and no --relay")
     seconds = 3600 * (24 if hours is None else whole_number("--hours", hours, 1, 720))
 
-    async def run(rooms: RoomAccess) -> None:
-        if revoke:
-            told = await rooms.ask("revoke", {"room": room})
-            ended = told["sessions_ended"]
-            if as_json:
-                print_json(told)
-            else:
-                print_line(f"revoked the invite to the room {told['room']}; sessions ended: {ended}")
-            return
-        told = await rooms.ask("invite", {"room": room, "seconds": seconds, "host": relay})
-        if as_json:
-            print_json(told)
-            return
+    if revoke:
+        told = run_in_rooms(home, lambda rooms: rooms.ask("revoke", {"room": room}))
+    else:
+        asked = {"room": room, "seconds": seconds, "host": relay}
+        told = run_in_rooms(home, lambda rooms: rooms.ask("invite", asked))
+    if as_json:
+        print_json(told)
+    elif revoke:
+        print_line(f"revoked the invite to the room {told['room']}; sessions ended: {told['sessions_ended']}")
+    else:
         print_line(told["invite"])
-        note(
-            f"valid until {_minute(told['expires_at'])}; on the other machine: comity room join, then paste the line"
-        )
+        until = _minute(told["expires_at"])
+        note(f"valid until {until}; on the other machine: comity room join, then paste the line")
         if told["notice"]:
             note(told["notice"])
-
-    run_in_rooms(settings_of(home).settings, run)
 
 
 @app.add("""
@@ -95,18 +88,14 @@ def invite(
 """)
 def invites(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     """Show which rooms have a valid invite, and when it expires. The invites themselves are not shown."""
-
-    async def run(rooms: RoomAccess) -> None:
-        told = await rooms.ask("invites", {})
-        if as_json:
-            print_json(told)
-        elif told["invites"]:
-            rows = [(one["room"], _minute(one["expires_at"])) for one in told["invites"]]
-            print_table(("room", "valid until"), rows)
-        else:
-            print_line("No invite is valid. Make one with `comity room invite`.")
-
-    run_in_rooms(settings_of(home).settings, run)
+    told = run_in_rooms(home, lambda rooms: rooms.ask("invites", {}))
+    if as_json:
+        print_json(told)
+    elif told["invites"]:
+        rows = [(one["room"], _minute(one["expires_at"])) for one in told["invites"]]
+        print_table(("room", "valid until"), rows)
+    else:
+        print_line("No invite is valid. Make one with `comity room invite`.")
 
 
 @app.add("""
@@ -116,36 +105,27 @@ def invites(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
 """)
 def join(
     room: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ROOM", help="An invite, or the name of a room. Default: a line from standard input."
-        ),
+        str | None, argument("ROOM", "An invite, or the name of a room. Default: a line from standard input.")
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="Your stream id, which others see. Default: guest_ and random digits.",
-        ),
+        option("--name", "NAME", "Your stream id, which others see. Default: guest_ and random digits."),
     ] = None,
-    relay: Annotated[
-        str | None, typer.Option("--relay", metavar="URL", help="The relay of a room without an invite.")
-    ] = None,
+    relay: Annotated[str | None, option("--relay", "URL", "The relay of a room without an invite.")] = None,
     file_max_bytes: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--file-max-bytes",
-            metavar="N",
-            help=f"The largest file to send or to accept, in bytes, at most {MOST_FILE_BYTES}. Default: 67108864.",
+            "N",
+            f"The largest file to send or to accept, in bytes, at most {MOST_FILE_BYTES}. Default: 67108864.",
         ),
     ] = None,
     on_message: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--on-message",
-            metavar="COMMAND",
-            help="Run this command when messages arrive. It reads them from standard input, one JSON object per line.",
+            "COMMAND",
+            "Run this command when messages arrive. It reads them from standard input, one JSON object per line.",
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),
@@ -182,25 +162,21 @@ def join(
 """)
 def leave(
     room: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ROOM", help="The name of the room, or a session id. Default: the only open room."
-        ),
+        str | None, argument("ROOM", "The name of the room, or a session id. Default: the only open room.")
     ] = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
     """Leave a room. Messages and transfers that are not finished are dropped."""
 
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        told = await rooms.ask("vdo_disconnect", {"session_id": session["session_id"]})
+    async def run(session: RoomSession) -> None:
+        told = await session.ask("vdo_disconnect")
         if as_json:
             print_json(told)
         else:
-            print_line(f"left the room {session['room']}")
+            print_line(f"left the room {session.room}")
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_session(home, room, run)
 
 
 @app.add("""
@@ -210,9 +186,7 @@ def leave(
 def peers(
     room: Annotated[
         str | None,
-        typer.Option(
-            "--room", metavar="ROOM", help="The name of the room, or a session id. Default: all open rooms."
-        ),
+        option("--room", "ROOM", "The name of the room, or a session id. Default: all open rooms."),
     ] = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
@@ -225,10 +199,10 @@ def peers(
             sessions = [await find_session(rooms, room)]
         shown: list[dict[str, Any]] = []
         for session in sessions:
-            chosen = {"session_id": session["session_id"]}
-            links = (await rooms.ask("links", chosen))["links"]
-            known = (await rooms.ask("vdo_sync_peers", chosen))["peers"]
-            shown += [{"room": session["room"], **peer, "link": links.get(peer["uuid"])} for peer in known]
+            chosen = RoomSession(rooms, session)
+            links = (await chosen.ask("links"))["links"]
+            known = (await chosen.ask("vdo_sync_peers"))["peers"]
+            shown += [{"room": chosen.room, **peer, "link": links.get(peer["uuid"])} for peer in known]
         if as_json:
             print_json({"sessions": sessions, "peers": shown})
             return
@@ -241,7 +215,7 @@ def peers(
             print_line()
             print_table(("room", "peer", "state", "path", "node"), [_peer_row(peer) for peer in here])
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_rooms(home, run)
 
 
 @app.add("""
@@ -249,13 +223,13 @@ def peers(
     comity room send --to bert --data-json '{"temperature": 21}'  send JSON to one peer
 """)
 def send(
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text. Default: read from standard input.")
-    ] = None,
+    text: Annotated[str | None, argument("TEXT", "The text. Default: read from standard input.")] = None,
     json_data: Annotated[
-        str | None, typer.Option("--data-json", metavar="JSON", help="A JSON value, instead of a text.")
+        str | None, option("--data-json", "JSON", "A JSON value, instead of a text.")
     ] = None,
-    to: To = None,
+    to: Annotated[
+        str | None, option("--to", "PEER", "The stream id of one peer. Default: everybody.")
+    ] = None,
     signed: Annotated[bool, typer.Option("--signed", help="Sign and number the message.")] = False,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
@@ -271,22 +245,14 @@ def send(
         raise ConfigError("give either a text or --data-json, not both")
     if value is None and json_data is None:
         value = sys.stdin.read()
-
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        told = await rooms.ask(
-            "vdo_send",
-            {"session_id": session["session_id"], "data": value, "signed": signed, **_target(to)},
-        )
-        if as_json:
-            print_json(told)
-        if not told["ok"]:
-            who = "nobody else is in the room" if to is None else f"{to} is not in the room"
-            raise InvalidError(f"not sent: {who}")
-        if not as_json:
-            print_line("sent" if told.get("message_ids") else "sent, without a receipt")
-
-    run_in_rooms(settings_of(home).settings, run)
+    told = ask_session(home, room, "vdo_send", data=value, signed=signed, **_target(to))
+    if as_json:
+        print_json(told)
+    if not told["ok"]:
+        who = "nobody else is in the room" if to is None else f"{to} is not in the room"
+        raise InvalidError(f"not sent: {who}")
+    if not as_json:
+        print_line("sent" if told.get("message_ids") else "sent, without a receipt")
 
 
 @app.add("""
@@ -294,8 +260,10 @@ def send(
     comity room send-file report.pdf --to bert  send it to one of several peers
 """)
 def send_file(
-    path: Annotated[str, typer.Argument(metavar="FILE", help="The file to send.")],
-    to: FileTo = None,
+    path: Annotated[str, argument("FILE", "The file to send.")],
+    to: Annotated[
+        str | None, option("--to", "PEER", "The stream id of the peer. Default: the only other peer.")
+    ] = None,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
@@ -303,21 +271,15 @@ def send_file(
     """Send a file to one peer, and wait until the peer has received it. If you stop this command, the transfer continues."""
     whole, folder = folder_of(path)
 
-    async def run(rooms: RoomAccess) -> None:
+    async def run(session: RoomSession) -> None:
         from comity.cli.room_view import follow_transfer, with_remedy
 
-        session = await find_session(rooms, room)
-        arguments = {
-            "session_id": session["session_id"],
-            "file_path": whole,
-            "timeout_ms": 200,
-            **_target(to),
-        }
+        asked = {"file_path": whole, "timeout_ms": 200, **_target(to)}
         try:
-            told = await rooms.ask("vdo_file_send_path", arguments, folder)
+            told = await session.ask("vdo_file_send_path", folder, **asked)
         except InvalidError as refused:
             raise InvalidError(with_remedy(refused.message)) from None
-        transfer = await follow_transfer(rooms, session["session_id"], told["transfer"])
+        transfer = await follow_transfer(session, told["transfer"])
         if as_json:
             print_json(transfer)
         if transfer["status"] != "completed":
@@ -325,7 +287,7 @@ def send_file(
         if not as_json:
             print_line(f"sent {transfer['name']}, {transfer['total_bytes']:,} bytes, {transfer['file_hash']}")
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_session(home, room, run)
 
 
 @app.add("""
@@ -333,12 +295,9 @@ def send_file(
     comity room files --save file_1a2b3c4d --as report.pdf  save a received file
 """)
 def files(
-    save: Annotated[
-        str | None, typer.Option("--save", metavar="ID", help="Save the received file with this id.")
-    ] = None,
+    save: Annotated[str | None, option("--save", "ID", "Save the received file with this id.")] = None,
     save_as: Annotated[
-        str | None,
-        typer.Option("--as", metavar="FILE", help="The file to write. Default: its name, in this folder."),
+        str | None, option("--as", "FILE", "The file to write. Default: its name, in this folder.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
     room: RoomOption = None,
@@ -347,10 +306,8 @@ def files(
 ) -> None:
     """Show the file transfers of a room, or save a file that was received."""
 
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        chosen = {"session_id": session["session_id"]}
-        listed = await rooms.ask("vdo_file_transfers", chosen)
+    async def run(session: RoomSession) -> None:
+        listed = await session.ask("vdo_file_transfers")
         if save is None:
             if as_json:
                 print_json(listed)
@@ -362,14 +319,14 @@ def files(
             return
         name = next((one["name"] for one in listed["incoming"] if one["transfer_id"] == save), save)
         whole, folder = folder_of(save_as or Path(name).name or save)
-        saving = {**chosen, "transfer_id": save, "output_path": whole, "overwrite": overwrite}
-        told = await rooms.ask("vdo_file_save", saving, folder)
+        saving = {"transfer_id": save, "output_path": whole, "overwrite": overwrite}
+        told = await session.ask("vdo_file_save", folder, **saving)
         if as_json:
             print_json(told)
         else:
             print_line(f"saved {told['output_path']}, {told['bytes_written']:,} bytes")
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_session(home, room, run)
 
 
 @app.add("""
@@ -378,10 +335,7 @@ def files(
 """)
 def wait(
     seconds: Annotated[
-        str | None,
-        typer.Option(
-            "--seconds", metavar="N", help="The longest time to wait, in seconds. Default: no limit."
-        ),
+        str | None, option("--seconds", "N", "The longest time to wait, in seconds. Default: no limit.")
     ] = None,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
@@ -390,11 +344,10 @@ def wait(
     """Wait until a message arrives, print it and end. A message that arrived earlier and was not printed yet comes first."""
     limit = None if seconds is None else whole_number("--seconds", seconds, 0, 10_000_000)
 
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
+    async def run(session: RoomSession) -> None:
         try:
             async with asyncio.timeout(limit):
-                event = await next_message(rooms, session["session_id"])
+                event = await session.next_message()
         except TimeoutError:
             raise DeadlineError(f"no message arrived within {limit} seconds") from None
         if as_json:
@@ -404,7 +357,7 @@ def wait(
         else:
             print_json(event["data"])
 
-    run_in_rooms(settings_of(home).settings, run, "cli wait")
+    run_in_session(home, room, run, "cli wait")
 
 
 @app.add("""
@@ -429,14 +382,14 @@ def export(home: HomeOptions = HomeOptions()) -> None:
             if not after:
                 return
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_rooms(home, run)
 
 
 @app.add("""
     comity room verify messages.ndjson  check signatures and order
 """)
 def verify(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `comity room export` wrote.")],
+    file: Annotated[str, argument("FILE", "A file that `comity room export` wrote.")],
     as_json: Json = False,
 ) -> None:
     """Check exported messages: every signature is valid, and no number is missing between two messages of a sender."""
@@ -447,30 +400,21 @@ def verify(
     except OSError as why:
         raise ConfigError(f"{file} cannot be read: {(why.strerror or str(why)).lower()}") from None
     rows = [
-        (
-            one.envelope.from_vacant_id.short(),
-            one.envelope.to_vacant_id.short(),
-            one.envelope.sequence_no,
-            one.envelope.timestamp.isoformat(),
-            one.text,
-        )
+        {
+            "from": one.envelope.from_vacant_id.short(),
+            "to": one.envelope.to_vacant_id.short(),
+            "number": one.envelope.sequence_no,
+            "time": one.envelope.timestamp.isoformat(),
+            "data": one.text,
+        }
         for one in found
     ]
     if as_json:
-        names = ("from", "to", "number", "time", "data")
-        print_json({"verified": len(rows), "messages": [dict(zip(names, row, strict=True)) for row in rows]})
+        print_json({"verified": len(rows), "messages": rows})
         return
-    for sender, receiver, number, moment, text in rows:
-        print_line(one_line(f"{moment} {sender} -> {receiver} #{number} {text}"))
+    for row in rows:
+        print_line(one_line("{time} {from} -> {to} #{number} {data}".format_map(row)))
     print_line(f"messages verified: {len(rows)}")
-
-
-async def next_message(rooms: RoomAccess, session_id: str) -> dict[str, Any]:
-    while True:
-        asked = {"session_id": session_id, "wait_ms": POLL_MS, "max_events": 1}
-        for event in (await rooms.ask("vdo_receive", asked))["events"]:
-            if event["type"] == "data_received":
-                return dict(event)
 
 
 def _minute(moment: float) -> str:

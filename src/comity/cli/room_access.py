@@ -5,11 +5,10 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-import typer
-
-from comity.cli.own_node import OwnNode, own_node
+from comity.cli.options import HomeOptions, settings_of
+from comity.cli.own_node import OwnNode, no_node, own_node
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.config import Settings
 from comity.core.errors import InvalidError, NotFoundError
@@ -25,12 +24,7 @@ LOOK_SECONDS: Final = 0.5
 NODE_GONE: Final = (UnreachableError, NoAnswerError, UnusableAnswerError)
 """What a node that stops, starts or is not there answers."""
 
-RoomOption = Annotated[
-    str | None,
-    typer.Option(
-        "--room", metavar="ROOM", help="The name of the room, or a session id. Default: the only open room."
-    ),
-]
+_Result = TypeVar("_Result")
 
 
 class RoomAccess(Protocol):
@@ -43,6 +37,24 @@ class RoomAccess(Protocol):
 
     async def wait_node(self) -> None:
         """After one of `NODE_GONE`: until the node answers again."""
+
+
+class RoomSession:
+    """One of the sessions: each question is about it."""
+
+    def __init__(self, rooms: RoomAccess, session: dict[str, Any]) -> None:
+        self.rooms = rooms
+        self.id = session["session_id"]
+        self.room = session["room"]
+
+    async def ask(self, tool: str, folder: str | None = None, **arguments: Any) -> dict[str, Any]:
+        return await self.rooms.ask(tool, {"session_id": self.id, **arguments}, folder)
+
+    async def next_message(self) -> dict[str, Any]:
+        while True:
+            for event in (await self.ask("vdo_receive", wait_ms=POLL_MS, max_events=1))["events"]:
+                if event["type"] == "data_received":
+                    return dict(event)
 
 
 class NodeRooms:
@@ -130,9 +142,7 @@ async def open_rooms(
             yield NodeRooms(settings, own, client, opened)
         return
     if not alone:
-        raise NotFoundError(
-            f"no node is running on {settings.data}; start one with `comity up`, or name its folder with --data"
-        )
+        raise no_node(settings)
     from comity.node import Node
 
     node = Node(settings, guest=True)
@@ -166,10 +176,31 @@ def folder_of(path: str) -> tuple[str, str]:
 
 
 def run_in_rooms(
-    settings: Settings, work: "Callable[[RoomAccess], Awaitable[None]]", client: str | None = None
-) -> None:
-    async def run() -> None:
-        async with open_rooms(settings, client=client) as rooms:
-            await work(rooms)
+    home: HomeOptions, work: Callable[[RoomAccess], Awaitable[_Result]], client: str | None = None
+) -> _Result:
+    settings = settings_of(home).settings
 
-    asyncio.run(run())
+    async def run() -> _Result:
+        async with open_rooms(settings, client=client) as rooms:
+            return await work(rooms)
+
+    return asyncio.run(run())
+
+
+def run_in_session(
+    home: HomeOptions,
+    room: str | None,
+    work: Callable[[RoomSession], Awaitable[_Result]],
+    client: str | None = None,
+) -> _Result:
+    """The same in the session that `find_session` finds."""
+
+    async def run(rooms: RoomAccess) -> _Result:
+        return await work(RoomSession(rooms, await find_session(rooms, room)))
+
+    return run_in_rooms(home, run, client)
+
+
+def ask_session(home: HomeOptions, room: str | None, tool: str, **arguments: Any) -> dict[str, Any]:
+    """One question, where nothing else is to be done in the session."""
+    return run_in_session(home, room, lambda session: session.ask(tool, **arguments))

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, Json, settings_of
-from comity.cli.room_access import POLL_MS, RoomAccess, RoomOption, find_session, run_in_rooms
-from comity.cli.screen import print_json, print_line
+from comity.cli.options import HomeOptions, Json, RoomOption, argument
+from comity.cli.room_access import POLL_MS, RoomSession, ask_session, run_in_session
+from comity.cli.screen import print_answer, print_json
 from comity.core.errors import ConfigError, MalformedError
 from comity.core.wire import strict_json
 
@@ -19,20 +19,13 @@ app = HelpfulApp("Read and write the state that the peers of a room share.")
     comity room state get plan  print one key
 """)
 def get(
-    key: Annotated[
-        str | None, typer.Argument(metavar="KEY", help="The key to print. Default: all keys.")
-    ] = None,
+    key: Annotated[str | None, argument("KEY", "The key to print. Default: all keys.")] = None,
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
 ) -> None:
     """Print the shared state as JSON."""
-
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        asked = {"session_id": session["session_id"], **({} if key is None else {"key": key})}
-        print_json((await rooms.ask("vdo_state_get", asked))["value"])
-
-    run_in_rooms(settings_of(home).settings, run)
+    asked = {} if key is None else {"key": key}
+    print_json(ask_session(home, room, "vdo_state_get", **asked)["value"])
 
 
 @app.add("""
@@ -40,12 +33,9 @@ def get(
     comity room state set plan --delete  delete it
 """)
 def set_(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The key.")],
+    key: Annotated[str, argument("KEY", "The key.")],
     value: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="JSON", help="The value, as JSON. If it is not valid JSON, it is stored as a text."
-        ),
+        str | None, argument("JSON", "The value, as JSON. If it is not valid JSON, it is stored as a text.")
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the key.")] = False,
     room: RoomOption = None,
@@ -55,20 +45,12 @@ def set_(
     """Set or delete a key of the shared state. Every peer of the room sees the change."""
     if delete == (value is not None):
         raise ConfigError("give a value, or --delete")
-
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        asked: dict[str, Any] = {"session_id": session["session_id"], "key": key}
-        if delete:
-            told = await rooms.ask("vdo_state_delete", asked)
-        else:
-            told = await rooms.ask("vdo_state_set", {**asked, "value": _json_or_text(value or "")})
-        if as_json:
-            print_json(told["entry"])
-        else:
-            print_line(f"{key} {'deleted' if delete else 'set'}, clock {told['entry']['clock']}")
-
-    run_in_rooms(settings_of(home).settings, run)
+    if delete:
+        told = ask_session(home, room, "vdo_state_delete", key=key)
+    else:
+        told = ask_session(home, room, "vdo_state_set", key=key, value=_json_or_text(value or ""))
+    entry, done = told["entry"], "deleted" if delete else "set"
+    print_answer(entry, f"{key} {done}, clock {entry['clock']}", as_json=as_json)
 
 
 @app.add("""
@@ -77,28 +59,20 @@ def set_(
 """)
 def watch(
     prefix: Annotated[
-        str,
-        typer.Argument(
-            metavar="PREFIX", help="Print only keys that begin with this text. Default: all keys."
-        ),
+        str, argument("PREFIX", "Print only keys that begin with this text. Default: all keys.")
     ] = "",
     room: RoomOption = None,
     home: HomeOptions = HomeOptions(),
 ) -> None:
     """Print the shared state and then every change, until Ctrl-C."""
 
-    async def run(rooms: RoomAccess) -> None:
-        session = await find_session(rooms, room)
-        asked = {
-            "session_id": session["session_id"],
-            "wait_ms": POLL_MS,
-            **({"prefix": prefix} if prefix else {}),
-        }
+    async def run(session: RoomSession) -> None:
+        asked = {"prefix": prefix} if prefix else {}
         while True:
-            for change in (await rooms.ask("vdo_state_watch", asked))["changes"]:
+            for change in (await session.ask("vdo_state_watch", wait_ms=POLL_MS, **asked))["changes"]:
                 print_json(change)
 
-    run_in_rooms(settings_of(home).settings, run)
+    run_in_session(home, room, run)
 
 
 def read_value(text: str, name: str) -> Any:

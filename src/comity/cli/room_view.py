@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.cli.room_access import NODE_GONE, POLL_MS, RoomAccess, folder_of, open_rooms
+from comity.cli.room_access import NODE_GONE, POLL_MS, RoomAccess, RoomSession, folder_of, open_rooms
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.config import Settings
 from comity.core.errors import ComityError, ConfigError, InvalidError
@@ -60,12 +60,13 @@ async def show_room(
             await view.run(runner)
         finally:
             if not rooms.alone and not as_json and not view.ended:
-                room = session["room"]
-                note(f"you are still in the room {room}; `comity room leave {room}` ends the session")
+                note(
+                    f"you are still in the room {view.room}; `comity room leave {view.room}` ends the session"
+                )
             if runner is not None:
                 await runner.close()
             if rooms.alone and opened:
-                await rooms.ask("vdo_disconnect", {"session_id": session["session_id"]})
+                await view.ask("vdo_disconnect")
 
 
 async def _enter(
@@ -125,11 +126,9 @@ class MessageRunner:
             await asyncio.sleep(COMMAND_EVERY)
 
 
-class _View(ABC):
+class _View(RoomSession, ABC):
     def __init__(self, rooms: RoomAccess, session: dict[str, Any]) -> None:
-        self.rooms = rooms
-        self.session_id = session["session_id"]
-        self.room = session["room"]
+        super().__init__(rooms, session)
         self.me = session["stream_id"]
         self.ended = False
         self._here: dict[str, str] = {}
@@ -148,9 +147,6 @@ class _View(ABC):
             for task in (listening, talking):
                 task.cancel()
             await asyncio.gather(listening, talking, return_exceptions=True)
-
-    async def ask(self, tool: str, folder: str | None = None, **arguments: Any) -> dict[str, Any]:
-        return await self.rooms.ask(tool, {"session_id": self.session_id, **arguments}, folder)
 
     async def _listen(self, runner: MessageRunner | None) -> None:
         while True:
@@ -246,7 +242,7 @@ class _View(ABC):
     @abstractmethod
     def show(self, event: dict[str, Any]) -> None: ...
 
-    def said(self, text: str) -> None:  # noqa: B027 - not every view repeats them
+    def said(self, text: str) -> None:
         """The person's own words."""
 
     @abstractmethod
@@ -334,40 +330,34 @@ class _Terminal(_View):
             self._redraw()
 
     def show(self, event: dict[str, Any]) -> None:
-        from rich.text import Text
-
         words = self.words(event)
         if words is None:
             return
-        line = Text(f"{_clock(event['ts'])} ", style="dim")
+        moment = (f"{_clock(event['ts'])} ", "dim")
         if event["type"] == "data_received":
             who, _, rest = words.partition(":")
             rest = rest.lstrip()
-            line.append(f"{who}: ", style="bold cyan not dim")
-            line.append(rest[:MOST_SHOWN], style="not dim")
-            if len(rest) > MOST_SHOWN:
-                line.append(f"… ({len(rest):,} characters; with --json you see all of them)", style="dim")
+            more = f"… ({len(rest):,} characters; with --json you see all of them)"
+            cut = (more, "dim") if len(rest) > MOST_SHOWN else ("", "")
+            self._write(moment, (f"{who}: ", "bold cyan"), (rest[:MOST_SHOWN], ""), cut)
         else:
-            line.append(words, style=_STYLES.get(event["type"], "yellow not dim"))
-        self._print(line)
+            self._write(moment, (words, _STYLES.get(event["type"], "yellow")))
 
     def said(self, text: str) -> None:
-        from rich.text import Text
-
-        line = Text(f"{datetime.now():%H:%M:%S} ", style="dim")  # noqa: DTZ005 - local time
-        line.append(f"{self.me}: ", style="bold green not dim")
-        line.append(one_line(text), style="not dim")
-        self._print(line)
+        moment = f"{datetime.now():%H:%M:%S} "  # noqa: DTZ005 - local time
+        self._write((moment, "dim"), (f"{self.me}: ", "bold green"), (one_line(text), ""))
 
     def tell(self, text: str) -> None:
-        from rich.text import Text
-
-        self._print(Text(one_line(text), style="dim"))
+        self._write((one_line(text), "dim"))
 
     def complain(self, text: str) -> None:
+        self._write((one_line(text), "red"))
+
+    def _write(self, *parts: tuple[str, str]) -> None:
+        """One line of texts, each with its style."""
         from rich.text import Text
 
-        self._print(Text(one_line(text), style="red"))
+        self._print(Text.assemble(*parts))
 
     async def _watch(self) -> None:
         """Poll what events do not report: the progress of transfers, and the peers."""
@@ -487,14 +477,13 @@ def with_remedy(reason: str) -> str:
     return reason
 
 
-async def follow_transfer(rooms: RoomAccess, session_id: str, transfer: dict[str, Any]) -> dict[str, Any]:
+async def follow_transfer(session: RoomSession, transfer: dict[str, Any]) -> dict[str, Any]:
     """Until it has ended; at a terminal with a bar."""
     bar = _bar(transfer) if sys.stderr.isatty() else None
     try:
         while transfer["status"] in _UNDER_WAY:
             await asyncio.sleep(REDRAW_SECONDS)
-            asked = {"session_id": session_id, "direction": "outgoing"}
-            listed = (await rooms.ask("vdo_file_transfers", asked))["outgoing"]
+            listed = (await session.ask("vdo_file_transfers", direction="outgoing"))["outgoing"]
             transfer = next(one for one in listed if one["transfer_id"] == transfer["transfer_id"])
             if bar is not None:
                 bar.update(bar.task_ids[0], completed=transfer["acked_chunks"] * transfer["chunk_bytes"])
@@ -548,7 +537,7 @@ def _size(count: int) -> str:
 
 
 _UNDER_WAY: Final = ("offered", "transferring", "receiving")
-_STYLES: Final = {"sync_peer_rejected": "red not dim", "file_transfer_failed": "red not dim"}
+_STYLES: Final = {"sync_peer_rejected": "red", "file_transfer_failed": "red"}
 _SENTENCES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "ready": lambda event: f"joined the room {event['room']}",
     "connect_error": lambda event: f"the relay cannot be reached: {event['message']}",

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.failures import FAILED
 from comity.cli.help import HelpfulApp
 from comity.cli.options import HomeOptions, Json, follow_up, settings_of
 from comity.cli.own_node import OwnNode, own_node
-from comity.cli.screen import counted, one_line, print_fields, print_json, print_line, waiting
+from comity.cli.screen import counted, one_line, print_answer, print_fields, print_json, print_line, waiting
 from comity.clients.refusals import NoAnswerError
 from comity.config import Settings
 from comity.core.clock import duration_words
@@ -73,20 +73,16 @@ def stop(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     settings = settings_of(home).settings
     own = own_node(settings)
     if own is None:
-        if as_json:
-            print_json({"stopped": False, "data": str(settings.data)})
-        else:
-            print_line(f"No node runs on {settings.data}.")
+        told = {"stopped": False, "data": str(settings.data)}
+        print_answer(told, f"No node runs on {settings.data}.", as_json=as_json)
         return
     began = time.monotonic()
     with waiting(f"stopping the node at {own.url}"):
         with contextlib.suppress(NoAnswerError):  # it may be gone before its answer is
             asyncio.run(own.ask("POST", STOP_PATH, {}))
         _wait_until_stopped(settings, own)
-    if as_json:
-        print_json({"stopped": True, "pid": own.pid, "seconds": round(time.monotonic() - began, 3)})
-    else:
-        print_line(f"The node at {own.url} has stopped.")
+    ended = {"stopped": True, "pid": own.pid, "seconds": round(time.monotonic() - began, 3)}
+    print_answer(ended, f"The node at {own.url} has stopped.", as_json=as_json)
 
 
 @open_app.add("""
@@ -119,7 +115,7 @@ def open_(
     if as_json:
         print_json({"link": link, "read_only": read_only})
         return
-    print_line(paint(link, "cyan", wanted=colour_wanted()))
+    print_line(paint(link, "cyan"))
     if not no_browser and sys.stdout.isatty() and _has_browser():
         sys.stdout.flush()
         webbrowser.open(link)
@@ -128,7 +124,7 @@ def open_(
 def _print_status(told: dict[str, Any], own: OwnNode) -> None:
     ready = bool(told.get("ready"))
     words = "is ready" if ready else f"is not ready: {one_line(str(told.get('state')))}"
-    state = paint(words, "bold green" if ready else "bold red", wanted=colour_wanted())
+    state = paint(words, "bold green" if ready else "bold red")
     print_line(f"The node at {own.url} {state}.")
     print_line()
     entries = told["audit_entries"]
@@ -147,7 +143,7 @@ def _print_status(told: dict[str, Any], own: OwnNode) -> None:
     )
     for panel in told["panels"].values():
         print_line()
-        print_line(paint(one_line(panel["title"]), "bold", wanted=colour_wanted()))
+        print_line(paint(one_line(panel["title"]), "bold"))
         print_fields([(one_line(value), one_line(label)) for label, value in panel["rows"]], indent="  ")
 
 

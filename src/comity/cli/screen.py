@@ -28,16 +28,23 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def print_answer(value: Any, sentence: str, *, as_json: bool) -> None:
+    """What a command did: the value for a program, the sentence for a person."""
+    if as_json:
+        print_json(value)
+    else:
+        print_line(sentence)
+
+
 def print_line(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
 def print_fields(pairs: Iterable[tuple[str, str]], *, indent: str = "") -> None:
     pairs = list(pairs)
-    coloured = colour_wanted()
     column = max(len(name) for name, _ in pairs) + 2
     for name, value in pairs:
-        label = paint(name, "bold", wanted=coloured) + " " * (column - len(name))
+        label = paint(name, "bold") + " " * (column - len(name))
         print_line(f"{indent}{label}{value}".rstrip())
 
 

@@ -4,10 +4,8 @@ import asyncio
 import shlex
 from typing import Annotated
 
-import typer
-
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Directory, HomeOptions, Json, settings_of, whole_number
+from comity.cli.options import Directory, HomeOptions, Json, argument, option, settings_of, whole_number
 from comity.cli.outside import Outside
 from comity.cli.screen import one_line, print_json, print_line, print_table
 from comity.core.card.card import serialize
@@ -23,22 +21,18 @@ app = HelpfulApp()
 """)
 def search(
     query: Annotated[
-        str,
-        typer.Argument(
-            metavar="QUERY", help="Words, or beginnings of words, of the offer. All of them must occur."
-        ),
+        str, argument("QUERY", "Words, or beginnings of words, of the offer. All of them must occur.")
     ],
     family: Annotated[
-        str | None,
-        typer.Option("--family", metavar="FAMILY", help="Show only agents that use this model family."),
+        str | None, option("--family", "FAMILY", "Show only agents that use this model family.")
     ] = None,
     limit: Annotated[
         str,
-        typer.Option(
+        option(
             "--limit",
-            metavar="COUNT",
+            "COUNT",
+            f"The largest number of results, up to {LIMIT}. Default: {DEFAULT_LIMIT}.",
             show_default=False,
-            help=f"The largest number of results, up to {LIMIT}. Default: {DEFAULT_LIMIT}.",
         ),
     ] = str(DEFAULT_LIMIT),
     directory: Directory = None,

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from comity.cli.completion import setting_names
 from comity.cli.help import HelpfulApp
 from comity.cli.install.toml_text import drop, put_value
-from comity.cli.options import HomeOptions, Json, follow_up, settings_of
+from comity.cli.options import HomeOptions, Json, argument, follow_up, settings_of
 from comity.cli.screen import note, print_json, print_line, print_table
 from comity.config_reading import CONFIG_FILE, CONFIG_VARIABLE, DEFAULT, Loaded, flag_of, values_of
 from comity.core.errors import ConfigError, MalformedError
@@ -48,18 +46,9 @@ def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     values = values_of(loaded.settings)
     secrets = _secrets(loaded.settings.data)
     if as_json:
-        print_json(
-            {
-                "file": None if loaded.file is None else str(loaded.file),
-                "settings": {
-                    key: {"value": _plain(value), "source": loaded.sources[key]}
-                    for key, value in values.items()
-                },
-                "secrets": {
-                    name: {"value": value, "source": source} for name, (value, source) in secrets.items()
-                },
-            }
-        )
+        hidden = {name: {"value": value, "source": source} for name, (value, source) in secrets.items()}
+        shown = _with_sources(loaded, values)
+        print_json({"file": _plain(loaded.file), "settings": shown, "secrets": hidden})
         return
     rows = [(key, _shown(value), loaded.sources[key]) for key, value in values.items()]
     rows += [(name, value or "not made yet", source) for name, (value, source) in secrets.items()]
@@ -81,9 +70,9 @@ def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
 def set_(
     pairs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="KEY VALUE",
-            help="The name of a setting and its value. Several pairs are written together.",
+        argument(
+            "KEY VALUE",
+            "The name of a setting and its value. Several pairs are written together.",
             autocompletion=setting_names,
         ),
     ],
@@ -103,10 +92,7 @@ def set_(
     comity config unset port  use the default again
 """)
 def unset(
-    keys: Annotated[
-        list[str],
-        typer.Argument(metavar="KEY", help="The name of a setting.", autocompletion=setting_names),
-    ],
+    keys: Annotated[list[str], argument("KEY", "The name of a setting.", autocompletion=setting_names)],
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
 ) -> None:
@@ -123,9 +109,7 @@ def validate(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
     loaded = settings_of(home)
     changed = sum(source != DEFAULT for source in loaded.sources.values())
     if as_json:
-        print_json(
-            {"valid": True, "file": None if loaded.file is None else str(loaded.file), "changed": changed}
-        )
+        print_json({"valid": True, "file": _plain(loaded.file), "changed": changed})
         return
     where = loaded.file or f"the defaults, for there is no {loaded.settings.data / CONFIG_FILE}"
     print_line(f"Valid: {where}. {changed} of {len(loaded.sources)} settings differ from the default.")
@@ -153,14 +137,7 @@ def _change(changes: Mapping[str, str | None], home: HomeOptions, *, as_json: bo
     after = settings_of(home)
     values = values_of(after.settings)
     if as_json:
-        print_json(
-            {
-                "file": str(file),
-                "settings": {
-                    key: {"value": _plain(values[key]), "source": after.sources[key]} for key in changes
-                },
-            }
-        )
+        print_json({"file": str(file), "settings": _with_sources(after, changes)})
         return
     for key in changes:
         source = after.sources[key]
@@ -247,6 +224,11 @@ def _secrets(data: Path) -> dict[str, tuple[str | None, str]]:
     if os.environ.get(VAULT_KEY_VARIABLE):
         secrets["vault key"] = (MASKED, VAULT_KEY_VARIABLE)
     return secrets
+
+
+def _with_sources(loaded: Loaded, keys: Iterable[str]) -> dict[str, Any]:
+    values = values_of(loaded.settings)
+    return {key: {"value": _plain(values[key]), "source": loaded.sources[key]} for key in keys}
 
 
 def _plain(value: Any) -> Any:

@@ -8,11 +8,9 @@ import asyncio
 import contextlib
 from typing import Annotated
 
-import typer
-
 from comity.cli import completion
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, Json, KeyOptions, Yes, confirm, settings_of
+from comity.cli.options import HomeOptions, Json, KeyOptions, Yes, argument, confirm, settings_of
 from comity.cli.own_node import OwnNode, own_node
 from comity.cli.own_store import own_id, own_key, refuse_memory, writing
 from comity.cli.screen import print_fields, print_json, print_line
@@ -108,9 +106,9 @@ def show(home: HomeOptions = HomeOptions(), as_json: Json = False) -> None:
 def set_(
     wanted: Annotated[
         str,
-        typer.Argument(
-            metavar="STATE",
-            help=". ".join(f"{state.value}: {meaning}" for state, meaning in MEANINGS.items()) + ".",
+        argument(
+            "STATE",
+            ". ".join(f"{state.value}: {meaning}" for state, meaning in MEANINGS.items()) + ".",
             autocompletion=completion.states,
         ),
     ],

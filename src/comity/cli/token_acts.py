@@ -9,8 +9,9 @@ from typing import Any, Final
 import typer
 
 from comity.cli.failures import FAILED, say
+from comity.cli.options import one_of
 from comity.cli.own_store import own_id, own_key, refuse_memory, writing
-from comity.cli.screen import note, one_line, print_fields, print_json, print_line
+from comity.cli.screen import note, one_line, print_answer, print_fields, print_json, print_line
 from comity.clients.vcp_revocations import OwnRevocations
 from comity.config import Settings
 from comity.core.errors import ComityError, ConfigError, ConflictError, KeyRefusedError, MalformedError
@@ -103,11 +104,8 @@ def issue_token(
     revocations = OwnRevocations(settings.data, own)
     if name not in revocations.issuers():
         revocations.open_list(name, own_key(settings, passphrase_file), now)
-    if as_json:
-        about = {"issuer": name, "subject": subject, **told}
-        print_json({"token": token, "token_id": token_id(token), **about})
-    else:
-        print_line(token)
+    about = {"issuer": name, "subject": subject, **told}
+    print_answer({"token": token, "token_id": token_id(token), **about}, token, as_json=as_json)
 
 
 def verify_token(
@@ -144,7 +142,7 @@ def revoke_token(
         bundle_id=about,
         jti="" if written is None else _revocable_id(written),
         revoked_at=write_moment(now),
-        reason=_reason(reason),
+        reason=RevocationReason(one_of("--reason", reason, list(RevocationReason))),
     )
     key = own_key(settings, passphrase_file)
     revocations = OwnRevocations(settings.data, key.vacant_id)
@@ -218,15 +216,11 @@ def _trusted_issuers(settings: Settings) -> IssuerRegistry:
 
 def _issuer_of_token(written: str, **keys: Any) -> IssuerRegistry:
     """A registry with one issuer: the one that the token names, with the given key."""
-    try:
+    with contextlib.suppress(MalformedError):
         token = parse_identity(written)
-    except MalformedError:
-        return IssuerRegistry()
-    return (
-        IssuerRegistry()
-        if isinstance(token, UvcToken)
-        else IssuerRegistry([Issuer(name=token.issuer, **keys)])
-    )
+        if not isinstance(token, UvcToken):
+            return IssuerRegistry([Issuer(name=token.issuer, **keys)])
+    return IssuerRegistry()
 
 
 def _tell(verdict: TokenVerdict, *, as_json: bool) -> None:
@@ -285,12 +279,3 @@ def _subject(written: str) -> str:
     if not (issuer and mark and subject) or ":" in subject:
         raise ConfigError("--subject must be ISSUER:SUBJECT, as in the token")
     return subject_id(issuer, subject)
-
-
-def _reason(written: str) -> RevocationReason:
-    try:
-        return RevocationReason(written)
-    except ValueError:
-        raise ConfigError(
-            f"--reason must be one of {', '.join(RevocationReason)}, not {written[:60]!r}"
-        ) from None

@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import msgspec
 
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Json, KeyOptions
-from comity.cli.screen import note, one_line, print_fields, print_json, print_line, print_table
+from comity.cli.options import Json, KeyOptions, argument, option
+from comity.cli.screen import counted, note, one_line, print_fields, print_json, print_line, print_table
 from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.wire import strict_json
 
@@ -21,10 +21,6 @@ app = HelpfulApp(
 
 _LARGEST = 65_536
 
-TorchFile = Annotated[
-    str, typer.Argument(metavar="FILE", help="A file with a torch; - reads standard input.")
-]
-
 
 @app.add("""
     comity torch show  show the level of trust and all torches so far
@@ -34,8 +30,6 @@ def show(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
     """Show the torches of your sessions with this node, and the level of trust."""
     lineage, relation = _run(home, lambda own: own.relation())
     if as_json:
-        import msgspec
-
         print_json({"lineage": msgspec.to_builtins(lineage), "relation": msgspec.to_builtins(relation)})
         return
     print_fields(
@@ -59,8 +53,7 @@ def show(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
 """)
 def give(
     to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="ID", help="Only the node with this id can take it. Default: any node."),
+        str | None, option("--to", "ID", "Only the node with this id can take it. Default: any node.")
     ] = None,
     home: KeyOptions = KeyOptions(),
 ) -> None:
@@ -74,7 +67,7 @@ def give(
     comity torch take - --json < torch.json  print JSON
 """)
 def take(
-    file: TorchFile,
+    file: Annotated[str, argument("FILE", "A file with a torch; - reads standard input.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
@@ -82,28 +75,23 @@ def take(
     torch = _read_torch(file)
     receipt = _run(home, lambda own: own.perform("torch.receive", torch=torch))
     if as_json:
-        import msgspec
-
         print_json(msgspec.to_builtins(receipt))
         return
+    counts = counted(receipt.counted, "session", "sessions") if receipt.counted else "no session"
     print_fields(
         (
             ("said", one_line(torch["quality_description"])),
             *(("prime", one_line(prime)) for prime in torch.get("primes", ())),
-            ("counts", f"as {_sessions(receipt.counted)}" if receipt.counted else "as no session"),
+            ("counts", f"as {counts}"),
             ("trust", receipt.trust_level),
             ("standing", receipt.standing),
-            ("thread", f"{_sessions(receipt.continuity_depth)} before this one"),
+            ("thread", f"{counted(receipt.continuity_depth, 'session', 'sessions')} before this one"),
         )
     )
     if not receipt.signed:
         note("this torch is not signed; it was read, but it does not raise the trust")
     if receipt.implausible:
         note("the torch claims more sessions than are possible; only the possible number counts")
-
-
-def _sessions(count: int) -> str:
-    return f"{count:,} {'session' if count == 1 else 'sessions'}"
 
 
 def _run(home: KeyOptions, work: Callable[[Any], Awaitable[Any]]) -> Any:

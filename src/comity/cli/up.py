@@ -18,7 +18,7 @@ import typer
 
 import comity
 from comity.agents.behaviour import load_behaviour
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.help import HelpfulApp, section
 from comity.cli.logs import write_logs
 from comity.cli.options import (
@@ -29,6 +29,7 @@ from comity.cli.options import (
     TlsKey,
     fast_loop,
     follow_up,
+    option,
     passphrase_for,
     read_passphrase,
     settings_of,
@@ -78,54 +79,51 @@ _OTHER_FOLDER = "~/comity-guest"
 def up(
     agent: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--agent",
-            metavar="AGENT",
-            help="The agent that answers calls: echo, actions, module:function, mcp:… or openai:…. Default: no agent.",
+            "AGENT",
+            "The agent that answers calls: echo, actions, module:function, mcp:… or openai:…. Default: no agent.",
         ),
     ] = None,
     capability: Annotated[
-        str | None,
-        typer.Option("--capability", metavar="TEXT", help="What the agent offers. Its card shows this text."),
+        str | None, option("--capability", "TEXT", "What the agent offers. Its card shows this text.")
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="The name of the agent, shown at /health. Default: the short form of its id.",
+        option(
+            "--name", "NAME", "The name of the agent, shown at /health. Default: the short form of its id."
         ),
     ] = None,
     directory: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--directory",
-            metavar="URL",
-            help="Publish the agent in this directory and keep its card there up to date. Default: not published.",
+            "URL",
+            "Publish the agent in this directory and keep its card there up to date. Default: not published.",
         ),
     ] = None,
     endpoint: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--endpoint",
-            metavar="URL",
-            help="The public URL where others call the agent, if it is not the address of the node. Its card shows it.",
+            "URL",
+            "The public URL where others call the agent, if it is not the address of the node. Its card shows it.",
         ),
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--host",
-            metavar="HOST",
-            help="The address to listen on. Default: 127.0.0.1. An address that other machines can reach needs TLS and the setting http.public.",
+            "HOST",
+            "The address to listen on. Default: 127.0.0.1. An address that other machines can reach needs TLS and the setting http.public.",
         ),
     ] = None,
     port: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--port",
-            metavar="PORT",
-            help="The port to listen on. Default: 8420, or a free port if 8420 is in use. 0: any free port.",
+            "PORT",
+            "The port to listen on. Default: 8420, or a free port if 8420 is in use. 0: any free port.",
         ),
     ] = None,
     home: HomeOptions = HomeOptions(),
@@ -234,19 +232,18 @@ def _ready_line(node: Node, report: "PublicationReport | None") -> dict[str, obj
 
 
 def _greet(node: Node, report: "PublicationReport | None") -> None:
-    coloured = colour_wanted()
-    print_line(paint(f"Comity {comity.__version__} is running.", "bold green", wanted=coloured))
-    for notice in node.notices:
-        print_line(f"{paint('note:', 'bold yellow', wanted=coloured)} {notice}")
+    print_line(paint(f"Comity {comity.__version__} is running.", "bold green"))
+    notices = [*node.notices]
     if report is not None and _is_only_here(report.directory, node):
-        print_line(
-            f"{paint('note:', 'bold yellow', wanted=coloured)} the card names an address that only this machine can "
-            "reach; see --host and --endpoint"
+        notices.append(
+            "the card names an address that only this machine can reach; see --host and --endpoint"
         )
+    for notice in notices:
+        print_line(f"{paint('note:', 'bold yellow')} {notice}")
     print_line()
     print_fields(
         (
-            ("address", paint(node.url, "cyan", wanted=coloured)),
+            ("address", paint(node.url, "cyan")),
             *_vcp_over_tcp(node),
             ("identity", str(node.vacant_id)),
             *_served(node),
@@ -265,7 +262,7 @@ def _greet(node: Node, report: "PublicationReport | None") -> None:
 def _browser(node: Node) -> list[tuple[str, str]]:
     if not node.entry_link:
         return []
-    link = paint(node.entry_link, "cyan", wanted=colour_wanted())
+    link = paint(node.entry_link, "cyan")
     return [("browser", link), ("", "open this link in a browser; it works once")]
 
 
@@ -273,10 +270,8 @@ def _vcp_over_tcp(node: Node) -> list[tuple[str, str]]:
     port = node.settings.vcp.tcp_port
     if not port or node.house.find_open(Vcp) is None:
         return []
-    scheme, host = (
-        "tcps" if node.settings.tls.cert else "tcp",
-        node.url.partition("://")[2].rpartition(":")[0],
-    )
+    scheme = "tcps" if node.settings.tls.cert else "tcp"
+    host = node.url.partition("://")[2].rpartition(":")[0]
     return [("vcp", f"{scheme}://{host}:{port}")]
 
 
@@ -284,24 +279,20 @@ def _served(node: Node) -> list[tuple[str, str]]:
     agent = node.settings.agent
     if not agent.behaviour:
         return []
-    endpoint = paint(agent.endpoint or node.url + MESSAGE_SEND_PATH, "cyan", wanted=colour_wanted())
+    endpoint = paint(agent.endpoint or node.url + MESSAGE_SEND_PATH, "cyan")
     return [("agent", agent.behaviour), ("offers", one_line(agent.offer)), ("endpoint", endpoint)]
 
 
 def _published(report: "PublicationReport | None") -> list[tuple[str, str]]:
     if report is None:
         return []
-    where = paint(one_line(report.directory), "cyan", wanted=colour_wanted())
+    where = ("directory", paint(one_line(report.directory), "cyan"))
     if report.problem or report.event_seq is None:
         why = one_line(report.problem) or "the directory has not answered yet"
-        return [
-            ("directory", where),
-            ("", f"not published yet: {why}"),
-            ("", "the node tries again by itself"),
-        ]
+        return [where, ("", f"not published yet: {why}"), ("", "the node tries again by itself")]
     if report.visibility is Visibility.NONE:
-        return [("directory", where), ("", "hidden there, as you left it")]
-    return [("directory", where), ("", f"published as event {report.event_seq}; kept up to date")]
+        return [where, ("", "hidden there, as you left it")]
+    return [where, ("", f"published as event {report.event_seq}; kept up to date")]
 
 
 def _is_only_here(directory: str, node: Node) -> bool:

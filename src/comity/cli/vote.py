@@ -11,13 +11,15 @@ from typing import Annotated, Any, Final, get_args
 import msgspec
 import typer
 
+from comity.cli.failures import FAILED, say
 from comity.cli.help import HelpfulApp
-from comity.cli.options import Json, KeyOptions, Yes, confirm
+from comity.cli.options import Json, KeyOptions, Yes, argument, confirm, one_of, option
 from comity.cli.own_desk import OwnDesk, own_desk
 from comity.cli.own_store import work_with
-from comity.cli.screen import note, one_line, print_fields, print_json, print_line, waiting
+from comity.cli.screen import note, one_line, print_answer, print_fields, print_json, print_line, waiting
 from comity.cli.vote_screen import (
     accepted_text,
+    fraud_text,
     name_of,
     print_clause,
     print_list,
@@ -28,10 +30,18 @@ from comity.cli.vote_screen import (
     ranking_text,
 )
 from comity.clients.finding import id_of, is_address, with_scheme
-from comity.core.errors import ConfigError
+from comity.core.errors import ConfigError, InvalidError
 from comity.core.extensions.calls import ResultReport
 from comity.core.extensions.consensus.deliberation import PHASES, StakeholderRole
-from comity.core.extensions.consensus.record import write_record
+from comity.core.extensions.consensus.log import (
+    DeliberationEntry,
+    KeeperFraud,
+    fraud_between,
+    read_entry,
+    tip_of,
+)
+from comity.core.extensions.consensus.record import MOST_RECORD_BYTES, Recount, verify_record, write_record
+from comity.core.wire import strict_json
 from comity.pipeline.deliberations.desk import ActOutcome
 from comity.pipeline.deliberations.ledger import KeptDeliberation
 
@@ -43,14 +53,9 @@ app = HelpfulApp(
     "next phase. `result` shows the current phase and what you can do next."
 )
 
-Which = Annotated[
-    str, typer.Argument(metavar="ID", help="The deliberation: its id, or a unique beginning of it.")
-]
+Which = Annotated[str, argument("ID", "The deliberation: its id, or a unique beginning of it.")]
 Clause = Annotated[
-    str | None,
-    typer.Option(
-        "--clause", metavar="CLAUSE", help="The id of the clause, such as c1. Default: the only clause."
-    ),
+    str | None, option("--clause", "CLAUSE", "The id of the clause, such as c1. Default: the only clause.")
 ]
 _ROLES: Final = tuple(role for role in get_args(StakeholderRole) if role != "author")
 _REPRESENTATIVE: Final = "ai_representative"
@@ -67,34 +72,20 @@ _PARTY_HELP = (
     comity vote open Rules --clause "A." --party ID --ratification 3/4  three of four votes must accept
 """)
 def open_(
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="The title of the deliberation.")],
+    title: Annotated[str, argument("TITLE", "The title of the deliberation.")],
     clauses: Annotated[
-        list[str],
-        typer.Option(
-            "--clause", metavar="TEXT", help="The text of a clause. Repeat the option for more clauses."
-        ),
+        list[str], option("--clause", "TEXT", "The text of a clause. Repeat the option for more clauses.")
     ],
     parties: Annotated[
         list[str] | None,
-        typer.Option(
-            "--party",
-            metavar="PARTY",
-            help=f"Another party: {_PARTY_HELP}. Repeat the option for each party.",
-        ),
+        option("--party", "PARTY", f"Another party: {_PARTY_HELP}. Repeat the option for each party."),
     ] = None,
     quorum: Annotated[
-        str | None,
-        typer.Option(
-            "--quorum", metavar="FRACTION", help="The fraction of the parties that must act. Default: 1/2."
-        ),
+        str | None, option("--quorum", "FRACTION", "The fraction of the parties that must act. Default: 1/2.")
     ] = None,
     ratification: Annotated[
         str | None,
-        typer.Option(
-            "--ratification",
-            metavar="FRACTION",
-            help="The fraction of the votes that must accept. Default: 2/3.",
-        ),
+        option("--ratification", "FRACTION", "The fraction of the votes that must accept. Default: 2/3."),
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
@@ -140,16 +131,14 @@ def open_(
     comity vote join https://node.example dlb_5a0c… --keeper 31e30ef4…d13d  only if the keeper has this id
 """)
 def join(
-    url: Annotated[
-        str, typer.Argument(metavar="URL", help="The URL of the keeper: the node that keeps the log.")
-    ],
-    delib_id: Annotated[str, typer.Argument(metavar="ID", help="The whole id of the deliberation.")],
+    url: Annotated[str, argument("URL", "The URL of the keeper: the node that keeps the log.")],
+    delib_id: Annotated[str, argument("ID", "The whole id of the deliberation.")],
     keeper: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--keeper",
-            metavar="VACANT_ID",
-            help="Refuse if the node at URL has another id than this one. Default: any id.",
+            "VACANT_ID",
+            "Refuse if the node at URL has another id than this one. Default: any id.",
         ),
     ] = None,
     home: KeyOptions = KeyOptions(),
@@ -203,7 +192,7 @@ def list_(home: KeyOptions = KeyOptions(), as_json: Json = False) -> None:
 """)
 def add(
     which: Which,
-    party: Annotated[str, typer.Argument(metavar="PARTY", help=f"The new party: {_PARTY_HELP}.")],
+    party: Annotated[str, argument("PARTY", f"The new party: {_PARTY_HELP}.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
@@ -223,38 +212,32 @@ def add(
 """)
 def act(
     which: Which,
-    action: Annotated[
-        str, typer.Argument(metavar="ACTION", help="One of endorse, amend, object, abstain, withdraw.")
-    ],
+    action: Annotated[str, argument("ACTION", "One of endorse, amend, object, abstain, withdraw.")],
     clause: Clause = None,
     text: Annotated[
-        str | None,
-        typer.Option("--text", metavar="TEXT", help="Required for amend: the whole new text of the clause."),
+        str | None, option("--text", "TEXT", "Required for amend: the whole new text of the clause.")
     ] = None,
     level: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--level",
-            metavar="WORD",
-            help="Required for object: how strong the objection is, in a word such as mild or strong.",
+            "WORD",
+            "Required for object: how strong the objection is, in a word such as mild or strong.",
         ),
     ] = None,
-    concern: Annotated[
-        str | None, typer.Option("--concern", metavar="TEXT", help="Required for object: your reason.")
-    ] = None,
+    concern: Annotated[str | None, option("--concern", "TEXT", "Required for object: your reason.")] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Endorse, amend or object to a clause, in the phase deliberation. Your last act on each clause counts."""
-    _need_word("ACTION", action, ("endorse", "amend", "object", "abstain", "withdraw"))
+    one_of("ACTION", action, ("endorse", "amend", "object", "abstain", "withdraw"))
     args = {"action": action, "clause_id": clause, "text": text, "level": level, "concern": concern}
 
     def sentence(own: OwnDesk, outcome: ActOutcome) -> str:
         clauses = outcome.kept.deliberation.clauses
         on = clauses[clause] if clause in clauses else next(iter(clauses.values()))
-        said = f"you {action} {'to ' if action == 'object' else ''}clause {on.id}"
-        if action in {"abstain", "withdraw"}:
-            said = f"you {action} from clause {on.id}"
+        link = {"object": "to ", "abstain": "from ", "withdraw": "from "}.get(action, "")
+        said = f"you {action} {link}clause {on.id}"
         mine = on.positions.get(own.id)
         return f"{said}; your text is variant {mine.variant_id}" if mine and mine.variant_id else said
 
@@ -269,9 +252,7 @@ def ballot(
     which: Which,
     ranking: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RANKING", help="The variants, the best first. Write v0=v1 for two that you rank equally."
-        ),
+        argument("RANKING", "The variants, the best first. Write v0=v1 for two that you rank equally."),
     ],
     clause: Clause = None,
     home: KeyOptions = KeyOptions(),
@@ -282,14 +263,10 @@ def ballot(
     If you cast no ballot, Comity makes one from your act on the clause: if you amended it, your own variants come first,
     then the others in the order in which they were proposed. If you endorsed it or objected, all variants are in that order.
     """
-    groups = _read_ranking(ranking)
-
-    def sentence(_: OwnDesk, __: ActOutcome) -> str:
-        on = "" if clause is None else f" on clause {clause}"
-        return f"your ballot{on} is {ranking_text(tuple(map(tuple, groups)))}"
-
-    args = {"ranking": groups, "clause_id": clause}
-    _act(home, as_json, which, "consensus.ballot", args, sentence)
+    groups = [[name.strip() for name in group.split("=")] for group in ranking]
+    on = "" if clause is None else f" on clause {clause}"
+    said = f"your ballot{on} is {ranking_text(tuple(map(tuple, groups)))}"
+    _act(home, as_json, which, "consensus.ballot", {"ranking": groups, "clause_id": clause}, said)
 
 
 @app.add("""
@@ -299,19 +276,13 @@ def ballot(
 """)
 def advance(
     which: Which,
-    phase: Annotated[
-        str, typer.Argument(metavar="PHASE", help=f"The phase to start, one of {', '.join(PHASES[1:])}.")
-    ],
+    phase: Annotated[str, argument("PHASE", f"The phase to start, one of {', '.join(PHASES[1:])}.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Start the next phase, or go back from ratification to deliberation."""
-    _need_word("PHASE", phase, PHASES[1:])
-
-    def sentence(_: OwnDesk, __: ActOutcome) -> str:
-        return f"the phase is {phase} now"
-
-    _act(home, as_json, which, "consensus.advance", {"to": phase}, sentence)
+    one_of("PHASE", phase, PHASES[1:])
+    _act(home, as_json, which, "consensus.advance", {"to": phase}, f"the phase is {phase} now")
 
 
 @app.add("""
@@ -320,15 +291,13 @@ def advance(
 """)
 def cast(
     which: Which,
-    vote: Annotated[str, typer.Argument(metavar="VOTE", help="accept or reject.")],
-    reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="The reason. Required for reject.")
-    ] = None,
+    vote: Annotated[str, argument("VOTE", "accept or reject.")],
+    reason: Annotated[str | None, option("--reason", "TEXT", "The reason. Required for reject.")] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Vote on the whole text, in the phase ratification. A new vote replaces your last one. All parties see all votes."""
-    _need_word("VOTE", vote, ("accept", "reject"))
+    one_of("VOTE", vote, ("accept", "reject"))
 
     def sentence(_: OwnDesk, outcome: ActOutcome) -> str:
         found = outcome.kept.deliberation
@@ -342,16 +311,12 @@ def cast(
 """)
 def welfare(
     which: Which,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The concern, in your own words.")],
+    text: Annotated[str, argument("TEXT", "The concern, in your own words.")],
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
 ) -> None:
     """Record a concern about your own welfare. Only AI parties can do this, in the phase deliberation or convergence."""
-
-    def sentence(_: OwnDesk, __: ActOutcome) -> str:
-        return "your welfare signal is on record"
-
-    _act(home, as_json, which, "consensus.welfare", {"signal": text}, sentence)
+    _act(home, as_json, which, "consensus.welfare", {"signal": text}, "your welfare signal is on record")
 
 
 @app.add("""
@@ -362,10 +327,7 @@ def welfare(
 def result(
     which: Which,
     clause: Annotated[
-        str | None,
-        typer.Option(
-            "--clause", metavar="CLAUSE", help="The id of the clause, such as c1. Default: all clauses."
-        ),
+        str | None, option("--clause", "CLAUSE", "The id of the clause, such as c1. Default: all clauses.")
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
@@ -398,8 +360,7 @@ def result(
 def record(
     which: Which,
     out: Annotated[
-        str | None,
-        typer.Option("--out", metavar="FILE", help="The file to write. Default: print the record."),
+        str | None, option("--out", "FILE", "The file to write. Default: print the record.")
     ] = None,
     home: KeyOptions = KeyOptions(),
     as_json: Json = False,
@@ -416,12 +377,9 @@ def record(
         return
     Path(out).expanduser().write_bytes(written + b"\n")
     entries, phase = kept.head.tip.number, kept.deliberation.phase
-    if as_json:
-        print_json({"file": out, "delib_id": kept.id, "entries": entries, "phase": phase})
-    else:
-        print_line(
-            f"{out}: {entries:,} entries, phase {phase}. Anybody can check it: comity vote verify {out}"
-        )
+    told = {"file": out, "delib_id": kept.id, "entries": entries, "phase": phase}
+    done = f"{out}: {entries:,} entries, phase {phase}. Anybody can check it: comity vote verify {out}"
+    print_answer(told, done, as_json=as_json)
 
 
 @app.add("""
@@ -442,15 +400,9 @@ def remove(
     ends = "" if kept.url else "This node keeps it: it ends for all parties. "
     title = one_line(kept.deliberation.title)
     confirm(f"{ends}The log of {title!r} and its proof are deleted here. Remove it?", yes=yes)
-
-    async def work(own: OwnDesk) -> None:
-        await own.desk.remove(kept.id)
-
-    work_with(own_desk, home, work)
-    if as_json:
-        print_json({"removed": kept.id})
-    else:
-        print_line(f"Removed: {kept.id}, {kept.head.tip.number:,} entries.")
+    work_with(own_desk, home, lambda own: own.desk.remove(kept.id))
+    done = f"Removed: {kept.id}, {kept.head.tip.number:,} entries."
+    print_answer({"removed": kept.id}, done, as_json=as_json)
 
 
 @app.add("""
@@ -459,17 +411,27 @@ def remove(
     comity vote verify rules.json --json  print JSON
 """)
 def verify(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="The files that `comity vote record` wrote.")
-    ],
+    files: Annotated[list[str], argument("FILE", "The files that `comity vote record` wrote.")],
     as_json: Json = False,
 ) -> None:
     """Check a record offline: all signatures and hashes, and whether the acts lead to the result that it states. This
     needs no node and no data folder.
     """
-    from comity.cli.vote_verify import verify_files
-
-    verify_files(files, as_json=as_json)
+    found = [
+        (name, data, verify_record(data)) for name, data in ((name, _read_record(name)) for name in files)
+    ]
+    fraud = _fraud_in([(data, recount) for _, data, recount in found if recount.bad_entry is None])
+    ok = fraud is None and all(recount.ok for _, _, recount in found)
+    if as_json:
+        told = [_recounted_json(name, recount) for name, _, recount in found]
+        print_json({"ok": ok, "files": told, "fraud": None if fraud is None else msgspec.to_builtins(fraud)})
+    else:
+        for name, _, recount in found:
+            print_line(f"{name}: {_recounted_text(recount)}")
+        if fraud is not None:
+            say("fraud", fraud_text(fraud), as_json=False)
+    if not ok:
+        raise typer.Exit(FAILED)
 
 
 def _act(
@@ -478,7 +440,7 @@ def _act(
     which: str,
     op: str,
     args: dict[str, Any],
-    sentence: Callable[[OwnDesk, ActOutcome], str],
+    sentence: str | Callable[[OwnDesk, ActOutcome], str],
 ) -> None:
     async def work(own: OwnDesk) -> None:
         kept = await own.chosen(which)
@@ -501,24 +463,19 @@ def _act(
             print_line("Your act is stored here and is sent when the keeper answers; do not repeat it.")
             print_line("Your node sends it while it runs, and so does `comity vote result`.")
         else:
-            print_line(f"Entry {entry.number}: {sentence(own, outcome)}.")
+            said = sentence if isinstance(sentence, str) else sentence(own, outcome)
+            print_line(f"Entry {entry.number}: {said}.")
             if op == "consensus.advance":
                 print_next(after)
 
     work_with(own_desk, home, work)
 
 
-def _need_word(name: str, given: str, words: tuple[str, ...]) -> None:
-    if given not in words:
-        raise ConfigError(f"{name} must be one of {', '.join(words)}, not {given[:60]!r}")
-
-
 def _read_party(text: str) -> dict[str, Any]:
     """A stakeholder: ID or NAME@ID, then perhaps =ROLE; a representative is =ai_representative:PRINCIPAL:FIDELITY."""
     who, _, given = text.partition("=")
     role, *more = (given or "participant").split(":")
-    if role not in _ROLES:
-        raise ConfigError(f"the role of a party must be one of {', '.join(_ROLES)}, not {role[:60]!r}")
+    one_of("the role of a party", role, _ROLES)
     party: dict[str, Any] = {**_named(who), "role": role}
     if role != _REPRESENTATIVE:
         if more:
@@ -548,6 +505,51 @@ def _named(who: str) -> dict[str, Any]:
     return {"id": name, "node": signs.hex()}
 
 
-def _read_ranking(given: list[str]) -> list[list[str]]:
-    """Best first; variants that are equal are written v1=v2."""
-    return [[name.strip() for name in group.split("=")] for group in given]
+def _read_record(name: str) -> bytes:
+    path = Path(name).expanduser()
+    if path.stat().st_size > MOST_RECORD_BYTES:
+        raise InvalidError(f"{name} has more than {MOST_RECORD_BYTES:,} bytes; it is no record")
+    return path.read_bytes()
+
+
+def _recounted_text(recount: Recount) -> str:
+    if recount.bad_entry is not None:
+        return f"bad: entry {recount.bad_entry} of {recount.entries:,}: {one_line(recount.reason or '')}"
+    if not recount.ok or recount.head is None:
+        return f"bad: {one_line(recount.reason or '')}"
+    state = recount.head.deliberation
+    return (
+        f"good: {recount.entries:,} entries, phase {state.phase}, kept by {state.keeper[:12]}; "
+        "every signature, link, act and result was recounted"
+    )
+
+
+def _recounted_json(name: str, recount: Recount) -> dict[str, Any]:
+    state = None if recount.head is None else recount.head.deliberation
+    return {
+        "file": name,
+        "ok": recount.ok,
+        "entries": recount.entries,
+        "bad_entry": recount.bad_entry,
+        "reason": recount.reason,
+        "delib_id": state and state.id,
+        "title": state and state.title,
+        "phase": state and state.phase,
+        "keeper": state and state.keeper,
+    }
+
+
+def _fraud_in(good: list[tuple[bytes, Recount]]) -> KeeperFraud | None:
+    """Two entries with one number in records of one deliberation."""
+    seen: dict[tuple[str, int], DeliberationEntry] = {}
+    for data, recount in good:
+        if recount.head is None:
+            continue
+        keeper = recount.head.deliberation.keeper
+        for value in strict_json.loads(data)["entries"]:
+            entry = read_entry(value)
+            first = seen.setdefault((entry.delib_id, entry.number), entry)
+            fraud = fraud_between(keeper, tip_of(first), tip_of(entry))
+            if fraud is not None:
+                return fraud
+    return None

@@ -6,16 +6,12 @@ Everything that others wrote is shown as one line and never obeyed. In a pipe no
 from collections.abc import Sequence
 from typing import Final
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.options import follow_up
 from comity.cli.screen import Cell, one_line, print_fields, print_line, print_table
 from comity.core.extensions.calls import ClauseReport
-from comity.core.extensions.consensus.deliberation import (
-    COPIES,
-    Deliberation,
-    Phase,
-    Stakeholder,
-)
+from comity.core.extensions.consensus.deliberation import COPIES, Deliberation, Phase, Stakeholder
+from comity.core.extensions.consensus.log import KeeperFraud
 from comity.core.extensions.consensus.schulze import Groups
 from comity.core.identity.keys import is_key
 from comity.pipeline.deliberations.ledger import KeptDeliberation, WaitingAct
@@ -41,13 +37,6 @@ _NEXT: Final[dict[Phase, tuple[tuple[str, str], ...]]] = {
 
 _SHORT: Final = 12
 _MOST_COLUMNS: Final = 8
-_SAID: Final = {
-    "endorse": "endorses",
-    "amend": "amends",
-    "object": "objects",
-    "abstain": "abstains",
-    "withdraw": "withdraws",
-}
 
 
 def name_of(party: str, own: str) -> str:
@@ -80,25 +69,26 @@ def print_list(known: Sequence[KeptDeliberation], waiting: Sequence[WaitingAct],
 
 def print_trouble(kept: KeptDeliberation, waiting: Sequence[WaitingAct]) -> None:
     """What does not go as it should: a keeper that cheats, acts that wait or were refused."""
-    coloured = colour_wanted()
-    fraud = kept.fraud
-    if fraud is not None:
-        said = (
-            f"the keeper {fraud.keeper} signed two entries with the number {fraud.first.number}: "
-            f"{fraud.first.hash} and {fraud.second.hash}"
-        )
-        print_line(f"{paint('FRAUD', 'bold red', wanted=coloured)} in {kept.id}: {said}")
+    if kept.fraud is not None:
+        print_line(f"{paint('FRAUD', 'bold red')} in {kept.id}: {fraud_text(kept.fraud)}")
     for act in waiting:
         what = f"{act.entry.action.op.removeprefix('consensus.')} in {kept.id}"
         if act.refusal:
-            print_line(f"{paint('refused', 'yellow', wanted=coloured)}: {what}: {one_line(act.refusal)}")
+            print_line(f"{paint('refused', 'yellow')}: {what}: {one_line(act.refusal)}")
         else:
-            print_line(f"{paint('waiting', 'yellow', wanted=coloured)}: {what}, until the keeper answers")
+            print_line(f"{paint('waiting', 'yellow')}: {what}, until the keeper answers")
+
+
+def fraud_text(fraud: KeeperFraud) -> str:
+    return (
+        f"the keeper {fraud.keeper} signed two entries with the number {fraud.first.number}: "
+        f"{fraud.first.hash} and {fraud.second.hash}"
+    )
 
 
 def print_overview(kept: KeptDeliberation, own: str) -> None:
     found = kept.deliberation
-    print_line(paint(one_line(found.title), "bold", wanted=colour_wanted()))
+    print_line(paint(one_line(found.title), "bold"))
     entitled = [one for one in found.stakeholders.values() if one.role != "observer"]
     acted = f"{sum(one.participation_count > 0 for one in entitled)} of {len(entitled)}"
     told = [
@@ -131,15 +121,13 @@ def print_next(found: Deliberation) -> None:
 
 def _party_row(found: Deliberation, one: Stakeholder, own: str) -> list[Cell]:
     cast = found.votes.get(one.id)
-    role = one.role
+    role: str = one.role
     if one.principal_id is not None:
-        role_text = f"{role} of {name_of(one.principal_id, own)}, {one.fidelity:g}"
-    else:
-        role_text = role
+        role += f" of {name_of(one.principal_id, own)}, {one.fidelity:g}"
     style = {"accept": "green", "reject": "red"}
     return [
         name_of(one.id, own),
-        role_text,
+        role,
         f"{one.participation_count:>4,}",
         (cast.vote, style[cast.vote]) if cast else "",
         one_line(cast.reason or "") if cast else "",
@@ -172,12 +160,13 @@ def _positions(report: ClauseReport, own: str) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for party, said in report.clause.positions.items():
         words = "" if said.concern is None else f"({said.level}) {one_line(said.concern)}"
-        rows.append([name_of(party, own), _SAID[said.action], said.variant_id or "v0", words])
+        rows.append([name_of(party, own), f"{said.action}s", said.variant_id or "v0", words])
     return rows
 
 
 def _print_election(report: ClauseReport, own: str) -> None:
-    if report.ballots and len(report.candidates) > 1:
+    several = len(report.candidates) > 1
+    if report.ballots and several:
         print_line()
         cast = report.clause.ballots
         rows: list[list[Cell]] = [
@@ -186,27 +175,19 @@ def _print_election(report: ClauseReport, own: str) -> None:
         ]
         print_table(("ballot of", "ranking", "how"), rows)
     print_line()
+    if not several:
+        print_line(paint(f"{report.winner} is the only variant", "bold green"))
+        return
     how = "beats every other" if report.has_condorcet_winner else "wins by the strongest paths"
-    if len(report.candidates) == 1:
-        how = "is the only variant"
-    print_line(f"{paint(f'{report.winner} {how}', 'bold green', wanted=colour_wanted())}{_ranks(report)}")
-    if len(report.candidates) > 1:
-        _print_matrix(
-            f"Pairwise: who ranks the row above the column ({COPIES} for each ballot)",
-            report,
-            report.pairwise_matrix,
-        )
-        _print_matrix("Strongest paths from the row to the column", report, report.strongest_paths)
-        tied = [pair for pair in report.ties if pair[0] != pair[1]]
-        if tied:
-            shown = ", ".join(f"{one} and {other}" for one, other in tied[:_MOST_COLUMNS])
-            print_line(f"tied: {shown}; the variant that came first goes first")
-
-
-def _ranks(report: ClauseReport) -> str:
-    if len(report.candidates) == 1:
-        return ""
-    return "; " + ", ".join(f"{one.rank}. {one.candidate}" for one in report.ranking)
+    ranks = ", ".join(f"{one.rank}. {one.candidate}" for one in report.ranking)
+    print_line(f"{paint(f'{report.winner} {how}', 'bold green')}; {ranks}")
+    title = f"Pairwise: who ranks the row above the column ({COPIES} for each ballot)"
+    _print_matrix(title, report, report.pairwise_matrix)
+    _print_matrix("Strongest paths from the row to the column", report, report.strongest_paths)
+    tied = [pair for pair in report.ties if pair[0] != pair[1]]
+    if tied:
+        shown = ", ".join(f"{one} and {other}" for one, other in tied[:_MOST_COLUMNS])
+        print_line(f"tied: {shown}; the variant that came first goes first")
 
 
 def _print_matrix(title: str, report: ClauseReport, matrix: Sequence[Sequence[int]]) -> None:
@@ -244,4 +225,4 @@ def print_welfare(found: Deliberation, own: str) -> None:
 
 def _heading(text: str) -> None:
     print_line()
-    print_line(paint(text, "bold", wanted=colour_wanted()))
+    print_line(paint(text, "bold"))

@@ -11,17 +11,15 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 
-import typer
-
 from comity.cli.acts import readable
 from comity.cli.colour import colour_wanted
 from comity.cli.help import HelpfulApp
-from comity.cli.options import HomeOptions, Json, settings_of, whole_number
-from comity.cli.own_node import OwnNode, own_node
+from comity.cli.options import HomeOptions, Json, option, settings_of, whole_number
+from comity.cli.own_node import OwnNode, no_node, own_node
 from comity.cli.screen import note, print_json, print_line
 from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
 from comity.config import Settings
-from comity.core.errors import ComityError, NotFoundError
+from comity.core.errors import ComityError
 from comity.core.wire import strict_json
 from comity.doors.events import EVENTS_PATH
 from comity.pipeline.events import KEPT, NodeEvent
@@ -42,11 +40,7 @@ _LONGEST_MESSAGE: Final = 16 * 1024 * 1024
 def watch(
     since: Annotated[
         str | None,
-        typer.Option(
-            "--since",
-            metavar="NUMBER",
-            help="Start after the event with this number. Default: only new events.",
-        ),
+        option("--since", "NUMBER", "Start after the event with this number. Default: only new events."),
     ] = None,
     home: HomeOptions = HomeOptions(),
     as_json: Json = False,
@@ -139,9 +133,7 @@ async def _watch(settings: Settings, after: str, *, as_json: bool) -> None:
     watching = _Watching(after, as_json=as_json)
     own = own_node(settings)
     if own is None:
-        raise NotFoundError(
-            f"no node is running on {settings.data}; start one with `comity up`, or name its folder with --data"
-        )
+        raise no_node(settings)
     while True:
         try:
             await watching.follow(own)

@@ -80,12 +80,13 @@ def test_a_name_that_would_mean_something_to_a_file_or_a_program_is_refused(name
     assert checked_name("a-B_9") == "a-B_9"
 
 
-def test_a_path_that_is_no_text_is_refused():
+def test_a_path_that_is_no_text_is_refused(monkeypatch):
     folder = os.fsdecode(b"/data/\xff")
     with pytest.raises(ConfigError, match="cannot hold"):
         launch_of("full", {"COMITY_DATA": folder})
+    monkeypatch.setattr("sys.executable", "/new\nline/python")
     with pytest.raises(ConfigError, match="cannot hold"):
-        launch_of("full", {}, runner=["/new\nline/python"])
+        launch_of("full", {})
 
 
 @pytest.mark.parametrize(

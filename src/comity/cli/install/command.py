@@ -13,23 +13,22 @@ from comity.cli.install.clients import (
     SCOPES,
     Computer,
     client_named,
-    holder_of,
     is_found,
     table,
     this_machine,
 )
 from comity.cli.install.launch import (
     DEFAULT_NAME,
+    PRESETS,
     SECRET_FILE,
     Launch,
     checked_name,
-    checked_preset,
     is_secure,
     join_secret,
     launch_of,
     places_of,
 )
-from comity.cli.install.plan import Plan, Target, aim, plan_install
+from comity.cli.install.plan import Plan, aim, plan_install, usual_path
 from comity.cli.install.records import Records
 from comity.cli.install.show import (
     as_data,
@@ -40,7 +39,19 @@ from comity.cli.install.show import (
     print_snippet,
     snippet,
 )
-from comity.cli.options import Data, HomeOptions, Json, Rooms, Yes, confirm, read_rooms, settings_of
+from comity.cli.options import (
+    Data,
+    HomeOptions,
+    Json,
+    Rooms,
+    Yes,
+    argument,
+    confirm,
+    one_of,
+    option,
+    read_rooms,
+    settings_of,
+)
 from comity.cli.screen import note, one_line, print_json, print_line
 from comity.core.errors import ConfigError
 
@@ -48,14 +59,14 @@ app = HelpfulApp()
 
 Clients = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="CLIENT",
-        help="The clients, such as claude-code, codex or vscode. Default: all clients found on this machine.",
+    argument(
+        "CLIENT",
+        "The clients, such as claude-code, codex or vscode. Default: all clients found on this machine.",
         autocompletion=completion.clients,
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="All clients found on this machine.")]
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the server in the client.")]
+Name = Annotated[str, option("--name", "NAME", "The name of the server in the client.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the lines that would change. Change nothing.")]
 
 
@@ -75,20 +86,20 @@ def command(
     everyone: All = False,
     preset: Annotated[
         str,
-        typer.Option(
+        option(
             "--preset",
-            metavar="PRESET",
-            help="Which vdo_* tools to offer: full, core, file, state or extended. secure-core, secure-full and "
+            "PRESET",
+            "Which vdo_* tools to offer: full, core, file, state or extended. secure-core, secure-full and "
             "secure-extended also require join tokens and authenticated messages.",
         ),
     ] = "full",
     rooms: Rooms = None,
     scope: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--scope",
-            metavar="SCOPE",
-            help="Where to register: user (default), project (the file in this folder, which others may share) or local (Claude Code only: this folder, only for you).",
+            "SCOPE",
+            "Where to register: user (default), project (the file in this folder, which others may share) or local (Claude Code only: this folder, only for you).",
         ),
     ] = None,
     name: Name = DEFAULT_NAME,
@@ -118,23 +129,25 @@ def command(
         uninstall(clients, everyone, scope, name, dry_run, data, yes, as_json)
         return
     checked_name(name)
-    checked_preset(preset)
+    one_of("--preset", preset, PRESETS)
     scope = scope or "user"
     offered = () if rooms is None else read_rooms(rooms)
     machine = this_machine()
     loaded = settings_of(HomeOptions(data))
     folder = loaded.settings.data
-    changes = not (dry_run or paste)
-    targets = [
-        aim(client, scope, name, machine)
-        for client in chosen(clients or [], machine, checked_scope(scope), everyone=everyone, as_json=as_json)
-    ]
+    one_of("--scope", scope, SCOPES)
+    named = named_clients(clients, everyone=everyone, as_json=as_json)
+    wanted = named or _found_clients(machine, scope)
+    targets = [aim(client, scope, name, machine) for client in wanted]
     records = Records(folder)
     secret = join_secret(folder, make=False) if is_secure(preset) else ""
     launch = launch_of(preset, places_of(loaded), secret=secret, rooms=offered)
     plans = [plan_install(target, launch, machine, records) for target in targets]
-    if not changes:
-        _show_only(plans, launch, machine, paste=paste, as_json=as_json)
+    if paste:
+        _show_entries(plans, launch, machine, as_json=as_json)
+        return
+    if dry_run:
+        show_dry(plans, as_json=as_json)
         return
     if not as_json:
         print_plans(plans)
@@ -161,20 +174,16 @@ def _note_missing_library() -> None:
         )
 
 
-def checked_scope(scope: str) -> str:
-    if scope not in SCOPES:
-        raise ConfigError(f"--scope must be one of {', '.join(SCOPES)}, not {scope[:60]!r}")
-    return scope
-
-
-def chosen(named: list[str], machine: Computer, scope: str, *, everyone: bool, as_json: bool) -> list[str]:
-    """The clients that are meant: those that are named, or those that are found."""
-    if named and everyone:
+def named_clients(typed: list[str] | None, *, everyone: bool, as_json: bool) -> list[str]:
+    """The clients that are named; an empty list stands for all of them."""
+    if typed and everyone:
         raise ConfigError("give the names of clients or --all, not both")
-    if named:
-        return list(dict.fromkeys(map(client_named, named)))
-    if not everyone and (as_json or not sys.stdin.isatty()):
+    if not typed and not everyone and (as_json or not sys.stdin.isatty()):
         raise ConfigError("there is no terminal to ask in; name the clients or use --all")
+    return list(dict.fromkeys(map(client_named, typed or [])))
+
+
+def _found_clients(machine: Computer, scope: str) -> list[str]:
     found = [key for key, client in table().clients.items() if is_found(client, machine)]
     fitting = [key for key in found if scope in table().clients[key].scopes]
     if not fitting:
@@ -218,11 +227,9 @@ def _fail(faults: list[str], *, as_json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _show_only(plans: list[Plan], launch: Launch, machine: Computer, *, paste: bool, as_json: bool) -> None:
-    if not paste:
-        show_dry(plans, as_json=as_json)
-        return
-    pasted = [(plan.target, plan.path or _usual_path(plan.target, machine)) for plan in plans]
+def _show_entries(plans: list[Plan], launch: Launch, machine: Computer, *, as_json: bool) -> None:
+    # a file that cannot be read has no path in its plan
+    pasted = [(plan.target, plan.path or usual_path(plan.target, machine)) for plan in plans]
     if as_json:
         rows = [
             {"client": target.client, "file": str(target.file), "text": snippet(target, path, launch)}
@@ -232,11 +239,6 @@ def _show_only(plans: list[Plan], launch: Launch, machine: Computer, *, paste: b
         return
     for target, path in pasted:
         print_snippet(target, path, launch)
-
-
-def _usual_path(target: Target, machine: Computer) -> tuple[str, ...]:
-    """For a file that cannot be read."""
-    return (*holder_of(target.about, target.scope, machine), target.name)
 
 
 def ask(plans: list[Plan], *, yes: bool) -> None:

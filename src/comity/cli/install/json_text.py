@@ -19,6 +19,7 @@ from comity.cli.install.surgery import (
     inline,
     line_end_of,
     line_start,
+    match_end,
     nested,
     next_line,
     quoted,
@@ -74,7 +75,7 @@ def put(text: str, path: KeyPath, value: Any) -> str:
         new = _begun(text, nested(path, value))
     else:
         new = apply_edits(text, _put(text, root, path, value))
-    if _sense(new) != _with(_sense(text) or {}, path, value):
+    if _sense(new) != _with(_sense(text), path, value):
         refuse_unsafe()
     return new
 
@@ -114,8 +115,7 @@ def _parse(text: str) -> JsonNode | None:
 
 
 def _skip(text: str, index: int) -> int:
-    found = _TRIVIA.match(text, index)
-    return found.end() if found else index
+    return match_end(_TRIVIA, text, index)
 
 
 def _read(text: str, index: int, depth: int) -> JsonNode:
@@ -208,41 +208,33 @@ def _sense(text: str) -> Any:
 def _meaning(text: str, node: JsonNode) -> Any:
     match node.kind:
         case "{":
-            names = [member.name for member in node.members]
-            if len(set(names)) == len(names):
-                return {member.name: _meaning(text, member.value) for member in node.members}
-            return [(member.name, _meaning(text, member.value)) for member in node.members]
+            return "members", [(member.name, _meaning(text, member.value)) for member in node.members]
         case "[":
-            return [_meaning(text, item) for item in node.items]
+            return "items", [_meaning(text, item) for item in node.items]
         case '"':
-            return ("text", json.loads(text[node.start : node.end]))
+            return "text", json.loads(text[node.start : node.end])
         case _:
-            return ("plain", text[node.start : node.end])
+            return "plain", text[node.start : node.end]
 
 
 def _with(sense: Any, path: KeyPath, value: Any) -> Any:
     if not path:
         shown = inline(value)
         return _meaning(shown, _read(shown, 0, 0))
-    if isinstance(sense, list):
-        kept = [(key, each) for key, each in sense if key != path[0]]
-        old: Any = next((each for key, each in sense if key == path[0]), {})
-        position = next((at for at, (key, _) in enumerate(sense) if key == path[0]), len(sense))
-        kept.insert(position, (path[0], _with(old, path[1:], value)))
-        return kept
-    held = sense if isinstance(sense, dict) else {}
-    return {**held, path[0]: _with(held.get(path[0], {}), path[1:], value)}
+    members = list(sense[1]) if sense is not None and sense[0] == "members" else []
+    names = [name for name, _ in members]
+    at = names.index(path[0]) if path[0] in names else len(members)
+    old = members[at][1] if path[0] in names else None
+    members[at : at + 1] = [(path[0], _with(old, path[1:], value))]
+    return "members", members
 
 
 def _sense_without(sense: Any, path: KeyPath) -> Any:
-    pairs = list(sense.items()) if isinstance(sense, dict) else sense
-    kept = [
-        (key, _sense_without(each, path[1:]) if key == path[0] else each)
-        for key, each in pairs
-        if key != path[0] or len(path) > 1
+    return "members", [
+        (name, _sense_without(each, path[1:]) if name == path[0] else each)
+        for name, each in sense[1]
+        if name != path[0] or len(path) > 1
     ]
-    names = {key for key, _ in kept}
-    return dict(kept) if len(names) == len(kept) else kept
 
 
 def _begun(text: str, value: Any) -> str:
@@ -302,8 +294,7 @@ def _added(text: str, root: JsonNode, node: JsonNode, key: str, value: Any) -> l
 
 
 def _after_remarks(text: str, index: int, new: str) -> TextEdit:
-    found = _BESIDE.match(text, index)
-    end = found.end() if found else index
+    end = match_end(_BESIDE, text, index)
     return TextEdit(end, end, new)
 
 

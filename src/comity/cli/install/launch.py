@@ -59,12 +59,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 
 def launch_of(
-    preset: str,
-    places: Mapping[str, str],
-    *,
-    secret: str = "",
-    rooms: Sequence[str] = (),
-    runner: Sequence[str] | None = None,
+    preset: str, places: Mapping[str, str], *, secret: str = "", rooms: Sequence[str] = ()
 ) -> Launch:
     """`places` are variables that lead the server to the folder and the settings that are meant; `rooms` are those
     that are offered, all when none is named.
@@ -76,9 +71,12 @@ def launch_of(
     if is_secure(preset):
         args += _SECURE
         env[SECRET_VARIABLE] = secret
-    command, *before = runner or own_call()
+    command, *before = own_call()
     for word in (command, *before, *env.values()):
-        _refuse_untypable(word)
+        if (
+            not word.isprintable()
+        ):  # a path may hold bytes that are no text; no file of a client could spell it
+            raise ConfigError(f"{word!r} has characters that a client's file cannot hold; use another path")
     return Launch(command=command, args=(*before, *args), env=env, secret=secret)
 
 
@@ -120,12 +118,6 @@ def masked(text: str) -> str:
     return _SECRET_VALUE.sub(rf'\g<1>"{MASK}"', text)
 
 
-def checked_preset(preset: str) -> str:
-    if preset not in PRESETS:
-        raise ConfigError(f"--preset must be one of {', '.join(PRESETS)}, not {preset[:60]!r}")
-    return preset
-
-
 def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ConfigError(
@@ -159,9 +151,3 @@ def starts_comity(entry: Any) -> bool:
         words += value if isinstance(value, list) else [value]
     names = [PurePath(str(word).replace("\\", "/")).name.removesuffix(".exe") for word in words]
     return any(one == "comity" and other == "mcp" for one, other in itertools.pairwise(names))
-
-
-def _refuse_untypable(word: str) -> None:
-    """A path may hold bytes that are no text; no file of a client could spell it."""
-    if not word.isprintable() or "\0" in word:
-        raise ConfigError(f"{word!r} has characters that a client's file cannot hold; use another path")

@@ -211,9 +211,12 @@ def _holder(target: Target, text: str, machine: Computer) -> KeyPath:
     return holder_of(target.about, target.scope, machine)
 
 
+def usual_path(target: Target, machine: Computer) -> KeyPath:
+    return (*holder_of(target.about, target.scope, machine), target.name)
+
+
 def _path_of_ours(target: Target, text: str, machine: Computer) -> KeyPath | None:
-    for holder in (_holder(target, text, machine), holder_of(target.about, target.scope, machine)):
-        path = (*holder, target.name)
+    for path in ((*_holder(target, text, machine), target.name), usual_path(target, machine)):
         if target.language.find(text, path) is not None:
             return path
     return None

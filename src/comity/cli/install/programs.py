@@ -27,27 +27,22 @@ def found_program(program: Program | None, scope: str, machine: Computer) -> str
 
 def add_call(path: str, program: Program, name: str, scope: str, launch: Launch) -> list[str]:
     plain = {"name": name, "command": launch.command, "args": list(launch.args), "env": dict(launch.env)}
-    words: list[str] = []
-    for word in program.add:
-        match word:
-            case "{env...}":
-                pairs = (f"{key}={value}" for key, value in launch.env.items())
-                words += [part.replace("{pair}", pair) for pair in pairs for part in program.env]
-            case "{call...}":
-                words += launch.call
-            case "{args...}":
-                words += launch.args
-            case "{command}":
-                words.append(launch.command)
-            case "{json}":
-                words.append(json.dumps(plain))
-            case _:
-                words.append(_filled(word, name, scope))
-    return [path, *words]
+    pairs = [f"{key}={value}" for key, value in launch.env.items()]
+    filled: dict[str, Sequence[str]] = {
+        "{name}": [name],
+        "{scope}": [scope],
+        "{env...}": [part.replace("{pair}", pair) for pair in pairs for part in program.env],
+        "{call...}": launch.call,
+        "{args...}": launch.args,
+        "{command}": [launch.command],
+        "{json}": [json.dumps(plain)],
+    }
+    return [path, *(part for word in program.add for part in filled.get(word, [word]))]
 
 
 def remove_call(path: str, program: Program, name: str, scope: str) -> list[str]:
-    return [path, *(_filled(word, name, scope) for word in program.remove)]
+    filled = {"{name}": name, "{scope}": scope}
+    return [path, *(filled.get(word, word) for word in program.remove)]
 
 
 def run_program(call: Sequence[str], machine: Computer) -> str:
@@ -76,7 +71,3 @@ def same_entry(have: Any, want: Any) -> bool:
     if not isinstance(have, dict):
         return False
     return all(have.get(key, type(value)()) == value for key, value in want.items())
-
-
-def _filled(word: str, name: str, scope: str) -> str:
-    return {"{name}": name, "{scope}": scope}.get(word, word)

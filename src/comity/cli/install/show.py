@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from comity.cli.colour import colour_wanted, paint
+from comity.cli.colour import paint
 from comity.cli.install.act import InstallOutcome
 from comity.cli.install.launch import Launch, entry_of, masked
 from comity.cli.install.plan import LANGUAGES, Plan, Target
@@ -66,11 +66,10 @@ def print_diff(plan: Plan) -> None:
         n=0,
         lineterm="",
     )
-    coloured = colour_wanted()
     print_line()
     for line in lines:
         shown = one_line_kept(masked(line))
-        print_line(paint(shown, {"+": "green", "-": "red", "@": "cyan"}[line[0]], wanted=coloured))
+        print_line(paint(shown, {"+": "green", "-": "red", "@": "cyan"}[line[0]]))
 
 
 def one_line_kept(line: str) -> str:
@@ -92,7 +91,6 @@ def snippet(target: Target, path: tuple[str, ...], launch: Launch) -> str:
 
 
 def print_outcomes(outcomes: Sequence[InstallOutcome], advice: str) -> None:
-    coloured = colour_wanted()
     print_line()
     for outcome in outcomes:
         for text in outcome.notes:
@@ -100,7 +98,7 @@ def print_outcomes(outcomes: Sequence[InstallOutcome], advice: str) -> None:
         if not has_changed(outcome):
             continue
         plan = outcome.plan
-        done = paint(_DONE[plan.action].ljust(9), "bold", wanted=coloured)
+        done = paint(_DONE[plan.action].ljust(9), "bold")
         how = f"by {one_line(shlex.join(outcome.call))}" if outcome.call else one_line(str(plan.target.file))
         print_line(f"{done}  {plan.target.about.title}: {how}")
         if outcome.copy is not None:

@@ -81,6 +81,12 @@ def rest_of_line(text: str, index: int) -> str:
     return text[index : found.start() if found else len(text)]
 
 
+def match_end(pattern: re.Pattern[str], text: str, index: int) -> int:
+    """Where that which begins here ends; here, if it does not."""
+    found = pattern.match(text, index)
+    return found.end() if found else index
+
+
 def indentation(text: str, index: int) -> str:
     """The blanks that the line of this character begins with."""
     start = line_start(text, index)

@@ -17,6 +17,7 @@ from comity.cli.install.surgery import (
     indentation,
     line_end_of,
     line_start,
+    match_end,
     next_line,
     quoted,
     refuse_at,
@@ -92,7 +93,7 @@ def put_value(text: str, path: KeyPath, value: Any) -> str:
     same = next((each for each in statements if each.path == path and not each.header), None)
     if same is not None:
         comment = _comment_of(text, same)
-        start = same.start + len(indentation(text, _end(_BLANK, text, same.start)))
+        start = same.start + len(indentation(text, match_end(_BLANK, text, same.start)))
         new = apply_edits(text, [TextEdit(start, same.end, line + comment + line_end)])
     else:
         section = [each for each in statements if each.path[:-1] == path[:-1] and not each.header]
@@ -143,7 +144,7 @@ def _parse(text: str) -> dict[str, Any]:
 def _statements(text: str) -> Iterator[Statement]:
     """Of a text that has been parsed."""
     header: KeyPath = ()
-    at = _end(_BLANK, text, 0)
+    at = match_end(_BLANK, text, 0)
     while at < len(text):
         start = line_start(text, at)
         is_header = text[at] == "["
@@ -156,7 +157,7 @@ def _statements(text: str) -> Iterator[Statement]:
             at = _value_end(text, at + 1)
         end = next_line(text, at)
         yield Statement(path, is_header, start, end)
-        at = _end(_BLANK, text, end)
+        at = match_end(_BLANK, text, end)
 
 
 def _key(text: str, at: int) -> tuple[KeyPath, int]:
@@ -187,11 +188,6 @@ def _value_end(text: str, at: int) -> int:
     return at
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return found.end() if found else at
-
-
 def _refuse_inline(text: str, statements: list[Statement], path: KeyPath) -> None:
     for statement in statements:
         if not statement.header and statement.path == path[: len(statement.path)] != path:
@@ -205,7 +201,7 @@ def _refuse_inline(text: str, statements: list[Statement], path: KeyPath) -> Non
 
 def _comment_of(text: str, statement: Statement) -> str:
     """What stands after the value of a statement on its last line, with the blanks before it."""
-    at = text.index("=", _key(text, _end(_BLANK, text, statement.start))[1]) + 1
+    at = text.index("=", _key(text, match_end(_BLANK, text, statement.start))[1]) + 1
     comment = ""
     while at < statement.end and (found := _PIECE.match(text, at)) is not None:
         comment = found[0] if found[0].startswith("#") else "" if found[0].strip() else comment

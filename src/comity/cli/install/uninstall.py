@@ -1,22 +1,18 @@
 """`comity uninstall`: take the registration back."""
 
-import sys
 from typing import Annotated
-
-import typer
 
 from comity.cli.help import HelpfulApp
 from comity.cli.install.act import uninstall
-from comity.cli.install.clients import Computer, client_named, table, this_machine
-from comity.cli.install.command import All, Clients, DryRun, Name, ask, checked_scope, finish, show_dry
+from comity.cli.install.clients import SCOPES, Computer, table, this_machine
+from comity.cli.install.command import All, Clients, DryRun, Name, ask, finish, named_clients, show_dry
 from comity.cli.install.config_file import real_path
 from comity.cli.install.launch import DEFAULT_NAME, checked_name
 from comity.cli.install.plan import Plan, aim, plan_uninstall
 from comity.cli.install.records import Records
 from comity.cli.install.show import print_plans
-from comity.cli.options import Data, HomeOptions, Json, Yes, settings_of
-from comity.cli.screen import note, one_line, print_json, print_line
-from comity.core.errors import ConfigError
+from comity.cli.options import Data, HomeOptions, Json, Yes, one_of, option, settings_of
+from comity.cli.screen import note, one_line, print_answer
 
 app = HelpfulApp()
 
@@ -33,11 +29,7 @@ def command(
     everyone: All = False,
     scope: Annotated[
         str | None,
-        typer.Option(
-            "--scope",
-            metavar="SCOPE",
-            help="user, project or local. Default: all scopes that have the entry.",
-        ),
+        option("--scope", "SCOPE", "user, project or local. Default: all scopes that have the entry."),
     ] = None,
     name: Name = DEFAULT_NAME,
     dry_run: DryRun = False,
@@ -54,13 +46,15 @@ def command(
     machine = this_machine()
     folder = settings_of(HomeOptions(data)).settings.data
     records = Records(folder)
-    wanted = _wanted(clients or [], everyone=everyone, as_json=as_json)
+    named = named_clients(clients, everyone=everyone, as_json=as_json)
+    wanted = named or list(table().clients)  # what is not installed is passed over
     plans = _plans(wanted, scope, name, machine, records)
     present = [plan for plan in plans if plan.action != "keep" and (clients or _concerns_us(plan, records))]
     if not dry_run:
         _forget_the_gone(plans, machine, records)
     if not present:
-        _say_nothing_to_do(name, as_json=as_json)
+        said = f"There is no entry {name!r}; nothing to do."
+        print_answer({"changed": False, "clients": []}, said, as_json=as_json)
         return
     if dry_run:
         show_dry(present, as_json=as_json)
@@ -71,22 +65,13 @@ def command(
     finish([uninstall(plan.target, machine, records) for plan in present], as_json=as_json)
 
 
-def _wanted(named: list[str], *, everyone: bool, as_json: bool) -> list[str]:
-    """Those that are named, else every one there is: what is not installed is passed over."""
-    if named and everyone:
-        raise ConfigError("give the names of clients or --all, not both")
-    if not named and not everyone and (as_json or not sys.stdin.isatty()):
-        raise ConfigError("there is no terminal to ask in; name the clients or use --all")
-    return list(dict.fromkeys(map(client_named, named))) or list(table().clients)
-
-
 def _plans(
     clients: list[str], scope: str | None, name: str, machine: Computer, records: Records
 ) -> list[Plan]:
     """One for each entry, though two clients may share a file."""
     plans: dict[object, Plan] = {}
     for client in clients:
-        for each in table().clients[client].scopes if scope is None else (checked_scope(scope),):
+        for each in table().clients[client].scopes if scope is None else (one_of("--scope", scope, SCOPES),):
             if each not in table().clients[client].scopes and len(clients) > 1:
                 continue
             plan = plan_uninstall(aim(client, each, name, machine), machine, records)
@@ -107,10 +92,3 @@ def _concerns_us(plan: Plan, records: Records) -> bool:
         return True
     note(f"{plan.target.about.title} is skipped: {one_line(plan.fault)}")
     return False
-
-
-def _say_nothing_to_do(name: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"changed": False, "clients": []})
-    else:
-        print_line(f"There is no entry {name!r}; nothing to do.")

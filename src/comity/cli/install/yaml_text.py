@@ -79,9 +79,7 @@ def find(text: str, path: KeyPath) -> Any:
         if pair is None:
             return None
         node = pair[1]
-    if node is None:
-        return None
-    return _value(node)
+    return None if node is None else _value(node)
 
 
 def put(text: str, path: KeyPath, value: Any) -> str:
@@ -197,17 +195,15 @@ def _with(node: YamlNode | None, path: KeyPath, value: Any) -> Any:
     if not path:
         return _parsed(inline({"x": value})).children[1].meaning()
     if node is None or node.nothing:
-        kept: list[Any] = []
-        head: tuple[Any, ...] = _parsed("{}").head
-    else:
-        kept, head = [child.meaning() for child in node.children], node.head
-    pair = _pair(node, path[0]) if node is not None and not node.nothing else None
+        node = _parsed("{}")
+    kept = [child.meaning() for child in node.children]
+    pair = _pair(node, path[0])
     inner = _with(pair[1] if pair else None, path[1:], value)
-    if pair is not None and node is not None:
+    if pair is not None:
         kept[node.children.index(pair[1])] = inner
     else:
         kept += [_parsed(f"{_name(path[0])}:").children[0].meaning(), inner]
-    return (*head, kept)
+    return (*node.head, kept)
 
 
 def _parsed(text: str) -> YamlNode:
@@ -228,13 +224,12 @@ def _put(text: str, root: YamlNode | None, path: KeyPath, value: Any) -> str:
         rest = path[depth + 1 :]
         if pair is None:
             return apply_edits(text, _added(text, node, path[depth:], value, step))
-        if not rest or pair[1].nothing:
-            return apply_edits(text, _replaced(text, node, pair, rest, value, step))
-        if pair[1].kind != "Mapping":
-            refuse_kind(key)
-        if pair[1].anchor is not None:
-            refuse_unsafe()
-        if not pair[1].children:
+        if rest and not pair[1].nothing:
+            if pair[1].kind != "Mapping":
+                refuse_kind(key)
+            if pair[1].anchor is not None:
+                refuse_unsafe()
+        if not rest or not pair[1].children:
             return apply_edits(text, _replaced(text, node, pair, rest, value, step))
         node = pair[1]
     return text
