@@ -1,11 +1,13 @@
 """The humane-communication actions: over HTTP, and as tools of MCP."""
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from comity.config import ActionSettings
 from comity.parts.part import OpenHouse, Part
+from comity.release import __version__
 
 if TYPE_CHECKING:
     from comity.core.mcp.catalog import Tool
@@ -37,8 +39,6 @@ class Actions(Part):
         return action_tools(registry_of("enhanced", [plugin.action for plugin in _announced()]), desk)
 
     async def open(self, house: "House") -> None:
-        from asyncio import to_thread
-
         from comity.clients.pages import Pages
         from comity.pipeline.actions.library import Library, own_lines_of
         from comity.pipeline.actions.plugins import announced_plugins
@@ -46,9 +46,9 @@ class Actions(Part):
         from comity.pipeline.views import View
 
         settings = house.settings
-        plugins = await to_thread(announced_plugins, house.notices.append)
+        plugins = await asyncio.to_thread(announced_plugins, house.notices.append)
         pages = Pages(allow=settings.dispatch.allowed_hosts)
-        library = Library("enhanced", plugins, lines=await to_thread(own_lines_of, settings.data))
+        library = Library("enhanced", plugins, lines=await asyncio.to_thread(own_lines_of, settings.data))
         self.runner = Runner(library, pages, limits=action_limits(settings.actions))
         house.stack.push_async_callback(self.runner.aclose)
         self.views = [View("actions", "Actions", self._view, "try")]
@@ -65,7 +65,6 @@ class Actions(Part):
 
     async def serve(self, house: "House") -> None:
         from comity.doors.actions.http import action_routes
-        from comity.release import __version__
 
         limit = house.settings.http.body_limit
         self.routes = action_routes(self.runner, house.walk, body_limit=limit, version=__version__)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from comity.config import is_loopback
 from comity.parts.part import OpenHouse, Part
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ class Calling(Part):
         from comity.clients.agent_desk import AgentDesk
         from comity.clients.dispatcher import Dispatcher
         from comity.clients.guarded_http import GuardedHttp
-        from comity.config import is_loopback
         from comity.pipeline.calling.room import AgentsRoom
         from comity.pipeline.calling.tools import LONGEST_CALL
 

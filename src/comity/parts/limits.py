@@ -1,5 +1,6 @@
 """What others may ask of this node and make it store: the budget's figures, and the quotas of stored bytes."""
 
+import asyncio
 import shutil
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -102,8 +103,6 @@ class Limits(Part):
 
 def check_storage(settings: Settings) -> CheckResult:
     """What is stored for others, and how much more of it there may be."""
-    import asyncio
-
     from comity.store.opening import reading
     from comity.system_clock import SystemClock
 

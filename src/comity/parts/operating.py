@@ -5,8 +5,10 @@ removed while the node runs stops it: what it would store from then on is not wh
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from comity.core.errors import (
@@ -92,7 +94,6 @@ class Operating(Part):
         from starlette.routing import Route
 
         from comity.doors.http.app import RoomRoute
-        from comity.parts.operating import OwnersRoom
 
         rooms = {
             STOP_PATH: OwnersRoom("stop", self._stop),
@@ -135,8 +136,6 @@ async def rotate_vault(store: "Store", file: "Path | None") -> dict[str, Any]:
     """Seal what is stored under a new key of the file. Where the keys come from the environment instead, under the
     first of those.
     """
-    import os
-
     from comity.keys.vault_key import (
         VAULT_KEY_VARIABLE,
         keep_vault_keys,
@@ -150,9 +149,8 @@ async def rotate_vault(store: "Store", file: "Path | None") -> dict[str, Any]:
         keys = parse_vault_keys(os.environ[VAULT_KEY_VARIABLE])
         resealed = await reseal_all(store, Vault(keys))
     else:
-        path = file
-        keys = read_vault_keys(path)
-        resealed = await rotate_keys(store, keys, new_vault_key(), lambda kept: keep_vault_keys(path, kept))
+        keys = read_vault_keys(file)
+        resealed = await rotate_keys(store, keys, new_vault_key(), partial(keep_vault_keys, file))
     return {
         "resealed": resealed.values,
         "unreadable": resealed.unreadable,

@@ -4,8 +4,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from comity.config import Settings, is_loopback
+from comity.core.caller import OWN_PROCESS
 from comity.parts.agent import Agent
 from comity.parts.part import Panel, Part
+from comity.pipeline.room import Arrival
 
 if TYPE_CHECKING:
     from comity.clients.publishing import PublicationReport
@@ -58,9 +60,7 @@ class Publishing(Part):
         return Panel("Publication", rows)
 
     async def _activate(self) -> None:
-        from comity.core.caller import OWN_PROCESS
         from comity.core.card.lifecycle import RuntimeState
-        from comity.pipeline.room import Arrival
 
         body = {"state": RuntimeState.ACTIVE.value}
         arrival = Arrival(door="node", caller=OWN_PROCESS, body=body)
@@ -68,7 +68,6 @@ class Publishing(Part):
 
     def _tell(self, report: "PublicationReport") -> None:
         """Write it down, for the audit trail and for whoever watches."""
-        from comity.core.caller import OWN_PROCESS
         from comity.pipeline.record import Act
 
         if report.problem:

@@ -4,9 +4,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from comity.config import Settings
+import msgspec
+
+from comity.config import Settings, is_loopback
+from comity.core.errors import KeyRefusedError, NotFoundError
 from comity.parts.extensions import Extensions
 from comity.parts.part import CheckResult, Chore, OpenHouse, Panel, Part
+from comity.release import __version__
 
 if TYPE_CHECKING:
     from comity.clients.vcp_revocations import OwnRevocations
@@ -45,7 +49,6 @@ class Vcp(Part):
         names = settings.vcp.secret_issuers
         if not names:
             return []
-        from comity.core.errors import KeyRefusedError
         from comity.parts.vcp_issuers import read_secrets, secret_file
 
         found = []
@@ -65,7 +68,6 @@ class Vcp(Part):
         from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
         from comity.clients.guarded_http import GuardedHttp
         from comity.clients.vcp_revocations import OwnRevocations
-        from comity.config import is_loopback
         from comity.core.identity.verification import IdentityMode
         from comity.core.negotiation.policy import ServerPolicy
         from comity.core.negotiation.registry import ExtensionRegistry
@@ -79,7 +81,6 @@ class Vcp(Part):
         from comity.pipeline.vcp.resources import VcpResources
         from comity.pipeline.vcp.service import VcpServer
         from comity.pipeline.views import View
-        from comity.release import __version__
 
         settings, vcp, clock = house.settings, house.settings.vcp, house.clock
         part = house.find_open(Extensions)
@@ -159,10 +160,8 @@ class Vcp(Part):
         house.stack.push_async_callback(self.over_mcp.aclose)
 
     async def serve(self, house: "House") -> None:
-        import msgspec
         from starlette.routing import Route
 
-        from comity.core.errors import NotFoundError
         from comity.doors.http.endpoint import Endpoint
         from comity.doors.http.server import bind, tls_context
         from comity.doors.vcp.tcp import TcpDoor
