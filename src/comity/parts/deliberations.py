@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from comity.config import is_loopback
 from comity.core.errors import KeyRefusedError
 from comity.parts.limits import Limits
 from comity.parts.part import Chore, Panel, Part
@@ -24,7 +23,6 @@ class Deliberations(Part):
 
     async def open(self, house: "House") -> None:
         from comity.clients.deliberations import KeeperClient
-        from comity.clients.guarded_http import GuardedHttp
         from comity.pipeline.deliberations.desk import DeliberationDesk
         from comity.pipeline.deliberations.ledger import Ledger
         from comity.pipeline.views import View
@@ -32,14 +30,6 @@ class Deliberations(Part):
         settings = house.settings
         own = settings.deliberations
         seconds = settings.dispatch.timeout_seconds
-        http = GuardedHttp(
-            allow=[host.strip("[]") for host in settings.dispatch.allowed_hosts],
-            allow_loopback=is_loopback(settings.host),
-            timeout=seconds,
-        )
-        public_http = GuardedHttp(timeout=seconds)
-        for way in (http, public_http):
-            house.stack.push_async_callback(way.aclose)
         self.ledger = Ledger(house.store, house.current_vault, log_bytes=own.log_bytes)
         self.desk = DeliberationDesk(
             store=house.store,
@@ -51,8 +41,8 @@ class Deliberations(Part):
                 house.store,
                 house.key,
                 house.clock,
-                http,
-                public_http=public_http,
+                house.open_http(seconds),
+                public_http=house.open_public_http(seconds),
                 holder=house.chain,
                 patience=seconds,
                 record=house.record,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from comity.config import Settings, is_loopback
+from comity.config import Settings
 from comity.core.errors import KeyRefusedError, NotFoundError
 from comity.parts.extensions import Extensions
 from comity.parts.part import CheckResult, Chore, OpenHouse, Panel, Part
@@ -66,7 +66,6 @@ class Vcp(Part):
 
     async def open(self, house: "House") -> None:
         from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
-        from comity.clients.guarded_http import GuardedHttp
         from comity.clients.vcp_revocations import OwnRevocations
         from comity.core.identity.verification import IdentityMode
         from comity.core.negotiation.policy import ServerPolicy
@@ -92,13 +91,7 @@ class Vcp(Part):
         )
         features = RunningFeatures(clock, vault=house.current_vault)
         house.stack.push_async_callback(features.aclose)
-        http = GuardedHttp(
-            timeout=CRL_TIMEOUT,
-            answer_limit=CRL_LIMIT,
-            allow=settings.dispatch.allowed_hosts,
-            allow_loopback=is_loopback(settings.host),
-        )
-        house.stack.push_async_callback(http.aclose)
+        http = house.open_http(CRL_TIMEOUT, CRL_LIMIT)
         lists = CrlFetcher(http, clock, https_only=settings.production)
         house.stack.push_async_callback(lists.aclose)
         own = OwnRevocations(settings.data, house.vacant_id)
