@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from comity.clients.guarded_http import TIMEOUT, BareResponse, GuardedHttp, HttpCarrier
-from comity.clients.refusals import NoAnswerError, UnusableAnswerError
+from comity.clients.refusals import DETAIL_LIMIT, NoAnswerError, UnusableAnswerError, printable
 from comity.clients.targets import AggregationSearch
 from comity.clients.urls import read_url
 from comity.core.card.card import CapabilityCard, deserialize, refuse_control_characters, serialize
@@ -49,7 +49,6 @@ from comity.system_clock import SystemClock
 
 log = logging.getLogger("comity.directory")
 
-_DETAIL_LIMIT = 500
 _REFUSALS: dict[int, type[ComityError]] = {
     400: InvalidError,
     401: UnauthenticatedError,
@@ -265,7 +264,7 @@ def _refusal(answer: BareResponse) -> ComityError:
         detail = _read_json(answer.body).get("detail", "")
     except (UnusableAnswerError, AttributeError):
         detail = ""
-    said = "".join(c if c.isprintable() else " " for c in str(detail)[:_DETAIL_LIMIT]).strip()
+    said = printable(str(detail)[:DETAIL_LIMIT])
     sentence = f"the directory refused with status {answer.status}" + (f": {said}" if said else "")
     if answer.status in _LATER:
         return RetryLaterError(sentence)

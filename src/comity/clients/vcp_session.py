@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
-from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
+from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError, printable
 from comity.core.context.errors import ContextError
 from comity.core.context.request import Ignored
 from comity.core.errors import ComityError, InvalidError, MalformedError, TooLargeError
@@ -76,7 +76,7 @@ def remedy(error: VcpError) -> str:
 
 def clean(foreign: str) -> str:
     """One line without anything that a terminal would obey."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in foreign).split())
+    return " ".join(printable(foreign).split())
 
 
 MOST_WAITING: Final = 8
