@@ -16,7 +16,7 @@ from comity.clients.conversation import CallHttp, Conversation, Retries
 from comity.clients.dispatch import DispatchResult
 from comity.clients.pair import CALL_BOOK, Pair
 from comity.clients.refusals import BusyTargetError, TargetLimitError, TargetRefusedError, UnreachableError
-from comity.clients.targets import AggregationSearch, ReputationOracle, callable_endpoint, rank_targets
+from comity.clients.targets import callable_endpoint
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.card.card import CapabilityCard
 from comity.core.clock import Clock
@@ -135,19 +135,6 @@ class Dispatcher:
                     raise
                 passed_over(card, why)
         return await call(last)
-
-    async def call_capability(
-        self,
-        query: str,
-        payload: A2AMessage,
-        *,
-        aggregation_search: AggregationSearch | None,
-        reputation_oracle: ReputationOracle | None = None,
-        idempotency_key: str | None = None,
-    ) -> DispatchResult:
-        """Find those who offer it, and call the best one that takes the call."""
-        cards = await rank_targets(query, aggregation_search, reputation_oracle)
-        return await self.call_one_of(cards, payload, idempotency_key=idempotency_key)
 
     @contextlib.asynccontextmanager
     async def _turn(self, target: VacantId, caller: Caller) -> AsyncIterator[Pair]:
