@@ -15,10 +15,10 @@ from hashlib import sha256
 from typing import Final
 from uuid import uuid4
 
-from comity.clients.conversation import CallHttp
 from comity.clients.directory import DirectoryClient
 from comity.clients.dispatcher import Dispatcher
 from comity.clients.finding import card_at, id_of, is_address, with_scheme
+from comity.clients.guarded_http import HttpCarrier
 from comity.clients.refusals import CallRefusedError, NoAnswerError, explained
 from comity.core.caller import Caller
 from comity.core.card.card import CapabilityCard
@@ -49,8 +49,8 @@ class AgentDesk:
         clock: Clock,
         *,
         dispatcher: Dispatcher,
-        http: CallHttp,
-        visitors: CallHttp,
+        http: HttpCarrier,
+        visitors: HttpCarrier,
         directory: str,
         seconds: float,
     ) -> None:
@@ -136,7 +136,7 @@ class AgentDesk:
             text="\n".join(part.text for part in result.response_envelope.payload.parts),
         )
 
-    def _http_for(self, caller: Caller) -> CallHttp:
+    def _http_for(self, caller: Caller) -> HttpCarrier:
         return self._http if caller.is_local else self._visitors
 
     def _remember(self, same: bytes, key: str, card: CapabilityCard) -> None:
@@ -144,7 +144,7 @@ class AgentDesk:
         while len(self._unanswered) > _MOST_UNANSWERED:
             self._unanswered.popitem(last=False)
 
-    async def _cards(self, agent: str, http: CallHttp) -> list[CapabilityCard]:
+    async def _cards(self, agent: str, http: HttpCarrier) -> list[CapabilityCard]:
         named = agent.strip()
         if not named:
             raise InvalidError(
@@ -200,7 +200,7 @@ class AgentDesk:
             await search_capability(store=self._store, query=capability or None, limit=_one_more(limit))
         )
 
-    def _client(self, http: CallHttp, url: str) -> DirectoryClient:
+    def _client(self, http: HttpCarrier, url: str) -> DirectoryClient:
         return DirectoryClient(http, url, clock=self._clock, key=self._key)
 
     def _others(self, matches: Sequence[HaloMatch]) -> list[HaloMatch]:

@@ -21,12 +21,12 @@ signature on its reply proves that position.
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
 from comity.clients.dispatch import DispatchResult
-from comity.clients.guarded_http import HttpResponse
+from comity.clients.guarded_http import HttpCarrier, HttpResponse
 from comity.clients.pair import AnsweredCall, Pair, positions_of, state_after, state_before
 from comity.clients.refusals import (
     BusyTargetError,
@@ -57,14 +57,6 @@ _LONGEST_RETRY_AFTER: Final = 30.0
 _FIRST_LOOK: Final = 0.05
 _LONGEST_LOOK: Final = 1.0
 _OTHER: Final[dict[Dialect, Dialect]] = {"seed": "selfeval", "selfeval": "seed"}
-
-
-class CallHttp(Protocol):
-    """What carries our requests; the guarded client does."""
-
-    async def request(
-        self, method: str, url: str, json: Any = None, headers: Any = None, *, body: bytes | None = None
-    ) -> HttpResponse: ...
 
 
 class Retries(Struct, frozen=True, kw_only=True):
@@ -112,7 +104,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
     """
 
     pair: Pair
-    http: CallHttp
+    http: HttpCarrier
     clock: Clock
     key: SigningKey
     retries: Retries

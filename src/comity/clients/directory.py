@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from comity.clients.guarded_http import TIMEOUT, BareResponse, GuardedHttp, HttpCarrier
+from comity.clients.guarded_http import TIMEOUT, GuardedHttp, HttpCarrier, HttpResponse
 from comity.clients.refusals import DETAIL_LIMIT, NoAnswerError, UnusableAnswerError, printable
 from comity.clients.targets import AggregationSearch
 from comity.clients.urls import read_url
@@ -259,7 +259,7 @@ class DirectoryClient:
         return _read_json(answer.body)
 
 
-def _refusal(answer: BareResponse) -> ComityError:
+def _refusal(answer: HttpResponse) -> ComityError:
     try:
         detail = _read_json(answer.body).get("detail", "")
     except (UnusableAnswerError, AttributeError):

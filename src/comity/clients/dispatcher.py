@@ -12,8 +12,9 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-from comity.clients.conversation import CallHttp, Conversation, Retries
+from comity.clients.conversation import Conversation, Retries
 from comity.clients.dispatch import DispatchResult
+from comity.clients.guarded_http import HttpCarrier
 from comity.clients.pair import CALL_BOOK, Pair
 from comity.clients.refusals import BusyTargetError, TargetLimitError, TargetRefusedError, UnreachableError
 from comity.clients.targets import callable_endpoint
@@ -42,7 +43,7 @@ class Dispatcher:
         store: Store,
         key: SigningKey,
         clock: Clock,
-        http: CallHttp,
+        http: HttpCarrier,
         *,
         retries: Retries | None = None,
         holder: str | None = None,
@@ -76,7 +77,7 @@ class Dispatcher:
         idempotency_key: str | None = None,
         retries: Retries | None = None,
         until: float | None = None,
-        http: CallHttp | None = None,
+        http: HttpCarrier | None = None,
         caller: Caller = OWN_PROCESS,
     ) -> DispatchResult:
         """Call the owner of the card, for `caller`. No attempt begins after the moment `until` of the monotonic clock.
@@ -114,7 +115,7 @@ class Dispatcher:
         *,
         idempotency_key: str | None = None,
         until: float | None = None,
-        http: CallHttp | None = None,
+        http: HttpCarrier | None = None,
         caller: Caller = OWN_PROCESS,
         passed_over: Callable[[CapabilityCard, ComityError], None] = lambda _card, _why: None,
     ) -> DispatchResult:

@@ -45,18 +45,12 @@ class HttpResponse(Struct, frozen=True):
     body: bytes
 
 
-class BareResponse(Protocol):
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def body(self) -> bytes: ...
-
-
 class HttpCarrier(Protocol):
-    """What carries a request that needs no headers; `GuardedHttp` does."""
+    """What carries our requests; `GuardedHttp` does."""
 
-    async def request(self, method: str, url: str, json: Any = None) -> BareResponse: ...
+    async def request(
+        self, method: str, url: str, json: Any = None, headers: Any = None, *, body: bytes | None = None
+    ) -> HttpResponse: ...
 
 
 class StreamedAnswer(NamedTuple):

@@ -30,7 +30,7 @@ from msgspec import UNSET
 
 from comity.clients.refusals import NoAnswerError, UnreachableError
 from comity.clients.vcp_links import dial
-from comity.clients.vcp_memory import AckMemory, FileAcks, LastAcks
+from comity.clients.vcp_memory import FileAcks, LastAcks
 from comity.clients.vcp_session import VcpConversation, VcpRefusedError, VcpSession, clean
 from comity.clients.vcp_targets import McpTarget, VcpTarget, read_target
 from comity.core.clock import Clock
@@ -71,7 +71,7 @@ class VcpClient:
         *,
         attempts: int,
         seconds: float,
-        memory: AckMemory | None,
+        memory: FileAcks | LastAcks | None,
         clock: Clock,
     ) -> None:
         self._target = target
@@ -127,7 +127,7 @@ class VcpClient:
             identity=identity,
             client_id=UNSET if client_id is None else client_id,
         )
-        memory: AckMemory | None = None
+        memory: FileAcks | LastAcks | None = None
         if remember and store is not None:
             memory = LastAcks(store, record or Recorder(store, clock))
         elif remember:

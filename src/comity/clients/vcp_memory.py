@@ -11,7 +11,7 @@
 
 import logging
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -37,14 +37,6 @@ SPACE: Final = "vcp:acks"
 REMEMBERED: Final = "VCP_ACK_REMEMBERED"
 
 
-class AckMemory(Protocol):
-    async def recall(self, server: str, version: str) -> Ack | None: ...
-
-    async def remember(self, server: str, version: str, ack: Ack, before: Ack | None) -> None:
-        """`before` is what was recalled. Nothing is written when there is nothing new."""
-        ...
-
-
 class FileAcks:
     """Last answers in a file of a folder, None: that of the user's node. It is small and rarely written, so it is read
     and written in place.
@@ -58,6 +50,7 @@ class FileAcks:
         return None if kept is None else _read_ack(msgspec.json.encode(kept), server)
 
     async def remember(self, server: str, version: str, ack: Ack, before: Ack | None) -> None:
+        """`before` is what was recalled. Nothing is written when there is nothing new."""
         kept = merged(before, ack)
         if kept == before:
             return
