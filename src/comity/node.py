@@ -140,12 +140,8 @@ class Node:
 
         self.house = house = House(self.settings, self._clock, self._stack, self._stopping)
         await house.open(self._passphrase, guest=self._guest)
-        self.store, self.walk, self.vacant_id, self.notices = (
-            house.store,
-            house.walk,
-            house.vacant_id,
-            house.notices,
-        )
+        self.store, self.walk = house.store, house.walk
+        self.vacant_id, self.notices = house.vacant_id, house.notices
         await house.open_parts(PARTS)
 
     async def _serve(self) -> None:

@@ -10,7 +10,6 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
 from uuid import uuid4
@@ -64,6 +63,7 @@ class AgentDesk:
         self._http = http
         self._visitors = visitors
         self._directory = directory.rstrip("/")
+        self._chosen_directory = self._client(http, self._directory) if self._directory else None
         self._seconds = seconds
         self._unanswered: OrderedDict[bytes, tuple[str, CapabilityCard | None]] = OrderedDict()
 
@@ -75,15 +75,11 @@ class AgentDesk:
             raise NoAnswerError(f"the directory did not answer within {self._seconds:g} seconds") from None
 
     async def _found(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
-        if asked.directory is None:
-            where = self._directory or OWN_DIRECTORY
-            matches = await self._search(asked.capability, asked.limit)
-        else:
+        where, directory = self._directory or OWN_DIRECTORY, self._chosen_directory
+        if asked.directory is not None:
             where = with_scheme(asked.directory).rstrip("/")
-            client = self._client(self._http_for(caller), where)
-            matches = self._others(
-                await client.search(asked.capability or None, limit=_one_more(asked.limit))
-            )
+            directory = self._client(self._http_for(caller), where)
+        matches = await self._search(directory, asked.capability, asked.limit)
         return FoundAgents(
             directory=where, agents=tuple(_found(match.capability_card) for match in matches[: asked.limit])
         )
@@ -160,7 +156,9 @@ class AgentDesk:
             return [await self._card(vacant_id)]
         if is_address(named):
             return [await card_at(named, http)]
-        offering = [match.capability_card for match in await self._search(named, _TRIED)]
+        offering = [
+            match.capability_card for match in await self._search(self._chosen_directory, named, _TRIED)
+        ]
         callable_ = [card for card in offering if card.endpoint]
         if not callable_:
             raise NotFoundError(
@@ -171,8 +169,8 @@ class AgentDesk:
 
     async def _card(self, vacant_id: VacantId) -> CapabilityCard:
         try:
-            if self._directory:
-                return await self._client(self._http, self._directory).card(vacant_id)
+            if self._chosen_directory is not None:
+                return await self._chosen_directory.card(vacant_id)
             record = await visible_record(self._store, vacant_id, self._key.vacant_id)
         except NotFoundError:
             raise NotFoundError(
@@ -191,31 +189,25 @@ class AgentDesk:
         """What else the owner can do where no directory is set."""
         return "" if self._directory else "; the setting directory.url names another directory"
 
-    async def _search(self, capability: str, limit: int) -> list[HaloMatch]:
-        """In the directory of the settings, or among the cards that were published here."""
-        if self._directory:
-            client = self._client(self._http, self._directory)
-            return self._others(await client.search(capability or None, limit=_one_more(limit)))
-        return self._others(
-            await search_capability(store=self._store, query=capability or None, limit=_one_more(limit))
-        )
+    async def _search(
+        self, directory: DirectoryClient | None, capability: str, limit: int
+    ) -> list[HaloMatch]:
+        """In that directory, or among the cards that were published here; without this node itself."""
+        query, limit = capability or None, min(limit + 1, LIMIT)  # because this node may be among them
+        if directory is None:
+            matches = await search_capability(store=self._store, query=query, limit=limit)
+        else:
+            matches = await directory.search(query, limit=limit)
+        own = self._key.vacant_id.hex()
+        return [match for match in matches if match.vacant_id != own]
 
     def _client(self, http: HttpCarrier, url: str) -> DirectoryClient:
         return DirectoryClient(http, url, clock=self._clock, key=self._key)
-
-    def _others(self, matches: Sequence[HaloMatch]) -> list[HaloMatch]:
-        own = self._key.vacant_id.hex()
-        return [match for match in matches if match.vacant_id != own]
 
 
 def _digest(owner: str, asked: AgentCall) -> bytes:
     """The same for the same call of the same caller."""
     return sha256(repr((owner, asked.agent, asked.message, asked.context_id)).encode()).digest()
-
-
-def _one_more(limit: int) -> int:
-    """Because this node may be among them."""
-    return min(limit + 1, LIMIT)
 
 
 def _found(card: CapabilityCard) -> FoundAgent:

@@ -142,8 +142,9 @@ class Deliberations(Part):
             ("kept here", f"{self._kept:,}"),
             ("kept elsewhere", f"{self._joined:,}"),
             ("acts waiting for a keeper", f"{self._waiting:,}"),
+            ("frauds of keepers", f"{self._frauds:,}"),
         ]
-        return Panel("Deliberations", [*rows, ("frauds of keepers", f"{self._frauds:,}")])
+        return Panel("Deliberations", rows)
 
     async def _send(self) -> None:
         await self.count()
