@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from comity.config import ActionSettings
 from comity.parts.part import OpenHouse, Part
+from comity.pipeline.views import Table, View, ViewPage, ViewQuery, paged
 from comity.release import __version__
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from comity.pipeline.actions.plugins import Plugin
     from comity.pipeline.actions.room import ActionsDesk
     from comity.pipeline.actions.runner import ActionLimits
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 log = logging.getLogger("comity.actions")
 
@@ -43,7 +43,6 @@ class Actions(Part):
         from comity.pipeline.actions.library import Library, own_lines_of
         from comity.pipeline.actions.plugins import announced_plugins
         from comity.pipeline.actions.runner import Runner
-        from comity.pipeline.views import View
 
         settings = house.settings
         plugins = await asyncio.to_thread(announced_plugins, house.notices.append)
@@ -53,9 +52,7 @@ class Actions(Part):
         house.stack.push_async_callback(self.runner.aclose)
         self.views = [View("actions", "Actions", self._view, "try")]
 
-    async def _view(self, query: "ViewQuery") -> "ViewPage":
-        from comity.pipeline.views import Table, ViewPage, paged
-
+    async def _view(self, query: ViewQuery) -> ViewPage:
         rows = [
             (entry.name, entry.contract.description, entry.contract.boundary)
             for entry in self.runner.library.registry.entries()

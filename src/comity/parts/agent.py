@@ -10,6 +10,7 @@ from comity.parts.audit import Audit
 from comity.parts.limits import Limits
 from comity.parts.part import OpenHouse, Part
 from comity.parts.vcp import Vcp
+from comity.pipeline.views import Fact, RowButton, Table, View, ViewPage, ViewQuery, paged
 
 if TYPE_CHECKING:
     from comity.agents.behaviour import Behaviour
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from comity.pipeline.envelopes.room import EnvelopeRoom
     from comity.pipeline.envelopes.tools import Resident
     from comity.pipeline.residence import StateRoom
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 PAIRS_VERIFY_PATH = "/v1/pairs/verify"
 
@@ -47,7 +47,6 @@ class Agent(Part):
     async def open(self, house: "House") -> None:
         from comity.pipeline.envelopes.tools import Resident
         from comity.pipeline.residence import vacant_form
-        from comity.pipeline.views import View
 
         self._house = house
         self.views = [View("agent", "Agent", self._view), View("pairs", "Pairs", self._pairs)]
@@ -60,9 +59,7 @@ class Agent(Part):
             self._close
         )  # after the doors: their calls may still need the behaviour
 
-    async def _view(self, _query: "ViewQuery") -> "ViewPage":
-        from comity.pipeline.views import Fact, ViewPage
-
+    async def _view(self, _query: ViewQuery) -> ViewPage:
         house, form = self._house, self.resident.form
         card = form.capability_card
         facts = [Fact("Identity", form.identity.hex(), copy=True)]
@@ -85,9 +82,7 @@ class Agent(Part):
             ]
         )
 
-    async def _pairs(self, query: "ViewQuery") -> "ViewPage":
-        from comity.pipeline.views import RowButton, Table, ViewPage, paged
-
+    async def _pairs(self, query: ViewQuery) -> ViewPage:
         columns = (
             "agent",
             "book",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from comity.core.errors import KeyRefusedError
 from comity.parts.limits import Limits
 from comity.parts.part import Chore, Panel, Part
+from comity.pipeline.views import Matrix, Table, View, ViewPage, ViewQuery, paged
 
 if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 
 _COUNTED_SECONDS = 5.0
@@ -25,7 +25,6 @@ class Deliberations(Part):
         from comity.clients.deliberations import KeeperClient
         from comity.pipeline.deliberations.desk import DeliberationDesk
         from comity.pipeline.deliberations.ledger import Ledger
-        from comity.pipeline.views import View
 
         settings = house.settings
         own = settings.deliberations
@@ -94,10 +93,9 @@ class Deliberations(Part):
             self._frauds,
         )
 
-    async def _view(self, query: "ViewQuery") -> "ViewPage":
+    async def _view(self, query: ViewQuery) -> ViewPage:
         from comity.core.extensions.calls import clause_report
         from comity.core.extensions.consensus.deliberation import COPIES
-        from comity.pipeline.views import Matrix, Table, ViewPage, paged
 
         known = await self.ledger.all()
         rows = [

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from comity.config import Settings
 from comity.core.errors import ComityError
 from comity.parts.part import CheckResult, Chore, Panel, Part
+from comity.pipeline.views import Fact, Table, View, ViewPage, ViewQuery
 
 if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
     from comity.pipeline.storage import Quota
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 _LOOK_EVERY = 60.0
 _FORGET_EVERY = 3600.0
@@ -24,7 +24,6 @@ class Limits(Part):
 
     async def open(self, house: "House") -> None:
         from comity.pipeline.storage import Quota
-        from comity.pipeline.views import View
 
         self._house = house
         self.views = [View("limits", "Limits", self._view)]
@@ -55,9 +54,8 @@ class Limits(Part):
         yield Metric("comity_stored_bytes", "Bytes stored for others.", held, "quota")
         yield Metric("comity_stored_limit_bytes", "Bytes that may be stored for others.", most, "quota")
 
-    async def _view(self, _query: "ViewQuery") -> "ViewPage":
+    async def _view(self, _query: ViewQuery) -> ViewPage:
         from comity.pipeline.budget import KINDS
-        from comity.pipeline.views import Fact, Table, ViewPage
 
         stored = [
             (quota.name, _mebibytes(quota.held), _mebibytes(quota.total), f"{quota.held / quota.total:.0%}")

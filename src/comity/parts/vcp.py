@@ -10,6 +10,7 @@ from comity.config import Settings
 from comity.core.errors import KeyRefusedError, NotFoundError
 from comity.parts.extensions import Extensions
 from comity.parts.part import CheckResult, Chore, OpenHouse, Panel, Part
+from comity.pipeline.views import Table, View, ViewPage, ViewQuery, paged
 from comity.release import __version__
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.vcp.mcp import VcpRooms
     from comity.pipeline.vcp.plugins import VcpExtension
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 
 REVOCATIONS_PREFIX: Final = "/v1/revocations/"
@@ -79,7 +79,6 @@ class Vcp(Part):
         from comity.pipeline.vcp.over_mcp import VcpOverMcp
         from comity.pipeline.vcp.resources import VcpResources
         from comity.pipeline.vcp.service import VcpServer
-        from comity.pipeline.views import View
 
         settings, vcp, clock = house.settings, house.settings.vcp, house.clock
         part = house.find_open(Extensions)
@@ -180,9 +179,7 @@ class Vcp(Part):
             house.stack.push_async_callback(tcp.stop)
             await tcp.start()
 
-    async def _view(self, query: "ViewQuery") -> "ViewPage":
-        from comity.pipeline.views import Table, ViewPage, paged
-
+    async def _view(self, query: ViewQuery) -> ViewPage:
         rows = [
             (
                 session.id[:12],
