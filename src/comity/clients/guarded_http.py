@@ -120,9 +120,6 @@ class GuardedHttp:
         ):
             yield StreamedAnswer(response.status, _headers_of(response), response.aiter_stream())
 
-    async def post_json(self, url: str, value: Any) -> HttpResponse:
-        return await self.request("POST", url, value)
-
     async def aclose(self) -> None:
         kept, self._kept, self._loop = self._kept, None, None
         if kept is not None:

@@ -8,9 +8,8 @@ every link that was made here.
 import asyncio
 import contextlib
 import secrets
-import ssl
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from comity.clients.dialling import ClientWebSocket
@@ -49,16 +48,12 @@ class RoomMeeting:
         relay: RelayTarget,
         links: LinkMaker,
         clock: Clock,
-        *,
-        tls: ssl.SSLContext | None = None,
-        draw: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         """`links` may serve many rooms, and is closed by whoever made it."""
-        self._machine = Meeting(attending, draw)
+        self._machine = Meeting(attending, secrets.token_bytes)
         self._relay = relay
         self._links = links
         self._clock = clock
-        self._tls = tls
         self._news: deque[News | LinkOpened] = deque()
         self._some_news = asyncio.Event()
         self._joinings: dict[int, Joining] = {}
@@ -196,7 +191,7 @@ class RoomMeeting:
         """One connection to the relay, from dialling to its end."""
         reason = ""
         try:
-            socket = await dial_relay(self._relay, self._tls)
+            socket = await dial_relay(self._relay)
             self._socket = socket
             self._unsent.clear()
             self._hung_up = ""
