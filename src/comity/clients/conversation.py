@@ -56,6 +56,7 @@ _ENVELOPES: Final = 16
 _LONGEST_RETRY_AFTER: Final = 30.0
 _FIRST_LOOK: Final = 0.05
 _LONGEST_LOOK: Final = 1.0
+_LATER: Final = {429: TargetLimitError, 502: BusyTargetError, 503: BusyTargetError}
 _OTHER: Final[dict[Dialect, Dialect]] = {"seed": "selfeval", "selfeval": "seed"}
 
 
@@ -339,16 +340,10 @@ def _body(envelope: VacantEnvelope) -> bytes:
 
 
 def _worth_another_try(refusal: CallRefusedError | TargetUnavailableError, wait: float) -> _Again | None:
-    if not isinstance(refusal, CallRefusedError):
+    if not isinstance(refusal, CallRefusedError) or refusal.status not in _LATER:
         return None
-    match refusal.status:
-        case 429:
-            return _Again(TargetLimitError(429, refusal.detail, wait), wait)
-        case 502:
-            return _Again(BusyTargetError(502, refusal.detail, wait), wait, maybe=True)
-        case 503:
-            return _Again(BusyTargetError(503, refusal.detail, wait), wait)
-    return None
+    later = _LATER[refusal.status](refusal.status, refusal.detail, wait)
+    return _Again(later, wait, maybe=refusal.status == 502)
 
 
 def _retry_after(answer: HttpResponse) -> float:

@@ -63,7 +63,6 @@ OPEN_PREFIXES: Final = ("/enter/", "/assets/")
 READABLE: Final = frozenset({"/", "/v1/status", EVENTS_PATH, VIEWS_PATH})
 """Besides the views themselves, what the token that only reads is for."""
 
-Asset = Callable[[Request], Awaitable[Response]]
 Status = Callable[[], Awaitable[dict[str, Any]]]
 
 
@@ -95,7 +94,7 @@ def page_door(entry: HttpAccess, status: Status, views: Iterable[View]) -> PageD
         [
             Route("/", show),
             Route("/enter/{ticket}", enter),
-            *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
+            *(Route(f"/assets/{name}", _asset(name, kind)) for name, kind in _ASSETS.items()),
             *view_routes(views),
         ],
         OPEN_PREFIXES,
@@ -129,11 +128,8 @@ def refusal_page(status: int, sentence: str) -> str:
     return template.substitute(title=escape(title), sentence=escape(sentence))
 
 
-def assets() -> dict[str, Asset]:
-    return {name: _asset((_FOLDER / name).read_bytes(), kind) for name, kind in _ASSETS.items()}
-
-
-def _asset(content: bytes, kind: str) -> Asset:
+def _asset(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    content = (_FOLDER / name).read_bytes()
     headers = {"content-type": kind, "cache-control": "max-age=300", "x-content-type-options": "nosniff"}
 
     async def serve(_request: Request) -> Response:
