@@ -68,18 +68,15 @@ class AgentDesk:
         self._unanswered: OrderedDict[bytes, tuple[str, CapabilityCard | None]] = OrderedDict()
 
     async def find(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await self._found(asked, caller)
-        except TimeoutError:
-            raise NoAnswerError(f"the directory did not answer within {self._seconds:g} seconds") from None
-
-    async def _found(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
         where, directory = self._directory or OWN_DIRECTORY, self._chosen_directory
         if asked.directory is not None:
             where = with_scheme(asked.directory).rstrip("/")
             directory = self._client(self._http_for(caller), where)
-        matches = await self._search(directory, asked.capability, asked.limit)
+        try:
+            async with asyncio.timeout(self._seconds):
+                matches = await self._search(directory, asked.capability, asked.limit)
+        except TimeoutError:
+            raise NoAnswerError(f"the directory did not answer within {self._seconds:g} seconds") from None
         return FoundAgents(
             directory=where, agents=tuple(_found(match.capability_card) for match in matches[: asked.limit])
         )

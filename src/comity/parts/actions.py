@@ -13,7 +13,6 @@ from comity.release import __version__
 if TYPE_CHECKING:
     from comity.core.mcp.catalog import Tool
     from comity.parts.house import House
-    from comity.pipeline.actions.plugins import Plugin
     from comity.pipeline.actions.room import ActionsDesk
     from comity.pipeline.actions.runner import ActionLimits
 
@@ -28,6 +27,7 @@ class Actions(Part):
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
         from comity.pipeline.actions.library import registry_of
+        from comity.pipeline.actions.plugins import announced_plugins
         from comity.pipeline.actions.room import action_tools
 
         async def desk() -> "ActionsDesk":
@@ -36,7 +36,8 @@ class Actions(Part):
             opened = await house()
             return ActionsDesk(ActionsRoom(opened.find(cls).runner), opened.walk)
 
-        return action_tools(registry_of("enhanced", [plugin.action for plugin in _announced()]), desk)
+        announced = [plugin.action for plugin in announced_plugins(log.warning)]
+        return action_tools(registry_of("enhanced", announced), desk)
 
     async def open(self, house: "House") -> None:
         from comity.clients.pages import Pages
@@ -65,13 +66,6 @@ class Actions(Part):
 
         limit = house.settings.http.body_limit
         self.routes = action_routes(self.runner, house.walk, body_limit=limit, version=__version__)
-
-
-def _announced() -> "tuple[Plugin, ...]":
-    """Those of installed packages, for a list that is made before the node is open."""
-    from comity.pipeline.actions.plugins import announced_plugins
-
-    return announced_plugins(log.warning)
 
 
 def action_limits(settings: ActionSettings) -> "ActionLimits":
