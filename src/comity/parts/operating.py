@@ -6,8 +6,8 @@ removed while the node runs stops it: what it would store from then on is not wh
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,10 +65,8 @@ class OwnersRoom(PlainRoom):
             raise InvalidError(f"the body must be empty or {allowed}; nothing else can be said here")
         return Admission(checks=("schema",))
 
-    @asynccontextmanager
-    async def hold(self, call: Call) -> AsyncIterator[None]:
-        async with self._one_at_a_time:
-            yield
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
+        return self._one_at_a_time
 
     async def handle(self, call: Call) -> dict[str, Any]:
         return await self._work(**call.arrival.body)
