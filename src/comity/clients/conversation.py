@@ -145,7 +145,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
             if self.repeatable and (answered := self._answered_before()) is not None:
                 return answered
             positions = positions_of(self.pair)
-            envelope = self._repeated()
+            key, payload = self.idempotency_key, self.payload
+            envelope = self.pair.open_request(key, payload) if self.repeatable else None
             repeated = envelope is not None
             envelope = envelope or self._signed(positions.pop(0), self._dialect())
             try:
@@ -311,9 +312,6 @@ class Conversation(Struct, frozen=True, kw_only=True):
             return None
         envelope, body = answered
         return DispatchResult(envelope, verified_reply(body, request=envelope, card=self.card), self.card)
-
-    def _repeated(self) -> VacantEnvelope | None:
-        return self.pair.open_request(self.idempotency_key, self.payload) if self.repeatable else None
 
     def _dialect(self) -> Dialect:
         if (asked := dialect_of(self.card)) is not None:

@@ -29,7 +29,7 @@ from comity.keys.vault_key import (
 )
 from comity.parts.part import Chore, Part
 from comity.pipeline.budget import Budget, Figures
-from comity.pipeline.metrics import Metric, Metrics
+from comity.pipeline.metrics import Metrics
 from comity.pipeline.record import Recorder, own_act
 from comity.pipeline.tracing import open_tracing
 from comity.pipeline.walk import Walk
@@ -128,7 +128,9 @@ class House:
         self.chain = trail.chain
         self.store = await open_store(settings, self.clock, trail)
         self.stack.push_async_callback(self.store.close)
-        self.metrics = Metrics(__version__, self.uptime, self._metrics_of_parts)
+        self.metrics = Metrics(
+            __version__, self.uptime, lambda: (metric for part in self.parts for metric in part.metrics())
+        )
         self.budget = Budget(self.clock, Figures.of(settings))
         self.bus = InProcessBus()
         self.stack.push_async_callback(self.bus.close)
@@ -200,10 +202,6 @@ class House:
     async def note(self, result: str) -> None:
         """Write down something that the node does by itself."""
         await self.record.commit_counted((), own_act(result))
-
-    def _metrics_of_parts(self) -> Iterable[Metric]:
-        for part in self.parts:
-            yield from part.metrics()
 
 
 async def run_chores(clock: Clock, chores: Iterable[Chore]) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from comity.doors.http.connection import HttpConnection
     from comity.doors.http.websocket import WebSocketConnection
 
-    Connection = HttpConnection | WebSocketConnection
+    Connection: TypeAlias = "HttpConnection | WebSocketConnection"
 
 LINGER_SECONDS: Final = 2.0
 """To close on a peer that is still sending would take back the answer that it has not read yet (the system resets such
