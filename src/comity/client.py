@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 from uuid import uuid4
 
@@ -109,12 +108,7 @@ class Client:
             self._closing = closing.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         closing, self._closing = self._closing, None
         if closing is not None:
             await closing.aclose()

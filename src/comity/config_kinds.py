@@ -23,88 +23,71 @@ class Kind(NamedTuple):
     is_path: bool = False
 
 
+_YES = frozenset({"true", "yes", "on", "1"})
+_NO = frozenset({"false", "no", "off", "0"})
+
+
+def _where(
+    fits: Callable[[Any], object], convert: Callable[[Any], Any] = lambda value: value
+) -> Callable[[Any], Any]:
+    def take(value: Any) -> Any:
+        if not fits(value):
+            raise ValueError
+        return convert(value)
+
+    return take
+
+
 def whole(low: int, high: int) -> Kind:
-    def read(text: str) -> int:
-        if not re.fullmatch(r"-?[0-9]{1,18}", text):
-            raise ValueError
-        return int(text)
-
-    def take(value: Any) -> int:
-        if type(value) is not int or not low <= value <= high:
-            raise ValueError
-        return value
-
-    return Kind(f"a whole number from {low} to {high}", read, take)
+    return Kind(
+        f"a whole number from {low} to {high}",
+        _where(lambda text: re.fullmatch("-?[0-9]{1,18}", text), int),
+        _where(lambda value: type(value) is int and low <= value <= high),
+    )
 
 
 def number(low: float, high: float) -> Kind:
-    def read(text: str) -> float:
-        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
-            raise ValueError
-        return float(text)
-
-    def take(value: Any) -> float:
-        if type(value) not in {int, float} or not low <= value <= high:
-            raise ValueError
-        return float(value)
-
-    return Kind(f"a number from {low:.12g} to {high:.12g}", read, take)
+    return Kind(
+        f"a number from {low:.12g} to {high:.12g}",
+        _where(lambda text: re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text), float),
+        _where(lambda value: type(value) in {int, float} and low <= value <= high, float),
+    )
 
 
 def yes_no() -> Kind:
-    def read(text: str) -> bool:
-        if text.lower() in {"true", "yes", "on", "1"}:
-            return True
-        if text.lower() in {"false", "no", "off", "0"}:
-            return False
-        raise ValueError
-
-    def take(value: Any) -> bool:
-        if type(value) is not bool:
-            raise ValueError
-        return value
-
-    return Kind("true or false", read, take)
+    return Kind(
+        "true or false",
+        _where(lambda text: text.lower() in _YES | _NO, lambda text: text.lower() in _YES),
+        _where(lambda value: type(value) is bool),
+    )
 
 
 def one_of(*names: str) -> Kind:
-    def take(value: Any) -> str:
-        if not isinstance(value, str) or value.lower() not in names:
-            raise ValueError
-        return value.lower()
-
-    return Kind(f"{', '.join(names[:-1])} or {names[-1]}", str, take)
+    wanted = f"{', '.join(names[:-1])} or {names[-1]}"
+    return Kind(
+        wanted, str, _where(lambda value: isinstance(value, str) and value.lower() in names, str.lower)
+    )
 
 
 def text(wanted: str, pattern: str) -> Kind:
-    def take(value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            raise ValueError
-        return value
-
-    return Kind(wanted, str, take)
+    return Kind(wanted, str, _where(lambda value: isinstance(value, str) and re.fullmatch(pattern, value)))
 
 
 def network() -> Kind:
-    def take(value: Any) -> str:
-        if not isinstance(value, str):
-            raise ValueError  # noqa: TRY004 - one refusal for all that does not fit
-        ipaddress.ip_network(value)  # raises ValueError, also for a network with bits of a host
-        return value
-
-    return Kind("an address such as 127.0.0.1 or a network such as 10.1.0.0/16", str, take)
+    # to read a network raises ValueError, also for one with bits of a host
+    return Kind(
+        "an address such as 127.0.0.1 or a network such as 10.1.0.0/16",
+        str,
+        _where(lambda value: isinstance(value, str) and ipaddress.ip_network(value)),
+    )
 
 
 def list_of(item: Kind) -> Kind:
-    def read(text: str) -> list[str]:
-        return [part.strip() for part in text.split(",")]
-
-    def take(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple):
-            raise ValueError  # noqa: TRY004 - one refusal for all that does not fit
-        return tuple(item.take(part) for part in value)
-
-    return Kind(f"a list (in a variable: separated by commas), each {item.wanted}", read, take)
+    return Kind(
+        f"a list (in a variable: separated by commas), each {item.wanted}",
+        lambda text: [part.strip() for part in text.split(",")],
+        _where(lambda value: isinstance(value, list | tuple), lambda value: tuple(map(item.take, value))),
+    )
 
 
 PATH = Kind("a path", str, lambda value: value, is_path=True)

@@ -86,11 +86,10 @@ def load_settings(
     return Loaded(settings=settings, sources=sources, file=file if explicit or from_file else None)
 
 
-def data_folder(environ: Mapping[str, str] | None = None) -> Path:
+def data_folder() -> Path:
     """The folder of the user's own node, for programs that read no settings."""
-    environ = os.environ if environ is None else environ
-    named = environ.get(f"{_PREFIX}DATA")
-    return Path(named).expanduser() if named else default_data_folder(environ, Path.home, sys.platform)
+    named = os.environ.get(f"{_PREFIX}DATA")
+    return Path(named).expanduser() if named else default_data_folder(os.environ, Path.home, sys.platform)
 
 
 def default_data_folder(environ: Mapping[str, str], home: Callable[[], Path], platform: str) -> Path:

@@ -5,6 +5,7 @@ what was started is stopped even when a later step fails. What a command needs b
 without one, is light to import: the rest is loaded by `start`.
 """
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -31,6 +32,7 @@ from comity.parts.peers import Peers
 from comity.parts.publishing import Publishing
 from comity.parts.vcp import Vcp
 from comity.parts.watching import Watching
+from comity.system_clock import SystemClock
 
 if TYPE_CHECKING:
     from comity.core.identity.keys import VacantId
@@ -82,10 +84,6 @@ class Node:
         """`may_move_port`: a taken port is replaced by a free one, and `notices` says so. A `guest` opens no
         doors and shares the data folder with whoever else works in it.
         """
-        import asyncio
-
-        from comity.system_clock import SystemClock
-
         self.settings = settings
         self.url = ""
         self.entry_link = ""
@@ -117,21 +115,17 @@ class Node:
 
     async def stop(self) -> None:
         """Close everything that is open. A second call waits until the first one has finished."""
-        from asyncio import get_running_loop
-
         self._stopping.set()
         async with self._closing:
             try:
                 await self._stack.aclose()
             finally:  # until now a second signal must not cut the stopping short
                 while self._signals:
-                    get_running_loop().remove_signal_handler(self._signals.pop())
+                    asyncio.get_running_loop().remove_signal_handler(self._signals.pop())
 
     async def wait_stopped(self) -> None:
         """Wait until somebody asks us to stop: SIGTERM, SIGINT, or `ask_to_stop`."""
-        from asyncio import get_running_loop
-
-        loop = get_running_loop()
+        loop = asyncio.get_running_loop()
         for asked in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows has Ctrl-C only
                 loop.add_signal_handler(asked, self.ask_to_stop)
@@ -146,12 +140,8 @@ class Node:
 
         self.house = house = House(self.settings, self._clock, self._stack, self._stopping)
         await house.open(self._passphrase, guest=self._guest)
-        self.store, self.walk, self.vacant_id, self.notices = (
-            house.store,
-            house.walk,
-            house.vacant_id,
-            house.notices,
-        )
+        self.store, self.walk = house.store, house.walk
+        self.vacant_id, self.notices = house.vacant_id, house.notices
         await house.open_parts(PARTS)
 
     async def _serve(self) -> None:

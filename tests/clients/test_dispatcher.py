@@ -146,20 +146,6 @@ async def test_the_card_is_checked_before_anything_is_written():
 
 
 @simulated
-async def test_a_capability_is_found_and_called():
-    scene = Scene()
-
-    async def search(*, query, include_local, limit):
-        return [scene.bob.card()] if query == "anything" else []
-
-    result = await scene.alice.call_capability("anything", message("a"), aggregation_search=search)
-    assert text_of(result.response_envelope) == "echo a"
-    with pytest.raises(TargetNotFoundError):
-        await scene.alice.call_capability("nothing", message("a"), aggregation_search=search)
-    assert scene.agrees()
-
-
-@simulated
 async def test_idle_targets_are_forgotten_and_busy_ones_are_not():
     from comity.clients import dispatcher
 

@@ -65,9 +65,9 @@ async def test_a_get_has_no_body(client):
     assert b"content-type" not in server.requests[0].lower()
 
 
-async def test_post_json_is_a_post(client):
+async def test_json_is_posted_as_it_is_written(client):
     async with serving(lambda _: reply()) as server:
-        await client.post_json(server.url(), [1])
+        await client.request("POST", server.url(), [1])
     assert server.requests[0].startswith(b"POST / ")
     assert server.requests[0].endswith(b"\r\n\r\n[1]")
 

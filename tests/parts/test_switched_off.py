@@ -49,7 +49,6 @@ LOADED = {
         "comity.cli.act_sinks",
         "comity.doors.events",
         "comity.doors.http.page",
-        "comity.doors.views",
         "comity.pipeline.events",
     },
     "vcp": {

@@ -38,8 +38,8 @@ async def echo(envelope: VacantEnvelope) -> A2AMessage:
     return saying(f"echo from {envelope.to_vacant_id.short()}: {text_of(envelope)}")
 
 
-async def close_behaviour(behaviour: Behaviour) -> None:
-    """Close what a behaviour uses: threads, connections, a process."""
+async def close_behaviour(behaviour: object) -> None:
+    """Close what a behaviour, or a substrate, uses: threads, connections, a process."""
     close = getattr(behaviour, "aclose", None)
     if close is not None:
         await close()

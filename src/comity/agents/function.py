@@ -31,8 +31,7 @@ class FunctionAgent:
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self._function = function
         self._name = name
-        self.takes_context = _takes_context(function)
-        self._takes_text = _takes_text(function, name, self.takes_context)
+        self._takes_text, self.takes_context = _what_it_takes(function, name)
         self._threads = None if _is_async(function) else ThreadPoolExecutor(_THREADS, "agent")
 
     async def __call__(self, envelope: VacantEnvelope, context: CallerContext | None = None) -> A2AMessage:
@@ -91,21 +90,15 @@ def _import(name: str) -> Any:
         ) from failure
 
 
-def _takes_context(function: Callable[..., Any]) -> bool:
-    try:
-        parameters = [*inspect.signature(function).parameters.values()]
-    except ValueError:  # written in C, and silent about what it takes
-        return False
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    second = parameters[1] if len(parameters) > 1 else None
-    return second is not None and second.name == _CONTEXT and second.kind in positional
-
-
-def _takes_text(function: Callable[..., Any], name: str, takes_context: bool) -> bool:
+def _what_it_takes(function: Callable[..., Any], name: str) -> tuple[bool, bool]:
+    """Whether it is given the text instead of the envelope, and whether also the context of the caller."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # written in C, and silent about what it takes
-        return False
+        return False, False
+    parameters = [*signature.parameters.values()]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    takes_context = any(each.name == _CONTEXT and each.kind in positional for each in parameters[1:2])
     try:
         signature.bind(*(None, None) if takes_context else (None,))
     except TypeError:
@@ -113,10 +106,10 @@ def _takes_text(function: Callable[..., Any], name: str, takes_context: bool) ->
             f"{name} must be callable with one argument, the envelope or its text, and may have a second one called "
             f"context; it takes {signature}"
         ) from None
-    first = next(iter(signature.parameters.values()))
+    first = parameters[0]
     if first.annotation is inspect.Parameter.empty:
-        return first.name == "text"
-    return first.annotation in (str, "str")
+        return first.name == "text", takes_context
+    return first.annotation in (str, "str"), takes_context
 
 
 def _is_async(function: Callable[[Any], Any]) -> bool:

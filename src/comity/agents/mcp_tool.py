@@ -16,6 +16,7 @@ import shlex
 import shutil
 import sys
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import to_builtins
@@ -56,18 +57,15 @@ class McpTool:
 
     def __init__(self, server: str, tool: str, argument: str = "", *, timeout: float = TIMEOUT) -> None:
         """`server` is an http(s) URL, or a command as one would type it."""
-        self._server = server
         self._tool = tool
-        self._argument = argument
         self._timeout = timeout
+        self._connect = partial(_Connection, server, tool, argument, timeout)
         self._connection: _Connection | None = None
 
     async def __call__(self, envelope: VacantEnvelope, context: CallerContext | None = None) -> A2AMessage:
         connection = self._connection
         if connection is None or connection.over:
-            connection = self._connection = _Connection(
-                self._server, self._tool, self._argument, self._timeout
-            )
+            connection = self._connection = self._connect()
         client, arguments = await connection.ready()
         told = {} if context is None else to_builtins(context)
         given = {name: told[name] for name in arguments.of_caller if name in told}

@@ -13,10 +13,10 @@ from comity.agents.substrate import (
     SubstrateResponse,
     substrate_failure,
 )
-from comity.clients.addresses import LOOPBACK, kind_of, literal
 from comity.clients.guarded_http import TIMEOUT, GuardedHttp, HttpResponse
 from comity.clients.refusals import CallRefusedError, TargetRefusedError
-from comity.clients.urls import HttpUrl, read_url
+from comity.clients.urls import read_url
+from comity.config import is_loopback
 from comity.core.errors import ComityError, ConfigError, MalformedError
 from comity.core.wire import strict_json
 
@@ -35,7 +35,7 @@ class OpenAIEndpoint:
             raise ConfigError(f"the URL of the model cannot be used: {refusal.message}") from None
         if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
             raise ConfigError("the key of the model holds characters that no key has; copy it again")
-        if api_key and target.scheme == "http" and not _on_this_machine(target):
+        if api_key and target.scheme == "http" and not is_loopback(target.host):
             raise ConfigError(
                 f"a key is not sent to {target.authority} in the clear; use https://, or unset the key"
             )
@@ -106,8 +106,3 @@ def _object(answer: HttpResponse) -> dict[str, Any]:
     except MalformedError:
         return {}
     return body if isinstance(body, dict) else {}
-
-
-def _on_this_machine(target: HttpUrl) -> bool:
-    address = literal(target.host)
-    return target.host == "localhost" or (address is not None and kind_of(address) == LOOPBACK)

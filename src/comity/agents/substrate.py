@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field, to_builtins
 
-from comity.agents.behaviour import saying, text_of
+from comity.agents.behaviour import close_behaviour, saying, text_of
 from comity.clients.refusals import CallRefusedError, NoAnswerError, UnreachableError
 from comity.core.context.response import CallerContext, context_block
 from comity.core.envelope.envelope import VacantEnvelope
@@ -72,9 +72,7 @@ class SubstrateAgent:
         return saying((await self._backend.infer(request)).text)
 
     async def aclose(self) -> None:
-        close = getattr(self._backend, "aclose", None)
-        if close is not None:
-            await close()
+        await close_behaviour(self._backend)
 
 
 def substrate_failure(name: str, failure: ComityError) -> SubstrateError:

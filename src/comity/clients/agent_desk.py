@@ -10,15 +10,14 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
 from uuid import uuid4
 
-from comity.clients.conversation import CallHttp
 from comity.clients.directory import DirectoryClient
 from comity.clients.dispatcher import Dispatcher
 from comity.clients.finding import card_at, id_of, is_address, with_scheme
+from comity.clients.guarded_http import HttpCarrier
 from comity.clients.refusals import CallRefusedError, NoAnswerError, explained
 from comity.core.caller import Caller
 from comity.core.card.card import CapabilityCard
@@ -49,8 +48,8 @@ class AgentDesk:
         clock: Clock,
         *,
         dispatcher: Dispatcher,
-        http: CallHttp,
-        visitors: CallHttp,
+        http: HttpCarrier,
+        visitors: HttpCarrier,
         directory: str,
         seconds: float,
     ) -> None:
@@ -64,26 +63,20 @@ class AgentDesk:
         self._http = http
         self._visitors = visitors
         self._directory = directory.rstrip("/")
+        self._chosen_directory = self._client(http, self._directory) if self._directory else None
         self._seconds = seconds
         self._unanswered: OrderedDict[bytes, tuple[str, CapabilityCard | None]] = OrderedDict()
 
     async def find(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
+        where, directory = self._directory or OWN_DIRECTORY, self._chosen_directory
+        if asked.directory is not None:
+            where = with_scheme(asked.directory).rstrip("/")
+            directory = self._client(self._http_for(caller), where)
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._found(asked, caller)
+                matches = await self._search(directory, asked.capability, asked.limit)
         except TimeoutError:
             raise NoAnswerError(f"the directory did not answer within {self._seconds:g} seconds") from None
-
-    async def _found(self, asked: AgentSearch, caller: Caller) -> FoundAgents:
-        if asked.directory is None:
-            where = self._directory or OWN_DIRECTORY
-            matches = await self._search(asked.capability, asked.limit)
-        else:
-            where = with_scheme(asked.directory).rstrip("/")
-            client = self._client(self._http_for(caller), where)
-            matches = self._others(
-                await client.search(asked.capability or None, limit=_one_more(asked.limit))
-            )
         return FoundAgents(
             directory=where, agents=tuple(_found(match.capability_card) for match in matches[: asked.limit])
         )
@@ -136,7 +129,7 @@ class AgentDesk:
             text="\n".join(part.text for part in result.response_envelope.payload.parts),
         )
 
-    def _http_for(self, caller: Caller) -> CallHttp:
+    def _http_for(self, caller: Caller) -> HttpCarrier:
         return self._http if caller.is_local else self._visitors
 
     def _remember(self, same: bytes, key: str, card: CapabilityCard) -> None:
@@ -144,7 +137,7 @@ class AgentDesk:
         while len(self._unanswered) > _MOST_UNANSWERED:
             self._unanswered.popitem(last=False)
 
-    async def _cards(self, agent: str, http: CallHttp) -> list[CapabilityCard]:
+    async def _cards(self, agent: str, http: HttpCarrier) -> list[CapabilityCard]:
         named = agent.strip()
         if not named:
             raise InvalidError(
@@ -160,7 +153,9 @@ class AgentDesk:
             return [await self._card(vacant_id)]
         if is_address(named):
             return [await card_at(named, http)]
-        offering = [match.capability_card for match in await self._search(named, _TRIED)]
+        offering = [
+            match.capability_card for match in await self._search(self._chosen_directory, named, _TRIED)
+        ]
         callable_ = [card for card in offering if card.endpoint]
         if not callable_:
             raise NotFoundError(
@@ -171,8 +166,8 @@ class AgentDesk:
 
     async def _card(self, vacant_id: VacantId) -> CapabilityCard:
         try:
-            if self._directory:
-                return await self._client(self._http, self._directory).card(vacant_id)
+            if self._chosen_directory is not None:
+                return await self._chosen_directory.card(vacant_id)
             record = await visible_record(self._store, vacant_id, self._key.vacant_id)
         except NotFoundError:
             raise NotFoundError(
@@ -191,31 +186,25 @@ class AgentDesk:
         """What else the owner can do where no directory is set."""
         return "" if self._directory else "; the setting directory.url names another directory"
 
-    async def _search(self, capability: str, limit: int) -> list[HaloMatch]:
-        """In the directory of the settings, or among the cards that were published here."""
-        if self._directory:
-            client = self._client(self._http, self._directory)
-            return self._others(await client.search(capability or None, limit=_one_more(limit)))
-        return self._others(
-            await search_capability(store=self._store, query=capability or None, limit=_one_more(limit))
-        )
-
-    def _client(self, http: CallHttp, url: str) -> DirectoryClient:
-        return DirectoryClient(http, url, clock=self._clock, key=self._key)
-
-    def _others(self, matches: Sequence[HaloMatch]) -> list[HaloMatch]:
+    async def _search(
+        self, directory: DirectoryClient | None, capability: str, limit: int
+    ) -> list[HaloMatch]:
+        """In that directory, or among the cards that were published here; without this node itself."""
+        query, limit = capability or None, min(limit + 1, LIMIT)  # because this node may be among them
+        if directory is None:
+            matches = await search_capability(store=self._store, query=query, limit=limit)
+        else:
+            matches = await directory.search(query, limit=limit)
         own = self._key.vacant_id.hex()
         return [match for match in matches if match.vacant_id != own]
+
+    def _client(self, http: HttpCarrier, url: str) -> DirectoryClient:
+        return DirectoryClient(http, url, clock=self._clock, key=self._key)
 
 
 def _digest(owner: str, asked: AgentCall) -> bytes:
     """The same for the same call of the same caller."""
     return sha256(repr((owner, asked.agent, asked.message, asked.context_id)).encode()).digest()
-
-
-def _one_more(limit: int) -> int:
-    """Because this node may be among them."""
-    return min(limit + 1, LIMIT)
 
 
 def _found(card: CapabilityCard) -> FoundAgent:

@@ -21,12 +21,12 @@ signature on its reply proves that position.
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
 from comity.clients.dispatch import DispatchResult
-from comity.clients.guarded_http import HttpResponse
+from comity.clients.guarded_http import HttpCarrier, HttpResponse
 from comity.clients.pair import AnsweredCall, Pair, positions_of, state_after, state_before
 from comity.clients.refusals import (
     BusyTargetError,
@@ -56,15 +56,8 @@ _ENVELOPES: Final = 16
 _LONGEST_RETRY_AFTER: Final = 30.0
 _FIRST_LOOK: Final = 0.05
 _LONGEST_LOOK: Final = 1.0
+_LATER: Final = {429: TargetLimitError, 502: BusyTargetError, 503: BusyTargetError}
 _OTHER: Final[dict[Dialect, Dialect]] = {"seed": "selfeval", "selfeval": "seed"}
-
-
-class CallHttp(Protocol):
-    """What carries our requests; the guarded client does."""
-
-    async def request(
-        self, method: str, url: str, json: Any = None, headers: Any = None, *, body: bytes | None = None
-    ) -> HttpResponse: ...
 
 
 class Retries(Struct, frozen=True, kw_only=True):
@@ -106,39 +99,27 @@ class _NotUnderstood(Struct, frozen=True):
 _Verdict = DispatchResult | _Again | _Elsewhere | _NotUnderstood
 
 
-class Conversation:
-    def __init__(
-        self,
-        *,
-        pair: Pair,
-        http: CallHttp,
-        clock: Clock,
-        key: SigningKey,
-        retries: Retries,
-        patience: float,
-        card: CapabilityCard,
-        endpoint: str,
-        payload: A2AMessage,
-        idempotency_key: str,
-        repeatable: bool,
-        until: float | None = None,
-    ) -> None:
-        """`repeatable`: the caller knows the key and may call again under it. `until`: no attempt begins
-        after that moment of the monotonic clock; what was answered last is told instead.
-        """
-        self._pair = pair
-        self._http = http
-        self._clock = clock
-        self._key = key
-        self._retries = retries
-        self._patience = patience
-        self._card = card
-        self._endpoint = endpoint
-        self._payload = payload
-        self._idempotency_key = idempotency_key
-        self._repeatable = repeatable
-        self._until = until
-        self._target = card.vacant_id.short()
+class Conversation(Struct, frozen=True, kw_only=True):
+    """`repeatable`: the caller knows the key and may call again under it. `until`: no attempt begins
+    after that moment of the monotonic clock; what was answered last is told instead.
+    """
+
+    pair: Pair
+    http: HttpCarrier
+    clock: Clock
+    key: SigningKey
+    retries: Retries
+    patience: float
+    card: CapabilityCard
+    endpoint: str
+    payload: A2AMessage
+    idempotency_key: str
+    repeatable: bool
+    until: float | None = None
+
+    @property
+    def _target(self) -> str:
+        return self.card.vacant_id.short()
 
     async def hold(self) -> DispatchResult:
         """The reply, or the error that says what became of the call."""
@@ -152,29 +133,30 @@ class Conversation:
                 f"another process has taken over the calls to {self._target}. {self._remedy()}"
             ) from None
         finally:
-            await self._pair.leave()
+            await self.pair.leave()
 
     async def _begin(self) -> DispatchResult | tuple[VacantEnvelope, list[ReplayState], bool]:
         """Take the pair from whichever process has it, and write the first envelope down."""
         look = _FIRST_LOOK
-        give_up = self._clock.monotonic() + self._patience
+        give_up = self.clock.monotonic() + self.patience
         while True:
-            if not self._pair.known:
-                await self._pair.read()
-            if self._repeatable and (answered := self._answered_before()) is not None:
+            if not self.pair.known:
+                await self.pair.read()
+            if self.repeatable and (answered := self._answered_before()) is not None:
                 return answered
-            positions = positions_of(self._pair)
-            envelope = self._repeated()
+            positions = positions_of(self.pair)
+            key, payload = self.idempotency_key, self.payload
+            envelope = self.pair.open_request(key, payload) if self.repeatable else None
             repeated = envelope is not None
             envelope = envelope or self._signed(positions.pop(0), self._dialect())
             try:
-                await self._pair.note_sent(envelope, _body(envelope))
+                await self.pair.note_sent(envelope, _body(envelope))
             except StoreConflict:
-                if self._clock.monotonic() >= give_up:
+                if self.clock.monotonic() >= give_up:
                     raise OverloadedError(
                         f"another process is in the middle of a call to {self._target}; try again later"
                     ) from None
-                await self._clock.sleep(look)
+                await self.clock.sleep(look)
                 look = min(2 * look, _LONGEST_LOOK)
             else:
                 return envelope, positions, repeated
@@ -194,21 +176,21 @@ class Conversation:
                     break
                 open_dialect, dialect = False, _OTHER[dialect]
             elif verdict.at is not None:
-                await self._pair.note_position(verdict.at)
+                await self.pair.note_position(verdict.at)
                 position, positions = verdict.at, []
             elif positions:
                 position = positions.pop(0)
             else:
                 break
             envelope = self._signed(position, dialect)
-            await self._pair.note_sent(envelope, _body(envelope))
+            await self.pair.note_sent(envelope, _body(envelope))
         raise failure
 
     async def _deliver(
         self, envelope: VacantEnvelope, *, maybe: bool
     ) -> DispatchResult | _Elsewhere | _NotUnderstood:
         body = _body(envelope)
-        waits = self._retries.waits()
+        waits = self.retries.waits()
         tries = 0
         while True:
             verdict = await self._attempt(envelope, body, maybe=maybe)
@@ -219,10 +201,10 @@ class Conversation:
             wait = next(waits, None)
             if wait is None or not self._has_time_for(wait := max(wait, verdict.wait)):
                 break
-            await self._clock.sleep(wait)
-            await self._pair.keep_away_others()
+            await self.clock.sleep(wait)
+            await self.pair.keep_away_others()
         if verdict.accepted:
-            await self._pair.note_position(state_after(envelope))
+            await self.pair.note_position(state_after(envelope))
             raise self._reply_lost("accepted the call, and its reply cannot be had any more")
         if maybe:
             last = verdict.failure
@@ -235,19 +217,19 @@ class Conversation:
                 f"{self._target} gave no answer to {tries} {'attempt' if tries == 1 else 'attempts'}{said}; the call may have been "
                 f"carried out. {self._remedy()}"
             )
-        self._pair.note_refused(envelope)
+        self.pair.note_refused(envelope)
         raise verdict.failure
 
     async def _attempt(self, envelope: VacantEnvelope, body: bytes, *, maybe: bool) -> _Verdict:
         try:
-            answer = await self._http.request("POST", self._endpoint, body=body)
+            answer = await self.http.request("POST", self.endpoint, body=body)
         except UnreachableError as failure:
             return _Again(failure)
         except NoAnswerError as failure:
             return _Again(failure, maybe=True)
         except TargetRefusedError:
             if not maybe:
-                self._pair.note_refused(envelope)
+                self.pair.note_refused(envelope)
             raise
         if 200 <= answer.status < 300:
             return await self._answered(answer, envelope, body)
@@ -259,28 +241,28 @@ class Conversation:
         # With 500 and 504 a peer of the reference release has used the number up, and ours has not.
         if maybe or answer.status >= 500:
             raise refusal
-        self._pair.note_refused(envelope)
+        self.pair.note_refused(envelope)
         if answer.status == 401:
             return _NotUnderstood(refusal)
         raise refusal
 
     async def _answered(self, answer: HttpResponse, envelope: VacantEnvelope, body: bytes) -> DispatchResult:
-        reply = verified_reply(read_result(answer), request=envelope, card=self._card)
-        pair = self._pair
+        reply = verified_reply(read_result(answer), request=envelope, card=self.card)
+        pair = self.pair
         if pair.restored is not None and not reply_is_bound(reply, envelope):
             # our chain of its replies went back in time: an old one would fit, and nothing else says which call it answers
             check_stamped_after(reply, datetime.fromtimestamp(pair.restored.at, UTC))
         # built on a request whose reply never came: then that reply is missing from the chain of replies
         lost = pair.record.replies_lost or state_before(envelope) != pair.accepted
         replied = advanced_by_reply(pair.replied, reply, replies_lost=lost)
-        kept = AnsweredCall(body, answer.body) if self._repeatable else None
+        kept = AnsweredCall(body, answer.body) if self.repeatable else None
         try:
             await pair.note_answered(envelope, replied, kept)
         except StoreConflict:
             # Our lease ran out and another process took the pair over. It knows of this request, and the
             # reply is proven.
             pair.known = False
-        return DispatchResult(envelope, reply, self._card)
+        return DispatchResult(envelope, reply, self.card)
 
     async def _conflict(
         self, answer: HttpResponse, envelope: VacantEnvelope, refusal: ComityError, *, maybe: bool
@@ -289,68 +271,65 @@ class Conversation:
         if told is None:
             if maybe:
                 raise self._reply_lost("has seen the call before and does not repeat its reply")
-            self._pair.note_refused(envelope)
+            self.pair.note_refused(envelope)
             return _Elsewhere(refusal)
         if told == state_after(envelope):
             return _Again(refusal, maybe=True, accepted=True)
         if told == state_before(envelope):
             return _Again(refusal)  # it contradicts itself; perhaps another worker of it just moved
         if maybe and told.last_sequence_no > envelope.sequence_no:
-            await self._pair.note_position(told)
+            await self.pair.note_position(told)
             raise self._reply_lost("has gone on since the call, which may have been carried out")
         return _Elsewhere(refusal, told)
 
     def _has_time_for(self, wait: float) -> bool:
-        return self._until is None or self._clock.monotonic() + wait < self._until
+        return self.until is None or self.clock.monotonic() + wait < self.until
 
     def _told(self, answer: HttpResponse) -> ReplayState | None:
         """Where the target stands by its own signature. One that goes back is refused by raising."""
         try:
             statement = TipStatement.from_json(read_refusal(answer).get("statement"))
-            return resynchronised(self._pair.key, self._pair.accepted, statement)
+            return resynchronised(self.pair.key, self.pair.accepted, statement)
         except (EnvelopeFormatError, EnvelopeSignatureError):
             return None
 
     def _signed(self, position: ReplayState, dialect: Dialect) -> VacantEnvelope:
         return signed_envelope(
-            from_vid=self._pair.key.from_vid,
-            to_vid=self._pair.key.to_vid,
-            payload=self._payload,
+            from_vid=self.pair.key.from_vid,
+            to_vid=self.pair.key.to_vid,
+            payload=self.payload,
             sequence_no=position.last_sequence_no + 1,
             prev_envelope_hash=position.chain_tip,
-            idempotency_key=self._idempotency_key,
-            timestamp=datetime.fromtimestamp(self._clock.now(), UTC),
-            signing_key=self._key,
+            idempotency_key=self.idempotency_key,
+            timestamp=datetime.fromtimestamp(self.clock.now(), UTC),
+            signing_key=self.key,
             dialect=dialect,
         )
 
     def _answered_before(self) -> DispatchResult | None:
-        answered = self._pair.answered_request(self._idempotency_key, self._payload)
+        answered = self.pair.answered_request(self.idempotency_key, self.payload)
         if answered is None:
             return None
         envelope, body = answered
-        return DispatchResult(envelope, verified_reply(body, request=envelope, card=self._card), self._card)
-
-    def _repeated(self) -> VacantEnvelope | None:
-        return self._pair.open_request(self._idempotency_key, self._payload) if self._repeatable else None
+        return DispatchResult(envelope, verified_reply(body, request=envelope, card=self.card), self.card)
 
     def _dialect(self) -> Dialect:
-        if (asked := dialect_of(self._card)) is not None:
+        if (asked := dialect_of(self.card)) is not None:
             return asked
-        if self._payload.self_eval is not None:
+        if self.payload.self_eval is not None:
             return "selfeval"
-        return self._pair.record.dialect or "seed"
+        return self.pair.record.dialect or "seed"
 
     def _dialect_is_open(self) -> bool:
-        known = dialect_of(self._card) or self._pair.record.dialect
-        return known is None and self._payload.self_eval is None
+        known = dialect_of(self.card) or self.pair.record.dialect
+        return known is None and self.payload.self_eval is None
 
     def _reply_lost(self, what: str) -> ReplyLostError:
         return ReplyLostError(f"{self._target} {what}; the next call to it will go through")
 
     def _remedy(self) -> str:
-        if self._repeatable:
-            return f"Call again under the key {self._idempotency_key} to get its reply"
+        if self.repeatable:
+            return f"Call again under the key {self.idempotency_key} to get its reply"
         return "Give the call an idempotency key to be able to repeat it safely"
 
 
@@ -359,16 +338,10 @@ def _body(envelope: VacantEnvelope) -> bytes:
 
 
 def _worth_another_try(refusal: CallRefusedError | TargetUnavailableError, wait: float) -> _Again | None:
-    if not isinstance(refusal, CallRefusedError):
+    if not isinstance(refusal, CallRefusedError) or refusal.status not in _LATER:
         return None
-    match refusal.status:
-        case 429:
-            return _Again(TargetLimitError(429, refusal.detail, wait), wait)
-        case 502:
-            return _Again(BusyTargetError(502, refusal.detail, wait), wait, maybe=True)
-        case 503:
-            return _Again(BusyTargetError(503, refusal.detail, wait), wait)
-    return None
+    later = _LATER[refusal.status](refusal.status, refusal.detail, wait)
+    return _Again(later, wait, maybe=refusal.status == 502)
 
 
 def _retry_after(answer: HttpResponse) -> float:

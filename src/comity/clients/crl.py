@@ -136,8 +136,7 @@ class CrlFetcher:
         if len(answer.body) > CRL_LIMIT:
             raise TooLargeError("the list", CRL_LIMIT)
         found = read_list(answer.body, source, now=self._clock.now())
-        held = self._held.get(source)
-        known = None if held is None else self._usable(held)
+        known = self.held(source)
         if known is not None and found.published_at < known.published_at:
             raise InvalidError("the address gives an older list than before")
         return found

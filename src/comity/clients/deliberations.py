@@ -14,9 +14,9 @@ chain with a keeper is separate from the chain of calls to the agent of the same
 from functools import partial
 from typing import Final
 
-from comity.clients.conversation import CallHttp, Retries
+from comity.clients.conversation import Retries
 from comity.clients.dispatcher import Dispatcher
-from comity.clients.guarded_http import TIMEOUT
+from comity.clients.guarded_http import TIMEOUT, HttpCarrier
 from comity.clients.refusals import CallRefusedError, NoAnswerError, ReplyLostError, UnusableAnswerError
 from comity.clients.replies import read_refusal
 from comity.core.card.card import CapabilityCard, SubstrateSpec
@@ -49,9 +49,9 @@ class KeeperClient:
         store: Store,
         key: SigningKey,
         clock: Clock,
-        http: CallHttp,
+        http: HttpCarrier,
         *,
-        public_http: CallHttp,
+        public_http: HttpCarrier,
         holder: str,
         patience: float = TIMEOUT,
         record: Recorder | None = None,

@@ -20,8 +20,8 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from comity.clients.guarded_http import TIMEOUT, BareResponse, GuardedHttp, HttpCarrier
-from comity.clients.refusals import NoAnswerError, UnusableAnswerError
+from comity.clients.guarded_http import TIMEOUT, GuardedHttp, HttpCarrier, HttpResponse
+from comity.clients.refusals import DETAIL_LIMIT, NoAnswerError, UnusableAnswerError, printable
 from comity.clients.targets import AggregationSearch
 from comity.clients.urls import read_url
 from comity.core.card.card import CapabilityCard, deserialize, refuse_control_characters, serialize
@@ -49,7 +49,6 @@ from comity.system_clock import SystemClock
 
 log = logging.getLogger("comity.directory")
 
-_DETAIL_LIMIT = 500
 _REFUSALS: dict[int, type[ComityError]] = {
     400: InvalidError,
     401: UnauthenticatedError,
@@ -260,12 +259,12 @@ class DirectoryClient:
         return _read_json(answer.body)
 
 
-def _refusal(answer: BareResponse) -> ComityError:
+def _refusal(answer: HttpResponse) -> ComityError:
     try:
         detail = _read_json(answer.body).get("detail", "")
     except (UnusableAnswerError, AttributeError):
         detail = ""
-    said = "".join(c if c.isprintable() else " " for c in str(detail)[:_DETAIL_LIMIT]).strip()
+    said = printable(str(detail)[:DETAIL_LIMIT])
     sentence = f"the directory refused with status {answer.status}" + (f": {said}" if said else "")
     if answer.status in _LATER:
         return RetryLaterError(sentence)

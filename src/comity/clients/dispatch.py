@@ -136,6 +136,6 @@ def make_httpx_transport(timeout: float = TIMEOUT, *, allow: Iterable[str] = ())
     http = GuardedHttp(allow=allow, allow_loopback=True, timeout=timeout)
 
     async def transport(url: str, body: dict[str, Any]) -> dict[str, Any]:
-        return read_result(await http.post_json(url, body))
+        return read_result(await http.request("POST", url, body))
 
     return transport

@@ -12,11 +12,12 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-from comity.clients.conversation import CallHttp, Conversation, Retries
+from comity.clients.conversation import Conversation, Retries
 from comity.clients.dispatch import DispatchResult
+from comity.clients.guarded_http import HttpCarrier
 from comity.clients.pair import CALL_BOOK, Pair
 from comity.clients.refusals import BusyTargetError, TargetLimitError, TargetRefusedError, UnreachableError
-from comity.clients.targets import AggregationSearch, ReputationOracle, callable_endpoint, rank_targets
+from comity.clients.targets import callable_endpoint
 from comity.core.caller import OWN_PROCESS, Caller
 from comity.core.card.card import CapabilityCard
 from comity.core.clock import Clock
@@ -42,7 +43,7 @@ class Dispatcher:
         store: Store,
         key: SigningKey,
         clock: Clock,
-        http: CallHttp,
+        http: HttpCarrier,
         *,
         retries: Retries | None = None,
         holder: str | None = None,
@@ -76,7 +77,7 @@ class Dispatcher:
         idempotency_key: str | None = None,
         retries: Retries | None = None,
         until: float | None = None,
-        http: CallHttp | None = None,
+        http: HttpCarrier | None = None,
         caller: Caller = OWN_PROCESS,
     ) -> DispatchResult:
         """Call the owner of the card, for `caller`. No attempt begins after the moment `until` of the monotonic clock.
@@ -114,7 +115,7 @@ class Dispatcher:
         *,
         idempotency_key: str | None = None,
         until: float | None = None,
-        http: CallHttp | None = None,
+        http: HttpCarrier | None = None,
         caller: Caller = OWN_PROCESS,
         passed_over: Callable[[CapabilityCard, ComityError], None] = lambda _card, _why: None,
     ) -> DispatchResult:
@@ -135,19 +136,6 @@ class Dispatcher:
                     raise
                 passed_over(card, why)
         return await call(last)
-
-    async def call_capability(
-        self,
-        query: str,
-        payload: A2AMessage,
-        *,
-        aggregation_search: AggregationSearch | None,
-        reputation_oracle: ReputationOracle | None = None,
-        idempotency_key: str | None = None,
-    ) -> DispatchResult:
-        """Find those who offer it, and call the best one that takes the call."""
-        cards = await rank_targets(query, aggregation_search, reputation_oracle)
-        return await self.call_one_of(cards, payload, idempotency_key=idempotency_key)
 
     @contextlib.asynccontextmanager
     async def _turn(self, target: VacantId, caller: Caller) -> AsyncIterator[Pair]:

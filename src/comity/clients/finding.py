@@ -9,9 +9,8 @@ import stat
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from comity.clients.conversation import CallHttp
 from comity.clients.directory import DirectoryClient
-from comity.clients.guarded_http import HttpResponse
+from comity.clients.guarded_http import HttpCarrier, HttpResponse
 from comity.clients.refusals import UnusableAnswerError
 from comity.config import is_loopback
 from comity.core.card.card import CapabilityCard, deserialize
@@ -33,7 +32,7 @@ class Ways(Protocol):
     """How a card is fetched: the HTTP client, and the directory to ask."""
 
     @property
-    def http(self) -> CallHttp: ...
+    def http(self) -> HttpCarrier: ...
 
     @property
     def directory_url(self) -> str: ...
@@ -99,7 +98,7 @@ def read_card(data: bytes, where: str) -> CapabilityCard:
     return card
 
 
-async def card_at(address: str, http: CallHttp) -> CapabilityCard:
+async def card_at(address: str, http: HttpCarrier) -> CapabilityCard:
     """The card that the node at this address shows of itself."""
     node = with_scheme(address).partition("#")[0].partition("?")[0].rstrip("/")
     node = node.removesuffix(_SEND_PATH).removesuffix(CARD_PATH)

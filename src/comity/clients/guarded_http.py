@@ -45,18 +45,12 @@ class HttpResponse(Struct, frozen=True):
     body: bytes
 
 
-class BareResponse(Protocol):
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def body(self) -> bytes: ...
-
-
 class HttpCarrier(Protocol):
-    """What carries a request that needs no headers; `GuardedHttp` does."""
+    """What carries our requests; `GuardedHttp` does."""
 
-    async def request(self, method: str, url: str, json: Any = None) -> BareResponse: ...
+    async def request(
+        self, method: str, url: str, json: Any = None, headers: Any = None, *, body: bytes | None = None
+    ) -> HttpResponse: ...
 
 
 class StreamedAnswer(NamedTuple):
@@ -125,9 +119,6 @@ class GuardedHttp:
             self._opened("GET", target, headers, None, silence) as response,
         ):
             yield StreamedAnswer(response.status, _headers_of(response), response.aiter_stream())
-
-    async def post_json(self, url: str, value: Any) -> HttpResponse:
-        return await self.request("POST", url, value)
 
     async def aclose(self) -> None:
         kept, self._kept, self._loop = self._kept, None, None

@@ -8,9 +8,8 @@ every link that was made here.
 import asyncio
 import contextlib
 import secrets
-import ssl
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from comity.clients.dialling import ClientWebSocket
@@ -49,16 +48,12 @@ class RoomMeeting:
         relay: RelayTarget,
         links: LinkMaker,
         clock: Clock,
-        *,
-        tls: ssl.SSLContext | None = None,
-        draw: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         """`links` may serve many rooms, and is closed by whoever made it."""
-        self._machine = Meeting(attending, draw)
+        self._machine = Meeting(attending, secrets.token_bytes)
         self._relay = relay
         self._links = links
         self._clock = clock
-        self._tls = tls
         self._news: deque[News | LinkOpened] = deque()
         self._some_news = asyncio.Event()
         self._joinings: dict[int, Joining] = {}
@@ -149,17 +144,19 @@ class RoomMeeting:
     def _do_with_link(self, effect: MakeOffer | MakeAnswer | TakeAnswer | AddCandidates | GiveUp) -> None:
         match effect:
             case MakeOffer(number):
-                self._begin(self._offer(number, self._new_joining(number, is_offerer=True)))
+                joining = self._new_joining(number, is_offerer=True)
+                self._begin(self._or_fail(number, self._offer(number, joining)))
             case MakeAnswer(number, sdp, ticket):
-                self._begin(self._answer(number, self._new_joining(number, is_offerer=False), sdp, ticket))
+                joining = self._new_joining(number, is_offerer=False)
+                self._begin(self._or_fail(number, self._answer(number, joining, sdp, ticket)))
             case TakeAnswer(number, sdp):
-                self._begin(self._accept(number, sdp))
+                self._begin(self._or_fail(number, self._accept(number, sdp)))
             case AddCandidates(number, candidates):
                 self._begin(self._add(number, candidates))
             case GiveUp(number, reason):
-                joining = self._joinings.pop(number, None)
-                if joining is not None:
-                    self._begin(joining.close(reason))
+                left = self._joinings.pop(number, None)
+                if left is not None:
+                    self._begin(left.close(reason))
 
     def _tell(self, news: News | LinkOpened) -> None:
         if len(self._news) < MOST_NEWS or not isinstance(news, SignallingFault | PeerSeen):
@@ -194,7 +191,7 @@ class RoomMeeting:
         """One connection to the relay, from dialling to its end."""
         reason = ""
         try:
-            socket = await dial_relay(self._relay, self._tls)
+            socket = await dial_relay(self._relay)
             self._socket = socket
             self._unsent.clear()
             self._hung_up = ""
@@ -243,30 +240,25 @@ class RoomMeeting:
         return joining
 
     async def _offer(self, number: int, joining: Joining) -> None:
-        try:
-            sdp, ticket = await joining.offer()
-        except (ComityError, LinkClosed) as fault:
-            await self._fail(number, str(fault))
-            return
+        sdp, ticket = await joining.offer()
         self._perform(self._machine.described(number, sdp, ticket, self._clock.monotonic()))
         await self._wait_link(number, joining)
 
     async def _answer(self, number: int, joining: Joining, sdp: str, ticket: str | None) -> None:
-        try:
-            answer = await joining.answer(sdp, ticket)
-        except (ComityError, LinkClosed) as fault:
-            await self._fail(number, str(fault))
-            return
+        answer = await joining.answer(sdp, ticket)
         if answer is not None:
             self._perform(self._machine.described(number, answer, None, self._clock.monotonic()))
         await self._wait_link(number, joining)
 
     async def _accept(self, number: int, sdp: str) -> None:
         joining = self._joinings.get(number)
-        if joining is None:
-            return
-        try:
+        if joining is not None:
             await joining.accept(sdp)
+
+    async def _or_fail(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+        """Do a step towards a link; where it goes wrong, the attempt has failed."""
+        try:
+            await work
         except (ComityError, LinkClosed) as fault:
             await self._fail(number, str(fault))
 
@@ -276,11 +268,7 @@ class RoomMeeting:
             await joining.add_candidates(candidates)
 
     async def _wait_link(self, number: int, joining: Joining) -> None:
-        try:
-            link = await joining.wait_link()
-        except (ComityError, LinkClosed) as fault:
-            await self._fail(number, str(fault))
-            return
+        link = await joining.wait_link()
         attempt = self._machine.attempt(number)
         if attempt is None:  # given up meanwhile
             await joining.close("no longer wanted")

@@ -201,11 +201,7 @@ class Pair:
 
     def open_request(self, idempotency_key: str, payload: A2AMessage) -> VacantEnvelope | None:
         """What was sent under this key and may still be answered."""
-        if not self.record.pending:
-            return None
-        envelope = self._read_back(self.record.pending)
-        same = envelope.idempotency_key == idempotency_key and envelope.payload == payload
-        return envelope if same else None
+        return self._same_call(self.record.pending, idempotency_key, payload)
 
     def answered_request(
         self, idempotency_key: str, payload: A2AMessage
@@ -214,18 +210,21 @@ class Pair:
         answered = self.record.answered
         if answered is None:
             return None
-        envelope = self._read_back(answered.request)
-        same = envelope.idempotency_key == idempotency_key and envelope.payload == payload
-        return (envelope, strict_json.loads(answered.reply)) if same else None
+        envelope = self._same_call(answered.request, idempotency_key, payload)
+        return None if envelope is None else (envelope, strict_json.loads(answered.reply))
 
-    def _read_back(self, body: bytes) -> VacantEnvelope:
+    def _same_call(self, body: bytes, idempotency_key: str, payload: A2AMessage) -> VacantEnvelope | None:
+        """The envelope that was kept, if it is the one of this call."""
+        if not body:
+            return None
         try:
             envelope = recognise(from_a2a_jsonrpc(strict_json.loads(body)))
         except ComityError:
             envelope = None
         if envelope is None:
             raise self._corrupt()
-        return envelope
+        same = envelope.idempotency_key == idempotency_key and envelope.payload == payload
+        return envelope if same else None
 
     def _corrupt(self) -> StoreCorruptError:
         return StoreCorruptError(

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.clients.addresses import literal
 from comity.clients.directory import DirectoryClient
 from comity.clients.refusals import TargetRefusedError, UnusableAnswerError
 from comity.clients.urls import read_url
+from comity.config import is_unspecified
 from comity.core.card.card import CapabilityCard
 from comity.core.card.lifecycle import RuntimeState, Visibility, is_gone
 from comity.core.clock import Clock
@@ -114,8 +114,7 @@ async def _publish_over(
 
 def refuse_unspecified(card: CapabilityCard) -> None:
     """Refuse to publish a card that names all addresses of a machine: nobody can call that."""
-    host = literal(read_url(card.endpoint or "").host)
-    if host is not None and host.is_unspecified:
+    if is_unspecified(read_url(card.endpoint or "").host):
         raise ConfigError(
             f"the card names {card.endpoint}, where nobody can call it, because the node listens on all addresses; "
             + ENDPOINT_HINT

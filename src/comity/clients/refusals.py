@@ -23,7 +23,7 @@ from comity.core.errors import (
     RetryLaterError,
 )
 
-_DETAIL_LIMIT = 500
+DETAIL_LIMIT = 500
 
 
 class TargetRefusedError(ForbiddenError):
@@ -47,12 +47,13 @@ class CallRefusedError(ProtocolError, PeerError):
 
     code = "call_refused"
 
-    def __init__(self, status: int, detail: str) -> None:
-        detail = _printable(detail[:_DETAIL_LIMIT])
+    def __init__(self, status: int, detail: str, retry_after: float = 0.0) -> None:
+        detail = printable(detail[:DETAIL_LIMIT])
         said = f": {detail}" if detail else ""
         super().__init__(f"the target refused the call with status {status}{said}")
         self.status = status
         self.detail = detail
+        self.retry_after = retry_after
 
 
 class BusyTargetError(CallRefusedError, OverloadedError):
@@ -60,19 +61,11 @@ class BusyTargetError(CallRefusedError, OverloadedError):
 
     code = "target_busy"
 
-    def __init__(self, status: int, detail: str, retry_after: float) -> None:
-        super().__init__(status, detail)
-        self.retry_after = retry_after
-
 
 class TargetLimitError(CallRefusedError, RateLimitedError):
     """Whom we called has had enough of us for now (429)."""
 
     code = "target_limit"
-
-    def __init__(self, status: int, detail: str, retry_after: float) -> None:
-        super().__init__(status, detail)
-        self.retry_after = retry_after
 
 
 class ReplyLostError(ProtocolError, PeerError):
@@ -81,7 +74,7 @@ class ReplyLostError(ProtocolError, PeerError):
 
 def explained(refusal: ComityError, card: CapabilityCard) -> str:
     """What the refusal means to the user who made the call."""
-    who, where = card.vacant_id, _printable(card.endpoint or "")
+    who, where = card.vacant_id, printable(card.endpoint or "")
     if isinstance(refusal, TargetUnavailableError):
         return f"{who} takes no calls: {refusal.message}"
     if not isinstance(refusal, CallRefusedError):
@@ -110,5 +103,6 @@ def explained(refusal: ComityError, card: CapabilityCard) -> str:
             return f"{who} refused the call with status {status}: {said}"
 
 
-def _printable(foreign: str) -> str:
+def printable(foreign: str) -> str:
+    """Without anything that a terminal would obey."""
     return "".join(c if c.isprintable() else " " for c in foreign).strip()

@@ -30,13 +30,13 @@ from msgspec import UNSET
 
 from comity.clients.refusals import NoAnswerError, UnreachableError
 from comity.clients.vcp_links import dial
-from comity.clients.vcp_memory import AckMemory, FileAcks, LastAcks
+from comity.clients.vcp_memory import FileAcks, LastAcks
 from comity.clients.vcp_session import VcpConversation, VcpRefusedError, VcpSession, clean
 from comity.clients.vcp_targets import McpTarget, VcpTarget, read_target
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, InvalidError
 from comity.core.negotiation.client import ATTEMPTS, ClientMachine, Established, retry_delay
-from comity.core.negotiation.messages import Ack, Hello, VcpError
+from comity.core.negotiation.messages import Hello, VcpError
 from comity.links.protocol import PeerLink
 from comity.pipeline.conductor import Conductor
 from comity.pipeline.record import Recorder
@@ -71,7 +71,7 @@ class VcpClient:
         *,
         attempts: int,
         seconds: float,
-        memory: AckMemory | None,
+        memory: FileAcks | LastAcks | None,
         clock: Clock,
     ) -> None:
         self._target = target
@@ -127,7 +127,7 @@ class VcpClient:
             identity=identity,
             client_id=UNSET if client_id is None else client_id,
         )
-        memory: AckMemory | None = None
+        memory: FileAcks | LastAcks | None = None
         if remember and store is not None:
             memory = LastAcks(store, record or Recorder(store, clock))
         elif remember:
@@ -150,7 +150,8 @@ class VcpClient:
         draw: Callable[[], float],
         answer_seconds: float,
     ) -> AsyncIterator[VcpSession]:
-        before = await self._recall()
+        memory, server, version = self._memory, self._target.url, self._hello.version
+        before = None if memory is None else await memory.recall(server, version)
         await self._keep_away_as_asked()
         while True:
             machine = ClientMachine(self._hello, random=draw, last_ack=before)
@@ -166,7 +167,8 @@ class VcpClient:
                     failure = fault
                 else:
                     self._tell(established)
-                    await self._remember(established.ack, before)
+                    if memory is not None:
+                        await memory.remember(server, version, established.ack, before)
                     yield VcpSession(established, conversation, link.max_message_bytes, answer_seconds)
                     return
             await self._wait_after(failure, draw)
@@ -231,15 +233,6 @@ class VcpClient:
             raise NoAnswerError(
                 f"{self._target.url} gave no session within {self._seconds:g} seconds"
             ) from None
-
-    async def _recall(self) -> Ack | None:
-        if self._memory is None:
-            return None
-        return await self._memory.recall(self._target.url, self._hello.version)
-
-    async def _remember(self, ack: Ack, before: Ack | None) -> None:
-        if self._memory is not None:
-            await self._memory.remember(self._target.url, self._hello.version, ack, before)
 
     def _tell(self, established: Established) -> None:
         for warning in established.warnings:

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Protocol, get_args
+from typing import Any, Final, get_args
 
 from comity.clients.guarded_http import GuardedHttp
 from comity.clients.refusals import UnreachableError
@@ -48,30 +48,20 @@ class McpRefusedError(PeerError):
     code = "mcp_refused"
 
 
-class _Carrier(Protocol):
-    async def begin(self) -> None:
-        """A new session: what was agreed on before is over."""
-        ...
-
-    async def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The response to a request. Raises McpRefusedError, or LinkClosed when there is none."""
-        ...
-
-    async def tell(self, message: dict[str, Any]) -> None: ...
-
-    async def close(self) -> None: ...
-
-
 async def dial_mcp(target: McpTarget, tls: ssl.SSLContext | None = None) -> "McpLink":
-    carrier: _Carrier = McpOverHttp(target, tls) if target.address else _Stdio(target.command)
+    carrier = McpOverHttp(target, tls) if target.address else _Stdio(target.command)
     await carrier.begin()
     return McpLink(target.url, carrier)
 
 
 class McpLink:
+    """Its carrier can `begin` a new session, `ask` for the response to a request (which raises McpRefusedError, or
+    LinkClosed when there is none) and `tell` without one.
+    """
+
     max_message_bytes = MESSAGE_LIMIT
 
-    def __init__(self, peer: str, carrier: _Carrier) -> None:
+    def __init__(self, peer: str, carrier: "McpOverHttp | _Stdio") -> None:
         self.peer = peer
         self._carrier = carrier
         self._out: asyncio.Queue[bytes] = asyncio.Queue()  # a session lets eight wait at most

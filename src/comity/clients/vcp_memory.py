@@ -9,13 +9,9 @@
   cannot be written, the log says so and nothing else fails.
 """
 
-import contextlib
 import logging
-import os
-import secrets
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -27,30 +23,18 @@ from comity.core.guard.audit import privacy_hash
 from comity.core.negotiation import versions
 from comity.core.negotiation.messages import Ack, encode
 from comity.core.request import within_request
+from comity.keys.private import alone, replace_whole
 from comity.pipeline.record import REQUEST_IDS, Recorder, own_act
 from comity.store.operations import Put
 from comity.store.protocol import Store
 
 log = logging.getLogger("comity.vcp")
 
-try:
-    import fcntl
-except ImportError:  # Windows: of two who remember in the same moment, one is forgotten
-    fcntl = None  # type: ignore[assignment]
-
 ACKS_FILE: Final = "vcp-acks.json"
 FILE_LIMIT: Final = 16 * 1024 * 1024
 MOST_SERVERS: Final = 1000
 SPACE: Final = "vcp:acks"
 REMEMBERED: Final = "VCP_ACK_REMEMBERED"
-
-
-class AckMemory(Protocol):
-    async def recall(self, server: str, version: str) -> Ack | None: ...
-
-    async def remember(self, server: str, version: str, ack: Ack, before: Ack | None) -> None:
-        """`before` is what was recalled. Nothing is written when there is nothing new."""
-        ...
 
 
 class FileAcks:
@@ -66,17 +50,19 @@ class FileAcks:
         return None if kept is None else _read_ack(msgspec.json.encode(kept), server)
 
     async def remember(self, server: str, version: str, ack: Ack, before: Ack | None) -> None:
+        """`before` is what was recalled. Nothing is written when there is nothing new."""
         kept = merged(before, ack)
         if kept == before:
             return
         try:
-            with self._alone():
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with alone(self._path.with_name(f".{ACKS_FILE}.lock")):  # on Windows one of two may be forgotten
                 known = self._read()
                 known.pop(_key(server, version), None)
                 known[_key(server, version)] = msgspec.to_builtins(kept)
                 for oldest in tuple(known)[:-MOST_SERVERS]:
                     del known[oldest]
-                self._write(msgspec.json.encode(known))
+                replace_whole(self._path, msgspec.json.encode(known))
         except OSError as reason:
             log.warning(
                 "what %s promises is not remembered, so a downgrade will go unnoticed: %s cannot be written (%s)",
@@ -95,28 +81,6 @@ class FileAcks:
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             log.warning("%s cannot be read; no last answers are compared", self._path)
             return {}
-
-    def _write(self, data: bytes) -> None:
-        draft = self._path.with_name(f".{ACKS_FILE}.{secrets.token_hex(8)}.new")
-        try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-            draft.replace(self._path)
-        finally:
-            draft.unlink(missing_ok=True)
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(
-            self._path.with_name(f".{ACKS_FILE}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
-        try:
-            if fcntl is not None:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
 
 class LastAcks:

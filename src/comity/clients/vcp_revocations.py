@@ -11,7 +11,6 @@
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,12 +24,7 @@ from comity.core.revocation.crl import CRL, CRLEntry, read_crl, read_moment, sig
 from comity.core.revocation.decision import Denylist
 from comity.core.revocation.signature import PublicKey, signature_holds
 from comity.core.wire import strict_json
-from comity.keys.private import sync_folder
-
-try:
-    import fcntl
-except ImportError:  # Windows: nothing to lock with; two who revoke in the same moment are on their own
-    fcntl = None  # type: ignore[assignment]
+from comity.keys.private import alone, replace_whole
 
 LIST_FILE: Final = "revocations.json"
 LISTS_FOLDER: Final = "revocations"
@@ -155,33 +149,21 @@ class OwnRevocations:
         if len(data) > LIST_LIMIT:
             raise TooLargeError("the list of revocations", LIST_LIMIT)
         path = self.path(issuer)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
         try:
             if path.parent != self._folder:
                 path.parent.mkdir(mode=0o700, exist_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-            sync_folder(path.parent)
+            replace_whole(path, data)
         except OSError as reason:
             raise _unwritable(path.parent, reason) from None
-        finally:
-            draft.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        try:
-            file = os.open(self._folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as reason:
-            raise _unwritable(self._folder, reason) from None
-        try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(alone(self._folder / _LOCK_FILE))
+            except OSError as reason:
+                raise _unwritable(self._folder, reason) from None
             yield
-        finally:
-            os.close(file)
 
 
 def _corrupt(path: Path, why: str) -> StoreCorruptError:

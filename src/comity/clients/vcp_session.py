@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
-from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError
+from comity.clients.refusals import NoAnswerError, UnreachableError, UnusableAnswerError, printable
 from comity.core.context.errors import ContextError
 from comity.core.context.request import Ignored
 from comity.core.errors import ComityError, InvalidError, MalformedError, TooLargeError
@@ -76,7 +76,7 @@ def remedy(error: VcpError) -> str:
 
 def clean(foreign: str) -> str:
     """One line without anything that a terminal would obey."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in foreign).split())
+    return " ".join(printable(foreign).split())
 
 
 MOST_WAITING: Final = 8
@@ -254,13 +254,7 @@ class VcpSession:
         """
         told = dict(request)
         withheld = self._prepared(told).withheld
-        try:
-            async with asyncio.timeout(self._seconds):
-                received = await self._conversation.say(told)
-        except TimeoutError:
-            raise NoAnswerError(
-                f"the server did not answer the context request within {self._seconds:g} seconds"
-            ) from None
+        received = await self._in_time("the context request", self._conversation.say(told))
         return ContextAnswer(message=_read_answer(received), withheld=withheld)
 
     async def call(self, op: str, args: Mapping[str, Any] | None = None) -> Any:
@@ -275,12 +269,17 @@ class VcpSession:
                 "EXTENSION_INACTIVE",
                 f"{extension} is not active in this session; ask for it when you connect",
             )
+        calling = self._conversation.call(op, self._writable(op, dict(args or {})))
+        return _read_result(await self._in_time(op, calling))
+
+    async def _in_time(self, what: str, answer: Awaitable[bytes]) -> bytes:
         try:
             async with asyncio.timeout(self._seconds):
-                received = await self._conversation.call(op, self._writable(op, dict(args or {})))
+                return await answer
         except TimeoutError:
-            raise NoAnswerError(f"the server did not answer {op} within {self._seconds:g} seconds") from None
-        return _read_result(received)
+            raise NoAnswerError(
+                f"the server did not answer {what} within {self._seconds:g} seconds"
+            ) from None
 
     def _writable(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
         """The arguments, where they can be sent."""

@@ -14,10 +14,15 @@ import os
 import secrets
 import shlex
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from comity.core.errors import KeyRefusedError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 SECRET_LIMIT = 64 * 1024
 
@@ -85,12 +90,7 @@ def create_private(path: Path, data: bytes) -> None:
     """Write a new secret file with mode 0600. An existing one is never touched."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
-        with os.fdopen(os.open(draft, _CREATE, 0o600), "wb") as file:
-            if _HAS_MODES:
-                os.fchmod(file.fileno(), 0o600)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        _write_draft(draft, data)
         publish_draft(draft, path)
         sync_folder(path.parent)
     except FileExistsError:
@@ -104,16 +104,43 @@ def create_private(path: Path, data: bytes) -> None:
 
 def replace_private(path: Path, data: bytes) -> None:
     """Write a secret file with mode 0600 in the place of the one that is there: whole, or not at all."""
+    try:
+        replace_whole(path, data)
+    except (OSError, ValueError) as reason:
+        raise KeyRefusedError(f"{path} cannot be written: {_cause(reason)}") from None
+
+
+def replace_whole(path: Path, data: bytes) -> None:
+    """The same for a file that is no secret; it raises OSError."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
-        create_private(draft, data)
+        _write_draft(draft, data)
         draft.replace(path)
         sync_folder(path.parent)
-    except OSError as reason:
-        raise KeyRefusedError(f"{path} cannot be written: {_cause(reason)}") from None
     finally:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             draft.unlink()
+
+
+def _write_draft(draft: Path, data: bytes) -> None:
+    with os.fdopen(os.open(draft, _CREATE, 0o600), "wb") as file:
+        if _HAS_MODES:
+            os.fchmod(file.fileno(), 0o600)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """One process at a time is in this block. On Windows there is nothing to lock with."""
+    opened = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if fcntl is not None:
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def read_or_create_private(path: Path, make: Callable[[], bytes]) -> bytes:

@@ -1,19 +1,20 @@
 """The humane-communication actions: over HTTP, and as tools of MCP."""
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from comity.config import ActionSettings
 from comity.parts.part import OpenHouse, Part
+from comity.pipeline.views import Table, View, ViewPage, ViewQuery, paged
+from comity.release import __version__
 
 if TYPE_CHECKING:
     from comity.core.mcp.catalog import Tool
     from comity.parts.house import House
-    from comity.pipeline.actions.plugins import Plugin
     from comity.pipeline.actions.room import ActionsDesk
     from comity.pipeline.actions.runner import ActionLimits
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 log = logging.getLogger("comity.actions")
 
@@ -26,6 +27,7 @@ class Actions(Part):
     @classmethod
     def tools(cls, house: OpenHouse) -> "Iterable[Tool]":
         from comity.pipeline.actions.library import registry_of
+        from comity.pipeline.actions.plugins import announced_plugins
         from comity.pipeline.actions.room import action_tools
 
         async def desk() -> "ActionsDesk":
@@ -34,28 +36,24 @@ class Actions(Part):
             opened = await house()
             return ActionsDesk(ActionsRoom(opened.find(cls).runner), opened.walk)
 
-        return action_tools(registry_of("enhanced", [plugin.action for plugin in _announced()]), desk)
+        announced = [plugin.action for plugin in announced_plugins(log.warning)]
+        return action_tools(registry_of("enhanced", announced), desk)
 
     async def open(self, house: "House") -> None:
-        from asyncio import to_thread
-
         from comity.clients.pages import Pages
         from comity.pipeline.actions.library import Library, own_lines_of
         from comity.pipeline.actions.plugins import announced_plugins
         from comity.pipeline.actions.runner import Runner
-        from comity.pipeline.views import View
 
         settings = house.settings
-        plugins = await to_thread(announced_plugins, house.notices.append)
+        plugins = await asyncio.to_thread(announced_plugins, house.notices.append)
         pages = Pages(allow=settings.dispatch.allowed_hosts)
-        library = Library("enhanced", plugins, lines=await to_thread(own_lines_of, settings.data))
+        library = Library("enhanced", plugins, lines=await asyncio.to_thread(own_lines_of, settings.data))
         self.runner = Runner(library, pages, limits=action_limits(settings.actions))
         house.stack.push_async_callback(self.runner.aclose)
         self.views = [View("actions", "Actions", self._view, "try")]
 
-    async def _view(self, query: "ViewQuery") -> "ViewPage":
-        from comity.pipeline.views import Table, ViewPage, paged
-
+    async def _view(self, query: ViewQuery) -> ViewPage:
         rows = [
             (entry.name, entry.contract.description, entry.contract.boundary)
             for entry in self.runner.library.registry.entries()
@@ -65,17 +63,9 @@ class Actions(Part):
 
     async def serve(self, house: "House") -> None:
         from comity.doors.actions.http import action_routes
-        from comity.release import __version__
 
         limit = house.settings.http.body_limit
         self.routes = action_routes(self.runner, house.walk, body_limit=limit, version=__version__)
-
-
-def _announced() -> "tuple[Plugin, ...]":
-    """Those of installed packages, for a list that is made before the node is open."""
-    from comity.pipeline.actions.plugins import announced_plugins
-
-    return announced_plugins(log.warning)
 
 
 def action_limits(settings: ActionSettings) -> "ActionLimits":

@@ -1,13 +1,16 @@
 """The agent of this node: signed calls, its card and its state, and its tools of MCP."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from comity.core.errors import ComityError, InvalidError, NotFoundError
 from comity.parts.actions import action_limits
 from comity.parts.audit import Audit
 from comity.parts.limits import Limits
 from comity.parts.part import OpenHouse, Part
 from comity.parts.vcp import Vcp
+from comity.pipeline.views import Fact, RowButton, Table, View, ViewPage, ViewQuery, paged
 
 if TYPE_CHECKING:
     from comity.agents.behaviour import Behaviour
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from comity.pipeline.envelopes.room import EnvelopeRoom
     from comity.pipeline.envelopes.tools import Resident
     from comity.pipeline.residence import StateRoom
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 PAIRS_VERIFY_PATH = "/v1/pairs/verify"
 
@@ -43,26 +45,21 @@ class Agent(Part):
         return vacant_tools(resident)
 
     async def open(self, house: "House") -> None:
-        from asyncio import Event
-
         from comity.pipeline.envelopes.tools import Resident
         from comity.pipeline.residence import vacant_form
-        from comity.pipeline.views import View
 
         self._house = house
         self.views = [View("agent", "Agent", self._view), View("pairs", "Pairs", self._pairs)]
         self.resident = Resident(vacant_form(house.vacant_id), house.walk, None)
         self.state_room: StateRoom
-        self.state_changed = Event()
+        self.state_changed = asyncio.Event()
         self._behaviour: Behaviour | None = None
         self._verdicts: dict[str, str] = {}
         house.stack.push_async_callback(
             self._close
         )  # after the doors: their calls may still need the behaviour
 
-    async def _view(self, _query: "ViewQuery") -> "ViewPage":
-        from comity.pipeline.views import Fact, ViewPage
-
+    async def _view(self, _query: ViewQuery) -> ViewPage:
         house, form = self._house, self.resident.form
         card = form.capability_card
         facts = [Fact("Identity", form.identity.hex(), copy=True)]
@@ -85,9 +82,7 @@ class Agent(Part):
             ]
         )
 
-    async def _pairs(self, query: "ViewQuery") -> "ViewPage":
-        from comity.pipeline.views import RowButton, Table, ViewPage, paged
-
+    async def _pairs(self, query: ViewQuery) -> ViewPage:
         columns = (
             "agent",
             "book",
@@ -113,14 +108,12 @@ class Agent(Part):
         return ViewPage(tables=[Table(columns, shown, more=more, empty=empty, button=button)])
 
     async def _peers(self) -> "list[Peer]":
-        from asyncio import to_thread
-
         house = self._house
         if house.settings.store.engine != "sqlite":
             return []
         from comity.parts.pairs import read_pairs
 
-        return await to_thread(read_pairs, house.settings.database, house.vacant_id.hex())
+        return await asyncio.to_thread(read_pairs, house.settings.database, house.vacant_id.hex())
 
     def _verdict(self, vacant_id: str) -> str:
         running = self._house.find(Audit).verification
@@ -129,7 +122,6 @@ class Agent(Part):
         return self._verdicts.get(vacant_id, "")
 
     async def _verify_pair(self, scope: "Scope", receive: "Receive") -> dict[str, bool]:
-        from comity.core.errors import InvalidError, NotFoundError
         from comity.core.identity.keys import VacantId
         from comity.core.wire import strict_json
         from comity.doors.http.endpoint import read_json_body
@@ -151,7 +143,6 @@ class Agent(Part):
         return {"started": self._house.find(Audit).verification.begin(peer.hex(), verify)}
 
     async def _verdict_on(self, peer: "VacantId", seen: Callable[[int], None]) -> str:
-        from comity.core.errors import ComityError
         from comity.parts.pair_verification import verdict_of, verify_pairs
 
         house = self._house

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from comity.core.errors import ComityError, StoreError
 from comity.parts.part import Chore, Part
+from comity.pipeline.views import Fact, Table, View, ViewPage, ViewQuery
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from comity.parts.house import House
-    from comity.pipeline.views import Fact, ViewPage, ViewQuery
     from comity.store.audit_log import AuditReport
 
 _REFUSALS_EVERY = 60.0
@@ -53,8 +53,6 @@ class Audit(Part):
     name = "audit"
 
     async def open(self, house: "House") -> None:
-        from comity.pipeline.views import View
-
         self._house = house
         self.verification = Verification()
         self._verified: AuditReport | None = None
@@ -95,8 +93,7 @@ class Audit(Part):
         except ComityError as fault:
             self._fault = fault.message
 
-    async def _view(self, query: "ViewQuery") -> "ViewPage":
-        from comity.pipeline.views import Fact, Table, ViewPage
+    async def _view(self, query: ViewQuery) -> ViewPage:
         from comity.store.audit_log import newest
         from comity.store.audit_trail import log_of
 
@@ -120,9 +117,7 @@ class Audit(Part):
         facts = [Fact("Entries", f"{await house.store.end(log_of(house.chain)):,}"), self._verdict()]
         return ViewPage(facts=facts, tables=[Table(columns, rows, more=more)])
 
-    def _verdict(self) -> "Fact":
-        from comity.pipeline.views import Fact
-
+    def _verdict(self) -> Fact:
         if self.verification.is_running and self.verification.what == "audit":
             return Fact("Verified", f"under way, {self.verification.checked:,} entries checked")
         if self._fault:

@@ -37,20 +37,11 @@ class Calling(Part):
     async def open(self, house: "House") -> None:
         from comity.clients.agent_desk import AgentDesk
         from comity.clients.dispatcher import Dispatcher
-        from comity.clients.guarded_http import GuardedHttp
-        from comity.config import is_loopback
         from comity.pipeline.calling.room import AgentsRoom
         from comity.pipeline.calling.tools import LONGEST_CALL
 
         settings = house.settings
-        own = GuardedHttp(
-            allow=[host.strip("[]") for host in settings.dispatch.allowed_hosts],
-            allow_loopback=is_loopback(settings.host),  # ruling 12
-            timeout=LONGEST_CALL,
-        )
-        visitors = GuardedHttp(timeout=LONGEST_CALL)
-        house.stack.push_async_callback(own.aclose)
-        house.stack.push_async_callback(visitors.aclose)
+        own = house.open_http(LONGEST_CALL)
         dispatcher = Dispatcher(
             house.store, house.key, house.clock, own, holder=house.chain, record=house.record
         )
@@ -61,7 +52,7 @@ class Calling(Part):
                 house.clock,
                 dispatcher=dispatcher,
                 http=own,
-                visitors=visitors,
+                visitors=house.open_public_http(LONGEST_CALL),
                 directory=settings.directory.url,
                 seconds=settings.dispatch.timeout_seconds,
             )

@@ -4,15 +4,14 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from comity.config import is_loopback
 from comity.core.errors import KeyRefusedError
 from comity.parts.limits import Limits
 from comity.parts.part import Chore, Panel, Part
+from comity.pipeline.views import Matrix, Table, View, ViewPage, ViewQuery, paged
 
 if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 
 _COUNTED_SECONDS = 5.0
@@ -24,22 +23,12 @@ class Deliberations(Part):
 
     async def open(self, house: "House") -> None:
         from comity.clients.deliberations import KeeperClient
-        from comity.clients.guarded_http import GuardedHttp
         from comity.pipeline.deliberations.desk import DeliberationDesk
         from comity.pipeline.deliberations.ledger import Ledger
-        from comity.pipeline.views import View
 
         settings = house.settings
         own = settings.deliberations
         seconds = settings.dispatch.timeout_seconds
-        http = GuardedHttp(
-            allow=[host.strip("[]") for host in settings.dispatch.allowed_hosts],
-            allow_loopback=is_loopback(settings.host),
-            timeout=seconds,
-        )
-        public_http = GuardedHttp(timeout=seconds)
-        for way in (http, public_http):
-            house.stack.push_async_callback(way.aclose)
         self.ledger = Ledger(house.store, house.current_vault, log_bytes=own.log_bytes)
         self.desk = DeliberationDesk(
             store=house.store,
@@ -51,8 +40,8 @@ class Deliberations(Part):
                 house.store,
                 house.key,
                 house.clock,
-                http,
-                public_http=public_http,
+                house.open_http(seconds),
+                public_http=house.open_public_http(seconds),
                 holder=house.chain,
                 patience=seconds,
                 record=house.record,
@@ -104,10 +93,9 @@ class Deliberations(Part):
             self._frauds,
         )
 
-    async def _view(self, query: "ViewQuery") -> "ViewPage":
+    async def _view(self, query: ViewQuery) -> ViewPage:
         from comity.core.extensions.calls import clause_report
         from comity.core.extensions.consensus.deliberation import COPIES
-        from comity.pipeline.views import Matrix, Table, ViewPage, paged
 
         known = await self.ledger.all()
         rows = [
@@ -152,8 +140,9 @@ class Deliberations(Part):
             ("kept here", f"{self._kept:,}"),
             ("kept elsewhere", f"{self._joined:,}"),
             ("acts waiting for a keeper", f"{self._waiting:,}"),
+            ("frauds of keepers", f"{self._frauds:,}"),
         ]
-        return Panel("Deliberations", [*rows, ("frauds of keepers", f"{self._frauds:,}")])
+        return Panel("Deliberations", rows)
 
     async def _send(self) -> None:
         await self.count()

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from comity.config import Settings
 from comity.parts.limits import Limits
 from comity.parts.part import Part
+from comity.pipeline.views import Table, View, ViewPage, ViewQuery
 
 if TYPE_CHECKING:
     from comity.parts.house import House
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 
 class Directory(Part):
@@ -28,10 +28,9 @@ class Directory(Part):
     def is_wanted(cls, settings: Settings) -> bool:
         return settings.directory.serve
 
-    async def _view(self, query: "ViewQuery") -> "ViewPage":
+    async def _view(self, query: ViewQuery) -> ViewPage:
         from comity.pipeline.directory.reviews import StoredReputation
         from comity.pipeline.directory.search import RANKED_BY, search_capability
-        from comity.pipeline.views import Table, ViewPage
 
         store = self._store
         found = await search_capability(
@@ -57,8 +56,6 @@ class Directory(Part):
         return ViewPage(tables=[Table(columns, rows, empty=empty)])
 
     async def serve(self, house: "House") -> None:
-        from comity.pipeline.views import View
-
         self._store = house.store
         self.views = [View("directory", "Directory", self._view, "search")]
         from comity.doors.directory import (

@@ -11,7 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from comity.bus.in_process import InProcessBus
-from comity.config import Settings
+from comity.clients.guarded_http import ANSWER_LIMIT, GuardedHttp
+from comity.config import Settings, is_loopback
 from comity.core.clock import Clock
 from comity.core.errors import ComityError, KeyRefusedError, NotFoundError
 from comity.core.guard.audit import timestamp
@@ -28,7 +29,7 @@ from comity.keys.vault_key import (
 )
 from comity.parts.part import Chore, Part
 from comity.pipeline.budget import Budget, Figures
-from comity.pipeline.metrics import Metric, Metrics
+from comity.pipeline.metrics import Metrics
 from comity.pipeline.record import Recorder, own_act
 from comity.pipeline.tracing import open_tracing
 from comity.pipeline.walk import Walk
@@ -127,7 +128,9 @@ class House:
         self.chain = trail.chain
         self.store = await open_store(settings, self.clock, trail)
         self.stack.push_async_callback(self.store.close)
-        self.metrics = Metrics(__version__, self.uptime, self._metrics_of_parts)
+        self.metrics = Metrics(
+            __version__, self.uptime, lambda: (metric for part in self.parts for metric in part.metrics())
+        )
         self.budget = Budget(self.clock, Figures.of(settings))
         self.bus = InProcessBus()
         self.stack.push_async_callback(self.bus.close)
@@ -151,6 +154,23 @@ class House:
         await self.note("NODE_STARTED")
         self.stack.push_async_callback(self.note, "NODE_STOPPED")
         self.stack.callback(self.record.flush)
+
+    def open_http(self, seconds: float, answer_limit: int = ANSWER_LIMIT) -> GuardedHttp:
+        """A client for which the exceptions of the owner hold (ruling 12). It is closed with the node."""
+        http = GuardedHttp(
+            allow=[host.strip("[]") for host in self.settings.dispatch.allowed_hosts],
+            allow_loopback=is_loopback(self.settings.host),
+            timeout=seconds,
+            answer_limit=answer_limit,
+        )
+        self.stack.push_async_callback(http.aclose)
+        return http
+
+    def open_public_http(self, seconds: float) -> GuardedHttp:
+        """A client that calls public addresses only, for those that somebody else named than the owner."""
+        http = GuardedHttp(timeout=seconds)
+        self.stack.push_async_callback(http.aclose)
+        return http
 
     async def open_parts(self, kinds: Iterable[type[Part]]) -> None:
         """Open each of them that the settings want, then begin with what they have to do now and then."""
@@ -182,10 +202,6 @@ class House:
     async def note(self, result: str) -> None:
         """Write down something that the node does by itself."""
         await self.record.commit_counted((), own_act(result))
-
-    def _metrics_of_parts(self) -> Iterable[Metric]:
-        for part in self.parts:
-            yield from part.metrics()
 
 
 async def run_chores(clock: Clock, chores: Iterable[Chore]) -> None:

@@ -1,5 +1,6 @@
 """What others may ask of this node and make it store: the budget's figures, and the quotas of stored bytes."""
 
+import asyncio
 import shutil
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -7,12 +8,12 @@ from typing import TYPE_CHECKING
 from comity.config import Settings
 from comity.core.errors import ComityError
 from comity.parts.part import CheckResult, Chore, Panel, Part
+from comity.pipeline.views import Fact, Table, View, ViewPage, ViewQuery
 
 if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
     from comity.pipeline.storage import Quota
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 _LOOK_EVERY = 60.0
 _FORGET_EVERY = 3600.0
@@ -23,7 +24,6 @@ class Limits(Part):
 
     async def open(self, house: "House") -> None:
         from comity.pipeline.storage import Quota
-        from comity.pipeline.views import View
 
         self._house = house
         self.views = [View("limits", "Limits", self._view)]
@@ -54,9 +54,8 @@ class Limits(Part):
         yield Metric("comity_stored_bytes", "Bytes stored for others.", held, "quota")
         yield Metric("comity_stored_limit_bytes", "Bytes that may be stored for others.", most, "quota")
 
-    async def _view(self, _query: "ViewQuery") -> "ViewPage":
+    async def _view(self, _query: ViewQuery) -> ViewPage:
         from comity.pipeline.budget import KINDS
-        from comity.pipeline.views import Fact, Table, ViewPage
 
         stored = [
             (quota.name, _mebibytes(quota.held), _mebibytes(quota.total), f"{quota.held / quota.total:.0%}")
@@ -102,8 +101,6 @@ class Limits(Part):
 
 def check_storage(settings: Settings) -> CheckResult:
     """What is stored for others, and how much more of it there may be."""
-    import asyncio
-
     from comity.store.opening import reading
     from comity.system_clock import SystemClock
 

@@ -2,6 +2,7 @@
 data folder; stdio is opened by `comity mcp`.
 """
 
+import asyncio
 import socket
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -163,14 +164,12 @@ class Mcp(Part):
         return ResourceServer(resource=resource, path=MCP_PATH, issuer=mcp.oauth_issuer, judge=server.judge)
 
     async def _open_socket(self, house: "House") -> None:
-        from asyncio import to_thread
-
         from comity.doors.mcp.unix import McpSocket, socket_path
         from comity.keys.private import ensure_private_folder
 
         path = socket_path(house.settings.data)
-        await to_thread(ensure_private_folder, path.parent)
-        demands = await to_thread(Peers.demands, house)
+        await asyncio.to_thread(ensure_private_folder, path.parent)
+        demands = await asyncio.to_thread(Peers.demands, house)
         door = McpSocket(path, self.side.open_stream, demands=demands)
         await door.start()
         house.stack.push_async_callback(door.stop)

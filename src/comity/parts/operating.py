@@ -5,8 +5,10 @@ removed while the node runs stops it: what it would store from then on is not wh
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from comity.core.errors import (
@@ -63,10 +65,8 @@ class OwnersRoom(PlainRoom):
             raise InvalidError(f"the body must be empty or {allowed}; nothing else can be said here")
         return Admission(checks=("schema",))
 
-    @asynccontextmanager
-    async def hold(self, call: Call) -> AsyncIterator[None]:
-        async with self._one_at_a_time:
-            yield
+    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
+        return self._one_at_a_time
 
     async def handle(self, call: Call) -> dict[str, Any]:
         return await self._work(**call.arrival.body)
@@ -92,7 +92,6 @@ class Operating(Part):
         from starlette.routing import Route
 
         from comity.doors.http.app import RoomRoute
-        from comity.parts.operating import OwnersRoom
 
         rooms = {
             STOP_PATH: OwnersRoom("stop", self._stop),
@@ -135,8 +134,6 @@ async def rotate_vault(store: "Store", file: "Path | None") -> dict[str, Any]:
     """Seal what is stored under a new key of the file. Where the keys come from the environment instead, under the
     first of those.
     """
-    import os
-
     from comity.keys.vault_key import (
         VAULT_KEY_VARIABLE,
         keep_vault_keys,
@@ -150,9 +147,8 @@ async def rotate_vault(store: "Store", file: "Path | None") -> dict[str, Any]:
         keys = parse_vault_keys(os.environ[VAULT_KEY_VARIABLE])
         resealed = await reseal_all(store, Vault(keys))
     else:
-        path = file
-        keys = read_vault_keys(path)
-        resealed = await rotate_keys(store, keys, new_vault_key(), lambda kept: keep_vault_keys(path, kept))
+        keys = read_vault_keys(file)
+        resealed = await rotate_keys(store, keys, new_vault_key(), partial(keep_vault_keys, file))
     return {
         "resealed": resealed.values,
         "unreadable": resealed.unreadable,

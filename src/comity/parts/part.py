@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from msgspec import Struct
 
 from comity.config import Settings
+from comity.pipeline.views import View
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.metrics import Metric
     from comity.pipeline.vcp.plugins import VcpExtension
-    from comity.pipeline.views import View
 
 
 class CheckResult(NamedTuple):
@@ -76,7 +76,7 @@ class Part:
     """Which of its paths need no token, and `public_prefixes` how those begin that hold a name."""
     public_prefixes: tuple[str, ...] = ()
     chores: Sequence[Chore] = ()
-    views: "Sequence[View]" = ()
+    views: Sequence[View] = ()
     """What the page at `/` shows of it, each as a page of its own."""
 
     @classmethod

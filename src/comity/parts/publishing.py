@@ -3,9 +3,11 @@
 import logging
 from typing import TYPE_CHECKING
 
-from comity.config import Settings, is_loopback
+from comity.config import Settings
+from comity.core.caller import OWN_PROCESS
 from comity.parts.agent import Agent
 from comity.parts.part import Panel, Part
+from comity.pipeline.room import Arrival
 
 if TYPE_CHECKING:
     from comity.clients.publishing import PublicationReport
@@ -24,18 +26,12 @@ class Publishing(Part):
 
     async def serve(self, house: "House") -> None:
         from comity.clients.directory import DirectoryClient
-        from comity.clients.guarded_http import GuardedHttp
         from comity.clients.publishing import KeptPublication
         from comity.parts.house import running
 
         self._house = house
         settings, agent = house.settings, house.find(Agent)
-        http = GuardedHttp(
-            allow=[host.strip("[]") for host in settings.dispatch.allowed_hosts],
-            allow_loopback=is_loopback(settings.host),
-            timeout=settings.dispatch.timeout_seconds,
-        )
-        house.stack.push_async_callback(http.aclose)
+        http = house.open_http(settings.dispatch.timeout_seconds)
         form = agent.resident.form
         card: CapabilityCard | None = form.capability_card
         assert card is not None, "an agent that is served has a card"
@@ -58,9 +54,7 @@ class Publishing(Part):
         return Panel("Publication", rows)
 
     async def _activate(self) -> None:
-        from comity.core.caller import OWN_PROCESS
         from comity.core.card.lifecycle import RuntimeState
-        from comity.pipeline.room import Arrival
 
         body = {"state": RuntimeState.ACTIVE.value}
         arrival = Arrival(door="node", caller=OWN_PROCESS, body=body)
@@ -68,7 +62,6 @@ class Publishing(Part):
 
     def _tell(self, report: "PublicationReport") -> None:
         """Write it down, for the audit trail and for whoever watches."""
-        from comity.core.caller import OWN_PROCESS
         from comity.pipeline.record import Act
 
         if report.problem:

@@ -4,9 +4,14 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from comity.config import Settings
+from comity.core.errors import KeyRefusedError, NotFoundError
 from comity.parts.extensions import Extensions
 from comity.parts.part import CheckResult, Chore, OpenHouse, Panel, Part
+from comity.pipeline.views import Table, View, ViewPage, ViewQuery, paged
+from comity.release import __version__
 
 if TYPE_CHECKING:
     from comity.clients.vcp_revocations import OwnRevocations
@@ -15,7 +20,6 @@ if TYPE_CHECKING:
     from comity.parts.house import House
     from comity.pipeline.vcp.mcp import VcpRooms
     from comity.pipeline.vcp.plugins import VcpExtension
-    from comity.pipeline.views import ViewPage, ViewQuery
 
 
 REVOCATIONS_PREFIX: Final = "/v1/revocations/"
@@ -45,7 +49,6 @@ class Vcp(Part):
         names = settings.vcp.secret_issuers
         if not names:
             return []
-        from comity.core.errors import KeyRefusedError
         from comity.parts.vcp_issuers import read_secrets, secret_file
 
         found = []
@@ -63,9 +66,7 @@ class Vcp(Part):
 
     async def open(self, house: "House") -> None:
         from comity.clients.crl import CRL_LIMIT, CRL_TIMEOUT, CrlFetcher
-        from comity.clients.guarded_http import GuardedHttp
         from comity.clients.vcp_revocations import OwnRevocations
-        from comity.config import is_loopback
         from comity.core.identity.verification import IdentityMode
         from comity.core.negotiation.policy import ServerPolicy
         from comity.core.negotiation.registry import ExtensionRegistry
@@ -78,8 +79,6 @@ class Vcp(Part):
         from comity.pipeline.vcp.over_mcp import VcpOverMcp
         from comity.pipeline.vcp.resources import VcpResources
         from comity.pipeline.vcp.service import VcpServer
-        from comity.pipeline.views import View
-        from comity.release import __version__
 
         settings, vcp, clock = house.settings, house.settings.vcp, house.clock
         part = house.find_open(Extensions)
@@ -91,13 +90,7 @@ class Vcp(Part):
         )
         features = RunningFeatures(clock, vault=house.current_vault)
         house.stack.push_async_callback(features.aclose)
-        http = GuardedHttp(
-            timeout=CRL_TIMEOUT,
-            answer_limit=CRL_LIMIT,
-            allow=settings.dispatch.allowed_hosts,
-            allow_loopback=is_loopback(settings.host),
-        )
-        house.stack.push_async_callback(http.aclose)
+        http = house.open_http(CRL_TIMEOUT, CRL_LIMIT)
         lists = CrlFetcher(http, clock, https_only=settings.production)
         house.stack.push_async_callback(lists.aclose)
         own = OwnRevocations(settings.data, house.vacant_id)
@@ -159,10 +152,8 @@ class Vcp(Part):
         house.stack.push_async_callback(self.over_mcp.aclose)
 
     async def serve(self, house: "House") -> None:
-        import msgspec
         from starlette.routing import Route
 
-        from comity.core.errors import NotFoundError
         from comity.doors.http.endpoint import Endpoint
         from comity.doors.http.server import bind, tls_context
         from comity.doors.vcp.tcp import TcpDoor
@@ -188,9 +179,7 @@ class Vcp(Part):
             house.stack.push_async_callback(tcp.stop)
             await tcp.start()
 
-    async def _view(self, query: "ViewQuery") -> "ViewPage":
-        from comity.pipeline.views import Table, ViewPage, paged
-
+    async def _view(self, query: ViewQuery) -> ViewPage:
         rows = [
             (
                 session.id[:12],

@@ -166,12 +166,9 @@ def simulated_pair(
     names: tuple[str, str] = ("left", "right"),
 ) -> tuple[SimulatedLink, SimulatedLink]:
     """Two ends in one process that mistreat what passes between them, each direction by its own draws."""
-    left, right = loopback_pair(capacity=capacity, max_message_bytes=max_message_bytes, names=names)
-    return (
-        SimulatedLink(
-            left, clock=clock, randomness=randomness.branch(names[0]), faults=faults, in_flight=capacity
-        ),
-        SimulatedLink(
-            right, clock=clock, randomness=randomness.branch(names[1]), faults=faults, in_flight=capacity
-        ),
+    ends = loopback_pair(capacity=capacity, max_message_bytes=max_message_bytes, names=names)
+    left, right = (
+        SimulatedLink(end, clock=clock, randomness=randomness.branch(name), faults=faults, in_flight=capacity)
+        for end, name in zip(ends, names, strict=True)
     )
+    return left, right

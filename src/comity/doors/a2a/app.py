@@ -57,6 +57,15 @@ class EmbeddedVacant:
         self._state = state_provider or (lambda: self_form.runtime_state)
         self._opening: asyncio.Task[tuple[EnvelopeRoom, Walk]] | None = None
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As an ASGI application: `POST` of an envelope."""
+        try:
+            room, walk = await self.open_once()
+        except ComityError as refusal:
+            await refuse(send, refusal)
+            return
+        await MessageSend(room, walk)(scope, receive, send)
+
     async def open_once(self) -> tuple[EnvelopeRoom, Walk]:
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
@@ -126,19 +135,6 @@ BehaviorHandler = Behaviour
 _ASKED_FOR_BY_FASTAPI = frozenset({"_contains_router", "on_startup", "default_response_class", "prefix"})
 
 
-class _Served:
-    def __init__(self, vacant: EmbeddedVacant) -> None:
-        self._vacant = vacant
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            room, walk = await self._vacant.open_once()
-        except ComityError as refusal:
-            await refuse(send, refusal)
-            return
-        await MessageSend(room, walk)(scope, receive, send)
-
-
 class VacantRouter(Router):
     """A Starlette router. FastAPI's `include_router` takes FastAPI's own routers only, and is told so."""
 
@@ -168,7 +164,7 @@ def build_a2a_router(
         replay_store=replay_store,
         state_provider=state_provider,
     )
-    return VacantRouter([Route(f"{prefix}/message/send", _Served(vacant))])
+    return VacantRouter([Route(f"{prefix}/message/send", vacant)])
 
 
 def build_a2a_app(

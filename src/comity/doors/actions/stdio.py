@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from comity.core.actions.action import Mode
 from comity.core.actions.calls import Settled, Work
@@ -34,16 +34,10 @@ _WIRES: Final[dict[Mode, str]] = {
 }
 
 
-class ActionsMachine(Protocol):
-    def receive(self, data: bytes) -> Steps: ...
-
-    def end(self) -> Steps: ...
-
-
 def serve_stdio(runner: Runner, version: str, *, jsonrpc: bool = False) -> None:
     """Until the input ends."""
     calls = runner.library.calls
-    machine: ActionsMachine = RpcMachine(calls, rpc_code) if jsonrpc else NdjsonMachine(calls)
+    machine = RpcMachine(calls, rpc_code) if jsonrpc else NdjsonMachine(calls)
     with _stdout_for_replies() as replies, asyncio.Runner() as loop:
         _end_well_when_told()
         sys.stderr.write(banner(runner, version, jsonrpc=jsonrpc))

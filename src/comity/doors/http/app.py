@@ -56,20 +56,11 @@ class Served(Protocol):
     before them; `public` paths, and those that begin with one of `public_prefixes`, need no token.
     """
 
-    @property
-    def routes(self) -> Sequence[BaseRoute]: ...
-
-    @property
-    def hot(self) -> Mapping[str, App]: ...
-
-    @property
-    def sockets(self) -> Mapping[str, App]: ...
-
-    @property
-    def public(self) -> Collection[str]: ...
-
-    @property
-    def public_prefixes(self) -> tuple[str, ...]: ...
+    routes: Sequence[BaseRoute]
+    hot: Mapping[str, App]
+    sockets: Mapping[str, App]
+    public: Collection[str]
+    public_prefixes: tuple[str, ...]
 
 
 class HttpDoor:

@@ -195,6 +195,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
+        """Whether nobody waits for an answer on it."""
         return not self._answering
 
     @property

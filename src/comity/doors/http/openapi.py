@@ -28,6 +28,8 @@ def _members(required: str = "", **properties: Json) -> Json:
 class ApiOperation(NamedTuple):
     """`body` and `query` are what is sent, `kind` the content type of the answer, `status` that of a good one."""
 
+    method: str
+    path: str
     summary: str
     body: Json | None = None
     query: Mapping[str, Json] = {}
@@ -37,78 +39,73 @@ class ApiOperation(NamedTuple):
 
 _PAGE: Final = {"after": _TEXT, "limit": {"type": "integer", "minimum": 1, "maximum": 200}, "text": _TEXT}
 
-OPERATIONS: Final[Mapping[str, Mapping[str, ApiOperation]]] = {
-    "/": {"get": ApiOperation("The page", kind="text/html")},
-    "/enter/{ticket}": {"get": ApiOperation("Use up a one-time link", kind="", status="303")},
-    "/assets/page.css": {"get": ApiOperation("The style of the page", kind="text/css")},
-    "/assets/page.js": {"get": ApiOperation("The script of the page", kind="text/javascript")},
-    "/assets/draw.js": {"get": ApiOperation("The second script of the page", kind="text/javascript")},
-    "/healthz": {"get": ApiOperation("Whether the process lives")},
-    "/readyz": {"get": ApiOperation("Whether the node can work; 503 while it cannot")},
-    "/metrics": {"get": ApiOperation("Figures for Prometheus", kind="text/plain")},
-    OPENAPI_PATH: {"get": ApiOperation("This document")},
-    "/v1/status": {"get": ApiOperation("How the node is doing")},
-    "/v1/views": {"get": ApiOperation("List the views of the page")},
-    "/v1/views/{name}": {"get": ApiOperation("Read one view, in pages", query=_PAGE)},
-    "/v1/events": {
-        "get": ApiOperation(
-            "Follow what happens on the node",
-            query={"since": {"type": "integer", "minimum": 0}},
-            kind="text/event-stream",
-        )
-    },
-    "/v1/ping": {
-        "post": ApiOperation("Answer with the nonce", _members(nonce={"type": "string", "maxLength": 256}))
-    },
-    "/v1/stop": {"post": ApiOperation("Stop the node")},
-    "/v1/link": {
-        "post": ApiOperation("Make a one-time link to the page", _members(read_only={"type": "boolean"}))
-    },
-    "/v1/vault/rotate": {"post": ApiOperation("Encrypt what is stored with a new key")},
-    "/v1/audit/verify": {"post": ApiOperation("Verify the audit record in the background")},
-    "/v1/pairs/verify": {
-        "post": ApiOperation(
-            "Verify both chains with an agent in the background", _members("agent", agent=_ID)
-        )
-    },
-    "/v1/state": {"post": ApiOperation("Set the state of the agent", _members("state", state=_TEXT))},
-    "/v1/rooms": {
-        "post": ApiOperation(
-            "Call a tool of the rooms of peers",
-            _members("tool arguments", tool=_TEXT, arguments=_OBJECT, client=_TEXT, folder=_TEXT),
-        )
-    },
-    "/signal": {"get": ApiOperation("The signalling relay, a WebSocket", kind="", status="101")},
-    "/vcp": {"get": ApiOperation("VCP over WebSocket", kind="", status="101")},
-    "/mcp": {
-        "post": ApiOperation("One message of MCP", _RPC),
-        "get": ApiOperation("Follow the messages of an MCP session", kind="text/event-stream"),
-        "delete": ApiOperation("End an MCP session", kind="", status="204"),
-    },
-    "/v1/actions": {"get": ApiOperation("List the actions with their schemas")},
-    "/v1/actions/openapi.json": {
-        "get": ApiOperation("The actions as an OpenAPI document, with their schemas")
-    },
-    "/v1/actions/{name}": {"post": ApiOperation("Call an action with its input", _OBJECT)},
-    "/v1/revocations/{issuer}": {"get": ApiOperation("The signed revocation list of an issuer name")},
-    "/a2a/message/send": {"post": ApiOperation("A signed call", _RPC)},
-    "/card": {"get": ApiOperation("The capability card of the agent")},
-    "/health": {"get": ApiOperation("Id, state and name of the agent")},
-    "/.well-known/agent-card.json": {"get": ApiOperation("The agent card of A2A")},
-    "/v1/halo": {"post": ApiOperation("Publish a card in the directory", _OBJECT)},
-    "/v1/query_capability": {"post": ApiOperation("Search the directory", _OBJECT)},
-    "/v1/capability_card/{vid}": {"get": ApiOperation("Read a card of the directory")},
-    "/v1/event_log/{vid}": {"get": ApiOperation("What an actor published in the directory")},
-    "/v1/event/{seq}": {"get": ApiOperation("One event of the directory")},
-    "/v1/lineage/{vid}": {"get": ApiOperation("Ancestors or descendants of an agent")},
-    "/v1/revocation_list": {"get": ApiOperation("The revocations that the directory has: none")},
-    "/v1/deliberations": {
-        "get": ApiOperation("Who keeps deliberations here"),
-        "post": ApiOperation("A signed message about a deliberation", _RPC),
-    },
-    "/.well-known/oauth-protected-resource": {"get": ApiOperation("Where tokens for MCP come from")},
-    "/.well-known/oauth-protected-resource/mcp": {"get": ApiOperation("Where tokens for MCP come from")},
-}
+OPERATIONS: Final = (
+    ApiOperation("get", "/", "The page", kind="text/html"),
+    ApiOperation("get", "/enter/{ticket}", "Use up a one-time link", kind="", status="303"),
+    ApiOperation("get", "/assets/page.css", "The style of the page", kind="text/css"),
+    ApiOperation("get", "/assets/page.js", "The script of the page", kind="text/javascript"),
+    ApiOperation("get", "/assets/draw.js", "The second script of the page", kind="text/javascript"),
+    ApiOperation("get", "/healthz", "Whether the process lives"),
+    ApiOperation("get", "/readyz", "Whether the node can work; 503 while it cannot"),
+    ApiOperation("get", "/metrics", "Figures for Prometheus", kind="text/plain"),
+    ApiOperation("get", OPENAPI_PATH, "This document"),
+    ApiOperation("get", "/v1/status", "How the node is doing"),
+    ApiOperation("get", "/v1/views", "List the views of the page"),
+    ApiOperation("get", "/v1/views/{name}", "Read one view, in pages", query=_PAGE),
+    ApiOperation(
+        "get",
+        "/v1/events",
+        "Follow what happens on the node",
+        query={"since": {"type": "integer", "minimum": 0}},
+        kind="text/event-stream",
+    ),
+    ApiOperation(
+        "post", "/v1/ping", "Answer with the nonce", _members(nonce={"type": "string", "maxLength": 256})
+    ),
+    ApiOperation("post", "/v1/stop", "Stop the node"),
+    ApiOperation(
+        "post", "/v1/link", "Make a one-time link to the page", _members(read_only={"type": "boolean"})
+    ),
+    ApiOperation("post", "/v1/vault/rotate", "Encrypt what is stored with a new key"),
+    ApiOperation("post", "/v1/audit/verify", "Verify the audit record in the background"),
+    ApiOperation(
+        "post",
+        "/v1/pairs/verify",
+        "Verify both chains with an agent in the background",
+        _members("agent", agent=_ID),
+    ),
+    ApiOperation("post", "/v1/state", "Set the state of the agent", _members("state", state=_TEXT)),
+    ApiOperation(
+        "post",
+        "/v1/rooms",
+        "Call a tool of the rooms of peers",
+        _members("tool arguments", tool=_TEXT, arguments=_OBJECT, client=_TEXT, folder=_TEXT),
+    ),
+    ApiOperation("get", "/signal", "The signalling relay, a WebSocket", kind="", status="101"),
+    ApiOperation("get", "/vcp", "VCP over WebSocket", kind="", status="101"),
+    ApiOperation("post", "/mcp", "One message of MCP", _RPC),
+    ApiOperation("get", "/mcp", "Follow the messages of an MCP session", kind="text/event-stream"),
+    ApiOperation("delete", "/mcp", "End an MCP session", kind="", status="204"),
+    ApiOperation("get", "/v1/actions", "List the actions with their schemas"),
+    ApiOperation("get", "/v1/actions/openapi.json", "The actions as an OpenAPI document, with their schemas"),
+    ApiOperation("post", "/v1/actions/{name}", "Call an action with its input", _OBJECT),
+    ApiOperation("get", "/v1/revocations/{issuer}", "The signed revocation list of an issuer name"),
+    ApiOperation("post", "/a2a/message/send", "A signed call", _RPC),
+    ApiOperation("get", "/card", "The capability card of the agent"),
+    ApiOperation("get", "/health", "Id, state and name of the agent"),
+    ApiOperation("get", "/.well-known/agent-card.json", "The agent card of A2A"),
+    ApiOperation("post", "/v1/halo", "Publish a card in the directory", _OBJECT),
+    ApiOperation("post", "/v1/query_capability", "Search the directory", _OBJECT),
+    ApiOperation("get", "/v1/capability_card/{vid}", "Read a card of the directory"),
+    ApiOperation("get", "/v1/event_log/{vid}", "What an actor published in the directory"),
+    ApiOperation("get", "/v1/event/{seq}", "One event of the directory"),
+    ApiOperation("get", "/v1/lineage/{vid}", "Ancestors or descendants of an agent"),
+    ApiOperation("get", "/v1/revocation_list", "The revocations that the directory has: none"),
+    ApiOperation("get", "/v1/deliberations", "Who keeps deliberations here"),
+    ApiOperation("post", "/v1/deliberations", "A signed message about a deliberation", _RPC),
+    ApiOperation("get", "/.well-known/oauth-protected-resource", "Where tokens for MCP come from"),
+    ApiOperation("get", "/.well-known/oauth-protected-resource/mcp", "Where tokens for MCP come from"),
+)
 
 
 def openapi_document(
@@ -135,15 +132,14 @@ def openapi_document(
 
 
 def _path_item(path: str, methods: Iterable[str], *, public: bool) -> Json:
-    others = {
-        method.lower(): ApiOperation("A path of another part") for method in methods if method != "HEAD"
-    }
-    known = OPERATIONS.get(path) or others
+    known = [operation for operation in OPERATIONS if operation.path == path] or [
+        ApiOperation(method.lower(), path, "A path of another part") for method in methods if method != "HEAD"
+    ]
     names = [piece[1:-1] for piece in path.split("/") if piece.startswith("{")]
-    item: Json = {method: _operation(method, path, operation) for method, operation in known.items()}
+    item: Json = {operation.method: _operation(operation) for operation in known}
     if public:
-        for operation in item.values():
-            operation["security"] = []
+        for described in item.values():
+            described["security"] = []
     if names:
         item["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names
@@ -151,8 +147,8 @@ def _path_item(path: str, methods: Iterable[str], *, public: bool) -> Json:
     return item
 
 
-def _operation(method: str, path: str, told: ApiOperation) -> Json:
-    name = "_".join([method, *(piece.strip("{}") for piece in path.split("/") if piece)])
+def _operation(told: ApiOperation) -> Json:
+    name = "_".join([told.method, *(piece.strip("{}") for piece in told.path.split("/") if piece)])
     content = {"content": {told.kind: {"schema": _OBJECT if "json" in told.kind else _TEXT}}}
     made: Json = {
         "operationId": name.replace(".", "_").replace("-", "_"),

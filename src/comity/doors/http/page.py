@@ -1,7 +1,8 @@
-"""The page at `/`, its files, and the page that a browser gets instead of an error in JSON.
+"""The page at `/`, its files and views, and the page that a browser gets instead of an error in JSON.
 
 The shell is made here, with everything that others wrote escaped. Its scripts read `/v1/status`, `/v1/views` and
-`/v1/events`, and put what they find into the page as text.
+`/v1/events`, and put what they find into the page as text. `/v1/views` lists what can be looked at, `/v1/views/NAME` shows
+it. Reading is no act: nothing of it is written down.
 """
 
 import shlex
@@ -11,21 +12,23 @@ from importlib.resources import files
 from string import Template
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from comity.core.clock import duration_words
-from comity.core.errors import ComityError
+from comity.core.errors import ComityError, InvalidError, NotFoundError
 from comity.doors.dialects import http_status, sentence_for_strangers
 from comity.doors.events import EVENTS_PATH
 from comity.doors.http.asgi import Send, answer, when_to_retry
 from comity.doors.http.entry import HttpAccess
-from comity.doors.http.guard import accepts_page
-from comity.doors.views import VIEWS_PATH, view_routes
-from comity.pipeline.views import View
+from comity.doors.http.guard import accepts_page, caller_of
+from comity.pipeline.events import ACT_WORDS
+from comity.pipeline.views import MOST, PAGE, View, ViewQuery
 
+VIEWS_PATH: Final = "/v1/views"
 PAGE_POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -37,6 +40,14 @@ PAGE_HEADERS: Final = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
 }
+
+_VIEW_HEADERS: Final = {
+    "content-type": "application/json",
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+}
+_LONGEST_TEXT: Final = 200
+_encode = msgspec.json.Encoder().encode
 
 _FOLDER = files("comity.doors.http") / "assets"
 _SCRIPT: Final = "text/javascript; charset=utf-8"
@@ -52,7 +63,6 @@ OPEN_PREFIXES: Final = ("/enter/", "/assets/")
 READABLE: Final = frozenset({"/", "/v1/status", EVENTS_PATH, VIEWS_PATH})
 """Besides the views themselves, what the token that only reads is for."""
 
-Asset = Callable[[Request], Awaitable[Response]]
 Status = Callable[[], Awaitable[dict[str, Any]]]
 
 
@@ -84,7 +94,7 @@ def page_door(entry: HttpAccess, status: Status, views: Iterable[View]) -> PageD
         [
             Route("/", show),
             Route("/enter/{ticket}", enter),
-            *(Route(f"/assets/{name}", asset) for name, asset in assets().items()),
+            *(Route(f"/assets/{name}", _asset(name, kind)) for name, kind in _ASSETS.items()),
             *view_routes(views),
         ],
         OPEN_PREFIXES,
@@ -118,14 +128,40 @@ def refusal_page(status: int, sentence: str) -> str:
     return template.substitute(title=escape(title), sentence=escape(sentence))
 
 
-def assets() -> dict[str, Asset]:
-    return {name: _asset((_FOLDER / name).read_bytes(), kind) for name, kind in _ASSETS.items()}
-
-
-def _asset(content: bytes, kind: str) -> Asset:
+def _asset(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    content = (_FOLDER / name).read_bytes()
     headers = {"content-type": kind, "cache-control": "max-age=300", "x-content-type-options": "nosniff"}
 
     async def serve(_request: Request) -> Response:
         return Response(content, headers=headers)
 
     return serve
+
+
+def view_routes(views: Iterable[View]) -> list[Route]:
+    known = {view.name: view for view in views}
+    listed = [{"name": view.name, "title": view.title, "kind": view.kind} for view in known.values()]
+
+    async def all_views(request: Request) -> Response:
+        read_only = caller_of(request.scope).reads_only
+        told = {"views": listed, "read_only": read_only, "acts": ACT_WORDS}
+        return Response(_encode(told), headers=_VIEW_HEADERS)
+
+    async def one_view(request: Request) -> Response:
+        view = known.get(request.path_params["name"])
+        if view is None:
+            raise NotFoundError(f"there is no such view; {VIEWS_PATH} lists them")
+        return Response(_encode(await view.read(_view_query(request))), headers=_VIEW_HEADERS)
+
+    return [Route(VIEWS_PATH, all_views), Route(VIEWS_PATH + "/{name}", one_view)]
+
+
+def _view_query(request: Request) -> ViewQuery:
+    given = request.query_params
+    limit = given.get("limit", str(PAGE))
+    if not limit.isdecimal() or len(limit) > 4 or not 1 <= int(limit) <= MOST:
+        raise InvalidError(f"limit must be a number from 1 to {MOST}")
+    text, after = given.get("text", ""), given.get("after", "")
+    if len(text) > _LONGEST_TEXT or len(after) > _LONGEST_TEXT:
+        raise InvalidError(f"text and after have at most {_LONGEST_TEXT} characters")
+    return ViewQuery(after=after, limit=int(limit), text=text)

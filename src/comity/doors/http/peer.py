@@ -61,7 +61,7 @@ class Proxies:
     def _client(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         """The address that a trusted proxy names; None where it names none that can be used."""
         named = set()
-        for name, read in ((b"x-forwarded-for", _plain_hop), (b"forwarded", _forwarded_hop)):
+        for name, read in ((b"x-forwarded-for", str.strip), (b"forwarded", _forwarded_hop)):
             values = [value.decode("latin-1") for key, value in headers if key == name]
             if values:
                 hops = ",".join(values).rsplit(",", _MOST_HOPS)
@@ -92,10 +92,6 @@ def _connected(scope: Scope) -> str:
 
 def _plain(ip: IpAddress) -> IpAddress:
     return (ip.ipv4_mapped or ip) if isinstance(ip, ipaddress.IPv6Address) else ip
-
-
-def _plain_hop(text: str) -> str:
-    return text.strip()
 
 
 def _forwarded_hop(element: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -11,7 +11,10 @@ from comity.doors.http.heads import KnownHeads
 from comity.doors.http.peer import counted_as
 
 if TYPE_CHECKING:
+    from comity.doors.http.connection import HttpConnection
     from comity.doors.http.websocket import WebSocketConnection
+
+    Connection: TypeAlias = "HttpConnection | WebSocketConnection"
 
 LINGER_SECONDS: Final = 2.0
 """To close on a peer that is still sending would take back the answer that it has not read yet (the system resets such
@@ -55,19 +58,6 @@ class ConnectionEnds(NamedTuple):
     encrypted: bool
 
 
-class Open(Protocol):
-    """A connection that the server can end."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether nobody waits for an answer on it."""
-        ...
-
-    def shutdown(self) -> None: ...
-
-    def abort(self) -> None: ...
-
-
 class Serving:
     def __init__(
         self,
@@ -89,8 +79,8 @@ class Serving:
         self.faults = faults
         self.websockets = frozenset(websockets)
         self.heads = KnownHeads()
-        self.connections: dict[Open, str] = {}
-        self._by_address: dict[str, dict[Open, None]] = {}
+        self.connections: dict[Connection, str] = {}
+        self._by_address: dict[str, dict[Connection, None]] = {}
         self.unfinished: dict[WebSocketConnection, int] = {}
         """Bytes of messages that are not complete."""
         self.unfinished_bytes = 0
@@ -99,7 +89,7 @@ class Serving:
         self.buffer = memoryview(bytearray(READ_BYTES))
         """The system reads into it, one connection at a time, and it is emptied before the next one is read."""
 
-    def join(self, connection: Open, address: str) -> bool:
+    def join(self, connection: "Connection", address: str) -> bool:
         """Count a connection in. False: there is no place for it. When all places are taken, the address that holds
         the most of them gives up its oldest idle one, so nobody keeps others out by holding many.
         """
@@ -109,7 +99,7 @@ class Serving:
         self.connections[connection] = address
         return free
 
-    def leave(self, connection: Open) -> None:
+    def leave(self, connection: "Connection") -> None:
         address = self.connections.pop(connection, None)
         if address is not None:
             del self._by_address[address][connection]

@@ -58,7 +58,8 @@ class ResourceServer:
         """What WWW-Authenticate says to who was refused at our path."""
         if path != self._path:
             return None
-        told = [f'realm="comity", resource_metadata="{self._metadata_url()}", scope="{SCOPE}"']
+        metadata = self._resource.removesuffix(path) + METADATA_PATH + path
+        told = [f'realm="comity", resource_metadata="{metadata}", scope="{SCOPE}"']
         if error is not None:
             told.append(f'error="{error}"')
         return f"Bearer {', '.join(told)}".encode()
@@ -75,6 +76,3 @@ class ResourceServer:
             return Response(strict_json.dumps(told), media_type="application/json")
 
         return [Route(path, metadata) for path in sorted(metadata_paths(self._path))]
-
-    def _metadata_url(self) -> str:
-        return self._resource.removesuffix(self._path) + METADATA_PATH + self._path

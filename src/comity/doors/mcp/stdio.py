@@ -161,7 +161,13 @@ async def _serve(claimed: ClaimedStdio, open_stream: Callable[[Callable[[bytes],
 
 async def _read(descriptor: int, stream: McpStream, outflow: Outflow) -> None:
     if _tells_when_ready(descriptor):
-        await _read_when_ready(descriptor, stream, outflow)
+        os.set_blocking(descriptor, False)
+        inflow = _Inflow(descriptor, stream, outflow)
+        inflow.go_on()
+        try:
+            await inflow.over
+        finally:
+            inflow.stop()
     else:
         while data := await asyncio.to_thread(os.read, descriptor, CHUNK):
             stream.receive(data)
@@ -181,16 +187,6 @@ def _tells_when_ready(descriptor: int) -> bool:
     mode = os.fstat(descriptor).st_mode
     pollable = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
     return pollable and sys.platform != "win32"
-
-
-async def _read_when_ready(descriptor: int, stream: McpStream, outflow: Outflow) -> None:
-    os.set_blocking(descriptor, False)
-    inflow = _Inflow(descriptor, stream, outflow)
-    inflow.go_on()
-    try:
-        await inflow.over
-    finally:
-        inflow.stop()
 
 
 class _Inflow:

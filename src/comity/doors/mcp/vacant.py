@@ -39,14 +39,8 @@ class VacantAsMCPServer:
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The tool's result. A bad format, signature or chain is raised, as the contract has it."""
         if name == "vacant_describe":
-            return self._describe()
+            return describe(self.self_form)
         if name == "vacant_call":
-            return await self._call(arguments)
+            room, walk = await self._vacant.open_once()
+            return await call(self.self_form, room, walk, arguments, OWN_PROCESS)
         return {"error": f"unknown tool {name!r}"}
-
-    def _describe(self) -> dict[str, Any]:
-        return describe(self.self_form)
-
-    async def _call(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        room, walk = await self._vacant.open_once()
-        return await call(self.self_form, room, walk, arguments, OWN_PROCESS)
