@@ -37,7 +37,7 @@ from comity.core.extensions.consensus.log import (
 from comity.core.extensions.refusals import ExtensionError
 from comity.core.wire import strict_json
 from comity.store.operations import Delete, Operation, Put
-from comity.store.protocol import Store
+from comity.store.protocol import Store, scan_all
 from comity.store.vault import Vault
 
 SPACE: Final = "deliberations"
@@ -112,18 +112,11 @@ class Ledger:
 
     async def all(self) -> list[KeptDeliberation]:
         """Those that were opened first come first."""
-        found: list[KeptDeliberation] = []
-        after = ""
-        while page := await self._store.scan(SPACE, after=after, limit=_PAGE):
-            found += [_read_kept(self.unseal(held.value)) for _, held in page]
-            after = page[-1][0]
+        found = [_read_kept(self.unseal(held.value)) async for _, held in scan_all(self._store, SPACE)]
         return sorted(found, key=lambda kept: (kept.deliberation.created_at, kept.id))
 
     async def count(self) -> int:
-        number, after = 0, ""
-        while page := await self._store.scan(SPACE, after=after, limit=_PAGE):
-            number, after = number + len(page), page[-1][0]
-        return number
+        return len([key async for key, _ in scan_all(self._store, SPACE)])
 
     async def entry(self, delib_id: str, number: int) -> DeliberationEntry | None:
         held = await self._store.get(ENTRIES_SPACE, _key(delib_id, number))
@@ -179,21 +172,15 @@ class Ledger:
         """What has to be removed so that nothing is left of a deliberation."""
         operations: list[Operation] = [Delete(space=SPACE, key=_digest(delib_id))]
         for space in (ENTRIES_SPACE, WAITING_SPACE):
-            after = ""
-            while page := await self._store.scan(space, prefix=_key(delib_id), after=after, limit=_PAGE):
-                operations += [Delete(space=space, key=key) for key, _ in page]
-                after = page[-1][0]
+            stored = scan_all(self._store, space, _key(delib_id))
+            operations += [Delete(space=space, key=key) async for key, _ in stored]
         return tuple(operations)
 
     async def waiting(self, delib_id: str | None = None) -> list[WaitingAct]:
         """Acts that wait or were refused at last, of one deliberation or of all, in their order."""
         prefix = "" if delib_id is None else _key(delib_id)
-        found: list[WaitingAct] = []
-        after = ""
-        while page := await self._store.scan(WAITING_SPACE, prefix=prefix, after=after, limit=_PAGE):
-            found += [_read_waiting(self.unseal(held.value)) for _, held in page]
-            after = page[-1][0]
-        return found
+        waiting = scan_all(self._store, WAITING_SPACE, prefix)
+        return [_read_waiting(self.unseal(held.value)) async for _, held in waiting]
 
     def holding(self, act: WaitingAct, now: float) -> Operation:
         """What has to be stored so that an act is not forgotten; one that was refused is told for some days."""

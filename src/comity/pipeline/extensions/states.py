@@ -32,7 +32,7 @@ from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
 from comity.pipeline.vcp.contexts import SPACE as SESSION_SPACE
 from comity.pipeline.vcp.contexts import SealedValues, context_key, history_key, unreadable
 from comity.store.operations import Delete, Operation, Put, StoreConflict, Versioned
-from comity.store.protocol import Store
+from comity.store.protocol import Store, scan_all
 from comity.store.vault import Vault
 
 OWNER_SPACE: Final = "vcp:owner"
@@ -44,7 +44,6 @@ MOST_STRANGERS_BYTES: Final = 64 * 1024 * 1024
 _MOST_RECENT: Final = 512
 _LARGEST_RECENT: Final = 65_536
 _SUFFIX: Final = ":extensions"
-_PAGE: Final = 200
 
 _State = TypeVar("_State", SessionExtensions, OwnerExtensions)
 _Shape = TypeVar("_Shape")
@@ -220,12 +219,10 @@ class ExtensionStates:
         operations: list[Operation] = []
         if await self._store.get(OWNER_SPACE, owner_key(owner)) is not None:
             operations.append(Delete(space=OWNER_SPACE, key=owner_key(owner)))
-        vault, after = self._vault(), ""
-        while page := await self._store.scan(SESSION_SPACE, after=after, limit=_PAGE):
-            for key, held in page:
-                if _owner_inside(vault.open(held.value)) == owner:
-                    operations.append(Delete(space=SESSION_SPACE, key=key))
-            after = page[-1][0]
+        vault = self._vault()
+        async for key, held in scan_all(self._store, SESSION_SPACE):
+            if _owner_inside(vault.open(held.value)) == owner:
+                operations.append(Delete(space=SESSION_SPACE, key=key))
         return tuple(operations)
 
     async def owner_of(self, session_id: str) -> str | None:
@@ -247,12 +244,10 @@ class ExtensionStates:
             kept = purge_expired(state.session.personal, rules, now)
             if kept is not state.session.personal:
                 self._hold(session_id, replace(state, session=replace(state.session, personal=kept)))
-        vault, after = self._vault(), ""
-        while page := await self._store.scan(SESSION_SPACE, after=after, limit=_PAGE):
-            for key, held in page:
-                if key.endswith(_SUFFIX):
-                    await self._purge_one(key, held, vault, rules)
-            after = page[-1][0]
+        vault = self._vault()
+        async for key, held in scan_all(self._store, SESSION_SPACE):
+            if key.endswith(_SUFFIX):
+                await self._purge_one(key, held, vault, rules)
 
     async def _purge_one(self, key: str, held: Versioned, vault: Vault, rules: PersonalRules) -> None:
         data = vault.open(held.value)
