@@ -23,7 +23,6 @@ from comity.store.operations import (
     Versioned,
 )
 
-
 _PAGE = 256
 
 

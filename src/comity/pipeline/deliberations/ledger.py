@@ -16,7 +16,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -38,7 +38,7 @@ from comity.core.extensions.refusals import ExtensionError
 from comity.core.wire import strict_json
 from comity.store.operations import Delete, Operation, Put
 from comity.store.protocol import Store, scan_all
-from comity.store.vault import Vault
+from comity.store.vault import Vault, stored_json
 
 SPACE: Final = "deliberations"
 ENTRIES_SPACE: Final = "deliberation.entries"
@@ -235,29 +235,14 @@ def fraud_error(fraud: KeeperFraud) -> ExtensionError:
 
 
 _encode = msgspec.json.Encoder().encode
-_kept_decoder: Final = msgspec.json.Decoder(KeptDeliberation)
-_waiting_decoder: Final = msgspec.json.Decoder(WaitingAct)
-
-
-def _read_kept(data: bytes) -> KeptDeliberation:
-    kept: KeptDeliberation = _decoded(_kept_decoder, data)
-    return kept
-
-
-def _read_waiting(data: bytes) -> WaitingAct:
-    act: WaitingAct = _decoded(_waiting_decoder, data)
-    return act
-
-
-def _decoded(decoder: msgspec.json.Decoder[Any], data: bytes) -> Any:
-    try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _corrupt() from None
 
 
 def _corrupt() -> StoreCorruptError:
     return StoreCorruptError("a stored deliberation cannot be read; run comity doctor")
+
+
+_read_kept: Final = stored_json(KeptDeliberation, _corrupt)
+_read_waiting: Final = stored_json(WaitingAct, _corrupt)
 
 
 def _digest(delib_id: str) -> str:

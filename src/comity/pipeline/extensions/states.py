@@ -30,10 +30,16 @@ from comity.core.extensions.state import LIFETIMES, ExtensionState, OwnerExtensi
 from comity.core.extensions.torch import owner_hash
 from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
 from comity.pipeline.vcp.contexts import SPACE as SESSION_SPACE
-from comity.pipeline.vcp.contexts import SealedValues, context_key, history_key, unreadable
+from comity.pipeline.vcp.contexts import (
+    SealedValues,
+    UnreadableContextError,
+    context_key,
+    history_key,
+    unreadable,
+)
 from comity.store.operations import Delete, Operation, Put, StoreConflict, Versioned
 from comity.store.protocol import Store, scan_all
-from comity.store.vault import Vault
+from comity.store.vault import Vault, stored_json
 
 OWNER_SPACE: Final = "vcp:owner"
 SESSION_TTL: Final = LIFETIMES[PERSONAL].seconds or 0.0
@@ -46,7 +52,6 @@ _LARGEST_RECENT: Final = 65_536
 _SUFFIX: Final = ":extensions"
 
 _State = TypeVar("_State", SessionExtensions, OwnerExtensions)
-_Shape = TypeVar("_Shape")
 
 
 class OwnedSession(Struct, frozen=True, kw_only=True):
@@ -307,27 +312,13 @@ class _Owned(Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode_owned: Final = msgspec.json.Decoder(_Owned).decode
-
-
-def _reader(shape: type[_Shape]) -> Callable[[bytes], _Shape]:
-    decode = msgspec.json.Decoder(shape).decode
-
-    def read(data: bytes) -> _Shape:
-        try:
-            return decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise unreadable() from None
-
-    return read
-
-
-_read_session: Final = _reader(OwnedSession)
-_read_relation: Final = _reader(OwnedRelation)
+_read_session: Final = stored_json(OwnedSession, unreadable)
+_read_relation: Final = stored_json(OwnedRelation, unreadable)
+_read_owned: Final = stored_json(_Owned, unreadable)
 
 
 def _owner_inside(data: bytes | None) -> str | None:
     try:
-        return None if data is None else _decode_owned(data).owner
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None if data is None else _read_owned(data).owner
+    except UnreadableContextError:
         return None
