@@ -247,7 +247,7 @@ class DeliberationDesk:
     async def _act_here(
         self, delib_id: str, op: str, args: dict[str, Any], voice: Voice, caller: Caller
     ) -> ActOutcome:
-        async with self.ledger.turn(delib_id):
+        async with self.ledger.turns.of(delib_id):
             for _ in range(_TRIES):
                 read = await self._find(delib_id)
                 now = self._clock.now()
@@ -498,7 +498,7 @@ class DeliberationDesk:
         """One at a time in this process, and one process at a time. Others may read our copy meanwhile: two nodes that
         ask each other must not wait for each other.
         """
-        async with self.ledger.turn(f"elsewhere {delib_id}"):
+        async with self.ledger.turns.of(f"elsewhere {delib_id}"):
             lease = await self._leased(self._lease(delib_id))
             try:
                 yield

@@ -94,7 +94,7 @@ class KeeperRoom(SignedRoom):
 
     @asynccontextmanager
     async def _held(self, lane: AbstractAsyncContextManager[None], call: Call) -> AsyncIterator[None]:
-        async with lane, self._ledger.turn(call.evidence.delib_id):
+        async with lane, self._ledger.turns.of(call.evidence.delib_id):
             yield
 
     async def admit(self, call: Call) -> Admission:

@@ -10,14 +10,12 @@
   processes that add an entry one gets through, and the other reads again.
 - All values are sealed by the vault: clauses, reasons and concerns are what people said. They lie in spaces, where a
   new key of the vault can reach them.
-- One at a time adds to a log in this process (`turn`).
+- One at a time adds to a log in this process (`turns`).
 """
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
 from typing import Final
-from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct
@@ -36,6 +34,7 @@ from comity.core.extensions.consensus.log import (
 )
 from comity.core.extensions.refusals import ExtensionError
 from comity.core.wire import strict_json
+from comity.pipeline.room import Turns
 from comity.store.operations import Delete, Operation, Put
 from comity.store.protocol import Store, scan_all
 from comity.store.vault import Vault, stored_json
@@ -93,18 +92,13 @@ class Read(Struct, frozen=True):
 
 class Ledger:
     def __init__(self, store: Store, vault: Callable[[], Vault], *, log_bytes: int = LOG_BYTES) -> None:
-        """`vault` is asked each time, for its key may go. `log_bytes` is the most that one log may come to."""
+        """`vault` is asked each time, for its key may go. `log_bytes` is the most that one log may come to. Whoever
+        adds to a log that is kept here holds the turn of its id.
+        """
+        self.turns = Turns()
         self._store = store
         self._vault = vault
         self._log_bytes = log_bytes
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    def turn(self, name: str) -> asyncio.Lock:
-        """The lock of that name: whoever adds to a log that is kept here holds the one of its id."""
-        lock = self._turns.get(name)
-        if lock is None:
-            lock = self._turns[name] = asyncio.Lock()
-        return lock
 
     async def find(self, delib_id: str) -> Read | None:
         held = await self._store.get(SPACE, _digest(delib_id))

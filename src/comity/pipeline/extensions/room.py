@@ -8,10 +8,9 @@
 - Deliberations have a log of their own; whoever keeps it runs their rows.
 """
 
-import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -38,7 +37,7 @@ from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS, RELATIONAL
 from comity.core.negotiation.session import Session
 from comity.pipeline.extensions.states import ExtensionStates, LoadedState
-from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
+from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed, Turns
 from comity.pipeline.vcp.contexts import owner_of
 from comity.store.operations import Operation, StoreConflict
 
@@ -70,26 +69,6 @@ class DeliberationRunner(Protocol):
     async def ids_of(self, voice: Voice) -> list[str]:
         """The deliberations in which a voice takes part."""
         ...
-
-
-class Turns:
-    """One queue for each name."""
-
-    def __init__(self) -> None:
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._waiting: dict[str, int] = {}
-
-    @asynccontextmanager
-    async def of(self, name: str) -> AsyncIterator[None]:
-        lock = self._locks.setdefault(name, asyncio.Lock())
-        self._waiting[name] = self._waiting.get(name, 0) + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            self._waiting[name] -= 1
-            if not self._waiting[name]:
-                del self._waiting[name], self._locks[name]
 
 
 class CallerFacts:

@@ -35,12 +35,11 @@ from comity.pipeline.extensions.room import (
     ForgetRequest,
     ForgetRoom,
     OperationRequest,
-    Turns,
     as_refusal,
     turn_of,
 )
 from comity.pipeline.extensions.states import ExtensionStates, LoadedState
-from comity.pipeline.room import Arrival
+from comity.pipeline.room import Arrival, Turns
 from comity.pipeline.vcp.contexts import Contexts, owner_of
 from comity.pipeline.walk import Walk
 from comity.store.operations import Operation, Versioned
