@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from comity.core.errors import ComityError, NotFoundError
+from comity.core.errors import NotFoundError
 from comity.core.extensions.summaries import SUMMARIES
 from comity.core.mcp.catalog import VCP_SESSION, Tool
 from comity.core.mcp.context import Context
@@ -165,13 +165,7 @@ async def _answered(running: Awaitable[Any]) -> ToolResult:
 
     try:
         result = await running
-    except ExtensionError as refusal:
-        return _refused(refusal.wire_code, refusal, refusal.field)
-    except ContextError as refusal:
-        return _refused(refusal.wire_code, refusal, refusal.field)
+    except (ExtensionError, ContextError) as refusal:
+        told = {"error": refusal.message, "code": refusal.wire_code, "field": refusal.field}
+        return ToolResult([text(f"{refusal.wire_code}: {refusal.message}")], told, is_error=True)
     return structured(msgspec.to_builtins(result))
-
-
-def _refused(code: str, refusal: ComityError, field: str | None) -> ToolResult:
-    told = {"error": refusal.message, "code": code, "field": field}
-    return ToolResult([text(f"{code}: {refusal.message}")], told, is_error=True)
