@@ -6,6 +6,8 @@ This module has only the definitions; the code that does the work is loaded with
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from msgspec import to_builtins
+
 from comity.core.caller import Caller
 from comity.core.mcp.catalog import Tool
 from comity.core.mcp.context import Context
@@ -56,15 +58,7 @@ def agent_tools(desk: OpenDesk) -> list[Tool]:
             directory=arguments.get("directory"),
             limit=arguments.get("limit", _FOUND),
         )
-        return structured(
-            {
-                "directory": found.directory,
-                "agents": [
-                    {"agent": one.agent, "offers": one.offers, "endpoint": one.endpoint}
-                    for one in found.agents
-                ],
-            }
-        )
+        return structured(to_builtins(found))
 
     async def call(context: Context, arguments: dict[str, Any]) -> ToolResult:
         from comity.pipeline.calling.room import AgentCall
