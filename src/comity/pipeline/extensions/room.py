@@ -11,12 +11,11 @@
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.core.caller import Caller
 from comity.core.context.categorical import Categorical
 from comity.core.context.response import SessionContext
 from comity.core.errors import (
@@ -41,6 +40,9 @@ from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom
 from comity.pipeline.vcp.contexts import owner_of
 from comity.store.operations import Operation, StoreConflict
 
+if TYPE_CHECKING:
+    from comity.pipeline.extensions.deliberations import DeliberationOperations
+
 DEADLINE: Final = 30.0
 NO_SUCH_SESSION: Final = "there is no such session, or its state has expired; begin a new one"
 
@@ -57,18 +59,6 @@ class OperationRequest(Struct, frozen=True, kw_only=True):
     args: Any
     session: Session
     audience: Audience = "owner"
-
-
-class DeliberationRunner(Protocol):
-    """Whoever keeps deliberations on this node."""
-
-    async def perform(self, op: str, args: Any, facts: CallFacts, caller: Caller) -> Any:
-        """Run one of the operations `consensus.*`, which was found active. Raises ExtensionError."""
-        ...
-
-    async def ids_of(self, voice: Voice) -> list[str]:
-        """The deliberations in which a voice takes part."""
-        ...
 
 
 class CallerFacts:
@@ -128,7 +118,7 @@ class ExtensionRoom(PlainRoom):
         turns: Turns,
     ) -> None:
         """`context` is awaited for what a session was told, and for what keeps that from expiring."""
-        self.deliberations: DeliberationRunner | None = None
+        self.deliberations: DeliberationOperations | None = None
         self._states = states
         self._facts = facts
         self._rules = rules

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,7 +30,6 @@ from comity.core.negotiation.versions import V3_1
 from comity.pipeline.extensions.room import (
     NO_SUCH_SESSION,
     CallerFacts,
-    DeliberationRunner,
     ExtensionRoom,
     ForgetRequest,
     ForgetRoom,
@@ -44,6 +43,9 @@ from comity.pipeline.vcp.contexts import Contexts, owner_of
 from comity.pipeline.walk import Walk
 from comity.store.operations import Operation, Versioned
 from comity.store.vault import Vault
+
+if TYPE_CHECKING:
+    from comity.pipeline.extensions.deliberations import DeliberationOperations
 
 
 class AppliedExchange(Struct, frozen=True, kw_only=True):
@@ -94,7 +96,7 @@ class ExtensionService:
             turns=self._turns,
         )
 
-    def run_deliberations(self, runner: DeliberationRunner) -> None:
+    def run_deliberations(self, runner: "DeliberationOperations") -> None:
         """From now on Consensus works here."""
         self._room.deliberations = runner
 

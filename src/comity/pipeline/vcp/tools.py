@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from comity.core.context.csm1 import Csm1Code, Csm1Error
 from comity.core.context.csm1 import parse_csm1 as read_csm1
@@ -20,10 +20,10 @@ from comity.core.identity.signed_token import SignedToken, StampedToken, log_pre
 from comity.core.identity.uvc import UvcToken, UvcTokenError, UvcUri, parse_uri
 from comity.core.identity.verification import TokenKind, parse_identity
 from comity.core.negotiation.features import CORE_FEATURES
-from comity.core.negotiation.session import Identity, Session
+from comity.core.negotiation.session import Session
 from comity.core.negotiation.versions import V1_0
 from comity.core.revocation.decision import RevocationStatus
-from comity.pipeline.vcp.identity import Decided
+from comity.pipeline.vcp.identity import Decided, IdentityDesk
 from comity.pipeline.vcp.remedies import REAUTHENTICATE, VcpToolAnswer, refused
 
 SERVER: Final = "comity"
@@ -31,12 +31,8 @@ SERVER: Final = "comity"
 _NO_FEATURES: Final = dict.fromkeys(CORE_FEATURES, False)
 
 
-class Desk(Protocol):
-    async def check(self, token: str, decided: Decided) -> Identity: ...
-
-
 async def validate_token(
-    token: Any, desk: Desk, decided: Decided = lambda _verdict, _status: None
+    token: Any, desk: IdentityDesk, decided: Decided = lambda _verdict, _status: None
 ) -> VcpToolAnswer:
     """`decided` is told of each decision about revocation, for the record."""
     try:
