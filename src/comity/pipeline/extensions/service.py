@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from comity.core.caller import Caller
 from comity.core.clock import Clock
-from comity.core.context.categorical import Categorical
 from comity.core.context.opacity import ModelSafeContext, model_safe
 from comity.core.context.request import ContextRequest
 from comity.core.context.response import SessionContext
@@ -166,9 +165,10 @@ class ExtensionService:
     async def view(self, session: Session) -> OperationCall:
         """What a model may look at in a session. Nothing is counted and nothing is written."""
         loaded = await self.states.load(session.id, owner_of(session))
+        context = await self.contexts.known(session, self._vault())
         return OperationCall(
             state=loaded.state,
-            facts=self._facts.of(session, "model", await self._categorical(session)),
+            facts=self._facts.of(session, "model", context.categorical),
             rules=self.rules,
             now=self._clock.now(),
         )
@@ -225,9 +225,6 @@ class ExtensionService:
 
     async def purge(self) -> None:
         await self.states.purge(self.rules.personal)
-
-    async def _categorical(self, session: Session) -> Categorical | None:
-        return (await self.contexts.known(session, self._vault())).categorical
 
     def _effective(self, session: Session, state: ExtensionState, now: float) -> Mapping[str, Signal] | None:
         if not session.active(PERSONAL):

@@ -14,6 +14,7 @@
 """
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -263,14 +264,12 @@ class ExtensionStates:
         if kept is owned.state.personal:
             return
         value = vault.seal(_encode(replace(owned, state=replace(owned.state, personal=kept))))
-        try:
+        with contextlib.suppress(StoreConflict):
             await self._store.commit(
                 Put(
                     space=SESSION_SPACE, key=key, value=value, expect=held.version, expires_at=held.expires_at
                 )
             )
-        except StoreConflict:
-            return
 
     def _hold(self, session_id: str, state: ExtensionState) -> None:
         size = len(_encode(state.session)) + len(_encode(state.owner))

@@ -132,10 +132,10 @@ class VcpOverMcp:
     async def _keep_watching(self) -> None:
         """One look at every change of the features serves all sessions."""
         while self._open:
-            running = self._service.running_features()
+            running = self._service.features.running()
             for session, address in tuple(self._open.values()):
                 self._end_if_lost(session, address)
-            await self._service.other_features(running)
+            await self._service.features.other_than(running)
 
     def _end_if_lost(self, session: Session, address: str) -> str | None:
         ended = self._service.ended(session)
