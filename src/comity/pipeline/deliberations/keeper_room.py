@@ -11,7 +11,7 @@
 """
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Final, Unpack
 
 from msgspec import Struct
@@ -89,12 +89,9 @@ class KeeperRoom(SignedRoom):
         text = "".join(part.text for part in visit.envelope.payload.parts)
         return Identified(caller, _Posted(visit.envelope, read_post(text.encode("utf-8", "surrogatepass"))))
 
-    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
-        return self._held(super().hold(call), call)
-
     @asynccontextmanager
-    async def _held(self, lane: AbstractAsyncContextManager[None], call: Call) -> AsyncIterator[None]:
-        async with lane, self._ledger.turns.of(call.evidence.delib_id):
+    async def hold(self, call: Call) -> AsyncIterator[None]:
+        async with super().hold(call), self._ledger.turns.of(call.evidence.delib_id):
             yield
 
     async def admit(self, call: Call) -> Admission:
