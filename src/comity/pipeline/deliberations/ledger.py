@@ -47,6 +47,8 @@ MOST_DELIBERATIONS: Final = 1000
 MOST_OF_A_VISITOR: Final = 100
 MOST_WAITING: Final = 100
 REFUSED_KEPT_SECONDS: Final = 7 * 86_400.0
+SCAN_THRESHOLD: Final = "medium"
+"""From how severe a finding on, a text that looks like an injection is refused."""
 
 _PAGE: Final = 256
 
