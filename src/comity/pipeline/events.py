@@ -119,18 +119,6 @@ class Events:
         """A hint each time that there may be more to read, until the bus closes."""
         return self._bus.listen(SUBJECT)
 
-    async def follow(self, after: int) -> AsyncIterator[EventPage]:
-        """Pages as they come, the first one at once, also when it is empty; until the bus closes."""
-        async with self.hints() as hints:
-            page = self.since(after)
-            seen = self._last
-            yield page
-            async for _hint in hints:
-                page = self.since(seen)
-                seen = self._last
-                if page.events:
-                    yield page
-
     async def close(self) -> None:
         """Wake the readers once more, and leave nothing for later. The bus must be open."""
         if self._due is not None:
