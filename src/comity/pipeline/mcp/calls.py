@@ -80,7 +80,9 @@ class McpCalls:
     ) -> Outcome | Coroutine[Any, Any, Outcome]:
         """The outcome, or the coroutine that gives it. `reply` answers a VCP hello of the request."""
         if work.special is not None:
-            return self._special(work, outlet, reply)
+            if isinstance(work.special, Listen):
+                return self._listen(work, work.special, outlet, reply)
+            return self._about_task(work, work.special, reply)
         if work.as_task and self._tasks is not None:
             return self._as_task(work, self._tasks, reply)
         try:
@@ -161,14 +163,6 @@ class McpCalls:
             sealed = self._sealer.seal(held, bound, self._clock.now())
         self._count(work, "asked")
         return answers.input_required(self.server, work, asked, sealed, reply)
-
-    def _special(
-        self, work: RunningRequest, outlet: Outlet, reply: Json | None
-    ) -> Coroutine[Any, Any, Outcome]:
-        if isinstance(work.special, Listen):
-            return self._listen(work, work.special, outlet, reply)
-        assert isinstance(work.special, TaskRequest)
-        return self._about_task(work, work.special, reply)
 
     async def _listen(
         self, work: RunningRequest, listen: Listen, outlet: Outlet, reply: Json | None

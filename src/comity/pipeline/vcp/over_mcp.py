@@ -105,8 +105,7 @@ class VcpOverMcp:
         """The MCP session that said the hello is over."""
         if session is not None:
             self._open.pop(session.id, None)
-            self._service.sessions.ended(session)
-            self._service.forget(session)
+            self._service.end(session)
         if not self._open and self._watching is not None:
             self._watching.cancel()
 
@@ -147,8 +146,7 @@ class VcpOverMcp:
         if len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
         self._open.pop(session.id, None)
-        self._service.sessions.ended(session)
-        self._service.forget(session)
+        self._service.end(session)
         log.warning("a VCP session over MCP has ended: %s", ended.message)
         self.on_end()
         return ended.message

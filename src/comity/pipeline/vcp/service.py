@@ -202,7 +202,9 @@ class VcpServer:
         limiter = self._budget.handshakes(peer, repeats=repeats)
         return ServerMachine(self._policy, peer=peer, session_id=self._new_id(), limiter=limiter)
 
-    def forget(self, session: Session) -> None:
+    def end(self, session: Session) -> None:
+        """A session is over: it is not open any more, and what is held of it in memory goes."""
+        self.sessions.ended(session)
         self._contexts.forget_stranger(session.id)
         if self._extensions is not None:
             self._extensions.end(session.id)
@@ -487,5 +489,4 @@ class _Attended:
 
     def end(self) -> None:
         if self.session is not None:
-            self._service.sessions.ended(self.session)
-            self._service.forget(self.session)
+            self._service.end(self.session)
