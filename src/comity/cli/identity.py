@@ -29,8 +29,8 @@ from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.config_reading import CONFIG_FILE
 from comity.core.errors import ConfigError, ConflictError, KeyRefusedError, NotFoundError
 from comity.core.identity.keys import SigningKey, VacantId
-from comity.keys.files import IdentityFile, KeptHere, KeptInKeyring, KeptSealed, read_identity
-from comity.keys.identity import create_identity, export_identity, has_identity, identity_path, load_identity
+from comity.keys.files import IdentityFile, KeptHere, KeptInKeyring, KeptSealed, read_identity, write_identity
+from comity.keys.identity import create_identity, has_identity, identity_path, load_identity
 from comity.keys.sealing import SealingCost, seal
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _export_secret(
     if to is None:
         print_line(_identity_json(key, passphrase))
         return
-    export_identity(key, Path(to).expanduser(), passphrase=passphrase)
+    write_identity(Path(to).expanduser(), key, passphrase=passphrase)
     if as_json:
         print_json({"exported": "secret", "file": to, "sealed": passphrase is not None})
     else:
