@@ -97,6 +97,8 @@ class _Journal:
 
 
 class MemoryStore:
+    failure: StoreError | None = None
+
     def __init__(
         self,
         clock: Clock,
@@ -113,10 +115,6 @@ class MemoryStore:
         self._closed = False
         if trail is not None:
             trail.resume(_MemoryTrailView(self._disk), clock.now())
-
-    @property
-    def failure(self) -> StoreError | None:
-        return None
 
     def submit(
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()

@@ -89,16 +89,11 @@ class Library:
         self.mode = mode
         self._own = {} if lines is None else _own_lines(lines)
         self.plugins = tuple(plugins)
-        self.calls = ActionCalls(
-            registry_of(mode, [plugin.action for plugin in plugins]), self.handler, _report
-        )
+        self.registry = registry_of(mode, [plugin.action for plugin in plugins])
+        self.calls = ActionCalls(self.registry, self.handler, _report)
         self._folders = {plugin.action.name: plugin.folder for plugin in plugins}
         self._handlers: dict[str, Handler] = {}
         self._one_prepares = threading.Lock()
-
-    @property
-    def registry(self) -> Registry:
-        return self.calls.registry
 
     def handler(self, action: Action) -> Handler:
         handler = self._handlers.get(action.name)
