@@ -103,14 +103,11 @@ class SignedPublication(Struct, frozen=True, kw_only=True):
         return digest(ascii_form(members))
 
 
-class _Reserved:
+class _Reserved(Struct):
     """What a publication has set aside while it is on its way."""
 
-    __slots__ = ("bytes", "holder")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.holder = ""
+    bytes: int = 0
+    holder: str = ""
 
 
 class _Kept(Struct, frozen=True):
