@@ -183,20 +183,13 @@ class ExtensionService:
         told = context.signals if signals is None else signals
         return model_safe(told, context.categorical, session_active=active)
 
-    async def session_of(self, session_id: str, asking: Session, *, is_live: bool) -> Session:
-        """A session of the same owner, seen from another one. Raises NotFoundError, ForbiddenError.
-
-        `is_live`: it is open, and was found to be the owner's.
-        """
-        if session_id == asking.id:
-            return asking
-        if not is_live:
-            owner = await self.states.owner_of(session_id)
-            if owner is None:
-                raise NotFoundError(NO_SUCH_SESSION)
-            if owner != owner_of(asking):
-                raise ForbiddenError("this session belongs to another owner; start your own session")
-        return replace(asking, id=session_id)
+    async def refuse_others(self, session_id: str, asking: Session) -> None:
+        """Raises NotFoundError or ForbiddenError, unless a session that is stored has the owner of the one that asks."""
+        owner = await self.states.owner_of(session_id)
+        if owner is None:
+            raise NotFoundError(NO_SUCH_SESSION)
+        if owner != owner_of(asking):
+            raise ForbiddenError("this session belongs to another owner; start your own session")
 
     def end(self, session_id: str) -> None:
         """A session is over: what is held of it here goes, what is stored of it stays for its time."""
