@@ -24,7 +24,9 @@ def store(key: SigningKey) -> None:
     try:
         keyring.set_password(SERVICE, key.vacant_id.hex(), key.seed.hex())
     except Exception as reason:  # noqa: BLE001 - backends raise what their system raises
-        raise KeyRefusedError(f"the keyring did not take the seed ({_kind(reason)}); {_ELSEWHERE}") from None
+        raise KeyRefusedError(
+            f"the keyring did not take the seed ({type(reason).__name__}); {_ELSEWHERE}"
+        ) from None
     load(key.vacant_id)
 
 
@@ -52,7 +54,7 @@ def read_entry(service: str, entry: str) -> Any:
         return keyring.get_password(service, entry)
     except Exception as reason:  # noqa: BLE001 - as above
         raise KeyRefusedError(
-            f"the keyring could not be read ({_kind(reason)}); unlock it and try again"
+            f"the keyring could not be read ({type(reason).__name__}); unlock it and try again"
         ) from None
 
 
@@ -68,13 +70,11 @@ def usable_keyring() -> Any:
         backend = keyring.get_keyring()
         usable = backend.priority > 0
     except Exception as reason:  # noqa: BLE001 - as above
-        raise KeyRefusedError(f"no keyring can be chosen here ({_kind(reason)}); {_ELSEWHERE}") from None
+        raise KeyRefusedError(
+            f"no keyring can be chosen here ({type(reason).__name__}); {_ELSEWHERE}"
+        ) from None
     if not usable:
         raise KeyRefusedError(
             f"no keyring is running here, as is usual without a desktop session; start one, or {_ELSEWHERE}"
         )
     return backend
-
-
-def _kind(reason: Exception) -> str:
-    return type(reason).__name__
