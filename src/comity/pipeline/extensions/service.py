@@ -184,7 +184,7 @@ class ExtensionService:
         return model_safe(told, context.categorical, session_active=active)
 
     async def refuse_others(self, session_id: str, asking: Session) -> None:
-        """Raises NotFoundError or ForbiddenError, unless a session that is stored has the owner of the one that asks."""
+        """Raises NotFoundError or ForbiddenError, unless a stored session has the same owner as the one that asks."""
         owner = await self.states.owner_of(session_id)
         if owner is None:
             raise NotFoundError(NO_SUCH_SESSION)

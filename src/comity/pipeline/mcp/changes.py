@@ -17,7 +17,7 @@ MOST_LISTENERS: Final = 16_384
 
 Notify = Callable[[str, Json], None]
 Wanted = Callable[[str, str], bool]
-"""Whether a listener wants a change, by its kind and name: of a list, of a resource by its address, of a task by its id."""
+"""Kind and name of a change (a list, the address of a resource, the id of a task) -> whether it is wanted."""
 
 
 class Changes:

@@ -96,9 +96,6 @@ class LiveSessions:
             own += [one.id for one in self if one.identity is not None and one.identity.owner == owner]
         return dict.fromkeys(own)
 
-    def get(self, session_id: str) -> Session | None:
-        return self._sessions.get(session_id)
-
     def of(self, session_id: str, identity: Identity | None) -> Session:
         """The session, for its owner. One that nobody owns is for its own connection only."""
         session = self._sessions.get(session_id)
