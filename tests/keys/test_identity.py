@@ -7,10 +7,9 @@ import pytest
 
 from comity.core.errors import ConfigError, KeyRefusedError
 from comity.core.identity.keys import SigningKey
-from comity.keys.files import open_identity, read_identity
+from comity.keys.files import open_identity, read_identity, write_identity
 from comity.keys.identity import (
     create_identity,
-    export_identity,
     has_identity,
     load_identity,
     load_or_create_identity,
@@ -110,11 +109,11 @@ def test_no_identity_is_put_where_others_may_write(folder):
 
 def test_an_exported_identity_is_the_same_one(folder, tmp_path):
     key = create_identity(folder)
-    export_identity(key, tmp_path / "copy.json", passphrase="travel", cost=CHEAP)
+    write_identity(tmp_path / "copy.json", key, passphrase="travel", cost=CHEAP)
     assert open_identity(tmp_path / "copy.json", passphrase="travel").seed == key.seed
     assert read_identity(tmp_path / "copy.json").secret.sealed.cost == CHEAP
     with pytest.raises(KeyRefusedError, match="never overwritten"):
-        export_identity(key, tmp_path / "copy.json")
+        write_identity(tmp_path / "copy.json", key)
 
 
 def test_keyring_and_passphrase_are_not_mixed(folder):

@@ -37,7 +37,7 @@ def backend(monkeypatch):
 
 
 def test_a_seed_is_kept_under_its_public_key(backend):
-    os_keyring.refuse_unusable()
+    os_keyring.usable_keyring()
     os_keyring.store(KEY)
     assert backend.entries == {("comity", KEY.vacant_id.hex()): KEY.seed.hex()}
     assert os_keyring.load(KEY.vacant_id).seed == KEY.seed
@@ -95,7 +95,7 @@ def test_a_locked_keyring_is_told_without_its_secrets(backend, monkeypatch):
 def test_a_stand_in_that_only_fails_is_no_keyring(backend):
     backend.priority = 0
     for ask in (
-        os_keyring.refuse_unusable,
+        os_keyring.usable_keyring,
         lambda: os_keyring.store(KEY),
         lambda: os_keyring.load(KEY.vacant_id),
     ):
@@ -107,7 +107,7 @@ def test_a_library_that_cannot_choose_is_told(monkeypatch):
     library = ModuleType("keyring")
     monkeypatch.setitem(sys.modules, "keyring", library)
     with pytest.raises(KeyRefusedError, match=r"no keyring can be chosen here \(AttributeError\)"):
-        os_keyring.refuse_unusable()
+        os_keyring.usable_keyring()
 
 
 def test_a_missing_extra_is_named(monkeypatch):
@@ -115,7 +115,7 @@ def test_a_missing_extra_is_named(monkeypatch):
     with pytest.raises(
         KeyRefusedError, match=r"the package keyring is not installed; run: .* keyring; or keep"
     ):
-        os_keyring.refuse_unusable()
+        os_keyring.usable_keyring()
 
 
 def test_the_real_library_without_a_desktop_is_refused_clearly(monkeypatch):

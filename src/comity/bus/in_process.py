@@ -4,8 +4,8 @@ It carries hints ("pair X advanced"), never data: a receiver reads the store aga
 lost or come twice. A slow listener loses its oldest hints, never anybody else's.
 
 In one process publishing never waits. Each listener keeps at most `capacity` hints; when it is slower than that, its
-oldest hint is dropped and counted, on the listener and on the bus. Closing the bus ends every listener
-after the hints it already has; afterwards a hint goes nowhere and a new listener ends at once.
+oldest hint is dropped. Closing the bus ends every listener after the hints it already has; afterwards a hint goes
+nowhere and a new listener ends at once.
 """
 
 import asyncio
@@ -31,9 +31,7 @@ class Listener:
     """The hints on one subject, for one reader."""
 
     def __init__(self, capacity: int) -> None:
-        self.dropped = 0
-        self._hints: deque[bytes] = deque()
-        self._capacity = capacity
+        self._hints: deque[bytes] = deque(maxlen=capacity)
         self._stirred = asyncio.Event()
         self._ended = False
 
@@ -48,15 +46,9 @@ class Listener:
             await self._stirred.wait()
         return self._hints.popleft()
 
-    def push(self, hint: bytes) -> bool:
-        """Whether there was room for it."""
-        full = len(self._hints) >= self._capacity
-        if full:
-            self._hints.popleft()
-            self.dropped += 1
+    def push(self, hint: bytes) -> None:
         self._hints.append(hint)
         self._stirred.set()
-        return not full
 
     def end(self) -> None:
         self._ended = True
@@ -74,7 +66,6 @@ class InProcessBus:
             raise InvalidError(
                 f"a bus with a capacity of {capacity} hints per listener hears nothing; give 1 or more"
             )
-        self.dropped = 0
         self._capacity = capacity
         self._listeners: dict[str, list[Listener]] = {}
         self._closed = False
@@ -83,7 +74,7 @@ class InProcessBus:
         if self._closed:
             return
         for listener in self._listeners.get(subject, ()):
-            self.dropped += not listener.push(hint)
+            listener.push(hint)
 
     @asynccontextmanager
     async def listen(self, subject: str) -> AsyncIterator[Listener]:

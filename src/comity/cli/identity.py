@@ -29,10 +29,16 @@ from comity.cli.screen import one_line, print_fields, print_json, print_line
 from comity.config_reading import CONFIG_FILE
 from comity.core.errors import ConfigError, ConflictError, KeyRefusedError, NotFoundError
 from comity.core.identity.keys import VacantId
-from comity.keys.files import KeptHere, KeptInKeyring, KeptSealed, identity_file, read_identity
+from comity.keys.files import (
+    KeptHere,
+    KeptInKeyring,
+    KeptSealed,
+    identity_file,
+    read_identity,
+    write_identity,
+)
 from comity.keys.identity import (
     create_identity,
-    export_identity,
     has_identity,
     identity_path,
     load_identity,
@@ -239,7 +245,7 @@ def _export_secret(
     if to is None:
         print_line(msgspec.json.encode(identity_file(key, passphrase=passphrase)).decode())
         return
-    export_identity(key, Path(to).expanduser(), passphrase=passphrase)
+    write_identity(Path(to).expanduser(), key, passphrase=passphrase)
     if as_json:
         print_json({"exported": "secret", "file": to, "sealed": passphrase is not None})
     else:

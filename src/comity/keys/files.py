@@ -24,8 +24,6 @@ from comity.keys.sealing import SealedBox, SealingCost, seal, unseal
 FORMAT: Final = "comity identity"
 VERSION: Final = 1
 
-_DEFAULT_COST = SealingCost()
-
 
 class KeptHere(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kept", tag="here"):
     seed: str
@@ -61,19 +59,19 @@ class _KeyFilePreface(Struct, frozen=True):
 
 
 def identity_file(
-    key: SigningKey, *, passphrase: str | None = None, cost: SealingCost = _DEFAULT_COST
+    key: SigningKey, *, passphrase: str | None = None, cost: SealingCost | None = None
 ) -> IdentityFile:
     """The content of a file that holds a key, sealed when there is a passphrase."""
     secret: KeptHere | KeptSealed
     if passphrase is None:
         secret = KeptHere(seed=key.seed.hex())
     else:
-        secret = KeptSealed(sealed=seal(key.seed, passphrase, cost))
+        secret = KeptSealed(sealed=seal(key.seed, passphrase, cost or SealingCost()))
     return IdentityFile(public=key.vacant_id.hex(), secret=secret)
 
 
 def write_identity(
-    path: Path, key: SigningKey, *, passphrase: str | None = None, cost: SealingCost = _DEFAULT_COST
+    path: Path, key: SigningKey, *, passphrase: str | None = None, cost: SealingCost | None = None
 ) -> None:
     """Keep a key in a new file, sealed when there is a passphrase."""
     _create(path, identity_file(key, passphrase=passphrase, cost=cost))

@@ -53,7 +53,7 @@ def create_identity(
     if in_keyring:
         write_keyring_identity(path, key)
     else:
-        write_identity(path, key, passphrase=passphrase, cost=cost or SealingCost())
+        write_identity(path, key, passphrase=passphrase, cost=cost)
     return key
 
 
@@ -81,10 +81,3 @@ def stored_vacant_id(data_dir: Path) -> VacantId:
 
 def needs_passphrase(data_dir: Path) -> bool:
     return isinstance(read_identity(identity_path(data_dir)).secret, KeptSealed)
-
-
-def export_identity(
-    key: SigningKey, target: Path, *, passphrase: str | None = None, cost: SealingCost | None = None
-) -> None:
-    """Copy a key to a new identity file, under a passphrase of its own or in the open."""
-    write_identity(target, key, passphrase=passphrase, cost=cost or SealingCost())

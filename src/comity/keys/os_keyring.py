@@ -18,30 +18,20 @@ SERVICE = "comity"
 _ELSEWHERE = "keep the identity in a key file instead, with a passphrase if others use this machine"
 
 
-def refuse_unusable() -> None:
-    """Return when seeds can be kept in a keyring here; otherwise say why not."""
-    _usable()
-
-
 def store(key: SigningKey) -> None:
     """Put the seed into the keyring and read it back: a keyring that forgets at once is none."""
-    keyring = _usable()
-    entry = key.vacant_id.hex()
+    keyring = usable_keyring()
     try:
-        keyring.set_password(SERVICE, entry, key.seed.hex())
+        keyring.set_password(SERVICE, key.vacant_id.hex(), key.seed.hex())
     except Exception as reason:  # noqa: BLE001 - backends raise what their system raises
-        raise KeyRefusedError(f"the keyring did not take the seed ({_kind(reason)}); {_ELSEWHERE}") from None
+        raise KeyRefusedError(
+            f"the keyring did not take the seed ({type(reason).__name__}); {_ELSEWHERE}"
+        ) from None
     load(key.vacant_id)
 
 
 def load(vacant_id: VacantId) -> SigningKey:
-    keyring = _usable()
-    try:
-        text = keyring.get_password(SERVICE, vacant_id.hex())
-    except Exception as reason:  # noqa: BLE001 - as above
-        raise KeyRefusedError(
-            f"the keyring could not be read ({_kind(reason)}); unlock it and try again"
-        ) from None
+    text = read_entry(SERVICE, vacant_id.hex())
     if text is None:
         raise KeyRefusedError(
             f"the keyring holds no seed of {vacant_id}; restore it from an exported key file"
@@ -57,7 +47,19 @@ def load(vacant_id: VacantId) -> SigningKey:
     return key
 
 
-def _usable() -> Any:
+def read_entry(service: str, entry: str) -> Any:
+    """What the keyring holds under that name; None for nothing."""
+    keyring = usable_keyring()
+    try:
+        return keyring.get_password(service, entry)
+    except Exception as reason:  # noqa: BLE001 - as above
+        raise KeyRefusedError(
+            f"the keyring could not be read ({type(reason).__name__}); unlock it and try again"
+        ) from None
+
+
+def usable_keyring() -> Any:
+    """The keyring that seeds can be kept in here; a refusal says why there is none."""
     try:
         keyring = importlib.import_module("keyring")
     except ImportError:
@@ -68,13 +70,11 @@ def _usable() -> Any:
         backend = keyring.get_keyring()
         usable = backend.priority > 0
     except Exception as reason:  # noqa: BLE001 - as above
-        raise KeyRefusedError(f"no keyring can be chosen here ({_kind(reason)}); {_ELSEWHERE}") from None
+        raise KeyRefusedError(
+            f"no keyring can be chosen here ({type(reason).__name__}); {_ELSEWHERE}"
+        ) from None
     if not usable:
         raise KeyRefusedError(
             f"no keyring is running here, as is usual without a desktop session; start one, or {_ELSEWHERE}"
         )
     return backend
-
-
-def _kind(reason: Exception) -> str:
-    return type(reason).__name__

@@ -7,7 +7,6 @@
 - The logbook is verified. A bad one does not stand in the way of the key: it is reported.
 """
 
-import importlib
 import os
 import stat
 from pathlib import Path
@@ -151,13 +150,7 @@ def _key(folder: Path, name: str, kept: _KeyFile) -> SigningKey:
 
 
 def _from_keyring(name: str) -> str:
-    os_keyring.refuse_unusable()
-    try:
-        seed = importlib.import_module("keyring").get_keyring().get_password(KEYRING_SERVICE, name)
-    except Exception as reason:  # noqa: BLE001 - backends raise what their system raises
-        raise KeyRefusedError(
-            f"the keyring could not be read ({type(reason).__name__}); unlock it and try again"
-        ) from None
+    seed = os_keyring.read_entry(KEYRING_SERVICE, name)
     if not isinstance(seed, str):
         raise KeyRefusedError(
             f"the keyring holds nothing for {KEYRING_SERVICE}/{name}; "

@@ -80,13 +80,9 @@ class Events:
         self.run = secrets.token_hex(4)
         self._bus = bus
         self._kept: deque[NodeEvent] = deque(maxlen=KEPT)
-        self._last = 0
+        self.last = 0
         self._due: asyncio.Handle | None = None
         self._publishing: set[asyncio.Task[None]] = set()
-
-    @property
-    def last(self) -> int:
-        return self._last
 
     def add(
         self,
@@ -101,15 +97,15 @@ class Events:
         failed: str = "",
         count: int = 1,
     ) -> None:
-        self._last = number = self._last + 1
+        self.last = number = self.last + 1
         self._kept.append(NodeEvent(number, time, room, kind, who, what, request, trace, failed, count))
         if self._due is None:
             self._due = asyncio.get_running_loop().call_later(_MOMENT, self._wake)
 
     def since(self, number: int, most: int = KEPT) -> EventPage:
         """The first `most` events after that number. A number that is too high comes from an earlier run, and is ignored."""
-        reset = number > self._last
-        wanted = len(self._kept) if reset else self._last - number
+        reset = number > self.last
+        wanted = len(self._kept) if reset else self.last - number
         newest_first = [
             *islice(reversed(self._kept), wanted)
         ]  # from the end: most readers have seen nearly all
@@ -118,18 +114,6 @@ class Events:
     def hints(self) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """A hint each time that there may be more to read, until the bus closes."""
         return self._bus.listen(SUBJECT)
-
-    async def follow(self, after: int) -> AsyncIterator[EventPage]:
-        """Pages as they come, the first one at once, also when it is empty; until the bus closes."""
-        async with self.hints() as hints:
-            page = self.since(after)
-            seen = self._last
-            yield page
-            async for _hint in hints:
-                page = self.since(seen)
-                seen = self._last
-                if page.events:
-                    yield page
 
     async def close(self) -> None:
         """Wake the readers once more, and leave nothing for later. The bus must be open."""
@@ -140,7 +124,7 @@ class Events:
 
     def _wake(self) -> None:
         self._due = None
-        waking = asyncio.ensure_future(self._bus.publish(SUBJECT, b"%d" % self._last))
+        waking = asyncio.ensure_future(self._bus.publish(SUBJECT, b"%d" % self.last))
         self._publishing.add(waking)
         waking.add_done_callback(self._publishing.discard)
 

@@ -41,18 +41,19 @@ class Metrics(Collector):
         self._version = version
         self._uptime = uptime
         self._of_parts = of_parts
-        self._calls = _Calls()
+        self._outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._durations: defaultdict[str, _Durations] = defaultdict(_Durations)
         self._acts: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
     def observe(self, room: str, outcome: str, seconds: float) -> None:
-        self._calls.outcomes[room, outcome] += 1
-        self._calls.durations[room].add(seconds)
+        self._outcomes[room, outcome] += 1
+        self._durations[room].add(seconds)
 
     def count(self, room: str, outcome: str) -> None:
         """A call that took no time worth telling."""
-        self._calls.outcomes[room, outcome] += 1
+        self._outcomes[room, outcome] += 1
 
     def count_act(self, room: str, kind: str) -> None:
         """An act that is no call to this node."""
@@ -60,19 +61,21 @@ class Metrics(Collector):
 
     @property
     def calls(self) -> int:
-        return sum(self._calls.outcomes.values())
+        return sum(self._outcomes.values())
 
     def exposition(self) -> bytes:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Family]:
-        yield from self._calls.collect()
-        acts = CounterMetricFamily(
-            "comity_acts", "Acts that are no calls to this node.", labels=["room", "kind"]
+        yield _counter("comity_calls", "Messages that took the walk.", ("room", "outcome"), self._outcomes)
+        seconds = HistogramMetricFamily(
+            "comity_call_seconds", "Seconds from the door to the reply.", labels=["room"]
         )
-        for labels, number in self._acts.items():
-            acts.add_metric(labels, number)
-        yield acts
+        for room, found in self._durations.items():
+            buckets = list(zip(_BOUNDS, accumulate(found.counts), strict=True))
+            seconds.add_metric([room], buckets, found.sum)
+        yield seconds
+        yield _counter("comity_acts", "Acts that are no calls to this node.", ("room", "kind"), self._acts)
         own = (
             Metric("comity_build", "Always 1; the release is a label.", {self._version: 1}, "version"),
             Metric("comity_uptime_seconds", "Seconds since the node started.", self._uptime()),
@@ -100,22 +103,8 @@ class _Durations:
         self.sum += seconds
 
 
-class _Calls:
-    def __init__(self) -> None:
-        self.outcomes: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self.durations: defaultdict[str, _Durations] = defaultdict(_Durations)
-
-    def collect(self) -> Iterable[Family]:
-        calls = CounterMetricFamily(
-            "comity_calls", "Messages that took the walk.", labels=["room", "outcome"]
-        )
-        for labels, number in self.outcomes.items():
-            calls.add_metric(labels, number)
-        yield calls
-        seconds = HistogramMetricFamily(
-            "comity_call_seconds", "Seconds from the door to the reply.", labels=["room"]
-        )
-        for room, found in self.durations.items():
-            buckets = list(zip(_BOUNDS, accumulate(found.counts), strict=True))
-            seconds.add_metric([room], buckets, found.sum)
-        yield seconds
+def _counter(name: str, help_: str, labels: tuple[str, str], counts: Mapping[tuple[str, str], int]) -> Family:
+    family = CounterMetricFamily(name, help_, labels=labels)
+    for values, number in counts.items():
+        family.add_metric(values, number)
+    return family

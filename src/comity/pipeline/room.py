@@ -1,8 +1,10 @@
 """What a room is to the walk, and what passes between them."""
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -92,6 +94,17 @@ class Room(Protocol):
         come with it are committed in place of the former ones.
         """
         ...
+
+
+class Turns:
+    """One queue for each name."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, name: str) -> asyncio.Lock:
+        """The lock of that name; it is there as long as somebody holds it or waits for it."""
+        return self._locks.setdefault(name, asyncio.Lock())
 
 
 class PlainRoom:

@@ -269,9 +269,5 @@ def open_head_file(folder: Path, chain: str, chains: int = 64) -> tuple[str, Hea
     )
 
 
-_encoder = msgspec.json.Encoder()
+_encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(SignedHead)
-
-
-def _encode(head: SignedHead) -> bytes:
-    return _encoder.encode(head)

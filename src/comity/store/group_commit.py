@@ -84,7 +84,6 @@ class GroupCommit:
         name: str,
         prepare: Prepare = lambda _batch: None,
         afterwards: Callable[[], None] = lambda: None,
-        backlog: int = BACKLOG,
     ) -> None:
         """`prepare` runs on the loop's thread and never while a batch is written; what it returns is given to
         `write`. `afterwards` runs on the writing thread once the callers of a batch are being told.
@@ -94,7 +93,6 @@ class GroupCommit:
         self._afterwards = afterwards
         self._handing_over = threading.Lock()
         self._handed = self._written = 0
-        self._backlog = backlog
         self._waiting = 0
         self._gathered: list[PendingTransaction] = []
         self._due = 0.0
@@ -111,7 +109,7 @@ class GroupCommit:
         work = PendingTransaction(operations, audit, loop)
         if self._closed:
             work.tell(StoreUnavailableError("the store is closed; open it again before writing"))
-        elif self._waiting >= self._backlog:
+        elif self._waiting >= BACKLOG:
             work.tell(
                 OverloadedError(f"{self._waiting:,} writes are waiting for the disk; retry in a moment")
             )

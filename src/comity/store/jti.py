@@ -16,13 +16,11 @@ from comity.core.clock import Clock
 from comity.core.errors import InvalidError, OverloadedError
 from comity.core.guard.audit import AuditDraft
 from comity.store.operations import Put, StoreConflict
-from comity.store.protocol import Store
+from comity.store.protocol import Store, scan_all
 
 SPACE: Final = "vcp:jti"
 LIMIT: Final = 100_000
 TEXT_LIMIT: Final = 256
-
-_PAGE: Final = 500
 
 
 class JtiReplayCache:
@@ -67,12 +65,8 @@ class JtiReplayCache:
 
     async def _look(self, issuer: str) -> "_Remembered":
         remembered = _Remembered()
-        prefix = _key(issuer, "")
-        after = prefix
-        while page := await self._store.scan(SPACE, prefix, after, _PAGE):
-            for _, held in page:
-                remembered.add(held.expires_at or 0.0)
-            after = page[-1][0]
+        async for _, held in scan_all(self._store, SPACE, _key(issuer, "")):
+            remembered.add(held.expires_at or 0.0)
         return remembered
 
 

@@ -46,6 +46,7 @@ from comity.store.operations import (
     Tip,
     Trim,
     Versioned,
+    expect_version,
 )
 
 _ABSENT: Any = object()
@@ -96,6 +97,8 @@ class _Journal:
 
 
 class MemoryStore:
+    failure: StoreError | None = None
+
     def __init__(
         self,
         clock: Clock,
@@ -112,10 +115,6 @@ class MemoryStore:
         self._closed = False
         if trail is not None:
             trail.resume(_MemoryTrailView(self._disk), clock.now())
-
-    @property
-    def failure(self) -> StoreError | None:
-        return None
 
     def submit(
         self, operations: Sequence[Operation], audit: Sequence[AuditDraft] = ()
@@ -184,12 +183,9 @@ class MemoryStore:
                     raise StoreError("this store was opened without an audit trail; open it with one")  # noqa: TRY301 - one way out for all refusals
                 for entry in self._trail.link(work.audit):
                     _append(self._disk, journal, Append(log=self._trail.log, data=entry), now)
-        except StoreError as refusal:
+        except (StoreError, StoreConflict) as refusal:
             journal.undo()
             return refusal
-        except StoreConflict as conflict:
-            journal.undo()
-            return conflict
         return results
 
     async def tip(self, chain: ChainKey) -> Tip:
@@ -368,15 +364,8 @@ def _next_version(disk: MemoryDisk, journal: _Journal) -> int:
     return version
 
 
-def _expect(
-    op: Put | Delete | PutDocument | DeleteDocument, current: Versioned | StoredDocument | None
-) -> None:
-    if op.expect is not None and op.expect != (current.version if current else 0):
-        raise StoreConflict(op, current)
-
-
 def _put(disk: MemoryDisk, journal: _Journal, op: Put, now: float) -> int:
-    _expect(op, _value(disk, op.space, op.key, now))
+    expect_version(op, _value(disk, op.space, op.key, now))
     version = _next_version(disk, journal)
     journal.set(disk.values, (op.space, op.key), Versioned(op.value, version, op.expires_at))
     return version
@@ -384,7 +373,7 @@ def _put(disk: MemoryDisk, journal: _Journal, op: Put, now: float) -> int:
 
 def _delete(disk: MemoryDisk, journal: _Journal, op: Delete, now: float) -> bool:
     current = _value(disk, op.space, op.key, now)
-    _expect(op, current)
+    expect_version(op, current)
     journal.delete(disk.values, (op.space, op.key))
     return current is not None
 
@@ -410,7 +399,7 @@ def _trim(disk: MemoryDisk, journal: _Journal, op: Trim, _now: float) -> int:
 
 def _put_document(disk: MemoryDisk, journal: _Journal, op: PutDocument, _now: float) -> int:
     held = disk.documents.get((op.collection, op.id))
-    _expect(op, held[0] if held else None)
+    expect_version(op, held[0] if held else None)
     version = _next_version(disk, journal)
     journal.set(disk.documents, (op.collection, op.id), (StoredDocument(op.id, op.body, version), op))
     return version
@@ -418,7 +407,7 @@ def _put_document(disk: MemoryDisk, journal: _Journal, op: PutDocument, _now: fl
 
 def _delete_document(disk: MemoryDisk, journal: _Journal, op: DeleteDocument, _now: float) -> bool:
     held = disk.documents.get((op.collection, op.id))
-    _expect(op, held[0] if held else None)
+    expect_version(op, held[0] if held else None)
     return journal.delete(disk.documents, (op.collection, op.id))
 
 

@@ -271,3 +271,11 @@ class StoreConflict(ConflictError):  # noqa: N818 - the word of the protocol
         )
         self.operation = operation
         self.current = current
+
+
+def expect_version(
+    op: Put | Delete | PutDocument | DeleteDocument, current: Versioned | StoredDocument | None
+) -> None:
+    """Raise StoreConflict where the operation names another version than the stored one has."""
+    if op.expect is not None and op.expect != (current.version if current else 0):
+        raise StoreConflict(op, current)

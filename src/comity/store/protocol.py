@@ -5,7 +5,7 @@ every write that has returned. All engines give the same answers: one conformanc
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from comity.core.errors import StoreError
@@ -22,6 +22,8 @@ from comity.store.operations import (
     Tip,
     Versioned,
 )
+
+_PAGE = 256
 
 
 class Store(Protocol):
@@ -93,3 +95,12 @@ class Store(Protocol):
     async def logs(self, prefix: str = "") -> list[str]: ...
 
     async def close(self) -> None: ...
+
+
+async def scan_all(store: Store, space: str, prefix: str = "") -> AsyncIterator[tuple[str, Versioned]]:
+    """Every key that begins with `prefix`, in order, read page by page."""
+    after = ""
+    while page := await store.scan(space, prefix, after, _PAGE):
+        for each in page:
+            yield each
+        after = page[-1][0]

@@ -10,17 +10,21 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+import msgspec
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from msgspec import Struct
 
-from comity.core.errors import ConfigError, KeyRefusedError
+from comity.core.errors import ComityError, ConfigError, KeyRefusedError
 from comity.store.operations import Put, StoreConflict, Versioned
 from comity.store.protocol import Store
 
 PREFIX = b"enc:"
 GUARDED_ENVIRONMENTS = frozenset({"production", "prod", "staging"})
 _PAGE = 200
+
+_Shape = TypeVar("_Shape")
 
 
 class Vault:
@@ -81,6 +85,19 @@ class Vault:
             return PREFIX + self._fernet.rotate(stored.removeprefix(PREFIX))
         except InvalidToken:
             return None
+
+
+def stored_json(shape: type[_Shape], unreadable: Callable[[], ComityError]) -> Callable[[bytes], _Shape]:
+    """The reader of a stored value of that shape. It raises `unreadable()` for bytes that are none."""
+    decode = msgspec.json.Decoder(shape).decode
+
+    def read(data: bytes) -> _Shape:
+        try:
+            return decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise unreadable() from None
+
+    return read
 
 
 class Resealed(Struct, frozen=True):

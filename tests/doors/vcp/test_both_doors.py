@@ -26,7 +26,7 @@ async def test_a_hello_is_answered_and_the_session_is_known_to_the_house(door):
         assert (ack["type"], ack["version"], ack["server_id"]) == ("vcp-ack", "3.1", "test-server")
         assert (ack["supported"], ack["unsupported"]) == ([PERSONAL], [TORCH])
         assert ack["core_features"] == dict.fromkeys(ack["core_features"], True)
-        session = doors.house.service.sessions.get(ack["session_id"])
+        session = next(one for one in doors.house.service.sessions if one.id == ack["session_id"])
         assert session.active(PERSONAL)
         assert session.identity.owner == "creed:user:alice"
 

@@ -220,7 +220,7 @@ async def test_one_transaction_the_disk_cannot_hold_spares_its_neighbours(path, 
 
 async def test_more_waiting_writes_than_the_backlog_are_turned_away(path, clock, monkeypatch):
     store = await SqliteStore.open(path, clock)
-    monkeypatch.setattr(store._commits, "_backlog", 10)
+    monkeypatch.setattr(group_commit, "BACKLOG", 10)
     works = [store.submit([Append(log="l", data=b"x")]) for _ in range(15)]
     outcomes = await asyncio.gather(*works, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [tuple] * 10 + [OverloadedError] * 5

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from msgspec import json, structs
 
@@ -27,15 +27,11 @@ from comity.skills.skill import PagesWanted, Skill, SkillHandler, SkillOutcome, 
 PACKAGE: Final = "comity.skills"
 
 
-class _Place(NamedTuple):
-    package: str
-    attribute: str = "SKILL"
-
-
-_ELSEWHERE: Final[Mapping[str, _Place]] = {
-    "wcagaaa_check": _Place("accessibility_audit", "WCAGAAA_SKILL"),
-    "grief_support_response": _Place("supportive_reply", "GRIEF_SKILL"),
+_ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
+    "wcagaaa_check": ("accessibility_audit", "WCAGAAA_SKILL"),
+    "grief_support_response": ("supportive_reply", "GRIEF_SKILL"),
 }
+"""The package and the attribute of a skill that is not the `SKILL` of a package of its own name."""
 
 
 def registry_of(mode: Mode, plugins: Sequence[Action] = ()) -> Registry:
@@ -45,16 +41,16 @@ def registry_of(mode: Mode, plugins: Sequence[Action] = ()) -> Registry:
 
 def built_in(name: str) -> Action:
     """One of the eleven; its skill is imported now."""
-    place = _ELSEWHERE.get(name) or _Place(name)
-    skill: Skill = getattr(importlib.import_module(f"{PACKAGE}.{place.package}"), place.attribute)
+    package, attribute = _ELSEWHERE.get(name, (name, "SKILL"))
+    skill: Skill = getattr(importlib.import_module(f"{PACKAGE}.{package}"), attribute)
     contracts = {mode: Contract(**structs.asdict(contract)) for mode, contract in skill.contracts.items()}
     return Action(
-        name=skill.name, contracts=contracts, prepare=_prepared(skill), data=skill.data, slow=skill.slow
+        name=skill.name,
+        contracts=contracts,
+        prepare=lambda data: _handler(skill.prepare(data)),
+        data=skill.data,
+        slow=skill.slow,
     )
-
-
-def _prepared(skill: Skill) -> Callable[[Mapping[str, bytes]], Handler]:
-    return lambda data: _handler(skill.prepare(data))
 
 
 def _handler(handle: SkillHandler) -> Handler:
@@ -62,7 +58,9 @@ def _handler(handle: SkillHandler) -> Handler:
 
     def outcome(said: SkillOutcome) -> Outcome:
         """One that is shared stays shared: the machine keeps what it wrote of it."""
-        made = _outcome(said)
+        made = Outcome(
+            uncertainty=said.uncertainty, assumptions=said.assumptions, output=said.output, shared=said.shared
+        )
         if said.shared:
             shared[id(said)] = said, made
         return made
@@ -81,12 +79,6 @@ def _handler(handle: SkillHandler) -> Handler:
     return call
 
 
-def _outcome(said: SkillOutcome) -> Outcome:
-    return Outcome(
-        uncertainty=said.uncertainty, assumptions=said.assumptions, output=said.output, shared=said.shared
-    )
-
-
 OWN_LINES = "crisis-lines.json"
 log = logging.getLogger("comity.actions")
 
@@ -97,16 +89,11 @@ class Library:
         self.mode = mode
         self._own = {} if lines is None else _own_lines(lines)
         self.plugins = tuple(plugins)
-        self.calls = ActionCalls(
-            registry_of(mode, [plugin.action for plugin in plugins]), self.handler, _report
-        )
+        self.registry = registry_of(mode, [plugin.action for plugin in plugins])
+        self.calls = ActionCalls(self.registry, self.handler, _report)
         self._folders = {plugin.action.name: plugin.folder for plugin in plugins}
         self._handlers: dict[str, Handler] = {}
         self._one_prepares = threading.Lock()
-
-    @property
-    def registry(self) -> Registry:
-        return self.calls.registry
 
     def handler(self, action: Action) -> Handler:
         handler = self._handlers.get(action.name)

@@ -40,9 +40,7 @@ def load_plugins(specs: Sequence[str]) -> tuple[Plugin, ...]:
     """Those named by hand. ConfigError for one that cannot be used."""
     loaded: list[Plugin] = []
     for spec in specs:
-        for plugin in _load(spec):
-            _refuse_twice(plugin, loaded)
-            loaded.append(plugin)
+        _load_beside(loaded, spec)
     return tuple(loaded)
 
 
@@ -53,12 +51,19 @@ def announced_plugins(tell: Callable[[str], None], besides: Sequence[Plugin] = (
     loaded: list[Plugin] = list(besides)
     for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
         try:
-            for plugin in _load(point.value):
-                _refuse_twice(plugin, loaded)
-                loaded.append(plugin)
+            _load_beside(loaded, point.value)
         except ComityError as refusal:
             tell(f"an installed action was left out: {refusal.message}")
     return tuple(loaded[len(besides) :])
+
+
+def _load_beside(loaded: list[Plugin], spec: str) -> None:
+    """Add what a plugin offers, unless another one has offered an action of that name."""
+    for plugin in _load(spec):
+        for other in loaded:
+            if other.action.name == plugin.action.name:
+                raise _refused(spec, f"{plugin.action.name} is offered by {other.spec} as well; keep one")
+        loaded.append(plugin)
 
 
 def _load(spec: str) -> list[Plugin]:
@@ -123,12 +128,6 @@ def _judge(spec: str, action: Action) -> None:
             raise _refused(spec, f"the {which} of {name}: {fault.message}") from None
         except Exception as fault:  # noqa: BLE001 - a schema is a stranger's, of any shape
             raise _refused(spec, f"the {which} schema of {name} cannot be read: {fault}") from None
-
-
-def _refuse_twice(plugin: Plugin, loaded: Iterable[Plugin]) -> None:
-    for other in loaded:
-        if other.action.name == plugin.action.name:
-            raise _refused(plugin.spec, f"{plugin.action.name} is offered by {other.spec} as well; keep one")
 
 
 def _refused(spec: str, why: str) -> ConfigError:

@@ -59,7 +59,6 @@ class ActionsRoom(PlainRoom):
         return Sealed(reply=result, about=call.arrival.body.action)
 
 
-_ROOM: Final = "actions"
 _SHOWN_LEVELS: Final = 2
 """Of the output, its members and what they are; not what is in lists of findings."""
 _READS_PAGES: Final = frozenset({"accessibility_audit"})
@@ -91,7 +90,7 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
         title=entry.name.replace("_", " ").capitalize(),
         description=f"{contract.description} Boundary: {contract.boundary}.".strip(),
         handler=call,
-        room=_ROOM,
+        room=ActionsRoom.name,
         input_schema=plain(contract.input_schema),
         output_schema=in_outline(reply_schema(entry)),
         annotations={
@@ -103,7 +102,7 @@ def _tool(entry: RegisteredAction, desk: Callable[[], Awaitable[ActionsDesk]]) -
         audit="own",
         task="optional" if entry.action.slow else "forbidden",
         deadline=ActionsRoom.deadline,
-        validator=_left_to_the_room,
+        validator=lambda _arguments: None,  # left to the room
     )
 
 
@@ -123,7 +122,3 @@ def in_outline(schema: Any, levels: int = _SHOWN_LEVELS) -> Any:
             name: in_outline(value, levels - 1) for name, value in schema["properties"].items()
         }
     return outlined
-
-
-def _left_to_the_room(_arguments: Any) -> None:
-    return None

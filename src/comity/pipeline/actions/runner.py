@@ -86,7 +86,8 @@ class Runner:
         names a program of the caller, if each program has its own turns. `tell` is called with the progress.
         """
         calls = self.library.calls
-        characters = self._characters(given, caller)
+        characters = counted(given, self._allowance(caller).characters)
+        self.check_length(characters, caller)
         short = characters <= SHORT
         async with self._here.turn(client or caller.owner, characters if short else 1):
             entry, begun = await asyncio.to_thread(calls.begin, name, given, work_here=short)
@@ -125,11 +126,6 @@ class Runner:
             await self._workers.aclose()
         if self._fetcher is not None:
             await self._fetcher.aclose()
-
-    def _characters(self, given: Mapping[str, Any], caller: Caller) -> int:
-        characters = counted(given, self._allowance(caller).characters)
-        self.check_length(characters, caller)
-        return characters
 
     def _allowance(self, caller: Caller) -> Allowance:
         return self.limits.own if caller.is_local else self.limits.others

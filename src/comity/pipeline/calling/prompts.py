@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from comity.core.errors import ComityError
@@ -25,34 +26,28 @@ _AGENT: Final = {
 
 
 def node_prompts(desk: OpenDesk) -> list[Prompt]:
-    complete = _completer(desk)
+    about_agent = partial(Prompt, room=ROOM, scope=SCOPE, complete=_completer(desk))
     return [
-        Prompt(
+        about_agent(
             name="introduce_yourself",
             title="Introduce yourself to an agent",
             description="Find an agent, introduce yourself to it and ask what it can do for you.",
             handler=_introduce,
-            room=ROOM,
-            scope=SCOPE,
             arguments=(
                 _AGENT,
                 {"name": "purpose", "title": "Purpose", "description": "what you want from the agent"},
             ),
-            complete=complete,
         ),
-        Prompt(
+        about_agent(
             name="hand_over",
             title="Hand a task over to an agent",
             description="Give a task to another agent with everything it needs, and report what it answers.",
             handler=_hand_over,
-            room=ROOM,
-            scope=SCOPE,
             arguments=(
                 _AGENT,
                 {"name": "task", "title": "Task", "description": "what is to be done", "required": True},
                 {"name": "state", "title": "State", "description": "what has been done so far"},
             ),
-            complete=complete,
         ),
         Prompt(
             name="review_before_sending",

@@ -19,10 +19,6 @@ from comity.pipeline.room import Arrival, Call, Identified, PlainRoom, Sealed
 MOST_OF_A_VISITOR: Final = 8
 
 
-def _ignore_progress(_step: float, _doing: str) -> None:
-    pass
-
-
 class AgentSearch(Struct, frozen=True, kw_only=True):
     """`directory` is the URL of one; None: the one of the settings, or this node's own."""
 
@@ -51,7 +47,7 @@ class AgentCall(Struct, frozen=True, kw_only=True):
     message: str
     context_id: str | None = None
     seconds: float | None = None
-    tell: Callable[[float, str], None] = _ignore_progress
+    tell: Callable[[float, str], None] = lambda _step, _doing: None
 
 
 class AgentReply(Struct, frozen=True, kw_only=True):

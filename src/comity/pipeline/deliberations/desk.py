@@ -45,12 +45,12 @@ from comity.core.extensions.consensus.log import (
 )
 from comity.core.extensions.refusals import Code, ExtensionError, invalid
 from comity.core.extensions.texts import refuse_injection
-from comity.core.guard.injection import Severity
 from comity.core.identity.keys import SigningKey
 from comity.pipeline.deliberations.ledger import (
     MOST_DELIBERATIONS,
     MOST_OF_A_VISITOR,
     MOST_WAITING,
+    SCAN_THRESHOLD,
     KeptDeliberation,
     Ledger,
     Read,
@@ -117,7 +117,6 @@ class DeliberationDesk:
         key: SigningKey,
         post: KeeperPost,
         holder: str,
-        scan_threshold: Severity = "medium",
     ) -> None:
         """`holder` names this process among those that share the store."""
         self.ledger = ledger
@@ -128,7 +127,6 @@ class DeliberationDesk:
         self._self = key.vacant_id.hex()
         self._post = post
         self._holder = holder
-        self._scan_threshold: Severity = scan_threshold
 
     def voice(self, name: str | None = None) -> Voice:
         """How the owner of this node speaks in deliberations, or somebody in whose name it signs."""
@@ -138,7 +136,7 @@ class DeliberationDesk:
         self, delib_id: str, args: Mapping[str, Any], voice: Voice, caller: Caller = OWN_PROCESS
     ) -> KeptDeliberation:
         """Open a deliberation that this node keeps. `delib_id` is random."""
-        refuse_injection(args, self._scan_threshold)
+        refuse_injection(args, SCAN_THRESHOLD)
         if args.get("keeper") not in {None, self._self}:
             raise invalid("keeper is the node that opens; leave it out", "keeper")
         await self._refuse_too_many(voice)
@@ -160,7 +158,7 @@ class DeliberationDesk:
         self, op: str, args: Mapping[str, Any], voice: Voice, caller: Caller = OWN_PROCESS
     ) -> ActOutcome:
         """Add an entry to a deliberation. Raises ExtensionError for what is refused; then nothing has changed."""
-        refuse_injection(args, self._scan_threshold)
+        refuse_injection(args, SCAN_THRESHOLD)
         delib_id = args.get("delib_id")
         if not isinstance(delib_id, str):
             raise invalid("delib_id must name a deliberation", "delib_id")
@@ -247,7 +245,7 @@ class DeliberationDesk:
     async def _act_here(
         self, delib_id: str, op: str, args: dict[str, Any], voice: Voice, caller: Caller
     ) -> ActOutcome:
-        async with self.ledger.turn(delib_id):
+        async with self.ledger.turns.of(delib_id):
             for _ in range(_TRIES):
                 read = await self._find(delib_id)
                 now = self._clock.now()
@@ -498,7 +496,7 @@ class DeliberationDesk:
         """One at a time in this process, and one process at a time. Others may read our copy meanwhile: two nodes that
         ask each other must not wait for each other.
         """
-        async with self.ledger.turn(f"elsewhere {delib_id}"):
+        async with self.ledger.turns.of(f"elsewhere {delib_id}"):
             lease = await self._leased(self._lease(delib_id))
             try:
                 yield

@@ -11,7 +11,7 @@
 """
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Final, Unpack
 
 from msgspec import Struct
@@ -34,8 +34,8 @@ from comity.core.extensions.consensus.carrier import (
 )
 from comity.core.extensions.consensus.log import KeptTip
 from comity.core.extensions.refusals import ExtensionError
-from comity.core.guard.injection import Severity
 from comity.pipeline.deliberations.ledger import (
+    SCAN_THRESHOLD,
     KeptDeliberation,
     Ledger,
     Read,
@@ -77,24 +77,18 @@ class _Answered(Struct, frozen=True):
 class KeeperRoom(SignedRoom):
     name = ROOM
 
-    def __init__(
-        self, *, ledger: Ledger, scan_threshold: Severity = "medium", **given: Unpack[SignedRoomOptions]
-    ) -> None:
+    def __init__(self, *, ledger: Ledger, **given: Unpack[SignedRoomOptions]) -> None:
         super().__init__(**given)
         self._ledger = ledger
-        self._scan_threshold: Severity = scan_threshold
 
     def identify(self, arrival: Arrival) -> Identified:
         caller, visit = super().identify(arrival)
         text = "".join(part.text for part in visit.envelope.payload.parts)
         return Identified(caller, _Posted(visit.envelope, read_post(text.encode("utf-8", "surrogatepass"))))
 
-    def hold(self, call: Call) -> AbstractAsyncContextManager[None]:
-        return self._held(super().hold(call), call)
-
     @asynccontextmanager
-    async def _held(self, lane: AbstractAsyncContextManager[None], call: Call) -> AsyncIterator[None]:
-        async with lane, self._ledger.turn(call.evidence.delib_id):
+    async def hold(self, call: Call) -> AsyncIterator[None]:
+        async with super().hold(call), self._ledger.turns.of(call.evidence.delib_id):
             yield
 
     async def admit(self, call: Call) -> Admission:
@@ -155,7 +149,7 @@ class KeeperRoom(SignedRoom):
                 return _Answered(answer_entry(known, kept.head.tip), about)
         if kept.fraud is not None:
             raise fraud_error(kept.fraud)
-        head, taken = keep(kept.head, post, call.caller.id, self._key, call.at, self._scan_threshold)
+        head, taken = keep(kept.head, post, call.caller.id, self._key, call.at, SCAN_THRESHOLD)
         operations = self._ledger.adding(read, replace(kept, head=head), [taken])
         return _Answered(answer_entry(taken, head.tip), about, operations)
 

@@ -10,14 +10,12 @@
   processes that add an entry one gets through, and the other reads again.
 - All values are sealed by the vault: clauses, reasons and concerns are what people said. They lie in spaces, where a
   new key of the vault can reach them.
-- One at a time adds to a log in this process (`turn`).
+- One at a time adds to a log in this process (`turns`).
 """
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import Any, Final
-from weakref import WeakValueDictionary
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -36,9 +34,10 @@ from comity.core.extensions.consensus.log import (
 )
 from comity.core.extensions.refusals import ExtensionError
 from comity.core.wire import strict_json
+from comity.pipeline.room import Turns
 from comity.store.operations import Delete, Operation, Put
-from comity.store.protocol import Store
-from comity.store.vault import Vault
+from comity.store.protocol import Store, scan_all
+from comity.store.vault import Vault, stored_json
 
 SPACE: Final = "deliberations"
 ENTRIES_SPACE: Final = "deliberation.entries"
@@ -48,6 +47,8 @@ MOST_DELIBERATIONS: Final = 1000
 MOST_OF_A_VISITOR: Final = 100
 MOST_WAITING: Final = 100
 REFUSED_KEPT_SECONDS: Final = 7 * 86_400.0
+SCAN_THRESHOLD: Final = "medium"
+"""From how severe a finding on, a text that looks like an injection is refused."""
 
 _PAGE: Final = 256
 
@@ -93,18 +94,13 @@ class Read(Struct, frozen=True):
 
 class Ledger:
     def __init__(self, store: Store, vault: Callable[[], Vault], *, log_bytes: int = LOG_BYTES) -> None:
-        """`vault` is asked each time, for its key may go. `log_bytes` is the most that one log may come to."""
+        """`vault` is asked each time, for its key may go. `log_bytes` is the most that one log may come to. Whoever
+        adds to a log that is kept here holds the turn of its id.
+        """
+        self.turns = Turns()
         self._store = store
         self._vault = vault
         self._log_bytes = log_bytes
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    def turn(self, name: str) -> asyncio.Lock:
-        """The lock of that name: whoever adds to a log that is kept here holds the one of its id."""
-        lock = self._turns.get(name)
-        if lock is None:
-            lock = self._turns[name] = asyncio.Lock()
-        return lock
 
     async def find(self, delib_id: str) -> Read | None:
         held = await self._store.get(SPACE, _digest(delib_id))
@@ -112,18 +108,11 @@ class Ledger:
 
     async def all(self) -> list[KeptDeliberation]:
         """Those that were opened first come first."""
-        found: list[KeptDeliberation] = []
-        after = ""
-        while page := await self._store.scan(SPACE, after=after, limit=_PAGE):
-            found += [_read_kept(self.unseal(held.value)) for _, held in page]
-            after = page[-1][0]
+        found = [_read_kept(self.unseal(held.value)) async for _, held in scan_all(self._store, SPACE)]
         return sorted(found, key=lambda kept: (kept.deliberation.created_at, kept.id))
 
     async def count(self) -> int:
-        number, after = 0, ""
-        while page := await self._store.scan(SPACE, after=after, limit=_PAGE):
-            number, after = number + len(page), page[-1][0]
-        return number
+        return len([key async for key, _ in scan_all(self._store, SPACE)])
 
     async def entry(self, delib_id: str, number: int) -> DeliberationEntry | None:
         held = await self._store.get(ENTRIES_SPACE, _key(delib_id, number))
@@ -179,21 +168,15 @@ class Ledger:
         """What has to be removed so that nothing is left of a deliberation."""
         operations: list[Operation] = [Delete(space=SPACE, key=_digest(delib_id))]
         for space in (ENTRIES_SPACE, WAITING_SPACE):
-            after = ""
-            while page := await self._store.scan(space, prefix=_key(delib_id), after=after, limit=_PAGE):
-                operations += [Delete(space=space, key=key) for key, _ in page]
-                after = page[-1][0]
+            stored = scan_all(self._store, space, _key(delib_id))
+            operations += [Delete(space=space, key=key) async for key, _ in stored]
         return tuple(operations)
 
     async def waiting(self, delib_id: str | None = None) -> list[WaitingAct]:
         """Acts that wait or were refused at last, of one deliberation or of all, in their order."""
         prefix = "" if delib_id is None else _key(delib_id)
-        found: list[WaitingAct] = []
-        after = ""
-        while page := await self._store.scan(WAITING_SPACE, prefix=prefix, after=after, limit=_PAGE):
-            found += [_read_waiting(self.unseal(held.value)) for _, held in page]
-            after = page[-1][0]
-        return found
+        waiting = scan_all(self._store, WAITING_SPACE, prefix)
+        return [_read_waiting(self.unseal(held.value)) async for _, held in waiting]
 
     def holding(self, act: WaitingAct, now: float) -> Operation:
         """What has to be stored so that an act is not forgotten; one that was refused is told for some days."""
@@ -248,29 +231,14 @@ def fraud_error(fraud: KeeperFraud) -> ExtensionError:
 
 
 _encode = msgspec.json.Encoder().encode
-_kept_decoder: Final = msgspec.json.Decoder(KeptDeliberation)
-_waiting_decoder: Final = msgspec.json.Decoder(WaitingAct)
-
-
-def _read_kept(data: bytes) -> KeptDeliberation:
-    kept: KeptDeliberation = _decoded(_kept_decoder, data)
-    return kept
-
-
-def _read_waiting(data: bytes) -> WaitingAct:
-    act: WaitingAct = _decoded(_waiting_decoder, data)
-    return act
-
-
-def _decoded(decoder: msgspec.json.Decoder[Any], data: bytes) -> Any:
-    try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _corrupt() from None
 
 
 def _corrupt() -> StoreCorruptError:
     return StoreCorruptError("a stored deliberation cannot be read; run comity doctor")
+
+
+_read_kept: Final = stored_json(KeptDeliberation, _corrupt)
+_read_waiting: Final = stored_json(WaitingAct, _corrupt)
 
 
 def _digest(delib_id: str) -> str:

@@ -103,14 +103,11 @@ class SignedPublication(Struct, frozen=True, kw_only=True):
         return digest(ascii_form(members))
 
 
-class _Reserved:
+class _Reserved(Struct):
     """What a publication has set aside while it is on its way."""
 
-    __slots__ = ("bytes", "holder")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.holder = ""
+    bytes: int = 0
+    holder: str = ""
 
 
 class _Kept(Struct, frozen=True):
@@ -188,15 +185,13 @@ class PublishRoom(PlainRoom):
 
     @asynccontextmanager
     async def hold(self, call: Call) -> AsyncIterator[None]:
-        reserved: _Reserved = call.evidence
         stored = False
         try:
             async with self._one_at_a_time:
                 yield
             stored = True
         finally:
-            if self._quota is not None and reserved.bytes:
-                self._quota.settle(reserved.holder, reserved.bytes, stored=stored)
+            self._settle(call.evidence, stored=stored)
 
     async def admit(self, call: Call) -> Admission:
         return Admission(checks=("schema", "signature"), answered=await self._first_answer(call.arrival.body))
@@ -241,7 +236,7 @@ class PublishRoom(PlainRoom):
 
     async def answer_conflict(self, call: Call, conflict: StoreConflict) -> Sealed:
         """Another process stored an event in between: check again, so that the caller gets the current state."""
-        self._release_reserved(call.evidence)
+        self._settle(call.evidence, stored=False)
         answered = await self._first_answer(call.arrival.body)
         return answered or await self.handle(call)
 
@@ -262,9 +257,9 @@ class PublishRoom(PlainRoom):
                 reserved.holder, reserved.bytes = holder, more
         return Hold(quota=CARDS, item=owner, holder=holder, bytes=size)
 
-    def _release_reserved(self, reserved: _Reserved) -> None:
+    def _settle(self, reserved: _Reserved, *, stored: bool) -> None:
         if self._quota is not None and reserved.bytes:
-            self._quota.settle(reserved.holder, reserved.bytes, stored=False)
+            self._quota.settle(reserved.holder, reserved.bytes, stored=stored)
             reserved.bytes = 0
 
     async def _first_answer(self, publication: SignedPublication) -> Sealed | None:

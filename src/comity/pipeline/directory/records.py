@@ -66,7 +66,7 @@ class CardRecord(Struct, frozen=True, kw_only=True):
         return deserialize(self.card.encode())
 
 
-_read = msgspec.json.Decoder(CardRecord).decode
+as_record = msgspec.json.Decoder(CardRecord).decode
 
 
 def keep_record(record: CardRecord) -> tuple[Operation, ...]:
@@ -113,15 +113,11 @@ def searchable(text: str) -> str:
     return _SPACELESS.sub(r" \1 ", text)
 
 
-def as_record(body: bytes) -> CardRecord:
-    return _read(body)
-
-
 async def read_record(store: Store, vacant_id: VacantId) -> CardRecord | None:
     for collection in (FOUND, KEPT, FOUND):  # once more: it may have moved while we looked
         document = await store.document(collection, vacant_id.hex())
         if document is not None:
-            return _read(document.body)
+            return as_record(document.body)
     return None
 
 

@@ -13,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from itertools import count
 
+from msgspec import Struct
+
 from comity.core.envelope.chain import PairKey, ReplayState
 from comity.core.errors import OverloadedError
 from comity.store.replay import SERVE_BOOK, chain_of
@@ -23,14 +25,11 @@ IDLE_LANES = 16_384
 GRACE_SECONDS = 0.2
 
 
-class Standing:
+class Standing(Struct):
     """Where both directions of a pair stand: what we accepted, and what we replied."""
 
-    __slots__ = ("accepted", "replied")
-
-    def __init__(self, accepted: ReplayState, replied: ReplayState) -> None:
-        self.accepted = accepted
-        self.replied = replied
+    accepted: ReplayState
+    replied: ReplayState
 
 
 class PairLane:

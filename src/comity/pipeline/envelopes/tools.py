@@ -5,7 +5,7 @@ first call.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from comity.core.errors import NotFoundError
 from comity.core.mcp.catalog import Tool
@@ -41,13 +41,12 @@ TOOLS: tuple[dict[str, Any], ...] = (
 )
 
 
-class Resident:
+class Resident(NamedTuple):
     """The vacant of a node. `room` is None where no agent answers."""
 
-    def __init__(self, form: "ResidentForm", walk: "Walk", room: "EnvelopeRoom | None") -> None:
-        self.form = form
-        self.walk = walk
-        self.room = room
+    form: "ResidentForm"
+    walk: "Walk"
+    room: "EnvelopeRoom | None"
 
 
 def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
@@ -62,23 +61,16 @@ def vacant_tools(resident: Callable[[], Awaitable[Resident]]) -> list[Tool]:
     async def show(_context: Context, _arguments: dict[str, Any]) -> ToolResult:
         return structured(describe((await resident()).form))
 
-    declared = {
-        "vacant_call": (answer, "own", {"readOnlyHint": False, "idempotentHint": True}),
-        "vacant_describe": (show, "tally", {"readOnlyHint": True}),
-    }
+    def tool(shown: dict[str, Any], **given: Any) -> Tool:
+        named = {name: shown[name] for name in ("name", "title", "description")}
+        return Tool(**named, input_schema=shown["inputSchema"], room="vacant", deadline=_PATIENCE, **given)
+
+    calling, describing = TOOLS
     return [
-        Tool(
-            name=tool["name"],
-            title=tool["title"],
-            description=tool["description"],
-            input_schema=tool["inputSchema"],
-            handler=declared[tool["name"]][0],
-            audit=declared[tool["name"]][1],  # type: ignore[arg-type]
-            annotations=declared[tool["name"]][2],
-            room="vacant",
-            deadline=_PATIENCE,
-        )
-        for tool in TOOLS
+        tool(
+            calling, handler=answer, audit="own", annotations={"readOnlyHint": False, "idempotentHint": True}
+        ),
+        tool(describing, handler=show, audit="tally", annotations={"readOnlyHint": True}),
     ]
 
 

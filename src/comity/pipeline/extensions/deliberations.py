@@ -37,6 +37,7 @@ class DeliberationOperations:
         self._rules = rules
 
     async def perform(self, op: str, args: Any, facts: CallFacts, caller: Caller) -> Any:
+        """Run one of the operations `consensus.*`, which was found active. Raises ExtensionError."""
         if type(args) is not dict:
             raise invalid("args must be an object", "args")
         if facts.voice is None:

@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from comity.core.errors import ComityError, NotFoundError
+from msgspec.structs import replace
+
+from comity.core.errors import NotFoundError
 from comity.core.extensions.summaries import SUMMARIES
 from comity.core.mcp.catalog import VCP_SESSION, Tool
 from comity.core.mcp.context import Context
@@ -54,7 +56,8 @@ def extension_tools(opened: OpenedRooms, room: str) -> list[Tool]:
 
     async def send(context: Context, arguments: dict[str, Any]) -> ToolResult:
         rooms = await opened()
-        return await _answered(_send_context(rooms, context, arguments))
+        session = await _session(rooms, context, arguments)
+        return await _answered(_exchange(rooms, context, session, arguments["context"]))
 
     return [
         *tools,
@@ -128,11 +131,6 @@ async def _perform(rooms: ExtensionRooms, op: str, context: Context, arguments: 
     return await rooms.vcp.perform(request, context.asker.caller, "mcp")
 
 
-async def _send_context(rooms: ExtensionRooms, context: Context, arguments: dict[str, Any]) -> Any:
-    session = await _session(rooms, context, arguments)
-    return await _exchange(rooms, context, session, arguments["context"])
-
-
 async def _exchange(rooms: ExtensionRooms, context: Context, session: "Session", value: Any) -> Any:
     from comity.core.context.request import read_request
     from comity.core.negotiation.questions import ExchangeContext
@@ -152,8 +150,8 @@ async def _session(rooms: ExtensionRooms, context: Context, arguments: dict[str,
     try:
         rooms.vcp.sessions.of(named, asking.identity)
     except NotFoundError:
-        return await rooms.extensions.session_of(named, asking, is_live=False)
-    return await rooms.extensions.session_of(named, asking, is_live=True)
+        await rooms.extensions.refuse_others(named, asking)
+    return replace(asking, id=named)
 
 
 async def _answered(running: Awaitable[Any]) -> ToolResult:
@@ -165,13 +163,7 @@ async def _answered(running: Awaitable[Any]) -> ToolResult:
 
     try:
         result = await running
-    except ExtensionError as refusal:
-        return _refused(refusal.wire_code, refusal, refusal.field)
-    except ContextError as refusal:
-        return _refused(refusal.wire_code, refusal, refusal.field)
+    except (ExtensionError, ContextError) as refusal:
+        told = {"error": refusal.message, "code": refusal.wire_code, "field": refusal.field}
+        return ToolResult([text(f"{refusal.wire_code}: {refusal.message}")], told, is_error=True)
     return structured(msgspec.to_builtins(result))
-
-
-def _refused(code: str, refusal: ComityError, field: str | None) -> ToolResult:
-    told = {"error": refusal.message, "code": code, "field": field}
-    return ToolResult([text(f"{code}: {refusal.message}")], told, is_error=True)

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from comity.core.caller import Caller, vcp_identity
+from comity.core.caller import vcp_identity
 from comity.core.errors import NotFoundError
 from comity.core.extensions import calls, personal
 from comity.core.extensions.calls import OperationCall
@@ -56,10 +56,11 @@ def _reading_deliberation(service: ExtensionService) -> Any:
             op="consensus.result", args={"delib_id": delib_id}, session=owner.session, audience="model"
         )
         try:
-            told: dict[str, Any] = to_builtins(await service.perform(request, _caller(owner), "mcp"))
+            result = await service.perform(request, vcp_identity(owner.id or ""), "mcp")
         except ExtensionError as refusal:
             # who takes no part does not learn whether there is one
             raise NotFoundError(refusal.message) from refusal
+        told: dict[str, Any] = to_builtins(result)
         return told
 
     return read
@@ -72,16 +73,9 @@ def _own_deliberations(service: ExtensionService) -> Any:
     return ids
 
 
-def _caller(owner: Owner) -> Caller:
-    return vcp_identity(owner.id or "")
-
-
 def _own(sessions: LiveSessions) -> Any:
     async def ids(owner: Owner) -> Iterable[str]:
-        own = [] if owner.session is None else [owner.session.id]
-        if owner.id is not None:
-            own += [one.id for one in sessions if one.identity is not None and one.identity.owner == owner.id]
-        return dict.fromkeys(own)
+        return sessions.ids_for(owner.session, owner.id)
 
     return ids
 

@@ -8,16 +8,14 @@
 - Deliberations have a log of their own; whoever keeps it runs their rows.
 """
 
-import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.core.caller import Caller
 from comity.core.context.categorical import Categorical
 from comity.core.context.response import SessionContext
 from comity.core.errors import (
@@ -38,9 +36,12 @@ from comity.core.identity.keys import SigningKey
 from comity.core.negotiation.capabilities import CONSENSUS, RELATIONAL
 from comity.core.negotiation.session import Session
 from comity.pipeline.extensions.states import ExtensionStates, LoadedState
-from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed
+from comity.pipeline.room import Admission, Arrival, Call, Identified, PlainRoom, Sealed, Turns
 from comity.pipeline.vcp.contexts import owner_of
 from comity.store.operations import Operation, StoreConflict
+
+if TYPE_CHECKING:
+    from comity.pipeline.extensions.deliberations import DeliberationOperations
 
 DEADLINE: Final = 30.0
 NO_SUCH_SESSION: Final = "there is no such session, or its state has expired; begin a new one"
@@ -58,38 +59,6 @@ class OperationRequest(Struct, frozen=True, kw_only=True):
     args: Any
     session: Session
     audience: Audience = "owner"
-
-
-class DeliberationRunner(Protocol):
-    """Whoever keeps deliberations on this node."""
-
-    async def perform(self, op: str, args: Any, facts: CallFacts, caller: Caller) -> Any:
-        """Run one of the operations `consensus.*`, which was found active. Raises ExtensionError."""
-        ...
-
-    async def ids_of(self, voice: Voice) -> list[str]:
-        """The deliberations in which a voice takes part."""
-        ...
-
-
-class Turns:
-    """One queue for each name."""
-
-    def __init__(self) -> None:
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._waiting: dict[str, int] = {}
-
-    @asynccontextmanager
-    async def of(self, name: str) -> AsyncIterator[None]:
-        lock = self._locks.setdefault(name, asyncio.Lock())
-        self._waiting[name] = self._waiting.get(name, 0) + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            self._waiting[name] -= 1
-            if not self._waiting[name]:
-                del self._waiting[name], self._locks[name]
 
 
 class CallerFacts:
@@ -149,7 +118,7 @@ class ExtensionRoom(PlainRoom):
         turns: Turns,
     ) -> None:
         """`context` is awaited for what a session was told, and for what keeps that from expiring."""
-        self.deliberations: DeliberationRunner | None = None
+        self.deliberations: DeliberationOperations | None = None
         self._states = states
         self._facts = facts
         self._rules = rules

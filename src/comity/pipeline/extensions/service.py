@@ -3,14 +3,13 @@
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.core.caller import Caller
 from comity.core.clock import Clock
-from comity.core.context.categorical import Categorical
 from comity.core.context.opacity import ModelSafeContext, model_safe
 from comity.core.context.request import ContextRequest
 from comity.core.context.response import SessionContext
@@ -30,21 +29,22 @@ from comity.core.negotiation.versions import V3_1
 from comity.pipeline.extensions.room import (
     NO_SUCH_SESSION,
     CallerFacts,
-    DeliberationRunner,
     ExtensionRoom,
     ForgetRequest,
     ForgetRoom,
     OperationRequest,
-    Turns,
     as_refusal,
     turn_of,
 )
 from comity.pipeline.extensions.states import ExtensionStates, LoadedState
-from comity.pipeline.room import Arrival
+from comity.pipeline.room import Arrival, Turns
 from comity.pipeline.vcp.contexts import Contexts, owner_of
 from comity.pipeline.walk import Walk
 from comity.store.operations import Operation, Versioned
 from comity.store.vault import Vault
+
+if TYPE_CHECKING:
+    from comity.pipeline.extensions.deliberations import DeliberationOperations
 
 
 class AppliedExchange(Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class ExtensionService:
             turns=self._turns,
         )
 
-    def run_deliberations(self, runner: DeliberationRunner) -> None:
+    def run_deliberations(self, runner: "DeliberationOperations") -> None:
         """From now on Consensus works here."""
         self._room.deliberations = runner
 
@@ -165,9 +165,10 @@ class ExtensionService:
     async def view(self, session: Session) -> OperationCall:
         """What a model may look at in a session. Nothing is counted and nothing is written."""
         loaded = await self.states.load(session.id, owner_of(session))
+        context = await self.contexts.known(session, self._vault())
         return OperationCall(
             state=loaded.state,
-            facts=self._facts.of(session, "model", await self._categorical(session)),
+            facts=self._facts.of(session, "model", context.categorical),
             rules=self.rules,
             now=self._clock.now(),
         )
@@ -182,20 +183,13 @@ class ExtensionService:
         told = context.signals if signals is None else signals
         return model_safe(told, context.categorical, session_active=active)
 
-    async def session_of(self, session_id: str, asking: Session, *, is_live: bool) -> Session:
-        """A session of the same owner, seen from another one. Raises NotFoundError, ForbiddenError.
-
-        `is_live`: it is open, and was found to be the owner's.
-        """
-        if session_id == asking.id:
-            return asking
-        if not is_live:
-            owner = await self.states.owner_of(session_id)
-            if owner is None:
-                raise NotFoundError(NO_SUCH_SESSION)
-            if owner != owner_of(asking):
-                raise ForbiddenError("this session belongs to another owner; start your own session")
-        return replace(asking, id=session_id)
+    async def refuse_others(self, session_id: str, asking: Session) -> None:
+        """Raises NotFoundError or ForbiddenError, unless a stored session has the same owner as the one that asks."""
+        owner = await self.states.owner_of(session_id)
+        if owner is None:
+            raise NotFoundError(NO_SUCH_SESSION)
+        if owner != owner_of(asking):
+            raise ForbiddenError("this session belongs to another owner; start your own session")
 
     def end(self, session_id: str) -> None:
         """A session is over: what is held of it here goes, what is stored of it stays for its time."""
@@ -224,9 +218,6 @@ class ExtensionService:
 
     async def purge(self) -> None:
         await self.states.purge(self.rules.personal)
-
-    async def _categorical(self, session: Session) -> Categorical | None:
-        return (await self.contexts.known(session, self._vault())).categorical
 
     def _effective(self, session: Session, state: ExtensionState, now: float) -> Mapping[str, Signal] | None:
         if not session.active(PERSONAL):

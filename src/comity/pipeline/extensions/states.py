@@ -14,6 +14,7 @@
 """
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -30,10 +31,16 @@ from comity.core.extensions.state import LIFETIMES, ExtensionState, OwnerExtensi
 from comity.core.extensions.torch import owner_hash
 from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
 from comity.pipeline.vcp.contexts import SPACE as SESSION_SPACE
-from comity.pipeline.vcp.contexts import SealedValues, context_key, history_key, unreadable
+from comity.pipeline.vcp.contexts import (
+    SealedValues,
+    UnreadableContextError,
+    context_key,
+    history_key,
+    unreadable,
+)
 from comity.store.operations import Delete, Operation, Put, StoreConflict, Versioned
-from comity.store.protocol import Store
-from comity.store.vault import Vault
+from comity.store.protocol import Store, scan_all
+from comity.store.vault import Vault, stored_json
 
 OWNER_SPACE: Final = "vcp:owner"
 SESSION_TTL: Final = LIFETIMES[PERSONAL].seconds or 0.0
@@ -44,10 +51,8 @@ MOST_STRANGERS_BYTES: Final = 64 * 1024 * 1024
 _MOST_RECENT: Final = 512
 _LARGEST_RECENT: Final = 65_536
 _SUFFIX: Final = ":extensions"
-_PAGE: Final = 200
 
 _State = TypeVar("_State", SessionExtensions, OwnerExtensions)
-_Shape = TypeVar("_Shape")
 
 
 class OwnedSession(Struct, frozen=True, kw_only=True):
@@ -220,12 +225,10 @@ class ExtensionStates:
         operations: list[Operation] = []
         if await self._store.get(OWNER_SPACE, owner_key(owner)) is not None:
             operations.append(Delete(space=OWNER_SPACE, key=owner_key(owner)))
-        vault, after = self._vault(), ""
-        while page := await self._store.scan(SESSION_SPACE, after=after, limit=_PAGE):
-            for key, held in page:
-                if _owner_inside(vault.open(held.value)) == owner:
-                    operations.append(Delete(space=SESSION_SPACE, key=key))
-            after = page[-1][0]
+        vault = self._vault()
+        async for key, held in scan_all(self._store, SESSION_SPACE):
+            if _owner_inside(vault.open(held.value)) == owner:
+                operations.append(Delete(space=SESSION_SPACE, key=key))
         return tuple(operations)
 
     async def owner_of(self, session_id: str) -> str | None:
@@ -247,12 +250,10 @@ class ExtensionStates:
             kept = purge_expired(state.session.personal, rules, now)
             if kept is not state.session.personal:
                 self._hold(session_id, replace(state, session=replace(state.session, personal=kept)))
-        vault, after = self._vault(), ""
-        while page := await self._store.scan(SESSION_SPACE, after=after, limit=_PAGE):
-            for key, held in page:
-                if key.endswith(_SUFFIX):
-                    await self._purge_one(key, held, vault, rules)
-            after = page[-1][0]
+        vault = self._vault()
+        async for key, held in scan_all(self._store, SESSION_SPACE):
+            if key.endswith(_SUFFIX):
+                await self._purge_one(key, held, vault, rules)
 
     async def _purge_one(self, key: str, held: Versioned, vault: Vault, rules: PersonalRules) -> None:
         data = vault.open(held.value)
@@ -263,14 +264,12 @@ class ExtensionStates:
         if kept is owned.state.personal:
             return
         value = vault.seal(_encode(replace(owned, state=replace(owned.state, personal=kept))))
-        try:
+        with contextlib.suppress(StoreConflict):
             await self._store.commit(
                 Put(
                     space=SESSION_SPACE, key=key, value=value, expect=held.version, expires_at=held.expires_at
                 )
             )
-        except StoreConflict:
-            return
 
     def _hold(self, session_id: str, state: ExtensionState) -> None:
         size = len(_encode(state.session)) + len(_encode(state.owner))
@@ -312,27 +311,13 @@ class _Owned(Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode_owned: Final = msgspec.json.Decoder(_Owned).decode
-
-
-def _reader(shape: type[_Shape]) -> Callable[[bytes], _Shape]:
-    decode = msgspec.json.Decoder(shape).decode
-
-    def read(data: bytes) -> _Shape:
-        try:
-            return decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise unreadable() from None
-
-    return read
-
-
-_read_session: Final = _reader(OwnedSession)
-_read_relation: Final = _reader(OwnedRelation)
+_read_session: Final = stored_json(OwnedSession, unreadable)
+_read_relation: Final = stored_json(OwnedRelation, unreadable)
+_read_owned: Final = stored_json(_Owned, unreadable)
 
 
 def _owner_inside(data: bytes | None) -> str | None:
     try:
-        return None if data is None else _decode_owned(data).owner
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None if data is None else _read_owned(data).owner
+    except UnreadableContextError:
         return None

@@ -11,8 +11,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -33,6 +33,9 @@ from comity.core.wire.jsonrpc import RpcError
 from comity.pipeline.mcp.changes import Changes
 from comity.pipeline.mcp.context import CallContext, InputNeededError, Outlet
 
+if TYPE_CHECKING:
+    from comity.pipeline.mcp.tasks import StoredTasks
+
 log = logging.getLogger("comity.mcp")
 
 MOST_ROUNDS: Final = 16
@@ -46,26 +49,6 @@ Outcome = bytes | RpcError
 """A result as bytes, or the error instead of one."""
 Tally = Callable[[str, Caller, str], None]
 """Told of each call that changed nothing: what was called, by whom, how it ended."""
-
-
-class Tasks(Protocol):
-    """Work that outlives its request."""
-
-    def context(
-        self, work: RunningRequest, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
-    ) -> CallContext:
-        """For a call that may become a task."""
-        ...
-
-    async def begin(self, context: CallContext, run: Callable[[], Coroutine[Any, Any, Outcome]]) -> Json:
-        """The task, once it is durable; only then it is run."""
-        ...
-
-    async def answer(self, request: TaskRequest, owner: str) -> Json: ...
-
-    async def known(self, ids: Iterable[str], owner: str) -> tuple[str, ...]:
-        """Those of the ids that are tasks of this owner."""
-        ...
 
 
 class _Answers(Struct, frozen=True):
@@ -83,7 +66,7 @@ class McpCalls:
         sealer: Sealer,
         changes: Changes,
         tally: Tally = lambda _label, _caller, _outcome: None,
-        tasks: Tasks | None = None,
+        tasks: "StoredTasks | None" = None,
     ) -> None:
         self.server = server
         self.changes = changes
@@ -97,7 +80,9 @@ class McpCalls:
     ) -> Outcome | Coroutine[Any, Any, Outcome]:
         """The outcome, or the coroutine that gives it. `reply` answers a VCP hello of the request."""
         if work.special is not None:
-            return self._special(work, outlet, reply)
+            if isinstance(work.special, Listen):
+                return self._listen(work, work.special, outlet, reply)
+            return self._about_task(work, work.special, reply)
         if work.as_task and self._tasks is not None:
             return self._as_task(work, self._tasks, reply)
         try:
@@ -179,14 +164,6 @@ class McpCalls:
         self._count(work, "asked")
         return answers.input_required(self.server, work, asked, sealed, reply)
 
-    def _special(
-        self, work: RunningRequest, outlet: Outlet, reply: Json | None
-    ) -> Coroutine[Any, Any, Outcome]:
-        if isinstance(work.special, Listen):
-            return self._listen(work, work.special, outlet, reply)
-        assert isinstance(work.special, TaskRequest)
-        return self._about_task(work, work.special, reply)
-
     async def _listen(
         self, work: RunningRequest, listen: Listen, outlet: Outlet, reply: Json | None
     ) -> Outcome:
@@ -214,7 +191,7 @@ class McpCalls:
         self._count(work, "ok")
         return answers.complete(self.server, work, {"_meta": {META_SUBSCRIPTION: work.id}}, reply)
 
-    async def _as_task(self, work: RunningRequest, tasks: Tasks, reply: Json | None) -> Outcome:
+    async def _as_task(self, work: RunningRequest, tasks: "StoredTasks", reply: Json | None) -> Outcome:
         """What the handler answers at once is the answer; what it has to wait for becomes a task."""
         answer: Any = None
         try:

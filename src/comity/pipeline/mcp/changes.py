@@ -6,7 +6,7 @@ A listener is a callback that must not wait. It gets notifications as method and
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 from comity.core.errors import OverloadedError
 from comity.core.mcp.catalog import Catalog, ListName
@@ -16,12 +16,8 @@ MOST_LISTENERS: Final = 16_384
 """More than there are sessions: each of them listens."""
 
 Notify = Callable[[str, Json], None]
-
-
-class Wanted(Protocol):
-    """Whether a listener wants a change: a list by its name, a resource by its address, a task by its id."""
-
-    def __call__(self, kind: str, name: str) -> bool: ...
+Wanted = Callable[[str, str], bool]
+"""Kind and name of a change (a list, the address of a resource, the id of a task) -> whether it is wanted."""
 
 
 class Changes:

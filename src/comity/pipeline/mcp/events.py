@@ -20,7 +20,9 @@ KEEPALIVE_SECONDS: Final = 15.0
 
 
 class EventStream:
-    """`streamed` tells that some of it has left as a stream, so that a client may come back to it."""
+    """`streamed` tells that some of it has left as a stream, so that a client may come back to it. `last` is the number
+    of the newest message.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,8 +30,8 @@ class EventStream:
         self._reader: object | None = None
         self._events: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
-        self._last = 0
-        self._ended = False
+        self.last = 0
+        self.ended = False
         self._release = False
         self._stirred = asyncio.Event()
         self._left = asyncio.Event()
@@ -38,27 +40,18 @@ class EventStream:
     def followed(self) -> bool:
         return self._reader is not None
 
-    @property
-    def ended(self) -> bool:
-        return self._ended
-
-    @property
-    def last(self) -> int:
-        """The number of the newest message."""
-        return self._last
-
     def add(self, message: bytes) -> None:
-        if self._ended:
+        if self.ended:
             return
-        self._last += 1
-        self._events.append((self._last, message))
+        self.last += 1
+        self._events.append((self.last, message))
         self._bytes += len(message)
         while len(self._events) > MOST_EVENTS or (self._bytes > MOST_BYTES and len(self._events) > 1):
             self._bytes -= len(self._events.popleft()[1])
         self._stirred.set()
 
     def end(self) -> None:
-        self._ended = True
+        self.ended = True
         self._stirred.set()
 
     def release(self) -> None:
@@ -69,7 +62,7 @@ class EventStream:
 
     async def wait(self) -> None:
         """Until there is something to read, or the end."""
-        while not (self._last or self._ended or self._release):
+        while not (self.last or self.ended or self._release):
             self._stirred.clear()
             await self._stirred.wait()
 
@@ -85,7 +78,7 @@ class EventStream:
         """Events from a place on, with a sign of life in silent times. Close it in the end."""
         if self.followed and not take_over:
             raise ConflictError("this stream is being read already; close the other connection first")
-        if after > self._last:
+        if after > self.last:
             raise NotFoundError("there was no such event; begin again")
         self.streamed = True
         mark = object()
@@ -107,9 +100,9 @@ class EventStream:
                 yield sse.event(message, sse.event_id(self.name, number) if with_ids else None)
                 if self._reader is not reader:  # another one has taken over
                     return
-            if self._reader is not reader or self._release or (self._ended and after >= self._last):
+            if self._reader is not reader or self._release or (self.ended and after >= self.last):
                 return
-            if after >= self._last and not await self._something():
+            if after >= self.last and not await self._something():
                 yield sse.KEEPALIVE
 
     async def _something(self) -> bool:

@@ -78,15 +78,14 @@ class StoredTasks:
         """How many run here."""
         return len(self._jobs)
 
-    def context(
-        self, work: RunningRequest, *, inputs: Mapping[str, Any] | None = None, input_state: Any = None
-    ) -> CallContext:
+    def context(self, work: RunningRequest, *, inputs: Mapping[str, Any], input_state: Any) -> "TaskContext":
+        """For a call that may become a task."""
         return TaskContext(work, self, _Job(work.asker.owner), inputs=inputs, input_state=input_state)
 
     async def begin(
-        self, context: CallContext, run: Callable[[], Coroutine[Any, Any, bytes | RpcError]]
+        self, context: "TaskContext", run: Callable[[], Coroutine[Any, Any, bytes | RpcError]]
     ) -> Json:
-        assert isinstance(context, TaskContext)
+        """The task, once it is durable; only then it is run."""
         job, owner = context.job, context.asker.owner
         if len(self._jobs) >= self._most or self._owned[owner] >= min(MOST_OF_ONE, self._most):
             raise OverloadedError("too many tasks are running; wait for some to end, or cancel them", 5.0)
@@ -260,8 +259,8 @@ class TaskContext(CallContext):
         tasks_: StoredTasks,
         job: "_Job",
         *,
-        inputs: Mapping[str, Any] | None = None,
-        input_state: Any = None,
+        inputs: Mapping[str, Any],
+        input_state: Any,
     ) -> None:
         super().__init__(work, _Nowhere(), inputs=inputs, input_state=input_state)
         self._tasks = tasks_

@@ -25,7 +25,7 @@ from comity.core.errors import ForbiddenError, NotFoundError
 from comity.core.negotiation.session import Identity, Session
 from comity.store.operations import Operation, Put, Versioned
 from comity.store.protocol import Store
-from comity.store.vault import Vault
+from comity.store.vault import Vault, stored_json
 
 SPACE: Final = "vcp:session"
 TTL_SECONDS: Final = 900.0
@@ -239,23 +239,11 @@ def owner_of(session: Session) -> str | None:
 
 
 _encode = msgspec.json.Encoder().encode
-_kept_decoder = msgspec.json.Decoder(KeptContext)
-_history_decoder = msgspec.json.Decoder(History)
-
-
-def _read_kept(data: bytes) -> KeptContext:
-    try:
-        return _kept_decoder.decode(data)
-    except msgspec.DecodeError:
-        raise unreadable() from None
-
-
-def _read_history(data: bytes) -> History:
-    try:
-        return _history_decoder.decode(data)
-    except msgspec.DecodeError:
-        raise unreadable() from None
 
 
 def unreadable() -> UnreadableContextError:
     return UnreadableContextError("Context decryption failed. Session may be corrupted; begin a new one")
+
+
+_read_kept = stored_json(KeptContext, unreadable)
+_read_history = stored_json(History, unreadable)

@@ -195,6 +195,5 @@ def _verdict(jtis: tuple[str, ...], identity: Identity | None) -> TokenVerdict:
 
 
 def _ended(status: RevocationStatus) -> SessionEndedError:
-    if status.status is Status.REVOKED:
-        return SessionEndedError("IDENTITY_INVALID", f"The session ends: {_REVOKED}")
-    return SessionEndedError("IDENTITY_INVALID", f"The session ends: {_UNAVAILABLE}")
+    reason = _REVOKED if status.status is Status.REVOKED else _UNAVAILABLE
+    return SessionEndedError("IDENTITY_INVALID", f"The session ends: {reason}")

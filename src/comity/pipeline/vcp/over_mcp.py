@@ -105,8 +105,7 @@ class VcpOverMcp:
         """The MCP session that said the hello is over."""
         if session is not None:
             self._open.pop(session.id, None)
-            self._service.sessions.ended(session)
-            self._service.forget(session)
+            self._service.end(session)
         if not self._open and self._watching is not None:
             self._watching.cancel()
 
@@ -132,10 +131,10 @@ class VcpOverMcp:
     async def _keep_watching(self) -> None:
         """One look at every change of the features serves all sessions."""
         while self._open:
-            running = self._service.running_features()
+            running = self._service.features.running()
             for session, address in tuple(self._open.values()):
                 self._end_if_lost(session, address)
-            await self._service.other_features(running)
+            await self._service.features.other_than(running)
 
     def _end_if_lost(self, session: Session, address: str) -> str | None:
         ended = self._service.ended(session)
@@ -147,8 +146,7 @@ class VcpOverMcp:
         if len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
         self._open.pop(session.id, None)
-        self._service.sessions.ended(session)
-        self._service.forget(session)
+        self._service.end(session)
         log.warning("a VCP session over MCP has ended: %s", ended.message)
         self.on_end()
         return ended.message

@@ -11,7 +11,7 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -100,7 +100,7 @@ async def _answer(extension: VcpExtension, payload: Mapping[str, Any], session: 
         async with asyncio.timeout(ANSWER_SECONDS):
             given = extension.answer(payload, session)
             if inspect.isawaitable(given):
-                given = await _awaited(given)
+                given = await given
         answer: dict[str, Any] = strict_json.loads(strict_json.dumps(dict(given)))
     except InvalidError as fault:
         raise ContextError("INVALID", fault.message, field) from None
@@ -108,10 +108,6 @@ async def _answer(extension: VcpExtension, payload: Mapping[str, Any], session: 
         log.exception("the VCP extension %s failed", extension.id)
         raise ComityError(f"{extension.id} could not answer; try again later") from None
     return answer
-
-
-async def _awaited(given: Awaitable[Any]) -> Any:
-    return await given
 
 
 def _load(spec: str) -> VcpExtension:

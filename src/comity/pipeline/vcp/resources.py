@@ -16,7 +16,7 @@
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -98,7 +98,7 @@ class VcpResources:
     async def list(self, owner: Owner, active: Collection[str]) -> Entries:
         """What may be read for this owner, by name: `uri`, `name`, `title`, `description` and `mimeType` of each."""
         listed = [shown(CAPABILITIES)]
-        listed += [shown(BUNDLE, id_) for id_ in self._own_sessions(owner)]
+        listed += [shown(BUNDLE, id_) for id_ in self._sessions.ids_for(owner.session, owner.id)]
         if owner.token_prefix is not None:
             listed.append(shown(IDENTITY, owner.token_prefix))
         for address, reader in self.readers.active(active):
@@ -148,7 +148,7 @@ class VcpResources:
 
     async def _refuse_others(self, session_id: str, owner: Owner) -> None:
         """The owner of a closed session is found in the store."""
-        if self._session(session_id, owner, or_stored=True) is not None:
+        if self._session(session_id, owner) is not None:
             return
         stored = None if self._extensions is None else await self._extensions.states.owner_of(session_id)
         if stored is None:
@@ -178,7 +178,7 @@ class VcpResources:
         return {"token_prefix": token, **_who(owner.identity)}
 
     async def _bundle(self, session_id: str, owner: Owner) -> dict[str, Any]:
-        session = self._session(session_id, owner, or_stored=True)
+        session = self._session(session_id, owner)
         identity = owner.identity if session is None else session.identity
         await self._refuse_revoked(session_id, identity)
         if session is None:
@@ -205,11 +205,11 @@ class VcpResources:
         told = session or Session(id=session_id, version=str(V3_1), extensions=(PERSONAL,), identity=identity)
         return await self._extensions.model_safe_context(told, context, active=session is not None)
 
-    def _session(self, session_id: str, owner: Owner, *, or_stored: bool = False) -> Session | None:
+    def _session(self, session_id: str, owner: Owner) -> Session | None:
         """The session, if it is the owner's; None for one that is not open any more."""
         if owner.session is not None and owner.session.id == session_id:
             return owner.session
-        if or_stored and session_id not in self._sessions:
+        if session_id not in self._sessions:
             return None
         return self._sessions.of(session_id, owner.identity)
 
@@ -219,16 +219,6 @@ class VcpResources:
             raise RevokedError(status.detail or "no reason was given")
         if status.refuses:
             raise RevocationUnknownError
-
-    def _own_sessions(self, owner: Owner) -> Iterable[str]:
-        own = [] if owner.session is None else [owner.session.id]
-        if owner.id is not None:
-            own += [
-                session.id
-                for session in self._sessions
-                if session.identity is not None and session.identity.owner == owner.id
-            ]
-        return dict.fromkeys(own)
 
 
 def _parse(uri: str) -> tuple[str, str]:

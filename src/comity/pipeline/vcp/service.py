@@ -16,6 +16,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -113,7 +114,7 @@ class VcpServer:
         self._record = record
         self._clock = clock
         self._policy = policy
-        self._features = features
+        self.features = features
         self._desk = desk
         self._contexts = contexts
         self._vault = vault
@@ -195,13 +196,15 @@ class VcpServer:
 
     def machine(self, peer: str, *, repeats: bool = False) -> ServerMachine:
         """`repeats`: the hello was accepted a moment ago, and only comes again with the next request."""
-        running = self._features.running()
+        running = self.features.running()
         if running != self._policy.core_features:
             self._policy = replace(self._policy, core_features=running)
         limiter = self._budget.handshakes(peer, repeats=repeats)
         return ServerMachine(self._policy, peer=peer, session_id=self._new_id(), limiter=limiter)
 
-    def forget(self, session: Session) -> None:
+    def end(self, session: Session) -> None:
+        """A session is over: it is not open any more, and what is held of it in memory goes."""
+        self.sessions.ended(session)
         self._contexts.forget_stranger(session.id)
         if self._extensions is not None:
             self._extensions.end(session.id)
@@ -221,20 +224,14 @@ class VcpServer:
     async def check_identity(self, token: str) -> Identity:
         return await self._desk.check(token, self._decided)
 
-    def running_features(self) -> dict[str, bool]:
-        return self._features.running()
-
     def ended(self, session: Session) -> SessionEndedError | None:
         """Why a session must end, without a fetch; None if it can continue."""
-        running = self._features.running()
+        running = self.features.running()
         claimed = core_features.claimed(running, session.speaks, production=self._policy.production)
         lost = core_features.lost(session.core_features, claimed)
         if lost:
             return SessionEndedError("INTERNAL_ERROR", lost_message(lost))
         return self._desk.ended(session)
-
-    async def other_features(self, known: dict[str, bool]) -> dict[str, bool]:
-        return await self._features.other_than(known)
 
     async def call(self, question: RunOperation, peer: str) -> Any:
         """Run an operation of an extension for the owner of a session. Raises ExtensionError, SessionEndedError."""
@@ -248,7 +245,7 @@ class VcpServer:
         """The same, for any door."""
         if self._extensions is None:
             raise ExtensionError("EXTENSION_INACTIVE", "this server has no extensions")
-        self._features.look()
+        self.features.look()
         await self._desk.check_open(request.session)
         result = await self._extensions.perform(request, caller, door)
         scopes = OPERATIONS[request.op].writes
@@ -276,10 +273,11 @@ class VcpServer:
     ) -> ContextResponse:
         """Apply and store a context request, and return the response."""
         try:
-            self._features.look()
+            self.features.look()
             await self._desk.check_open(question.session)
             await self._check_constitution(question)
-            return await self._exchange(question, peer, audience)
+            async with nullcontext() if self._extensions is None else self._extensions.turn(question.session):
+                return await self._apply(question, peer, audience)
         except ComityError as refusal:
             self._note(record.not_exchanged(question.session, refusal.code, peer), peer)
             if isinstance(refusal, UnreadableContextError | ConflictError | SessionEndedError | ContextError):
@@ -294,12 +292,6 @@ class VcpServer:
         if request.constitution is not None:
             bundle = constitution_id(request.constitution)
             await self._desk.check_bundle(bundle, request.stapled_proof, question.session)
-
-    async def _exchange(self, question: ExchangeContext, peer: str, audience: Audience) -> ContextResponse:
-        if self._extensions is None:
-            return await self._apply(question, peer, audience)
-        async with self._extensions.turn(question.session):
-            return await self._apply(question, peer, audience)
 
     async def _apply(self, question: ExchangeContext, peer: str, audience: Audience) -> ContextResponse:
         session, request = question.session, question.request
@@ -356,9 +348,9 @@ class VcpServer:
         except StoreConflict:
             return False
         except ComityError:
-            self._features.audit_written(False)
+            self.features.audit_written(False)
             raise
-        self._features.audit_written(True)
+        self.features.audit_written(True)
         if self._extensions is not None:
             self._extensions.states.recent.wrote(session.id, operations, versions)
         return True
@@ -381,7 +373,7 @@ class VcpServer:
 
     def _tell_features(self, written: "asyncio.Future[tuple[Any, ...]]") -> None:
         if not written.cancelled():
-            self._features.audit_written(written.exception() is None)
+            self.features.audit_written(written.exception() is None)
 
 
 def _is_of(session: Session, vacant_id: str) -> bool:
@@ -487,7 +479,7 @@ class _Attended:
                     self._calls -= 1
                     self._moved.set()
             case WatchFeatures(features):
-                return await self._service.other_features(features)
+                return await self._service.features.other_than(features)
             case _:
                 raise TypeError(f"nobody here answers {type(question).__name__}")
 
@@ -497,5 +489,4 @@ class _Attended:
 
     def end(self) -> None:
         if self.session is not None:
-            self._service.sessions.ended(self.session)
-            self._service.forget(self.session)
+            self._service.end(self.session)

@@ -9,7 +9,7 @@ connections, and the number of connections is limited:
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -89,8 +89,12 @@ class LiveSessions:
     def __contains__(self, session_id: object) -> bool:
         return session_id in self._sessions
 
-    def get(self, session_id: str) -> Session | None:
-        return self._sessions.get(session_id)
+    def ids_for(self, session: Session | None, owner: str | None) -> Iterable[str]:
+        """The session that asks, and those that are open of the same owner."""
+        own = [] if session is None else [session.id]
+        if owner is not None:
+            own += [one.id for one in self if one.identity is not None and one.identity.owner == owner]
+        return dict.fromkeys(own)
 
     def of(self, session_id: str, identity: Identity | None) -> Session:
         """The session, for its owner. One that nobody owns is for its own connection only."""

@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from comity.core.context.csm1 import Csm1Code, Csm1Error
 from comity.core.context.csm1 import parse_csm1 as read_csm1
@@ -20,10 +20,10 @@ from comity.core.identity.signed_token import SignedToken, StampedToken, log_pre
 from comity.core.identity.uvc import UvcToken, UvcTokenError, UvcUri, parse_uri
 from comity.core.identity.verification import TokenKind, parse_identity
 from comity.core.negotiation.features import CORE_FEATURES
-from comity.core.negotiation.session import Identity, Session
+from comity.core.negotiation.session import Session
 from comity.core.negotiation.versions import V1_0
 from comity.core.revocation.decision import RevocationStatus
-from comity.pipeline.vcp.identity import Decided
+from comity.pipeline.vcp.identity import Decided, IdentityDesk
 from comity.pipeline.vcp.remedies import REAUTHENTICATE, VcpToolAnswer, refused
 
 SERVER: Final = "comity"
@@ -31,20 +31,15 @@ SERVER: Final = "comity"
 _NO_FEATURES: Final = dict.fromkeys(CORE_FEATURES, False)
 
 
-class Desk(Protocol):
-    async def check(self, token: str, decided: Decided) -> Identity: ...
-
-
 async def validate_token(
-    token: Any, desk: Desk, decided: Decided = lambda _verdict, _status: None
+    token: Any, desk: IdentityDesk, decided: Decided = lambda _verdict, _status: None
 ) -> VcpToolAnswer:
     """`decided` is told of each decision about revocation, for the record."""
     try:
         read = _read_token(token)
     except ComityError as fault:
         label = fault.label if isinstance(fault, UvcTokenError) else fault.code
-        return _invalid(f"{label}: {fault.message}", kind=None, verification="refused")
-    kind = _kind(read)
+        return _invalid(f"{label}: {fault.message}", kind=None)
     revoked: list[RevocationStatus] = []
 
     def note(verdict: Any, status: RevocationStatus) -> None:
@@ -52,22 +47,18 @@ async def validate_token(
         if status.refuses:
             revoked.append(status)
 
+    verification = "none"
+    chain: list[dict[str, str]] = []
     try:
         identity = await desk.check(str(read), note)
+        verification = "verified" if identity.verified else "structural"
+        if identity.verified and not isinstance(read, UvcToken):
+            chain = _trust_chain(read)
     except UnauthenticatedError as refusal:
-        if isinstance(read, UvcToken) and not revoked:
-            return VcpToolAnswer(structured={**_uvc(read), "verification": "none", "trust_chain": []})
-        return _invalid(f"identity_invalid: {refusal.message}", kind=kind, verification="refused")
-    verification = "verified" if identity.verified else "structural"
-    if isinstance(read, UvcToken):
-        return VcpToolAnswer(structured={**_uvc(read), "verification": verification, "trust_chain": []})
-    return VcpToolAnswer(
-        structured={
-            **_signed(read),
-            "verification": verification,
-            "trust_chain": _trust_chain(read) if identity.verified else [],
-        }
-    )
+        if revoked or not isinstance(read, UvcToken):
+            return _invalid(f"identity_invalid: {refusal.message}", kind=_kind(read))
+    told = _uvc(read) if isinstance(read, UvcToken) else _signed(read)
+    return VcpToolAnswer(structured={**told, "verification": verification, "trust_chain": chain})
 
 
 def parse_csm1(code: Any) -> VcpToolAnswer:
@@ -179,13 +170,13 @@ def _kind(token: UvcToken | SignedToken | StampedToken) -> TokenKind:
     return TokenKind.SIGNED_A if isinstance(token, SignedToken) else TokenKind.SIGNED_B
 
 
-def _invalid(error: str, *, kind: TokenKind | None, verification: str) -> VcpToolAnswer:
+def _invalid(error: str, *, kind: TokenKind | None) -> VcpToolAnswer:
     return VcpToolAnswer(
         structured={
             "valid": False,
             "error": f"{error}\n{REAUTHENTICATE}",
             "kind": None if kind is None else kind.value,
-            "verification": verification,
+            "verification": "refused",
             "trust_chain": [],
         }
     )

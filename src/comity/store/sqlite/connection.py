@@ -54,23 +54,22 @@ def load_checksums() -> bool:
 
 def open_writer(path: Path) -> apsw.Connection:
     """A file that is not ours to open is refused before its first byte changes."""
-    checksums = load_checksums()
     if not path.exists():
-        _make(path, checksums=checksums)
+        _make(path)
     fresh = path.stat().st_size == 0
     if not fresh:
-        _check_header(path, checksums=checksums)
-    return _opened(path, checksums=checksums, fresh=fresh)
+        _check_header(path)
+    return _opened(path, fresh=fresh)
 
 
-def _make(path: Path, *, checksums: bool) -> None:
+def _make(path: Path) -> None:
     """Make the file under another name and link it to its own: of several processes that start together one makes it,
     and nobody sees it half made. Whoever looked at an empty file would write its first pages without checksums.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
         os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        _opened(draft, checksums=checksums, fresh=True).close()
+        _opened(draft, fresh=True).close()
         os.link(draft, path)
     except FileExistsError:
         pass
@@ -80,16 +79,20 @@ def _make(path: Path, *, checksums: bool) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _opened(path: Path, *, checksums: bool, fresh: bool) -> apsw.Connection:
-    vfs = CHECKSUMMED_VFS if checksums else None
-    flags = apsw.SQLITE_OPEN_READWRITE
-    connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=STATEMENTS_KEPT)
+def _connected(path: Path, flags: int, statements: int = 100) -> apsw.Connection:
+    vfs = CHECKSUMMED_VFS if load_checksums() else None
+    connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=statements)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
+    return connection
+
+
+def _opened(path: Path, *, fresh: bool) -> apsw.Connection:
+    connection = _connected(path, apsw.SQLITE_OPEN_READWRITE, STATEMENTS_KEPT)
     try:
         steps_taken(connection, path)
         if fresh:
             connection.pragma("page_size", PAGE_BYTES)
-            if checksums:
+            if load_checksums():
                 connection.reserve_bytes("main", CHECKSUM_BYTES)
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
@@ -103,21 +106,14 @@ def _opened(path: Path, *, checksums: bool, fresh: bool) -> apsw.Connection:
 
 def open_checkpointer(path: Path) -> apsw.Connection:
     """Beside a writer, who has seen to it that the file is there and sound."""
-    vfs = CHECKSUMMED_VFS if load_checksums() else None
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
-    connection.set_busy_timeout(BUSY_MILLISECONDS)
+    connection = _connected(path, apsw.SQLITE_OPEN_READWRITE)
     connection.pragma("synchronous", "full")
     connection.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - before its first read it knows of no journal
     return connection
 
 
 def open_reader(path: Path) -> apsw.Connection:
-    connection = apsw.Connection(
-        str(path),
-        flags=apsw.SQLITE_OPEN_READONLY,
-        vfs=CHECKSUMMED_VFS if load_checksums() else None,
-    )
-    connection.set_busy_timeout(BUSY_MILLISECONDS)
+    connection = _connected(path, apsw.SQLITE_OPEN_READONLY)
     connection.pragma("cell_size_check", value=True)
     return connection
 
@@ -135,7 +131,7 @@ def _damaged(path: Path, finding: str) -> str:
     return f"{path} is damaged ({finding}); nothing was changed. Restore it from a backup"
 
 
-def _check_header(path: Path, *, checksums: bool) -> None:
+def _check_header(path: Path) -> None:
     """What SQLite itself would overlook: a stump of a file it would take for a new one, a page cut short."""
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
@@ -145,7 +141,7 @@ def _check_header(path: Path, *, checksums: bool) -> None:
     recovering = path.with_name(path.name + "-wal").exists()
     if not recovering and path.stat().st_size % (page_bytes if page_bytes > 1 else 65536):
         raise StoreCorruptError(_damaged(path, "its last page is cut short"))
-    if header[_RESERVED_OFFSET] == CHECKSUM_BYTES and not checksums:
+    if header[_RESERVED_OFFSET] == CHECKSUM_BYTES and not load_checksums():
         raise StoreUnavailableError(
             f"{path} carries page checksums and this build of apsw has none; install apsw from its wheel"
         )

@@ -219,7 +219,8 @@ class SqliteStore(SqliteReader):
             results = tuple(writes.apply(self._writer, operation, now) for operation in work.operations)
             self._append_audit(work.audit)
         except _REFUSALS as refusal:
-            self._drop_savepoint()
+            self._writer.execute("ROLLBACK TO work")
+            self._writer.execute("RELEASE work")
             self._go_back(mark)
             return self._store_error(refusal)
         self._writer.execute("RELEASE work")
@@ -238,10 +239,6 @@ class SqliteStore(SqliteReader):
         if self._trail is None:
             raise StoreError("this store was opened without an audit trail; open it with one")
         writes.append_all(self._writer, self._trail.log, self._trail.link(drafts))
-
-    def _drop_savepoint(self) -> None:
-        self._writer.execute("ROLLBACK TO work")
-        self._writer.execute("RELEASE work")
 
     def _go_back(self, mark: Mark | None) -> None:
         if self._trail is not None and mark is not None:

@@ -64,7 +64,7 @@ class SqliteReader:
 
     async def is_current(self) -> bool:
         """Whether the file has the tables of this release, and not of an earlier one."""
-        return await self._ask(_is_current, self.path)
+        return await self.schema() == len(STEPS)
 
     async def schema(self) -> int:
         """How many steps the tables of the file have taken."""
@@ -159,10 +159,6 @@ class SqliteReader:
 
     async def lease(self, name: str) -> Lease | None:
         return await self._ask(reads.lease, name, self._clock.now())
-
-
-def _is_current(connection: apsw.Connection, path: Path) -> bool:
-    return steps_taken(connection, path) == len(STEPS)
 
 
 def _check(connection: apsw.Connection, path: Path) -> None:

@@ -30,6 +30,7 @@ from comity.store.operations import (
     StoreConflict,
     Tip,
     Trim,
+    expect_version,
 )
 from comity.store.sqlite import reads
 
@@ -310,8 +311,7 @@ def _put(connection: apsw.Connection, op: Put, now: float) -> int:
 
 def _delete(connection: apsw.Connection, op: Delete, now: float) -> bool:
     current = reads.value(connection, op.space, op.key, now)
-    if op.expect is not None and op.expect != (current.version if current else 0):
-        raise StoreConflict(op, current)
+    expect_version(op, current)
     connection.execute("DELETE FROM value WHERE space = ? AND key = ?", (op.space, op.key))
     return current is not None
 
@@ -339,8 +339,7 @@ def _trim(connection: apsw.Connection, op: Trim, _now: float) -> int:
 
 def _put_document(connection: apsw.Connection, op: PutDocument, _now: float) -> int:
     current = reads.document(connection, op.collection, op.id)
-    if op.expect is not None and op.expect != (current.version if current else 0):
-        raise StoreConflict(op, current)
+    expect_version(op, current)
     version = _next_version(connection)
     number = connection.execute(
         "INSERT INTO document (collection, id, body, version) VALUES (?, ?, ?, ?) "
@@ -359,8 +358,7 @@ def _put_document(connection: apsw.Connection, op: PutDocument, _now: float) -> 
 
 def _delete_document(connection: apsw.Connection, op: DeleteDocument, _now: float) -> bool:
     current = reads.document(connection, op.collection, op.id)
-    if op.expect is not None and op.expect != (current.version if current else 0):
-        raise StoreConflict(op, current)
+    expect_version(op, current)
     if current is None:
         return False
     number = connection.execute(
