@@ -78,7 +78,7 @@ class Client:
         self._timeout = timeout or self._settings.dispatch.timeout_seconds
         self._passphrase = passphrase
         self._clock = SystemClock()
-        allowed = [*allow, *(host.strip("[]") for host in self._settings.dispatch.allowed_hosts)]
+        allowed = [*allow, *self._settings.dispatch.hosts]
         self.http = GuardedHttp(allow=allowed, allow_loopback=True, timeout=self._timeout)
         self._closing: contextlib.AsyncExitStack | None = None
         self._key: SigningKey

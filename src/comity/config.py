@@ -183,6 +183,11 @@ class DispatchSettings(Struct, frozen=True, kw_only=True):
     ] = ()
     timeout_seconds: Annotated[float, number(0.001, 3600)] = 60
 
+    @property
+    def hosts(self) -> list[str]:
+        """The allowed ones, an IPv6 address without the brackets that it has in a URL."""
+        return [host.strip("[]") for host in self.allowed_hosts]
+
 
 class VaultSettings(Struct, frozen=True, kw_only=True):
     plaintext: bool = False

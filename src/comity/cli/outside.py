@@ -64,7 +64,7 @@ class Outside:
         self._key = key
         self._named = settings.directory.url.rstrip("/")
         self.http = OutgoingHttp(
-            allow=[host.strip("[]") for host in settings.dispatch.allowed_hosts],
+            allow=settings.dispatch.hosts,
             allow_loopback=is_loopback(read_url(own.url).host if own else settings.host),
             timeout=settings.dispatch.timeout_seconds,
         )

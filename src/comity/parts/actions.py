@@ -47,7 +47,7 @@ class Actions(Part):
 
         settings = house.settings
         plugins = await asyncio.to_thread(announced_plugins, house.notices.append)
-        pages = Pages(allow=settings.dispatch.allowed_hosts)
+        pages = Pages(allow=settings.dispatch.hosts)
         library = Library("enhanced", plugins, lines=await asyncio.to_thread(own_lines_of, settings.data))
         self.runner = Runner(library, pages, limits=action_limits(settings.actions))
         house.stack.push_async_callback(self.runner.aclose)

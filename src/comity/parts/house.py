@@ -158,7 +158,7 @@ class House:
     def open_http(self, seconds: float, answer_limit: int = ANSWER_LIMIT) -> GuardedHttp:
         """A client for which the exceptions of the owner hold (ruling 12). It is closed with the node."""
         http = GuardedHttp(
-            allow=[host.strip("[]") for host in self.settings.dispatch.allowed_hosts],
+            allow=self.settings.dispatch.hosts,
             allow_loopback=is_loopback(self.settings.host),
             timeout=seconds,
             answer_limit=answer_limit,

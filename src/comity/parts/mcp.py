@@ -154,7 +154,7 @@ class Mcp(Part):
         if not mcp.oauth_keys:
             raise ConfigError("mcp.oauth_issuer needs mcp.oauth_keys, the address or file of its keys")
         resource = mcp.resource or house.url + MCP_PATH
-        http = GuardedHttp(timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=settings.dispatch.allowed_hosts)
+        http = GuardedHttp(timeout=CRL_TIMEOUT, answer_limit=CRL_LIMIT, allow=settings.dispatch.hosts)
         house.stack.push_async_callback(http.aclose)
         server = AuthorizationServer(
             http, house.clock, issuer=mcp.oauth_issuer, keys=mcp.oauth_keys, resource=resource
