@@ -70,14 +70,14 @@ def ticket_folder() -> Path:
 
 
 class WebSocketLane(LaneCore):
+    buffered = 0
+
     def __init__(self, label: str, link: "WebSocketLink", number: int) -> None:
         super().__init__(label, link)
         self.number = number
-        self.buffered = 0
         self._link: WebSocketLink = link
         self._credit = WINDOW_BYTES
         self._taken = 0
-        self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
 
     async def send(self, message: Message) -> None:
@@ -101,13 +101,6 @@ class WebSocketLane(LaneCore):
             self.buffered -= size
             self._changed.set()
 
-    async def wait_buffered(self, at_most: int) -> None:
-        self.check_open()
-        while self.buffered > at_most:
-            self._changed.clear()
-            await self._changed.wait()
-            self.check_open()
-
     async def receive(self) -> Message:
         message = await super().receive()
         self._taken += cost_of(message)
@@ -127,14 +120,10 @@ class WebSocketLane(LaneCore):
         if self.inbox.unread + self._taken > WINDOW_BYTES:
             raise InvalidError("the peer sent more than it may")
 
-    def finish(self, reason: str, *, readable: bool) -> None:
-        super().finish(reason, readable=readable)
-        self._changed.set()
-
 
 class WebSocketLink(LinkCore[WebSocketLane]):
     def __init__(self, connection: Connection, binding: tuple[str, str], *, is_offerer: bool) -> None:
-        super().__init__("websocket:same-host", MAX_MESSAGE_BYTES, is_offerer=is_offerer)
+        super().__init__(MAX_MESSAGE_BYTES, is_offerer=is_offerer)
         self.binding = binding
         self.control = WebSocketLane(CONTROL, self, 0)
         self.add(self.control)
@@ -158,13 +147,7 @@ class WebSocketLink(LinkCore[WebSocketLane]):
         return lane
 
     async def stats(self) -> LinkStats:
-        return LinkStats(
-            path="websocket",
-            round_trip=self._round_trip,
-            bytes_sent=self.bytes_sent,
-            bytes_received=self.bytes_received,
-            max_message_bytes=self.max_message_bytes,
-        )
+        return self.stats_of("websocket", self._round_trip)
 
     async def close(self, reason: str = "") -> None:
         first = self.finish(LinkEnd(reason, "us"))
