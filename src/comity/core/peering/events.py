@@ -104,6 +104,10 @@ def iso_moment(seconds: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def moment_or_none(seconds: float | None) -> str | None:
+    return None if seconds is None else iso_moment(seconds)
+
+
 def session_event(kind: str, seconds: float, /, **members: Any) -> dict[str, Any]:
     """An event with exactly the members of its type; `seconds` is wall time."""
     event: dict[str, Any] = {"type": kind, "ts": iso_moment(seconds)}

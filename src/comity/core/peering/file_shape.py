@@ -27,6 +27,7 @@ CHUNKS_PREFIX: Final = "chunks:"
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9._-]+")
 _PLAIN_MIME: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(;[ -~]*)?")
 _RESERVED: Final = frozenset((".", ".."))
+DIGEST_BYTES: Final = 32
 DEFAULT_MIME: Final = "application/octet-stream"
 
 
@@ -63,6 +64,11 @@ def read_transfer_id(value: Any) -> str | None:
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_ID or not value.isprintable():
         return None
     return value
+
+
+def shown_sequence(value: Any) -> int | None:
+    """The number of a chunk as a peer said it; None for what is no number."""
+    return value if type(value) is int and abs(value) < 2**63 else None
 
 
 def read_offer(payload: dict[str, Any], *, max_bytes: int, takes_frames: bool) -> FileOffer:

@@ -16,7 +16,7 @@ from comity.core.errors import InvalidError
 from comity.core.identity.keys import SigningKey
 from comity.core.machine import CancelTimer, Effect, Event, SetTimer, TimerFired
 from comity.core.peering.admission import RoomPeer
-from comity.core.peering.events import EventLog, iso_moment, session_event
+from comity.core.peering.events import EventLog, iso_moment, moment_or_none, session_event
 from comity.core.peering.file_work import (
     FileAnswer,
     FilePeer,
@@ -302,7 +302,6 @@ class RoomSession:
     def status(self) -> dict[str, Any]:
         options, life = self.options, self._life.members()
         connected = [peer.uuid for peer in self._peers if peer.is_open]
-        beat = self._last_heartbeat_at
         return {
             "session_id": self.session_id,
             "state": self._life.state,
@@ -316,7 +315,7 @@ class RoomSession:
             "peer_count": len(connected),
             "sync_peer_count": sum(1 for _ in self._peers),
             **life,
-            "last_heartbeat_at": None if beat is None else iso_moment(beat),
+            "last_heartbeat_at": moment_or_none(self._last_heartbeat_at),
             "last_error": self._life.last_error,
             "state_keys": len(self.state),
             "outgoing_transfers": len(self.files.outgoing),

@@ -26,7 +26,7 @@ from comity.core.peering.admission import (
     TurnedAway,
     judge_hello,
 )
-from comity.core.peering.events import iso_moment
+from comity.core.peering.events import iso_moment, moment_or_none
 from comity.core.peering.file_work import FilePeer, Report
 from comity.core.peering.hello import HelloPayload, hello_payload, own_layer, read_hello
 from comity.core.peering.session_key import SessionKeys
@@ -267,7 +267,6 @@ class RoomPeers:
         return now - peer.heard_at > seconds
 
     def summary(self, peer: RoomPeer, now: float) -> dict[str, Any]:
-        beat = peer.last_heartbeat_at
         shown = {
             "uuid": peer.uuid,
             "stream_id": peer.stream_id,
@@ -277,7 +276,7 @@ class RoomPeers:
             "rejected_reason": peer.rejected_reason,
             "shared_key_ready": peer.key is not None,
             "last_seen_at": iso_moment(peer.last_seen_at),
-            "last_heartbeat_at": None if beat is None else iso_moment(beat),
+            "last_heartbeat_at": moment_or_none(peer.last_heartbeat_at),
             "stale": self.is_stale(peer, now),
             "capabilities": dict(peer.capabilities),
         }

@@ -27,6 +27,7 @@ from comity.core.peering.file_shape import (
     read_offer,
     read_transfer_id,
     shown_name,
+    shown_sequence,
 )
 from comity.core.peering.file_work import (
     CloseSource,
@@ -364,10 +365,12 @@ class Transfers:
         else:
             nack = {"transfer_id": transfer_id, "expected_seq": 0, "reason": "unknown_transfer"}
             told = ToPeer(peer.uuid, "file.nack", nack)
-        sequence = payload.get("seq")
-        shown = sequence if type(sequence) is int and abs(sequence) < 2**63 else None
         if kind == "file.chunk":
-            members = {"transfer_id": transfer_id, "seq": shown, "reason": reason}
+            members = {
+                "transfer_id": transfer_id,
+                "seq": shown_sequence(payload.get("seq")),
+                "reason": reason,
+            }
             return [told, Report("file_chunk_rejected", members)]
         return [told, _protocol_error(reason, kind, peer)]
 
@@ -387,7 +390,7 @@ class Transfers:
             if isinstance(one, IncomingFile):
                 effects += one.fail("timed out: no chunk came")
             elif one.phase is Sending.PAUSED:
-                effects += one.give_up("timed out: the peer did not come back")
+                effects += one.fail("timed out: the peer did not come back")
         effects += self._prune()
         self._sweeping = any(True for _ in self._unfinished())
         if self._sweeping:
@@ -407,13 +410,13 @@ class Transfers:
         if max(len(self._outgoing), len(self._incoming)) <= MOST_FINISHED:
             return effects
         over = [name for name, outgoing in self._outgoing.items() if outgoing.is_over]
-        for transfer_id in over[: max(0, len(over) - MOST_FINISHED)]:
+        for transfer_id in over[:-MOST_FINISHED]:
             gone = self._outgoing.pop(transfer_id)
             self._moved_at.pop(transfer_id, None)
             if gone.status == "failed":
                 effects += [CloseSource(transfer_id), ForgetTransfer(transfer_id, "outgoing")]
         over = [name for name, incoming in self._incoming.items() if incoming.is_over]
-        for transfer_id in over[: max(0, len(over) - MOST_FINISHED)]:
+        for transfer_id in over[:-MOST_FINISHED]:
             dropped = self._incoming.pop(transfer_id)
             self._moved_at.pop(transfer_id, None)
             self._marks.pop(transfer_mark(transfer_id), None)
