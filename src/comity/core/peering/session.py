@@ -345,15 +345,6 @@ class RoomSession:
             Report("sdk_error", {"detail": detail if event.code is None else {**detail, "code": event.code}})
         ]
 
-    def _appeared(self, event: PeerAppeared, now: float) -> list[Effect]:
-        known = self._peers.get(event.uuid)
-        if known is not None and known.gone_at is None:
-            return []
-        return self._peers.appeared(event, now)
-
-    def _opened(self, event: ChannelOpened, now: float) -> list[Effect]:
-        return self._peers.channel_opened(event, now)
-
     def _link_failed(self, event: LinkFailed, now: float) -> list[Effect]:
         peer = self._peers.get(event.uuid)
         detail = {
@@ -365,18 +356,9 @@ class RoomSession:
         told = Report("connection_failed", {"detail": detail})
         return [told, *self._hearing.closed(event.uuid, now)]
 
-    def _send_failed(self, event: SendFailed, _now: float) -> list[Effect]:
-        return [Report("send_error", {"message": event.message})]
-
     def _full(self, event: LinkFull, _now: float) -> list[Effect]:
         self.files.link_full(event.uuid)
         return []
-
-    def _drained(self, event: LinkDrained, _now: float) -> list[Effect]:
-        return self.files.link_drained(event.uuid)
-
-    def _answered(self, event: FileAnswer, now: float) -> list[Effect]:
-        return self.files.answer(event, now)
 
     def _timer(self, event: TimerFired, now: float) -> list[Effect]:
         name = event.name
@@ -492,17 +474,17 @@ class RoomSession:
         SignallingReady: _ready,
         SignallingLost: lambda self, event, _now: self._life.lost(event.reason, event.retry_in),
         SignallingProblem: _problem,
-        PeerAppeared: _appeared,
-        ChannelOpened: _opened,
+        PeerAppeared: lambda self, event, now: self._peers.appeared(event, now),
+        ChannelOpened: lambda self, event, now: self._peers.channel_opened(event, now),
         ChannelClosed: lambda self, event, now: self._hearing.closed(event.uuid, now),
         LinkFailed: _link_failed,
-        SendFailed: _send_failed,
+        SendFailed: lambda _self, event, _now: [Report("send_error", {"message": event.message})],
         LinkFull: _full,
-        LinkDrained: _drained,
+        LinkDrained: lambda self, event, _now: self.files.link_drained(event.uuid),
         TextArrived: lambda self, event, now: self._hearing.text(event, now),
         BytesArrived: lambda self, event, now: self._hearing.binary(event, now),
         TimerFired: _timer,
-        FileAnswer: _answered,
+        FileAnswer: lambda self, event, now: self.files.answer(event, now),
         MessageKept: lambda self, event, _now: self.messages.kept(event),
         MessageNotKept: lambda self, event, _now: self.messages.not_kept(event),
     }
