@@ -160,18 +160,16 @@ class LiveRoom:
         self.run(self.session.stop(self.now))
         self._closed = True
         if not ended:
-            await self._keep_state(None)
+            await self.keep_state(None)
         for timer in self._timers.values():
             timer.cancel()
         lines = list(self._lines.values())
         await asyncio.gather(*(line.finish() for line in lines), return_exceptions=True)
         await self._meeting.close("the session ends")
-        for task in list(self._tasks):
-            if task is not asyncio.current_task():
-                task.cancel()
-        await asyncio.gather(
-            *(t for t in self._tasks if t is not asyncio.current_task()), return_exceptions=True
-        )
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self.spool.close, ended=ended)
         self.wake()
         for reply in self._replies.values():
@@ -248,10 +246,6 @@ class LiveRoom:
                 await self.keeping.keep_out(self.id, sent[0], caller)
             else:
                 await asyncio.gather(*(self.keeping.keep_out(self.id, one, caller) for one in sent))
-
-    async def keep_state(self, caller: Caller) -> None:
-        """What its owner has written is durable before that is answered."""
-        await self._keep_state(caller)
 
     def offer_source(self, transfer_id: str, mark: SourceMark) -> None:
         self._marks[transfer_id] = mark
@@ -414,9 +408,10 @@ class LiveRoom:
     def _state_later(self) -> None:
         self._state_due = False
         if not self._closed:
-            self._begin(self._keep_state(None))
+            self._begin(self.keep_state(None))
 
-    async def _keep_state(self, caller: Caller | None) -> None:
+    async def keep_state(self, caller: Caller | None) -> None:
+        """What its owner has written is durable before that is answered; `caller` None: nobody waits for it."""
         state = self.session.state
         changed, self._state_kept = state.changes_since(self._state_kept), state.revision
         self._keys_kept.update(entry.key for entry in changed)

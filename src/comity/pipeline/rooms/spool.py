@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 from queue import SimpleQueue
 from typing import BinaryIO, Final
@@ -185,11 +186,7 @@ class Spool:
     def reopen_source(self, transfer_id: str, path: str, mark: SourceMark) -> bool:
         """Whether the file is still there as it was."""
         try:
-            file = os.fdopen(
-                os.open(path, _SOURCE),
-                "rb",
-                buffering=0,
-            )
+            file = os.fdopen(os.open(path, _SOURCE), "rb", buffering=0)
         except OSError:
             return False
         if _mark_of(os.fstat(file.fileno())) != mark:
@@ -255,20 +252,15 @@ class Spool:
             self._fell.clear()
             await self._fell.wait()
 
-    def has(self, transfer_id: str) -> bool:
-        return transfer_id in self._incoming
-
     def open_received(self, transfer_id: str) -> BinaryIO | None:
         """A file that has arrived, for reading; None if its bytes are gone."""
         incoming = self._incoming.get(transfer_id)
         if incoming is None:
             return None
-        if incoming.memory is not None:
-            from io import BytesIO
-
-            return BytesIO(incoming.memory)
+        if incoming.path is None:
+            return BytesIO(incoming.memory or b"")
         try:
-            return incoming.path.open("rb") if incoming.path is not None else None
+            return incoming.path.open("rb")
         except OSError:
             return None
 
@@ -313,15 +305,10 @@ class Spool:
         source = self._sources.get(wanted.transfer_id)
         if source is None:
             return SourceFailed(wanted.transfer_id, "the file to send is gone")
-        digest = hashlib.sha256()
-        at = 0
         try:
-            while data := _range(source, at, _BLOCK):
-                digest.update(data)
-                at += len(data)
+            return SourceHashed(wanted.transfer_id, _sha256_of(source))
         except (OSError, ValueError) as why:
             return SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
-        return SourceHashed(wanted.transfer_id, digest.hexdigest())
 
     def _close_source(self, transfer_id: str) -> None:
         source = self._sources.pop(transfer_id, None)
@@ -371,22 +358,19 @@ class Spool:
         incoming = self._incoming.get(wanted.transfer_id)
         if incoming is None:
             return StoreFailed(wanted.transfer_id, "the file is not open any more")
-        digest = hashlib.sha256() if wanted.hashed else None
         try:
             if incoming.file is not None:
                 os.fsync(incoming.file.fileno())
             incoming.wait_synced()
-            if digest is not None:
+            sha256 = None
+            if wanted.hashed:
                 source = incoming.memory if incoming.memory is not None else incoming.file
                 assert source is not None
-                at = 0
-                while data := _range(source, at, _BLOCK):
-                    digest.update(data)
-                    at += len(data)
+                sha256 = _sha256_of(source)
         except OSError as why:
             return StoreFailed(wanted.transfer_id, f"the file cannot be stored: {_cause(why)}")
         incoming.close()
-        return IncomingFinished(wanted.transfer_id, None if digest is None else digest.hexdigest())
+        return IncomingFinished(wanted.transfer_id, sha256)
 
     def _drop(self, transfer_id: str) -> None:
         incoming = self._incoming.pop(transfer_id, None)
@@ -404,6 +388,15 @@ def _range(source: "BinaryIO | bytes | bytearray", offset: int, length: int) -> 
         return bytes(source[offset : offset + length])
     source.seek(offset)
     return source.read(length)
+
+
+def _sha256_of(source: "BinaryIO | bytes | bytearray") -> str:
+    digest = hashlib.sha256()
+    at = 0
+    while data := _range(source, at, _BLOCK):
+        digest.update(data)
+        at += len(data)
+    return digest.hexdigest()
 
 
 def _write_all(file: BinaryIO, data: bytes | memoryview, offset: int) -> None:
