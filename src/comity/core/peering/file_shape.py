@@ -10,6 +10,7 @@ import unicodedata
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from comity.core.errors import InvalidError
 from comity.core.wire.canonical import js_stringify
@@ -47,15 +48,8 @@ class FileOffer(Struct, frozen=True, kw_only=True):
         return min(self.chunk_bytes, self.total_bytes - sequence * self.chunk_bytes)
 
     def to_payload(self) -> dict[str, Any]:
-        payload = {
-            "transfer_id": self.transfer_id,
-            "name": self.name,
-            "mime": self.mime,
-            "total_bytes": self.total_bytes,
-            "total_chunks": self.total_chunks,
-            "chunk_bytes": self.chunk_bytes,
-            "file_hash": self.file_hash,
-        }
+        payload = asdict(self)
+        del payload["frames"]
         return {**payload, "hash": "chunks"} if self.frames else payload
 
 

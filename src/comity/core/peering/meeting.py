@@ -287,7 +287,7 @@ class Meeting:
         try:
             text = signalling.describe(described, self._cipher, self._draw(IV_BYTES))
         except ComityError as fault:
-            return [GiveUp(number, fault.message), *self.failed(number, fault.message, now)]
+            return self._give_up(number, fault.message, now)
         attempt.described = True
         if attempt.found:
             attempt.bundle_at = now + attempt.bundle_step
@@ -350,7 +350,7 @@ class Meeting:
     def _look_after(self, number: int, attempt: Attempt, now: float) -> Sequence[Effect]:
         if attempt.opened_at is None and attempt.since + CONNECT_SECONDS <= now:
             reason = f"no connection within {CONNECT_SECONDS:g} seconds; a firewall may need a TURN server"
-            return [GiveUp(number, reason), *self.failed(number, reason, now)]
+            return self._give_up(number, reason, now)
         if attempt.bundle_at is not None and attempt.bundle_at <= now:
             attempt.bundle_at = None
             attempt.bundle_step = min(2 * attempt.bundle_step, BUNDLE_SECONDS[1])
@@ -493,11 +493,8 @@ class Meeting:
                 for number, attempt in self._attempts.items()
                 if attempt.uuid == refusal.uuid and attempt.opened_at is None
             ]
-            effects: list[Effect] = []
-            for number in gone:
-                reason = "the peer is no longer at the relay"
-                effects += [GiveUp(number, reason), *self.failed(number, reason, now)]
-            return effects
+            reason = "the peer is no longer at the relay"
+            return [effect for number in gone for effect in self._give_up(number, reason, now)]
         told: list[Effect] = [Tell(RelayRefused(refusal.code, refusal.message))]
         # a room that we are not let into is tried again later, like a relay that is not there
         return told if self._joined else [*told, HangUp(refusal.message or "the relay refused the room")]
@@ -515,6 +512,9 @@ class Meeting:
 
     def _begun(self, number: int, attempt: Attempt) -> Tell:
         return Tell(AttemptBegun(number, attempt.uuid, self.stream_behind(attempt), attempt.offering))
+
+    def _give_up(self, number: int, reason: str, now: float) -> list[Effect]:
+        return [GiveUp(number, reason), *self.failed(number, reason, now)]
 
     def _view_again(self, number: int, attempt: Attempt, now: float) -> None:
         view = self._views.get(attempt.stream)

@@ -149,7 +149,7 @@ class MessageExchange:
         told = [self._delivered(mail) for mail in self._inbox.restore(inbox, had)]
         return [*told, *self._outbox.watch(now)]
 
-    def _uuid_of(self, node: str, stream: str | None = None) -> str | None:
+    def _uuid_of(self, node: str, stream: str | None) -> str | None:
         peer = self._peers.of_node(node, stream)
         return None if peer is None else peer.uuid
 

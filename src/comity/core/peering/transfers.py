@@ -229,12 +229,7 @@ class Transfers:
         return [] if outgoing is None else [*outgoing.time_is_up(now), *self._prune()]
 
     def peer_gone(self, uuid: str) -> list[Effect]:
-        return [
-            effect
-            for outgoing in self._outgoing.values()
-            if outgoing.peer.uuid == uuid
-            for effect in outgoing.peer_gone()
-        ]
+        return [effect for outgoing in self._sent_to(uuid) for effect in outgoing.peer_gone()]
 
     def peer_back(self, peer: FilePeer, now: float) -> list[Effect]:
         """What waits for this peer goes on."""
@@ -254,17 +249,11 @@ class Transfers:
                 one.peer = replace(one.peer, owner=new)
 
     def link_full(self, uuid: str) -> None:
-        for outgoing in self._outgoing.values():
-            if outgoing.peer.uuid == uuid:
-                outgoing.link_full()
+        for outgoing in self._sent_to(uuid):
+            outgoing.link_full()
 
     def link_drained(self, uuid: str) -> list[Effect]:
-        return [
-            effect
-            for outgoing in self._outgoing.values()
-            if outgoing.peer.uuid == uuid
-            for effect in outgoing.link_drained()
-        ]
+        return [effect for outgoing in self._sent_to(uuid) for effect in outgoing.link_drained()]
 
     def restore_outgoing(self, record: dict[str, Any], now: float) -> list[Effect]:
         limits = self._limits
@@ -373,6 +362,9 @@ class Transfers:
             }
             return [told, Report("file_chunk_rejected", members)]
         return [told, _protocol_error(reason, kind, peer)]
+
+    def _sent_to(self, uuid: str) -> list[OutgoingFile]:
+        return [outgoing for outgoing in self._outgoing.values() if outgoing.peer.uuid == uuid]
 
     def _sweep_from(self, transfer_id: str, now: float) -> list[Effect]:
         self._moved_at[transfer_id] = now

@@ -75,7 +75,6 @@ class KeptSession(Struct, frozen=True, kw_only=True):
     relay_token: str | None = None
     tls_sha256: str | None = None
     ice: tuple[dict[str, Any], ...] | None = None
-    opened_by: str = ""
     created_at: float = 0.0
 
 

@@ -136,7 +136,6 @@ class Rooms:
             relay_token=token,
             tls_sha256=None if invite is None else invite.tls_sha256,
             ice=None if invite is None else invite.ice,
-            opened_by=client,
             created_at=self._clock.now(),
         )
         try:
@@ -198,10 +197,9 @@ class Rooms:
         known = self.known_invite(name)
         if known is not None:
             return read_invite(known)
+        self._forget_expired()
         if len(self._invites) >= MOST_INVITES:
-            self._forget_expired()
-            if len(self._invites) >= MOST_INVITES:
-                raise InvalidError(f"{MOST_INVITES} invites are valid; wait until one has expired")
+            raise InvalidError(f"{MOST_INVITES} invites are valid; wait until one has expired")
         exp = int((self._clock.now() + seconds) * 1000)
         invite = Invite(
             host=host,
