@@ -18,7 +18,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, Self
 
 from msgspec import Struct
 
@@ -305,11 +305,12 @@ class WebRtcLink(LinkCore[WebRtcLane]):
                 with contextlib.suppress(Exception):  # each library raises its own exceptions
                     await self._connection.add_candidate(candidate)
 
-    async def wait_open(self) -> None:
-        """Until messages can be sent. Raises LinkClosed."""
+    async def wait_open(self) -> Self:
+        """The link, when messages can be sent on it. Raises LinkClosed."""
         await self._control_there.wait()
         self.check_open()
         await self.control.wait_opened()
+        return self
 
     async def open_lane(self, label: str) -> WebRtcLane:
         self.check_new_lane(label)

@@ -78,7 +78,9 @@ def test_without_a_receipt_it_is_sent_again_each_time_later():
     box = outbox()
     box.queue(NODE, "m1", {"data": 1}, None)
     box.flush(NODE, "u", 0)
-    sent = [second for second in range(5, 400, 5) if payloads(box.time_is_up(lambda _node, _stream: "u", second))]
+    sent = [
+        second for second in range(5, 400, 5) if payloads(box.time_is_up(lambda _node, _stream: "u", second))
+    ]
     assert sent == [5, 15, 35, 75, 155, 235, 315, 395]
 
 

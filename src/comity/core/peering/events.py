@@ -180,9 +180,6 @@ class EventLog:
             self._cursors.popitem(last=False)
         return found
 
-    def forget_reader(self, reader: str) -> None:
-        self._cursors.pop(reader, None)
-
     def _cursor(self, reader: str) -> int:
         return self._cursors.get(reader, self._numbers[0] if self._numbers else self._next)
 

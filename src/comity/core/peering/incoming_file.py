@@ -13,7 +13,7 @@
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from comity.core.errors import InvalidError
 from comity.core.machine import Effect
@@ -80,6 +80,31 @@ class IncomingFile(FileTransfer):
         self._wrong_hashes = 0
         self._told_hash: str | None = None
         self._complete = False
+
+    @classmethod
+    def restored(
+        cls, record: dict[str, Any], chunks: Mapping[int, bytes], *, wall: Callable[[], float]
+    ) -> Self:
+        """A transfer of an earlier process, with what it had written, by sequence and hash."""
+        try:
+            offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
+            owner, stream_id = record["owner"], record["stream_id"]
+            peer = FilePeer(uuid="", owner=owner, stream_id=stream_id, frames=offer.frames, max_message=0)
+            incoming = cls(offer, peer, spooled=record["spooled"], token="", wall=wall)
+            incoming.created_at = float(record["created_at"])
+            for sequence, digest in chunks.items():
+                if 0 <= sequence < offer.total_chunks and not incoming._have[sequence]:
+                    incoming._take(sequence, digest)
+            incoming.spool_path = record["spool_path"]
+            incoming._phase = Receiving.RECEIVING
+            if record["status"] == "completed":
+                incoming._phase = Receiving.ENDED
+                incoming.status = "completed"
+                incoming.completed_at = float(record["completed_at"])
+                incoming.file_hash = record["received_hash"]
+        except (KeyError, TypeError, ValueError):
+            raise InvalidError("the record of an incoming transfer cannot be read") from None
+        return incoming
 
     @property
     def is_over(self) -> bool:
@@ -166,21 +191,6 @@ class IncomingFile(FileTransfer):
     def fail(self, reason: str) -> list[Effect]:
         told = self._nack(self._next, reason)
         return [told, *self._end("failed", reason), self._failed(reason)]
-
-    def restore(self, chunks: Mapping[int, bytes], spool_path: str) -> None:
-        """What an earlier process had written, by sequence and hash."""
-        for sequence, digest in chunks.items():
-            if 0 <= sequence < self.offer.total_chunks and not self._have[sequence]:
-                self._take(sequence, digest)
-        self.spool_path = spool_path
-        self._phase = Receiving.RECEIVING
-
-    def mark_completed(self, at: float, file_hash: str) -> None:
-        """It was complete before the restart."""
-        self._phase = Receiving.ENDED
-        self.status = "completed"
-        self.completed_at = at
-        self.file_hash = file_hash
 
     def _opened(self, event: IncomingOpened) -> list[Effect]:
         self._phase = Receiving.RECEIVING
@@ -362,22 +372,3 @@ class IncomingFile(FileTransfer):
             "from_stream_id": self.peer.stream_id,
         }
         return self._summary(own, self.file_hash, has_data=self.status == "completed")
-
-
-def restored_incoming(
-    record: dict[str, Any], chunks: Mapping[int, bytes], *, wall: Callable[[], float]
-) -> IncomingFile:
-    """A transfer of an earlier process, with what it had written."""
-    try:
-        offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
-        peer = FilePeer(
-            uuid="", owner=record["owner"], stream_id=record["stream_id"], frames=offer.frames, max_message=0
-        )
-        incoming = IncomingFile(offer, peer, spooled=record["spooled"], token="", wall=wall)
-        incoming.created_at = float(record["created_at"])
-        incoming.restore(chunks, record["spool_path"])
-        if record["status"] == "completed":
-            incoming.mark_completed(float(record["completed_at"]), record["received_hash"])
-    except (KeyError, TypeError, ValueError):
-        raise InvalidError("the record of an incoming transfer cannot be read") from None
-    return incoming

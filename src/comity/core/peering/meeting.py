@@ -464,7 +464,9 @@ class Meeting:
         if key not in self._early and len(self._early) >= MOST_EARLY:
             return []
         _, early = self._early.setdefault(key, (now, []))
-        return self._keep(early, told.candidates)
+        kept = told.candidates[: max(0, MOST_CANDIDATES - len(early))]
+        early.extend(kept)
+        return [] if len(kept) == len(told.candidates) else [Tell(SignallingFault(_TOO_MANY))]
 
     def _take_candidates(
         self, number: int, attempt: Attempt, candidates: tuple[IceCandidate, ...]
@@ -480,11 +482,6 @@ class Meeting:
             attempt.early.extend(taken)
             return effects
         return [AddCandidates(number, taken), *effects]
-
-    def _keep(self, early: list[IceCandidate], candidates: tuple[IceCandidate, ...]) -> list[Effect]:
-        kept = candidates[: max(0, MOST_CANDIDATES - len(early))]
-        early.extend(kept)
-        return [] if len(kept) == len(candidates) else [Tell(SignallingFault(_TOO_MANY))]
 
     def _refused(self, refusal: RelayRefusal, now: float) -> list[Effect]:
         if refusal.code == "PEER_GONE":

@@ -16,7 +16,7 @@
 import base64
 import enum
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from msgspec.structs import replace
 
@@ -84,6 +84,24 @@ class OutgoingFile(FileTransfer):
         self._furthest = 0
         self._forgotten = 0
         self._asked_at = 0.0
+
+    @classmethod
+    def restored(cls, record: dict[str, Any], **given: Any) -> Self:
+        """A transfer of an earlier process; it is paused until its peer is there again."""
+        try:
+            offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
+            source = FileSource(
+                kind=record["source"], total_bytes=offer.total_bytes, path=record["source_path"]
+            )
+            owner = record["owner"]
+            peer = FilePeer(uuid="", owner=owner, stream_id=None, frames=offer.frames, max_message=0)
+            outgoing = cls(offer, source, peer, **given)
+            outgoing.created_at = float(record["created_at"])
+            outgoing.retries_total = int(record["retries_total"])
+        except (KeyError, TypeError, ValueError):
+            raise InvalidError("the record of an outgoing transfer cannot be read") from None
+        outgoing.last_error = "link lost"
+        return outgoing
 
     @property
     def phase(self) -> Sending:
@@ -466,18 +484,3 @@ class OutgoingFile(FileTransfer):
         "file.complete_ack": _confirmed,
         "file.cancel": _cancelled,
     }
-
-
-def restored_outgoing(record: dict[str, Any], **given: Any) -> OutgoingFile:
-    """A transfer of an earlier process; it is paused until its peer is there again."""
-    try:
-        offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
-        source = FileSource(kind=record["source"], total_bytes=offer.total_bytes, path=record["source_path"])
-        peer = FilePeer(uuid="", owner=record["owner"], stream_id=None, frames=offer.frames, max_message=0)
-        outgoing = OutgoingFile(offer, source, peer, **given)
-        outgoing.created_at = float(record["created_at"])
-        outgoing.retries_total = int(record["retries_total"])
-    except (KeyError, TypeError, ValueError):
-        raise InvalidError("the record of an outgoing transfer cannot be read") from None
-    outgoing.last_error = "link lost"
-    return outgoing

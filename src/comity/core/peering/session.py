@@ -233,16 +233,16 @@ class RoomSession:
         ack_timeout: float | None = None,
         max_retries: int | None = None,
     ) -> tuple[OutgoingFile, Sequence[Effect]]:
-        known = self.files.outgoing.get(transfer_id)
-        if known is None:
+        """Completed or cancelled: as it stands."""
+        outgoing = self.files.outgoing.get(transfer_id)
+        if outgoing is None:
             raise InvalidError(f"unknown transfer_id: {transfer_id}")
-        peer = None
-        if known.status not in {"completed", "cancelled"}:
-            found = None if target is not None else self._owner_of(known)
+        effects: list[Effect] = []
+        if outgoing.status not in {"completed", "cancelled"}:
+            found = None if target is not None else self._owner_of(outgoing)
             peer = found or self.file_target(target)
-        outgoing, effects = self.files.resume(
-            transfer_id, peer, now, ack_timeout=ack_timeout, max_retries=max_retries
-        )
+            outgoing.change_limits(ack_timeout, max_retries)
+            effects = self.files.resume(outgoing, peer, now)
         return outgoing, self._carry(effects)
 
     def cancel_file(self, transfer_id: str) -> Sequence[Effect]:

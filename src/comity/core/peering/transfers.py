@@ -39,8 +39,8 @@ from comity.core.peering.file_work import (
     Report,
     ToPeer,
 )
-from comity.core.peering.incoming_file import IncomingFile, restored_incoming
-from comity.core.peering.outgoing_file import OutgoingFile, Sending, restored_outgoing
+from comity.core.peering.incoming_file import IncomingFile
+from comity.core.peering.outgoing_file import OutgoingFile, Sending
 from comity.core.peering.wire import FRAME_HEADER, FileFrame, transfer_mark
 
 MOST_FINISHED: Final = 12
@@ -135,27 +135,11 @@ class Transfers:
         self._outgoing[transfer_id] = outgoing
         return outgoing, [*self._sweep_from(transfer_id, now), *outgoing.begin(now), *self._prune()]
 
-    def resume(
-        self,
-        transfer_id: str,
-        peer: FilePeer | None,
-        now: float,
-        *,
-        ack_timeout: float | None = None,
-        max_retries: int | None = None,
-    ) -> tuple[OutgoingFile, list[Effect]]:
-        """Completed: as it stands. The peer must be the one it was for, unless another is named."""
-        outgoing = self._outgoing.get(transfer_id)
-        if outgoing is None:
-            raise InvalidError(f"unknown transfer_id: {transfer_id}")
-        if outgoing.status in {"completed", "cancelled"}:
-            return outgoing, []
-        outgoing.change_limits(ack_timeout, max_retries)
-        if peer is None:
-            raise InvalidError("no connected peers")
+    def resume(self, outgoing: OutgoingFile, peer: FilePeer, now: float) -> list[Effect]:
+        """Go on with a transfer that is paused or has failed, or is under way to another peer."""
         if outgoing.phase not in {Sending.PAUSED, Sending.ENDED} and outgoing.peer.uuid == peer.uuid:
-            return outgoing, []
-        return outgoing, [*self._sweep_from(transfer_id, now), *outgoing.restart_with(peer, now)]
+            return []
+        return [*self._sweep_from(outgoing.offer.transfer_id, now), *outgoing.restart_with(peer, now)]
 
     def cancel(self, transfer_id: str) -> list[Effect]:
         """In whichever direction it is under way. Nothing for one that is over."""
@@ -257,7 +241,7 @@ class Transfers:
 
     def restore_outgoing(self, record: dict[str, Any], now: float) -> list[Effect]:
         limits = self._limits
-        outgoing = restored_outgoing(
+        outgoing = OutgoingFile.restored(
             record, ack_timeout=limits.ack_timeout, max_retries=limits.max_retries, wall=self._wall
         )
         self._outgoing[outgoing.offer.transfer_id] = outgoing
@@ -266,7 +250,7 @@ class Transfers:
     def restore_incoming(
         self, record: dict[str, Any], chunks: Mapping[int, bytes], now: float
     ) -> list[Effect]:
-        incoming = restored_incoming(record, chunks, wall=self._wall)
+        incoming = IncomingFile.restored(record, chunks, wall=self._wall)
         transfer_id = incoming.offer.transfer_id
         self._incoming[transfer_id] = incoming
         self._marks[transfer_mark(transfer_id)] = transfer_id

@@ -222,14 +222,11 @@ class LiveRoom:
     def run(self, effects: Sequence[Effect]) -> None:
         """Do what the machine wants."""
         for effect in effects:
-            if isinstance(effect, FILE_WORK):
-                self.spool.carry_out(effect)
+            act = self._ACTS.get(type(effect))
+            if act is None:
+                log.error("nobody carries out %s", type(effect).__name__)
             else:
-                act = self._ACTS.get(type(effect))
-                if act is None:
-                    log.error("nobody carries out %s", type(effect).__name__)
-                else:
-                    act(self, effect)
+                act(self, effect)
         self._look_at_state()
 
     async def settle(self, effects: Sequence[Effect], caller: Caller) -> None:
@@ -577,6 +574,7 @@ class LiveRoom:
         MarkRead: lambda self, effect: self.keeping.mark_read(self.id, effect.node, effect.message_id),
         OpenSignalling: _open_signalling,
         CloseSignalling: lambda _self, _effect: None,
+        **dict.fromkeys(FILE_WORK, lambda self, effect: self.spool.carry_out(effect)),
     }
 
 
