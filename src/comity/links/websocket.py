@@ -22,7 +22,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -48,7 +48,13 @@ _HOST: Final = "127.0.0.1"
 _HEAD: Final = struct.Struct(">BH")
 _CREDIT: Final = struct.Struct(">I")
 _OPEN, _TEXT, _BYTES, _GRANT, _PING, _PONG = range(6)
-_SUBPROTOCOL: Final = "comity.link.1"
+_OPTIONS: Final[dict[str, Any]] = {
+    "subprotocols": ["comity.link.1"],
+    "compression": None,
+    "max_size": MAX_MESSAGE_BYTES + _HEAD.size,
+    "ping_interval": None,
+    "close_timeout": CLOSE_SECONDS,
+}
 _NONCE: Final = "x-comity-nonce"
 _REASON_BYTES: Final = 123
 
@@ -277,12 +283,8 @@ class WebSocketListener:
                     0,
                     process_request=self._check,
                     process_response=self._greet,
-                    subprotocols=[_SUBPROTOCOL],  # type: ignore[list-item]
-                    compression=None,
-                    max_size=MAX_MESSAGE_BYTES + _HEAD.size,
-                    ping_interval=None,
-                    close_timeout=CLOSE_SECONDS,
                     server_header=None,
+                    **_OPTIONS,
                 )
             return self._server
 
@@ -360,13 +362,9 @@ async def use_ticket(folder: Path, name: str) -> WebSocketLink | None:
         connection = await connect(
             f"ws://{_HOST}:{ticket.port}/",
             additional_headers={"Authorization": f"Bearer {ticket.secret}", _NONCE: nonce},
-            subprotocols=[_SUBPROTOCOL],  # type: ignore[list-item]
-            compression=None,
             proxy=None,
-            max_size=MAX_MESSAGE_BYTES + _HEAD.size,
-            ping_interval=None,
             open_timeout=TICKET_SECONDS,
-            close_timeout=CLOSE_SECONDS,
+            **_OPTIONS,
         )
     except (OSError, TimeoutError, WebSocketException):
         raise ForbiddenError("the ticket was used or has expired; a new one is needed") from None

@@ -27,7 +27,7 @@ from comity.core.peering.file_work import (
 )
 from comity.core.peering.hearing import Hearing
 from comity.core.peering.lifecycle import Lifecycle
-from comity.core.peering.message_exchange import MessageExchange
+from comity.core.peering.message_exchange import MessageExchange, check_fits
 from comity.core.peering.messages import OUTBOX_TIMER, MessageKept, MessageNotKept
 from comity.core.peering.outgoing_file import OutgoingFile
 from comity.core.peering.session_key import SessionKeys
@@ -146,7 +146,7 @@ class RoomSession:
         if absent is not None:
             nodes = [(absent, self.messages.absent_stream(target))]
         for peer in plain:
-            self._check_fits(peer, len(text))
+            check_fits(len(text), peer.max_message)
         if len(nodes) > 1:  # all of them or none
             self.messages.check([node for node, _ in nodes], body)
         effects: list[Effect] = [SendText(peer.uuid, text) for peer in plain]
@@ -422,12 +422,6 @@ class RoomSession:
             if peer.owner == outgoing.peer.owner:
                 return self._peers.file_peer(peer)
         return None
-
-    def _check_fits(self, peer: RoomPeer, size: int) -> None:
-        if size > peer.max_message:
-            raise InvalidError(
-                f"data of {size} bytes exceeds the {peer.max_message} bytes of a message: send it as a file"
-            )
 
     def _rejected(self, target: Any) -> Effect:
         reason = "no_open_data_channel" if self._life.state != "idle" else "not_connected"

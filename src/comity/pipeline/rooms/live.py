@@ -498,16 +498,7 @@ class LiveRoom:
                 return
             rival.close_after_last_words("replaced by a newer link of the same peer")
         name = news.uuid if news.uuid not in self._lines else f"{news.uuid}~{news.attempt}"
-        line = PeerLine(
-            name,
-            news.link,
-            attempt=news.attempt,
-            uuid=news.uuid,
-            stream=news.stream,
-            opened_at=self.now,
-            hear=self.hear,
-            wait_room=self.spool.wait_room,
-        )
+        line = PeerLine(name, news, opened_at=self.now, hear=self.hear, wait_room=self.spool.wait_room)
         self._lines[name] = line
         line.start()
         role = "publisher" if news.link.is_offerer else "viewer"

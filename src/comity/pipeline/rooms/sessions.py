@@ -188,7 +188,6 @@ class Rooms:
         seconds: float,
         tls_sha256: str | None = None,
         ice: tuple[dict[str, Any], ...] | None = None,
-        caller: Caller = OWN_PROCESS,
     ) -> Invite:
         """A new line, or the one that was given before and has not expired."""
         name = sanitize_id(room)
@@ -211,7 +210,7 @@ class Rooms:
             ice=ice,
         )
         cipher = RoomCipher(effective_password(invite.password))
-        self._invites[name] = await self._keeping.keep_invite(invite, cipher.room_id(name), caller)
+        self._invites[name] = await self._keeping.keep_invite(invite, cipher.room_id(name), OWN_PROCESS)
         return invite
 
     def open_invites(self) -> list[KeptInvite]:
@@ -219,7 +218,7 @@ class Rooms:
         self._forget_expired()
         return sorted(self._invites.values(), key=lambda invite: invite.exp)
 
-    async def revoke(self, room: str, caller: Caller = OWN_PROCESS) -> int:
+    async def revoke(self, room: str) -> int:
         """Take back the invite to a room; how many sessions of this node ended with it."""
         line = self.known_invite(room)
         if line is None:
@@ -227,11 +226,11 @@ class Rooms:
                 f"there is no invite to the room {room[:80]}; `comity room invites` lists those that are valid"
             )
         del self._invites[room]
-        await self._keeping.forget_invite(room, caller)
+        await self._keeping.forget_invite(room, OWN_PROCESS)
         secret = read_invite(line).secret
         ended = [live for live in self if live.session.options.demands.join_token_secret == secret]
         for live in ended:
-            await self.end(live, caller)
+            await self.end(live, OWN_PROCESS)
         return len(ended)
 
     def known_invite(self, room: str) -> str | None:
