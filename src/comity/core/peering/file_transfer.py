@@ -60,3 +60,8 @@ class FileTransfer:
             "last_error": self.last_error,
             "has_data": has_data,
         }
+
+
+def first_nack(peer: FilePeer, transfer_id: str, reason: str) -> Effect:
+    """To a peer whose transfer is none of ours: nothing of it is here."""
+    return ToPeer(peer.uuid, "file.nack", {"transfer_id": transfer_id, "expected_seq": 0, "reason": reason})

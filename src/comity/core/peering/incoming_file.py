@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from comity.core.errors import InvalidError
 from comity.core.machine import Effect
 from comity.core.peering.file_shape import DIGEST_BYTES, FileOffer, chunks_hash, shown_sequence, spool_name
-from comity.core.peering.file_transfer import FileTransfer
+from comity.core.peering.file_transfer import FileTransfer, first_nack
 from comity.core.peering.file_work import (
     ChunkDiffers,
     ChunkStored,
@@ -129,8 +129,7 @@ class IncomingFile(FileTransfer):
         )
         if not same or self.status in {"cancelled", "failed"}:
             reason = "transfer_id in use" if not same else f"transfer {self.status}"
-            nack = {"transfer_id": known.transfer_id, "expected_seq": 0, "reason": reason}
-            return [ToPeer(peer.uuid, "file.nack", nack)]
+            return [first_nack(peer, known.transfer_id, reason)]
         self.peer = peer
         return [] if self._phase is Receiving.OPENING else [self._accept()]
 

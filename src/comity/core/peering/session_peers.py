@@ -366,12 +366,8 @@ class RoomPeers:
     def _others(self, stream_id: str, peer: RoomPeer) -> list[RoomPeer]:
         return [
             other
-            for other in self._peers.values()
-            if other is not peer
-            and other.is_open
-            and other.is_admitted
-            and other.public_key is not None
-            and other.stream_id == stream_id
+            for other in self.reachable()
+            if other is not peer and other.public_key is not None and other.stream_id == stream_id
         ]
 
     def _turn_away(self, peer: RoomPeer, envelope: BridgeEnvelope, verdict: TurnedAway) -> list[Effect]:

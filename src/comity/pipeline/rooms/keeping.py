@@ -183,7 +183,8 @@ class RoomStore:
         """A message that came. Raises a ComityError; for a signed one also that of its chain. One that is shown already
         waits a moment for company: it and the answer to it are one commit.
         """
-        operations: list[Operation] = [self._put(_INBOX, _place(session_id, message), message.record)]
+        key = _key(session_id, message.node, message.message_id)
+        operations: list[Operation] = [self._put(_INBOX, key, message.record)]
         envelope = message.record.get("envelope")
         if envelope is not None:
             read = from_a2a_message(envelope)
@@ -201,7 +202,8 @@ class RoomStore:
     async def keep_out(
         self, session_id: str, message: KeepMessage, caller: Caller, more: Sequence[Operation] = ()
     ) -> None:
-        operations: list[Operation] = [self._put(_OUTBOX, _place(session_id, message), message.record), *more]
+        key = _key(session_id, message.node, message.message_id)
+        operations: list[Operation] = [self._put(_OUTBOX, key, message.record), *more]
         envelope = message.record["payload"].get("envelope")
         if envelope is not None:
             operations.append(self._signed(envelope))
@@ -364,10 +366,6 @@ def _invite_act(result: str, caller: Caller, room: str) -> Act:
 def is_gap(why: ComityError) -> bool:
     """Whether a signed message may be taken later, when the one before it has come."""
     return "non-monotonic" in why.message
-
-
-def _place(session_id: str, message: KeepMessage) -> str:
-    return _key(session_id, message.node, message.message_id)
 
 
 def _key(session_id: str, node: str, message_id: str) -> str:

@@ -57,7 +57,7 @@ from comity.links.protocol import LinkClosed, LinkOpened
 from comity.pipeline.record import Recorder
 from comity.pipeline.rooms.keeping import Restored, RoomStore, is_gap, room_act
 from comity.pipeline.rooms.peer_line import PeerLine
-from comity.pipeline.rooms.spool import FILE_WORK, SourceMark, Spool
+from comity.pipeline.rooms.spool import SourceMark, Spool
 
 log = logging.getLogger("comity.rooms")
 
@@ -565,7 +565,7 @@ class LiveRoom:
         MarkRead: lambda self, effect: self.keeping.mark_read(self.id, effect.node, effect.message_id),
         OpenSignalling: _open_signalling,
         CloseSignalling: lambda _self, _effect: None,
-        **dict.fromkeys(FILE_WORK, lambda self, effect: self.spool.carry_out(effect)),
+        **dict.fromkeys(Spool.WORK, lambda self, effect: self.spool.carry_out(effect)),
     }
 
 

@@ -20,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, ClassVar, Final
 
 from msgspec import Struct
 
@@ -61,15 +61,7 @@ _BINARY: Final = getattr(os, "O_BINARY", 0)
 _SOURCE: Final = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY
 
-FILE_WORK: Final = (
-    ReadChunk,
-    HashSource,
-    CloseSource,
-    OpenIncoming,
-    StoreChunk,
-    FinishIncoming,
-    DropIncoming,
-)
+_READING: Final = frozenset((ReadChunk, HashSource, CloseSource))
 Hear = Callable[[Event], None]
 Job = Callable[[], Event | None]
 
@@ -228,23 +220,12 @@ class Spool:
         }
 
     def carry_out(self, effect: Effect) -> None:
-        match effect:
-            case ReadChunk():
-                self._reader.put(lambda: self._read(effect))
-            case HashSource():
-                self._reader.put(lambda: self._hash(effect))
-            case CloseSource():
-                self._reader.put(lambda: self._close_source(effect.transfer_id))
-            case StoreChunk():
-                self._unwritten[effect.transfer_id, effect.sequence] = len(effect.data)
-                self._unwritten_bytes += len(effect.data)
-                self._writer.put(lambda: self._store(effect))
-            case OpenIncoming():
-                self._writer.put(lambda: self._open(effect))
-            case FinishIncoming():
-                self._writer.put(lambda: self._finish(effect))
-            case DropIncoming():
-                self._writer.put(lambda: self._drop(effect.transfer_id))
+        if isinstance(effect, StoreChunk):
+            self._unwritten[effect.transfer_id, effect.sequence] = len(effect.data)
+            self._unwritten_bytes += len(effect.data)
+        kind = type(effect)
+        work = self.WORK[kind]
+        (self._reader if kind in _READING else self._writer).put(lambda: work(self, effect))
 
     async def wait_room(self) -> None:
         """Until there is not too much that was received and is not written."""
@@ -310,8 +291,8 @@ class Spool:
         except (OSError, ValueError) as why:
             return SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
 
-    def _close_source(self, transfer_id: str) -> None:
-        source = self._sources.pop(transfer_id, None)
+    def _close_source(self, wanted: CloseSource) -> None:
+        source = self._sources.pop(wanted.transfer_id, None)
         if source is not None and not isinstance(source, bytes):
             source.close()
 
@@ -380,6 +361,16 @@ class Spool:
         if incoming.path is not None:
             paths = [Path(f"{incoming.path}{_JOURNAL}"), *([] if self._keep_files else [incoming.path])]
             self._syncer.submit(_remove, paths)  # a large file takes its time, and others wait to be written
+
+    WORK: ClassVar[dict[type[Effect], Callable[["Spool", Any], Event | None]]] = {
+        ReadChunk: _read,
+        HashSource: _hash,
+        CloseSource: _close_source,
+        OpenIncoming: _open,
+        StoreChunk: _store,
+        FinishIncoming: _finish,
+        DropIncoming: lambda self, wanted: self._drop(wanted.transfer_id),
+    }
 
 
 def _range(source: "BinaryIO | bytes | bytearray", offset: int, length: int) -> bytes:
