@@ -32,7 +32,6 @@ from comity.core.peering.meeting_effects import (
     MakeOffer,
     OwnStreamTaken,
     PeerSeen,
-    RelayReached,
     RelayRefused,
     SignallingDown,
     SignallingFault,
@@ -75,13 +74,12 @@ _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 class Attending(Struct, frozen=True, kw_only=True):
     """Where we are and as whom, in clear. A lost relay is dialled again after `first_delay` seconds, later after
-    twice as long each time; without `redials` only when `dial` says so.
+    twice as long each time.
     """
 
     room: str
     stream: str
     cipher: RoomCipher
-    redials: bool = True
     first_delay: float = 3.0
     longest_delay: float = 30.0
     most_links: int = 80
@@ -209,11 +207,10 @@ class Meeting:
         self._dialling = False
         self._connected = True
         self._listing_by = now + LISTING_SECONDS
-        return [Tell(RelayReached()), Speak(signalling.join_room(self._cipher.room_id(self._attending.room)))]
+        return [Speak(signalling.join_room(self._cipher.room_id(self._attending.room)))]
 
     def disconnected(self, reason: str, now: float) -> list[Effect]:
         """The connection to the relay was lost or failed. Attempts that have begun continue."""
-        was_joined = self._joined
         self._dialling = self._connected = self._joined = False
         self._listing_by = self._seed_at = None
         self._peers.clear()
@@ -223,13 +220,11 @@ class Meeting:
             view.play_at = None
         if self._stopped:
             return []
-        if not self._attending.redials:
-            return [Tell(SignallingDown(reason, was_joined, None))]
         spread = 0.8 + 0.2 * self._draw(1)[0] / 255  # so that not all come back at once
         wait = self._delay * spread
         self._delay = min(2 * self._delay, self._attending.longest_delay)
         self._dial_at = now + wait
-        return [Tell(SignallingDown(reason, was_joined, wait))]
+        return [Tell(SignallingDown(reason, wait))]
 
     def receive(self, text: bytes, now: float) -> list[Effect]:
         """A message from the relay."""
@@ -473,15 +468,11 @@ class Meeting:
     ) -> list[Effect]:
         taken = candidates[: max(0, MOST_CANDIDATES - attempt.heard)]
         attempt.heard += len(taken)
-        effects: list[Effect] = []
-        if len(taken) < len(candidates):
-            effects.append(Tell(SignallingFault(_TOO_MANY)))
-        if not taken:
-            return effects
-        if not attempt.remote_known:
-            attempt.early.extend(taken)
-            return effects
-        return [AddCandidates(number, taken), *effects]
+        faults = [] if len(taken) == len(candidates) else [Tell(SignallingFault(_TOO_MANY))]
+        if taken and attempt.remote_known:
+            return [AddCandidates(number, taken), *faults]
+        attempt.early.extend(taken)
+        return [*faults]
 
     def _refused(self, refusal: RelayRefusal, now: float) -> list[Effect]:
         if refusal.code == "PEER_GONE":

@@ -122,10 +122,8 @@ class SignallingRelay:
         self._leave(who, peer)
         del self._peers[who]
         if peer.address is not None:
-            left = self._by_address[peer.address] - 1
-            if left:
-                self._by_address[peer.address] = left
-            else:
+            self._by_address[peer.address] -= 1
+            if not self._by_address[peer.address]:
                 del self._by_address[peer.address]
 
     def receive(self, who: str, text: bytes, now: float) -> list[RelayEffect]:

@@ -434,8 +434,8 @@ class LiveRoom:
                 self.hear(SignallingReady())
                 for peer in peers:
                     self._seen(peer)
-            case SignallingDown(reason, _, retry_in):
-                self.hear(SignallingLost(reason, retry_in or 0.0))
+            case SignallingDown(reason, retry_in):
+                self.hear(SignallingLost(reason, retry_in))
             case PeerSeen(peer):
                 self._seen(peer)
             case AttemptBegun(attempt, uuid):
