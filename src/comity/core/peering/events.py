@@ -96,6 +96,7 @@ _MAY_BE_ABSENT: Final = {
     "protocol_auth_failed": ("reason",),
     "state_updated": ("deleted",),
 }
+_ORDER: Final = {kind: (*names, *_MAY_BE_ABSENT.get(kind, ())) for kind, names in EVENT_MEMBERS.items()}
 
 
 def iso_moment(seconds: float) -> str:
@@ -111,10 +112,7 @@ def moment_or_none(seconds: float | None) -> str | None:
 def session_event(kind: str, seconds: float, /, **members: Any) -> dict[str, Any]:
     """An event with exactly the members of its type; `seconds` is wall time."""
     event: dict[str, Any] = {"type": kind, "ts": iso_moment(seconds)}
-    for name in EVENT_MEMBERS[kind]:
-        if name in members:
-            event[name] = members.pop(name)
-    for name in _MAY_BE_ABSENT.get(kind, ()):
+    for name in _ORDER[kind]:
         if name in members:
             event[name] = members.pop(name)
     if members:

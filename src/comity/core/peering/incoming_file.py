@@ -121,12 +121,8 @@ class IncomingFile(FileTransfer):
     def offered_again(self, offer: FileOffer, peer: FilePeer) -> list[Effect]:
         """The same peer offers the same file again: answer with the missing chunks."""
         known = self.offer
-        same = (offer.total_bytes, offer.chunk_bytes, offer.frames, offer.file_hash) == (
-            known.total_bytes,
-            known.chunk_bytes,
-            known.frames,
-            known.file_hash,
-        )
+        said = ("total_bytes", "chunk_bytes", "frames", "file_hash")
+        same = all(getattr(offer, name) == getattr(known, name) for name in said)
         if not same or self.status in {"cancelled", "failed"}:
             reason = "transfer_id in use" if not same else f"transfer {self.status}"
             return [first_nack(peer, known.transfer_id, reason)]

@@ -232,8 +232,11 @@ class OutgoingFile(FileTransfer):
         if type(start) is not int or not 0 <= start <= self.offer.total_chunks:
             return self._not_sent(start)
         self.status = "transferring"
-        self._phase = Sending.SENDING
         self._retries = 0
+        return self._send_from(start, now)
+
+    def _send_from(self, start: int, now: float) -> list[Effect]:
+        self._phase = Sending.SENDING
         self._window.stand_at(start)
         return [*self._go_on(now), self._wait(now)]
 
@@ -270,9 +273,7 @@ class OutgoingFile(FileTransfer):
         if failed:
             return failed
         if self._phase is Sending.COMPLETING:
-            self._phase = Sending.SENDING
-            self._window.stand_at(expected)
-            return [*self._go_on(now), self._wait(now)]
+            return self._send_from(expected, now)
         return [*self._send_again(expected), self._wait(now)]
 
     def _where_it_is(self, payload: dict[str, Any], now: float) -> list[Effect]:
@@ -292,9 +293,7 @@ class OutgoingFile(FileTransfer):
         self._retries = 0
         if following == self.offer.total_chunks:
             return []  # it is there, and still busy with the hash
-        self._phase = Sending.SENDING
-        self._window.stand_at(following)
-        return [*self._go_on(now), self._wait(now)]
+        return self._send_from(following, now)
 
     def _catch_up(self, following: int, now: float) -> list[Effect]:
         """What the receiver lacks of all that was sent before we asked is sent again."""

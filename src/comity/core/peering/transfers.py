@@ -295,10 +295,8 @@ class Transfers:
             )
         if len(incomplete) >= limits.most_incomplete:
             raise InvalidError(f"more than {limits.most_incomplete} incomplete transfers")
-        if (
-            sum(one.offer.total_bytes for one in incomplete) + offer.total_bytes
-            > limits.most_incomplete_bytes
-        ):
+        held = sum(one.offer.total_bytes for one in incomplete)
+        if held + offer.total_bytes > limits.most_incomplete_bytes:
             raise InvalidError(f"incomplete transfers exceed {limits.most_incomplete_bytes} bytes")
 
     def _chunk(self, incoming: IncomingFile, payload: dict[str, Any]) -> list[Effect]:

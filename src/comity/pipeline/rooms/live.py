@@ -540,12 +540,9 @@ class LiveRoom:
 
     def _over(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
-        if (
-            not task.cancelled()
-            and task.exception() is not None
-            and not isinstance(task.exception(), ComityError)
-        ):
-            log.error("a session could not do something", exc_info=task.exception())
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None and not isinstance(fault, ComityError):
+            log.error("a session could not do something", exc_info=fault)
 
     _ACTS: ClassVar[dict[type[Effect], Callable[["LiveRoom", Any], None]]] = {
         SendText: _send_text,
