@@ -109,5 +109,4 @@ class AiortcConnection:
         await self._connection.close()
 
 
-def new_connection(ice: IceSettings) -> AiortcConnection:
-    return AiortcConnection(ice)
+new_connection = AiortcConnection

@@ -127,5 +127,4 @@ class WrtcConnection:
         self._connection.close()
 
 
-def new_connection(ice: IceSettings) -> WrtcConnection:
-    return WrtcConnection(ice)
+new_connection = WrtcConnection

@@ -133,9 +133,7 @@ class RoomSession:
                 effects += self._hearing.closed(peer.uuid, now)
         return self._carry([*effects, *self._life.stop()])
 
-    def send(
-        self, data: Any, target: Any, now: float, *, re: str | None = None
-    ) -> tuple[dict[str, Any], Sequence[Effect]]:
+    def send(self, data: Any, target: Any, now: float) -> tuple[dict[str, Any], Sequence[Effect]]:
         """`ok` is False when nobody could be sent to. Messages to our own nodes have ids and get receipts."""
         body = {"data": data}
         peers = self._targets(target)
@@ -153,7 +151,7 @@ class RoomSession:
         ids: list[str] = []
         for node, stream in nodes:
             ids.append(f"msg_{self._draw(8).hex()}")
-            effects += self.messages.post(node, ids[-1], body, re, now, stream)
+            effects += self.messages.post(node, ids[-1], body, None, now, stream)
         reached = bool(peers) or absent is not None
         if not reached:
             effects.append(self._rejected(target))
@@ -163,10 +161,10 @@ class RoomSession:
         return result, self._carry(effects)
 
     def send_signed(
-        self, envelope: dict[str, Any], message_id: str, node: str, now: float, *, re: str | None = None
+        self, envelope: dict[str, Any], message_id: str, node: str, now: float
     ) -> Sequence[Effect]:
         """A signed message for one node; the shell has made the envelope and its place in the chain."""
-        return self._carry(self.messages.post(node, message_id, {"envelope": envelope}, re, now))
+        return self._carry(self.messages.post(node, message_id, {"envelope": envelope}, None, now))
 
     def signed_targets(self, target: Any) -> list[str]:
         """The nodes that a signed message goes to. Raises InvalidError for a peer without a proven node."""
