@@ -77,9 +77,8 @@ class Joining:
         """Our SDP; None if the ticket was used, and there is nothing to answer."""
         folder = self._settings.tickets
         if folder is not None and ticket is not None:
-            with contextlib.suppress(
-                ComityError
-            ):  # used up, or its owner is gone: the offer is there as well
+            # used up, or its owner is gone: the offer is there as well
+            with contextlib.suppress(ComityError):
                 self._link = await use_ticket(folder, ticket)
         if self._link is not None:
             if self._closed is not None:

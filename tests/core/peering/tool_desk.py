@@ -136,10 +136,8 @@ class ToolDesk:
         host = self._host(given)
         encoding = arguments.encoding_of(given)
         summary = answers.completed_transfer(host.session, arguments.text_of(given, "transfer_id"))
-        data = host.disk.files.get(summary["transfer_id"])
-        return answers.received_payload(
-            host.session.session_id, summary, encoding, None if data is None else bytes(data)
-        )
+        data = bytes(host.disk.files[summary["transfer_id"]])
+        return answers.received_payload(host.session.session_id, summary, encoding, data)
 
     def vdo_file_save(self, given):
         host = self._host(given)

@@ -228,10 +228,8 @@ class IncomingFile(FileTransfer):
             return True
         if abs(self.updated_at - self._acknowledged_at) >= ACK_SECONDS:
             return True
-        in_order = sequence + 1 == self._next
-        return (
-            not in_order or self._count == self.offer.total_chunks or sequence + 1 == self.offer.total_chunks
-        )
+        in_order, total = sequence + 1 == self._next, self.offer.total_chunks
+        return not in_order or self._count == total or sequence + 1 == total
 
     def _tells_progress(self, sequence: int) -> bool:
         """Each chunk of a small file; of a large one about every hundredth part."""

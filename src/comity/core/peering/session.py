@@ -354,10 +354,6 @@ class RoomSession:
         told = Report("connection_failed", {"detail": detail})
         return [told, *self._hearing.closed(event.uuid, now)]
 
-    def _full(self, event: LinkFull, _now: float) -> list[Effect]:
-        self.files.link_full(event.uuid)
-        return []
-
     def _timer(self, event: TimerFired, now: float) -> list[Effect]:
         name = event.name
         if name == HEARTBEAT_TIMER:
@@ -471,7 +467,7 @@ class RoomSession:
         ChannelClosed: lambda self, event, now: self._hearing.closed(event.uuid, now),
         LinkFailed: _link_failed,
         SendFailed: lambda _self, event, _now: [Report("send_error", {"message": event.message})],
-        LinkFull: _full,
+        LinkFull: lambda self, event, _now: self.files.link_full(event.uuid),
         LinkDrained: lambda self, event, _now: self.files.link_drained(event.uuid),
         TextArrived: lambda self, event, now: self._hearing.text(event, now),
         BytesArrived: lambda self, event, now: self._hearing.binary(event, now),

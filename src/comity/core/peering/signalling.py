@@ -20,9 +20,8 @@ LONGEST_CANDIDATE: Final = 1024
 _LONGEST_ID: Final = 128
 _MOST_LISTED: Final = 1000
 _TAKEN: Final = "Stream ID is already in use"
-_ENCRYPTED_LIMIT: Final = 2 * (
-    2 * SDP_LIMIT + 4096
-)  # in hex; JSON writes a line's end with two characters more
+# in hex; JSON writes a line's end with two characters more
+_ENCRYPTED_LIMIT: Final = 2 * (2 * SDP_LIMIT + 4096)
 
 
 class IceCandidate(Struct, frozen=True):

@@ -136,13 +136,8 @@ def completed_transfer(session: RoomSession, transfer_id: str) -> dict[str, Any]
     return incoming.summary()
 
 
-def received_payload(
-    session_id: str, summary: dict[str, Any], encoding: str, data: bytes | None
-) -> dict[str, Any]:
-    """`data` None: the bytes are gone."""
+def received_payload(session_id: str, summary: dict[str, Any], encoding: str, data: bytes) -> dict[str, Any]:
     transfer_id = summary["transfer_id"]
-    if data is None:
-        raise VdoToolError(f"transfer payload unavailable: {transfer_id}")
     shown: dict[str, Any] = {"data_base64": None, "data_text": None, "data_json": None}
     if encoding == "base64":
         shown["data_base64"] = base64.b64encode(data).decode()

@@ -225,9 +225,10 @@ class Transfers:
             if one.peer.owner == old:
                 one.peer = replace(one.peer, owner=new)
 
-    def link_full(self, uuid: str) -> None:
+    def link_full(self, uuid: str) -> list[Effect]:
         for outgoing in self._sent_to(uuid):
             outgoing.link_full()
+        return []
 
     def link_drained(self, uuid: str) -> list[Effect]:
         return [effect for outgoing in self._sent_to(uuid) for effect in outgoing.link_drained()]

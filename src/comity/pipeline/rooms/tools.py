@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -254,8 +254,12 @@ class RoomTools:
             raise VdoToolError(
                 f"the file has {summary['total_bytes']} bytes and a result at most {LARGEST_RESULT}: use vdo_file_save"
             )
-        data = await asyncio.to_thread(_all_of, room, summary["transfer_id"])
-        return answers.received_payload(room.id, summary, encoding, data)
+
+        def read() -> bytes:
+            with _open_received(room, summary["transfer_id"]) as source:
+                return source.read()
+
+        return answers.received_payload(room.id, summary, encoding, await asyncio.to_thread(read))
 
     async def vdo_file_save(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
         transfer_id, output = arguments.text_of(given, "transfer_id"), arguments.text_of(given, "output_path")
@@ -263,10 +267,7 @@ class RoomTools:
         allowed = self._locate(output, who)
 
         def save() -> int:
-            source = room.spool.open_received(transfer_id)
-            if source is None:
-                raise VdoToolError(f"transfer payload unavailable: {transfer_id}")
-            with source:
+            with _open_received(room, transfer_id) as source:
                 return allowed.write_file(source, overwrite=arguments.flag_of(given, "overwrite"))
 
         written = await asyncio.to_thread(save)
@@ -432,9 +433,8 @@ def _of_the_contract(answer: Json) -> Json:
     return shown
 
 
-def _all_of(room: LiveRoom, transfer_id: str) -> bytes | None:
+def _open_received(room: LiveRoom, transfer_id: str) -> BinaryIO:
     source = room.spool.open_received(transfer_id)
     if source is None:
-        return None
-    with source:
-        return source.read()
+        raise VdoToolError(f"transfer payload unavailable: {transfer_id}")
+    return source
