@@ -69,10 +69,8 @@ class Hearing:
             effects += [*more, *self._end_refused(waiting, now)]
             if passed:
                 effects += self._peers.greet(waiting)  # it was turned away before, and does not know better
-                effects += [
-                    self._exchange.request(waiting),
-                    *self._greeted(waiting, f"link:{waiting.uuid}", now),
-                ]
+                effects.append(self._exchange.request(waiting))
+                effects += self._greeted(waiting, f"link:{waiting.uuid}", now)
         return effects
 
     def text(self, event: TextArrived, now: float) -> list[Effect]:

@@ -415,8 +415,7 @@ class Meeting:
             return [Tell(SignallingFault("too many peers ask for a link at once; some have to wait"))]
         for number in stale:
             del self._attempts[number]
-        session = self._new_session()
-        attempt = Attempt(uuid, session, self._attending.stream, now, offering=True)
+        attempt = Attempt(uuid, self._new_session(), self._attending.stream, now, offering=True)
         number = self._begin(attempt)
         return [
             *(GiveUp(old, "the peer asked again") for old in stale),

@@ -338,10 +338,8 @@ class RoomSession:
 
     def _problem(self, event: SignallingProblem, _now: float) -> list[Effect]:
         self._life.last_error = event.error
-        detail = {"error": event.error, "details": None}
-        return [
-            Report("sdk_error", {"detail": detail if event.code is None else {**detail, "code": event.code}})
-        ]
+        code = {} if event.code is None else {"code": event.code}
+        return [Report("sdk_error", {"detail": {"error": event.error, "details": None, **code}})]
 
     def _link_failed(self, event: LinkFailed, now: float) -> list[Effect]:
         peer = self._peers.get(event.uuid)
