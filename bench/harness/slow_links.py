@@ -64,7 +64,6 @@ class SlowLink:
     """`delay` in seconds is for what this end sends."""
 
     def __init__(self, link: LanedLoopback, delay: float) -> None:
-        self.peer = link.peer
         self.max_message_bytes = link.max_message_bytes
         self.is_offerer = link.is_offerer
         self.binding = link.binding

@@ -77,9 +77,8 @@ class Joining:
         """Our SDP; None if the ticket was used, and there is nothing to answer."""
         folder = self._settings.tickets
         if folder is not None and ticket is not None:
-            with contextlib.suppress(
-                ComityError
-            ):  # used up, or its owner is gone: the offer is there as well
+            # used up, or its owner is gone: the offer is there as well
+            with contextlib.suppress(ComityError):
                 self._link = await use_ticket(folder, ticket)
         if self._link is not None:
             if self._closed is not None:
@@ -107,9 +106,9 @@ class Joining:
         """The link, by whichever way it opens. Raises LinkClosed. How long to wait is the caller's affair."""
         if self._link is not None:
             return self._link
-        ways = []
+        ways: list[asyncio.Task[LanedLink]] = []
         if self._webrtc is not None:
-            ways.append(asyncio.create_task(self._webrtc_open(self._webrtc)))
+            ways.append(asyncio.create_task(self._webrtc.wait_open()))
         if self._ticket is not None:
             ways.append(asyncio.create_task(self._ticket.wait_link()))
         try:
@@ -144,10 +143,6 @@ class Joining:
             raise LinkClosed(self._closed)
         self._webrtc = WebRtcLink(connection, is_offerer=self._is_offerer, candidate=self._candidate)
         return self._webrtc
-
-    async def _webrtc_open(self, link: WebRtcLink) -> LanedLink:
-        await link.wait_open()
-        return link
 
     async def _drop_the_others(self) -> None:
         if self._link is None:

@@ -5,7 +5,7 @@ from collections import deque
 from typing import Any, Final, Generic, TypeVar
 
 from comity.core.errors import InvalidError, TooLargeError
-from comity.links.protocol import LinkClosed, LinkEnd, Message
+from comity.links.protocol import LinkClosed, LinkEnd, LinkPath, LinkStats, Message
 
 MOST_LANES: Final = 64
 LONGEST_LABEL: Final = 64
@@ -71,6 +71,18 @@ class LaneCore:
         self.inbox = Inbox()
         self._link = link
         self._ended: str | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def buffered(self) -> int:
+        raise NotImplementedError
+
+    async def wait_buffered(self, at_most: int) -> None:
+        self.check_open()
+        while self.buffered > at_most:
+            self._changed.clear()
+            await self._changed.wait()
+            self.check_open()
 
     async def receive(self) -> Message:
         return await self.inbox.take()
@@ -94,6 +106,7 @@ class LaneCore:
         if self._ended is None:
             self._ended = reason
         self.inbox.end(reason, readable=readable)
+        self._changed.set()
 
 
 L = TypeVar("L", bound=LaneCore)
@@ -102,8 +115,7 @@ L = TypeVar("L", bound=LaneCore)
 class LinkCore(Generic[L]):
     """One end of a link, as far as it is the same for every carrier."""
 
-    def __init__(self, peer: str, max_message_bytes: int, *, is_offerer: bool) -> None:
-        self.peer = peer
+    def __init__(self, max_message_bytes: int, *, is_offerer: bool) -> None:
         self.max_message_bytes = max_message_bytes
         self.is_offerer = is_offerer
         self.end: LinkEnd | None = None
@@ -113,6 +125,15 @@ class LinkCore(Generic[L]):
         self._offered: deque[L] = deque()
         self._changed = asyncio.Event()
         self._over = asyncio.Event()
+
+    def stats_of(self, path: LinkPath, round_trip: float | None) -> LinkStats:
+        return LinkStats(
+            path=path,
+            round_trip=round_trip,
+            bytes_sent=self.bytes_sent,
+            bytes_received=self.bytes_received,
+            max_message_bytes=self.max_message_bytes,
+        )
 
     async def wait_closed(self) -> LinkEnd:
         await self._over.wait()

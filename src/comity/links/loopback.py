@@ -109,7 +109,6 @@ class LoopbackLane(LaneCore):
     def __init__(self, label: str, link: "LanedLoopback") -> None:
         super().__init__(label, link)
         self._link: LanedLoopback = link
-        self._fallen = asyncio.Event()
 
     @property
     def buffered(self) -> int:
@@ -118,34 +117,22 @@ class LoopbackLane(LaneCore):
     async def send(self, message: Message) -> None:
         self.check_open()
         size = self.count_sent(message)
-        await self.wait_buffered(self._link.send_mark)
+        await self.wait_buffered(SEND_MARK)
         self._link.bytes_sent += size
         self.twin.arrived(message)
 
-    async def wait_buffered(self, at_most: int) -> None:
-        self.check_open()
-        while self.buffered > at_most:
-            self._fallen.clear()
-            await self._fallen.wait()
-            self.check_open()
-
     async def receive(self) -> Message:
         message = await super().receive()
-        self.twin._fallen.set()  # noqa: SLF001 - the other half of the same lane
+        self.twin._changed.set()  # noqa: SLF001 - the other half of the same lane
         return message
-
-    def finish(self, reason: str, *, readable: bool) -> None:
-        super().finish(reason, readable=readable)
-        self._fallen.set()
 
 
 class LanedLoopback(LinkCore[LoopbackLane]):
     twin: "LanedLoopback"
 
-    def __init__(self, names: tuple[str, str], limits: tuple[int, int], *, is_offerer: bool) -> None:
-        super().__init__(f"loopback:{names[1]}", limits[0], is_offerer=is_offerer)
-        self.send_mark = limits[1]
-        self.binding = names
+    def __init__(self, binding: tuple[str, str], *, is_offerer: bool) -> None:
+        super().__init__(MAX_MESSAGE_BYTES, is_offerer=is_offerer)
+        self.binding = binding
         self.control = LoopbackLane(CONTROL, self)
         self.add(self.control)
 
@@ -158,29 +145,17 @@ class LanedLoopback(LinkCore[LoopbackLane]):
         return mine
 
     async def stats(self) -> LinkStats:
-        return LinkStats(
-            path="loopback",
-            round_trip=0.0,
-            bytes_sent=self.bytes_sent,
-            bytes_received=self.bytes_received,
-            max_message_bytes=self.max_message_bytes,
-        )
+        return self.stats_of("loopback", 0.0)
 
     async def close(self, reason: str = "") -> None:
         if self.finish(LinkEnd(reason, "us")):
             self.twin.finish(LinkEnd(reason, "peer"))
 
 
-def laned_loopback_pair(
-    *,
-    max_message_bytes: int = MAX_MESSAGE_BYTES,
-    send_mark: int = SEND_MARK,
-    names: tuple[str, str] = ("left", "right"),
-) -> tuple[LanedLoopback, LanedLoopback]:
+def laned_loopback_pair() -> tuple[LanedLoopback, LanedLoopback]:
     """Two ends; the left one counts as the one that made the offer."""
-    limits = (max_message_bytes, send_mark)
-    left = LanedLoopback(names, limits, is_offerer=True)
-    right = LanedLoopback((names[1], names[0]), limits, is_offerer=False)
+    left = LanedLoopback(("left", "right"), is_offerer=True)
+    right = LanedLoopback(("right", "left"), is_offerer=False)
     left.twin, right.twin = right, left
     left.control.twin, right.control.twin = right.control, left.control
     return left, right

@@ -66,12 +66,15 @@ class LinkEnd(Struct, frozen=True):
     by: Literal["us", "peer", "fault"]
 
 
+LinkPath = Literal["loopback", "websocket", "direct", "relayed", "unknown"]
+
+
 class LinkStats(Struct, frozen=True, kw_only=True):
     """`path` is loopback, websocket, direct (peer to peer) or relayed (by a TURN server). Bytes are those of the
     messages; the round trip is in seconds and None while it is not known.
     """
 
-    path: Literal["loopback", "websocket", "direct", "relayed", "unknown"]
+    path: LinkPath
     round_trip: float | None
     bytes_sent: int
     bytes_received: int
@@ -101,11 +104,6 @@ class Lane(Protocol):
 
 
 class LanedLink(Protocol):
-    @property
-    def peer(self) -> str:
-        """An address for limits and logs; never an identity."""
-        ...
-
     @property
     def max_message_bytes(self) -> int:
         """The largest message either side takes, with whatever header is put into it."""

@@ -18,14 +18,14 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, Self
 
 from msgspec import Struct
 
 from comity import extras
 from comity.core.errors import ConfigError, InvalidError, MalformedError
 from comity.core.peering.signalling import IceCandidate
-from comity.links.lanes import MOST_LANES, LaneCore, LinkCore, check_label
+from comity.links.lanes import LaneCore, LinkCore
 from comity.links.protocol import (
     CONTROL,
     MAX_MESSAGE_BYTES,
@@ -59,6 +59,11 @@ class IceServer(Struct, frozen=True):
     username: str = ""
     credential: str = ""
 
+    def options(self) -> dict[str, Any]:
+        """As both libraries take them."""
+        login = {"username": self.username or None, "credential": self.credential or None}
+        return {"urls": list(self.urls), **login}
+
 
 class IceSettings(Struct, frozen=True):
     """No servers: only addresses of these two machines are tried. `force_turn`: only relayed ones."""
@@ -77,6 +82,17 @@ class IceSettings(Struct, frozen=True):
             )
 
 
+class ChannelEvents(Struct, frozen=True, kw_only=True):
+    """Whom a channel tells. `closed` is told whether it is the connection that is gone, and not the channel that was
+    closed.
+    """
+
+    opened: Callable[[], None]
+    message: Callable[[Message], None]
+    low: Callable[[], None]
+    closed: Callable[[bool], None]
+
+
 class Channel(Protocol):
     """A data channel of either library. It reports nothing before `attach` sets the receiver."""
 
@@ -86,16 +102,7 @@ class Channel(Protocol):
     @property
     def buffered(self) -> int: ...
 
-    def attach(
-        self,
-        *,
-        opened: Callable[[], None],
-        message: Callable[[Message], None],
-        low: Callable[[], None],
-        closed: Callable[[bool], None],
-    ) -> None:
-        """`closed` is told whether it is the connection that is gone, and not the channel that was closed."""
-        ...
+    def attach(self, events: ChannelEvents) -> None: ...
 
     def tell_below(self, mark: int) -> None:
         """Call `low` when no more than this is buffered."""
@@ -106,16 +113,18 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
+class ConnectionEvents(Struct, frozen=True, kw_only=True):
+    """Whom a connection tells."""
+
+    candidate: Callable[[IceCandidate], None]
+    channel: Callable[[Channel], None]
+    state: Callable[[str], None]
+
+
 class Connection(Protocol):
     """An RTCPeerConnection of either library."""
 
-    def attach(
-        self,
-        *,
-        candidate: Callable[[IceCandidate], None],
-        channel: Callable[[Channel], None],
-        state: Callable[[str], None],
-    ) -> None: ...
+    def attach(self, events: ConnectionEvents) -> None: ...
 
     def create_channel(self, label: str) -> Channel: ...
 
@@ -178,13 +187,14 @@ class WebRtcLane(LaneCore):
         self._link: WebRtcLink = link
         self._channel = channel
         self._marks: list[int] = []
-        self._fallen = asyncio.Event()
         self.opened = asyncio.Event()
         channel.attach(
-            opened=self.opened.set,
-            message=self._message,
-            low=self._fallen.set,
-            closed=lambda lost: link.lane_closed(self, lost=lost),
+            ChannelEvents(
+                opened=self.opened.set,
+                message=self._message,
+                low=self._changed.set,
+                closed=lambda lost: link.lane_closed(self, lost=lost),
+            )
         )
 
     @property
@@ -209,11 +219,11 @@ class WebRtcLane(LaneCore):
         try:
             while self._channel.buffered > at_most:
                 # the event may have fired already: it is cleared first, then the amount is looked at again
-                self._fallen.clear()
+                self._changed.clear()
                 self._channel.tell_below(max(self._marks))
                 if self._channel.buffered <= at_most:
                     break
-                await self._fallen.wait()
+                await self._changed.wait()
                 self.check_open()
         finally:
             self._marks.remove(at_most)
@@ -224,7 +234,6 @@ class WebRtcLane(LaneCore):
 
     def finish(self, reason: str, *, readable: bool) -> None:
         super().finish(reason, readable=readable)
-        self._fallen.set()
         self.opened.set()
 
     def _message(self, message: Message) -> None:
@@ -247,18 +256,19 @@ class WebRtcLink(LinkCore[WebRtcLane]):
         connection: Connection,
         *,
         is_offerer: bool,
-        peer: str = "webrtc",
         candidate: Callable[[IceCandidate], None] = lambda _candidate: None,
     ) -> None:
         """`candidate` is told of each address of ours that is found after the description was made."""
-        super().__init__(peer, MAX_MESSAGE_BYTES, is_offerer=is_offerer)
+        super().__init__(MAX_MESSAGE_BYTES, is_offerer=is_offerer)
         self._connection = connection
         self._ours = self._theirs = ""
         self._control: WebRtcLane | None = None
         self._control_there = asyncio.Event()
         self._grace: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
-        connection.attach(candidate=candidate, channel=self._channel_arrived, state=self._state_changed)
+        connection.attach(
+            ConnectionEvents(candidate=candidate, channel=self._channel_arrived, state=self._state_changed)
+        )
 
     @property
     def binding(self) -> tuple[str, str]:
@@ -295,11 +305,12 @@ class WebRtcLink(LinkCore[WebRtcLane]):
                 with contextlib.suppress(Exception):  # each library raises its own exceptions
                     await self._connection.add_candidate(candidate)
 
-    async def wait_open(self) -> None:
-        """Until messages can be sent. Raises LinkClosed."""
+    async def wait_open(self) -> Self:
+        """The link, when messages can be sent on it. Raises LinkClosed."""
         await self._control_there.wait()
         self.check_open()
         await self.control.wait_opened()
+        return self
 
     async def open_lane(self, label: str) -> WebRtcLane:
         self.check_new_lane(label)
@@ -310,13 +321,7 @@ class WebRtcLink(LinkCore[WebRtcLane]):
 
     async def stats(self) -> LinkStats:
         path, round_trip = ("unknown", None) if self.end is not None else await self._connection.path()
-        return LinkStats(
-            path=path,
-            round_trip=round_trip,
-            bytes_sent=self.bytes_sent,
-            bytes_received=self.bytes_received,
-            max_message_bytes=self.max_message_bytes,
-        )
+        return self.stats_of(path, round_trip)
 
     async def close(self, reason: str = "") -> None:
         self._end(LinkEnd(reason, "us"))
@@ -349,11 +354,8 @@ class WebRtcLink(LinkCore[WebRtcLane]):
 
     def _channel_arrived(self, channel: Channel) -> None:
         try:
-            check_label(channel.label)
-        except InvalidError:
-            channel.close()
-            return
-        if len(self._lanes) >= MOST_LANES or self.end is not None:
+            self.check_new_lane(channel.label)
+        except (InvalidError, LinkClosed):
             channel.close()
             return
         first = self._control is None and channel.label == CONTROL

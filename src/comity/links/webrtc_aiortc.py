@@ -3,7 +3,6 @@
 It gathers all candidates before it gives its description, so it never has one to tell later.
 """
 
-from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import aiortc
@@ -11,7 +10,7 @@ from aiortc.sdp import candidate_from_sdp
 
 from comity.core.peering.signalling import IceCandidate
 from comity.links.protocol import LinkClosed, Message
-from comity.links.webrtc import Channel, IceSettings
+from comity.links.webrtc import ChannelEvents, ConnectionEvents, IceSettings
 
 MOST_IN_FLIGHT: Final = 512 * 1024
 """What is sent and not acknowledged yet. The library's own window grows to several MiB. Acknowledgements of so much
@@ -30,22 +29,15 @@ class AiortcChannel:
     def buffered(self) -> int:
         return int(self._channel.bufferedAmount)
 
-    def attach(
-        self,
-        *,
-        opened: Callable[[], None],
-        message: Callable[[Message], None],
-        low: Callable[[], None],
-        closed: Callable[[bool], None],
-    ) -> None:
+    def attach(self, events: ChannelEvents) -> None:
         channel = self._channel
-        channel.on("open", opened)
-        channel.on("message", message)
-        channel.on("bufferedamountlow", low)
+        channel.on("open", events.opened)
+        channel.on("message", events.message)
+        channel.on("bufferedamountlow", events.low)
         # after a loss the transport below is closed first, after a farewell the channel
-        channel.on("close", lambda: closed(channel.transport.transport.state != "connected"))
+        channel.on("close", lambda: events.closed(channel.transport.transport.state != "connected"))
         if channel.readyState == "open":
-            opened()
+            events.opened()
 
     def tell_below(self, mark: int) -> None:
         self._channel.bufferedAmountLowThreshold = max(0, mark)
@@ -66,30 +58,17 @@ class AiortcChannel:
 
 class AiortcConnection:
     def __init__(self, ice: IceSettings) -> None:
-        servers = [
-            aiortc.RTCIceServer(
-                urls=list(server.urls),
-                username=server.username or None,
-                credential=server.credential or None,
-            )
-            for server in ice.servers
-        ]
+        servers = [aiortc.RTCIceServer(**server.options()) for server in ice.servers]
         policy = aiortc.RTCIceTransportPolicy.RELAY if ice.force_turn else aiortc.RTCIceTransportPolicy.ALL
         # an explicit list: without one, aiortc asks a public server
         self._connection = aiortc.RTCPeerConnection(
             aiortc.RTCConfiguration(iceServers=servers, iceTransportPolicy=policy)
         )
 
-    def attach(
-        self,
-        *,
-        candidate: Callable[[IceCandidate], None],
-        channel: Callable[[Channel], None],
-        state: Callable[[str], None],
-    ) -> None:
+    def attach(self, events: ConnectionEvents) -> None:
         connection = self._connection
-        connection.on("datachannel", lambda arrived: channel(AiortcChannel(arrived)))
-        connection.on("connectionstatechange", lambda: state(connection.connectionState))
+        connection.on("datachannel", lambda arrived: events.channel(AiortcChannel(arrived)))
+        connection.on("connectionstatechange", lambda: events.state(connection.connectionState))
 
     def create_channel(self, label: str) -> AiortcChannel:
         try:
@@ -130,5 +109,4 @@ class AiortcConnection:
         await self._connection.close()
 
 
-def new_connection(ice: IceSettings) -> AiortcConnection:
-    return AiortcConnection(ice)
+new_connection = AiortcConnection

@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import webrtc
 
 from comity.core.peering.signalling import IceCandidate
 from comity.links.protocol import LinkClosed, Message
-from comity.links.webrtc import Channel, IceSettings
+from comity.links.webrtc import ChannelEvents, ConnectionEvents, IceSettings
 
 
 class WrtcChannel:
@@ -21,21 +21,14 @@ class WrtcChannel:
     def buffered(self) -> int:
         return int(self._channel.buffered_amount)
 
-    def attach(
-        self,
-        *,
-        opened: Callable[[], None],
-        message: Callable[[Message], None],
-        low: Callable[[], None],
-        closed: Callable[[bool], None],
-    ) -> None:
-        channel = self._channel
-        channel.on("open", lambda _event: opened())
+    def attach(self, events: ChannelEvents) -> None:
+        channel, message = self._channel, events.message
+        channel.on("open", lambda _event: events.opened())
         channel.on("message", lambda event: message(event.data))
-        channel.on("bufferedamountlow", lambda _event: low())
-        channel.on("close", lambda _event: closed(False))
+        channel.on("bufferedamountlow", lambda _event: events.low())
+        channel.on("close", lambda _event: events.closed(False))
         if channel.ready_state == "open":  # it may be open already, and fire all the same
-            opened()
+            events.opened()
 
     def tell_below(self, mark: int) -> None:
         self._channel.buffered_amount_low_threshold = max(0, mark)
@@ -66,35 +59,22 @@ def _until_closed() -> Iterator[None]:
 
 class WrtcConnection:
     def __init__(self, ice: IceSettings) -> None:
-        servers = [
-            webrtc.RTCIceServer(
-                urls=list(server.urls),
-                username=server.username or None,
-                credential=server.credential or None,
-            )
-            for server in ice.servers
-        ]
+        servers = [webrtc.RTCIceServer(**server.options()) for server in ice.servers]
         policy = webrtc.RTCIceTransportPolicy.relay if ice.force_turn else webrtc.RTCIceTransportPolicy.all
         self._connection = webrtc.RTCPeerConnection(
             webrtc.RTCConfiguration(ice_servers=servers, ice_transport_policy=policy)
         )
 
-    def attach(
-        self,
-        *,
-        candidate: Callable[[IceCandidate], None],
-        channel: Callable[[Channel], None],
-        state: Callable[[str], None],
-    ) -> None:
+    def attach(self, events: ConnectionEvents) -> None:
         def found(event: Any) -> None:
             told = event.candidate
             if told is not None and told.candidate:
-                candidate(IceCandidate(told.candidate, told.sdp_mid, told.sdp_m_line_index))
+                events.candidate(IceCandidate(told.candidate, told.sdp_mid, told.sdp_m_line_index))
 
         connection = self._connection
         connection.on("icecandidate", found)
-        connection.on("datachannel", lambda event: channel(WrtcChannel(event.channel)))
-        connection.on("connectionstatechange", lambda _event: state(connection.connection_state.value))
+        connection.on("datachannel", lambda event: events.channel(WrtcChannel(event.channel)))
+        connection.on("connectionstatechange", lambda _event: events.state(connection.connection_state.value))
 
     def create_channel(self, label: str) -> WrtcChannel:
         try:
@@ -147,5 +127,4 @@ class WrtcConnection:
         self._connection.close()
 
 
-def new_connection(ice: IceSettings) -> WrtcConnection:
-    return WrtcConnection(ice)
+new_connection = WrtcConnection

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -48,7 +48,13 @@ _HOST: Final = "127.0.0.1"
 _HEAD: Final = struct.Struct(">BH")
 _CREDIT: Final = struct.Struct(">I")
 _OPEN, _TEXT, _BYTES, _GRANT, _PING, _PONG = range(6)
-_SUBPROTOCOL: Final = "comity.link.1"
+_OPTIONS: Final[dict[str, Any]] = {
+    "subprotocols": ["comity.link.1"],
+    "compression": None,
+    "max_size": MAX_MESSAGE_BYTES + _HEAD.size,
+    "ping_interval": None,
+    "close_timeout": CLOSE_SECONDS,
+}
 _NONCE: Final = "x-comity-nonce"
 _REASON_BYTES: Final = 123
 
@@ -70,14 +76,14 @@ def ticket_folder() -> Path:
 
 
 class WebSocketLane(LaneCore):
+    buffered = 0
+
     def __init__(self, label: str, link: "WebSocketLink", number: int) -> None:
         super().__init__(label, link)
         self.number = number
-        self.buffered = 0
         self._link: WebSocketLink = link
         self._credit = WINDOW_BYTES
         self._taken = 0
-        self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
 
     async def send(self, message: Message) -> None:
@@ -101,13 +107,6 @@ class WebSocketLane(LaneCore):
             self.buffered -= size
             self._changed.set()
 
-    async def wait_buffered(self, at_most: int) -> None:
-        self.check_open()
-        while self.buffered > at_most:
-            self._changed.clear()
-            await self._changed.wait()
-            self.check_open()
-
     async def receive(self) -> Message:
         message = await super().receive()
         self._taken += cost_of(message)
@@ -127,14 +126,10 @@ class WebSocketLane(LaneCore):
         if self.inbox.unread + self._taken > WINDOW_BYTES:
             raise InvalidError("the peer sent more than it may")
 
-    def finish(self, reason: str, *, readable: bool) -> None:
-        super().finish(reason, readable=readable)
-        self._changed.set()
-
 
 class WebSocketLink(LinkCore[WebSocketLane]):
     def __init__(self, connection: Connection, binding: tuple[str, str], *, is_offerer: bool) -> None:
-        super().__init__("websocket:same-host", MAX_MESSAGE_BYTES, is_offerer=is_offerer)
+        super().__init__(MAX_MESSAGE_BYTES, is_offerer=is_offerer)
         self.binding = binding
         self.control = WebSocketLane(CONTROL, self, 0)
         self.add(self.control)
@@ -158,13 +153,7 @@ class WebSocketLink(LinkCore[WebSocketLane]):
         return lane
 
     async def stats(self) -> LinkStats:
-        return LinkStats(
-            path="websocket",
-            round_trip=self._round_trip,
-            bytes_sent=self.bytes_sent,
-            bytes_received=self.bytes_received,
-            max_message_bytes=self.max_message_bytes,
-        )
+        return self.stats_of("websocket", self._round_trip)
 
     async def close(self, reason: str = "") -> None:
         first = self.finish(LinkEnd(reason, "us"))
@@ -294,12 +283,8 @@ class WebSocketListener:
                     0,
                     process_request=self._check,
                     process_response=self._greet,
-                    subprotocols=[_SUBPROTOCOL],  # type: ignore[list-item]
-                    compression=None,
-                    max_size=MAX_MESSAGE_BYTES + _HEAD.size,
-                    ping_interval=None,
-                    close_timeout=CLOSE_SECONDS,
                     server_header=None,
+                    **_OPTIONS,
                 )
             return self._server
 
@@ -377,13 +362,9 @@ async def use_ticket(folder: Path, name: str) -> WebSocketLink | None:
         connection = await connect(
             f"ws://{_HOST}:{ticket.port}/",
             additional_headers={"Authorization": f"Bearer {ticket.secret}", _NONCE: nonce},
-            subprotocols=[_SUBPROTOCOL],  # type: ignore[list-item]
-            compression=None,
             proxy=None,
-            max_size=MAX_MESSAGE_BYTES + _HEAD.size,
-            ping_interval=None,
             open_timeout=TICKET_SECONDS,
-            close_timeout=CLOSE_SECONDS,
+            **_OPTIONS,
         )
     except (OSError, TimeoutError, WebSocketException):
         raise ForbiddenError("the ticket was used or has expired; a new one is needed") from None

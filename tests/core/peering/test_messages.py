@@ -78,7 +78,9 @@ def test_without_a_receipt_it_is_sent_again_each_time_later():
     box = outbox()
     box.queue(NODE, "m1", {"data": 1}, None)
     box.flush(NODE, "u", 0)
-    sent = [second for second in range(5, 400, 5) if payloads(box.time_is_up(lambda _node: "u", second))]
+    sent = [
+        second for second in range(5, 400, 5) if payloads(box.time_is_up(lambda _node, _stream: "u", second))
+    ]
     assert sent == [5, 15, 35, 75, 155, 235, 315, 395]
 
 
@@ -91,7 +93,7 @@ def test_the_outbox_is_limited_in_number_and_time():
     with pytest.raises(OverloadedError):
         box.check_room(1, 10)
     now[0] = LONGEST_WAIT + 1
-    told = [effect for effect in box.time_is_up(lambda _node: None, 0) if isinstance(effect, Report)]
+    told = [effect for effect in box.time_is_up(lambda _node, _stream: None, 0) if isinstance(effect, Report)]
     assert {report.members["status"] for report in told} == {"expired"}
     assert len(box) == 0
     assert box.status("m5") == ("expired", "nobody took it in time")
@@ -305,7 +307,7 @@ class TwoBoxes(RuleBasedStateMachine):
     @rule()
     def wait(self):
         self.now += 500
-        self.do_sender(self.sender.time_is_up(lambda _node: "u", self.now))
+        self.do_sender(self.sender.time_is_up(lambda _node, _stream: "u", self.now))
 
     @rule()
     def crash_sender(self):
@@ -335,7 +337,7 @@ class TwoBoxes(RuleBasedStateMachine):
             return
         for _ in range(20):
             self.now += 500
-            self.do_sender(self.sender.time_is_up(lambda _node: "u", self.now))
+            self.do_sender(self.sender.time_is_up(lambda _node, _stream: "u", self.now))
             while self.forth:
                 self.take(self.forth.pop(0))
             while self.disk:

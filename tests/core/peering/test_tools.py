@@ -18,12 +18,13 @@ from comity.core.peering.tool_arguments import (
     VdoToolError,
     checked_fields,
     fault_type,
+    max_events_of,
     read_connect,
     read_file_bytes,
-    read_receive,
     read_sending,
     target_of,
     timeout_of,
+    wait_of,
 )
 from comity.core.peering.tool_schemas import TOOL_DESCRIPTIONS, TOOL_SCHEMAS, schema_of
 from tests.core.peering.tool_desk import ToolDesk
@@ -278,10 +279,10 @@ def test_the_type_of_an_error_is_as_recorded(message, kind):
 
 
 def test_receiving_is_limited():
-    assert read_receive({}).max_events == 50
-    assert read_receive({"max_events": 9999, "wait_ms": 10**9}).max_events == 500
-    assert read_receive({"wait_ms": 10**9}).wait_ms == 30_000
-    assert read_receive({"wait_ms": -5}).wait_ms == 0
+    assert max_events_of({}) == 50
+    assert max_events_of({"max_events": 9999, "wait_ms": 10**9}) == 500
+    assert wait_of({"wait_ms": 10**9}) == 30_000
+    assert wait_of({"wait_ms": -5}) == 0
     assert timeout_of({}) == 60_000
 
 

@@ -1,5 +1,7 @@
 """The `vdo_*` tools over simulated sessions: what the room of the tools does, in the plainest way."""
 
+from msgspec import UNSET
+
 from comity.core.errors import ComityError
 from comity.core.peering import tool_answers as answers
 from comity.core.peering import tool_arguments as arguments
@@ -39,7 +41,7 @@ class ToolDesk:
         return payload
 
     def _host(self, given):
-        session_id = arguments.session_id_of(given)
+        session_id = arguments.text_of(given, "session_id")
         if session_id not in self.hosts:
             raise VdoToolError(f"unknown session_id: {session_id}")
         return self.hosts[session_id]
@@ -71,8 +73,8 @@ class ToolDesk:
 
     def vdo_receive(self, given):
         host = self._host(given)
-        wanted = arguments.read_receive(given)
-        return answers.events_payload(host.session.session_id, host.read("client", wanted.max_events))
+        most = arguments.max_events_of(given)
+        return answers.events_payload(host.session.session_id, host.read("client", most))
 
     def vdo_status(self, given):
         return answers.status_payload(self._host(given).session, self.world.now)
@@ -82,14 +84,14 @@ class ToolDesk:
         host.run(host.session.stop(self.world.now))
         self.world.run(0.1)
         del self.hosts[host.session.session_id]
-        return answers.disconnected_payload(host.session.session_id, iso_moment(self.world.wall()))
+        return answers.session_payload(host.session.session_id, closed_at=iso_moment(self.world.wall()))
 
     def vdo_list_sessions(self, _given):
         return answers.sessions_payload(host.session for host in self.hosts.values())
 
     def vdo_sync_peers(self, given):
         session = self._host(given).session
-        return answers.peers_payload(session.session_id, session.sync_peers(self.world.now))
+        return answers.peers_payload(session, self.world.now)
 
     def vdo_sync_announce(self, given):
         host = self._host(given)
@@ -106,16 +108,16 @@ class ToolDesk:
         self.world.run(arguments.timeout_of(given) / 1000 if not outgoing.is_over else 0)
         if outgoing.status == "failed":
             raise VdoToolError(outgoing.last_error)
-        return answers.transfer_payload(host.session.session_id, outgoing.summary())
+        return answers.session_payload(host.session.session_id, transfer=outgoing.summary())
 
     def vdo_file_send_path(self, given):
         self._host(given)
-        path = arguments.read_file_path(given)
+        path = arguments.text_of(given, "file_path")
         raise VdoToolError(f"ENOENT: no such file or directory, stat '{path}'")
 
     def vdo_file_resume(self, given):
         host = self._host(given)
-        transfer_id = arguments.transfer_id_of(given)
+        transfer_id = arguments.text_of(given, "transfer_id")
         outgoing, effects = host.session.resume_file(
             transfer_id,
             arguments.target_of(given),
@@ -124,7 +126,7 @@ class ToolDesk:
             max_retries=arguments.max_retries_of(given),
         )
         host.run(effects)
-        return answers.transfer_payload(host.session.session_id, outgoing.summary())
+        return answers.session_payload(host.session.session_id, transfer=outgoing.summary())
 
     def vdo_file_transfers(self, given):
         session = self._host(given).session
@@ -133,34 +135,33 @@ class ToolDesk:
     def vdo_file_receive(self, given):
         host = self._host(given)
         encoding = arguments.encoding_of(given)
-        summary = answers.completed_transfer(host.session, arguments.transfer_id_of(given))
-        data = host.disk.files.get(summary["transfer_id"])
-        return answers.received_payload(
-            host.session.session_id, summary, encoding, None if data is None else bytes(data)
-        )
+        summary = answers.completed_transfer(host.session, arguments.text_of(given, "transfer_id"))
+        data = bytes(host.disk.files[summary["transfer_id"]])
+        return answers.received_payload(host.session.session_id, summary, encoding, data)
 
     def vdo_file_save(self, given):
         host = self._host(given)
-        wanted = arguments.read_save(given)
-        summary = answers.completed_transfer(host.session, wanted.transfer_id)
-        if wanted.output_path in self.saved and not wanted.overwrite:
-            raise VdoToolError(f"output exists: {wanted.output_path}")
-        self.saved[wanted.output_path] = bytes(host.disk.files[wanted.transfer_id])
-        written = len(self.saved[wanted.output_path])
-        return answers.saved_payload(host.session.session_id, summary, wanted.output_path, written)
+        transfer_id, output = arguments.text_of(given, "transfer_id"), arguments.text_of(given, "output_path")
+        summary = answers.completed_transfer(host.session, transfer_id)
+        if output in self.saved and not arguments.flag_of(given, "overwrite"):
+            raise VdoToolError(f"output exists: {output}")
+        self.saved[output] = bytes(host.disk.files[transfer_id])
+        return answers.saved_payload(host.session.session_id, summary, output, len(self.saved[output]))
 
     def vdo_state_set(self, given):
         host = self._host(given)
-        wanted = arguments.read_state_set(given)
-        entry = host.put(wanted.key, wanted.value, wanted.target, broadcast=wanted.broadcast)
-        return answers.entry_payload(host.session.session_id, entry)
+        entry = host.put(
+            arguments.text_of(given, "key"),
+            given.get("value", UNSET),
+            arguments.target_of(given),
+            broadcast=arguments.flag_of(given, "broadcast", default=True),
+        )
+        return answers.session_payload(host.session.session_id, entry=entry.to_json())
 
     def vdo_state_get(self, given):
         session = self._host(given).session
-        wanted = arguments.read_state_get(given)
-        return answers.state_payload(
-            session.session_id, session.state, wanted.key, include_meta=wanted.include_meta
-        )
+        key, include_meta = arguments.optional_text_of(given, "key"), arguments.flag_of(given, "include_meta")
+        return answers.state_payload(session.session_id, session.state, key, include_meta=include_meta)
 
     def vdo_state_sync(self, given):
         host = self._host(given)
@@ -171,29 +172,29 @@ class ToolDesk:
 
     def vdo_file_cancel(self, given):
         host = self._host(given)
-        transfer_id = arguments.transfer_id_of(given)
+        transfer_id = arguments.text_of(given, "transfer_id")
         host.run(host.session.cancel_file(transfer_id))
         book = host.session.files
         one = book.outgoing.get(transfer_id) or book.incoming[transfer_id]
-        return answers.transfer_payload(host.session.session_id, one.summary())
+        return answers.session_payload(host.session.session_id, transfer=one.summary())
 
     def vdo_state_delete(self, given):
-        from msgspec import UNSET
-
         host = self._host(given)
-        return answers.entry_payload(host.session.session_id, host.put(arguments.key_of(given), UNSET))
+        entry = host.put(arguments.text_of(given, "key"), UNSET)
+        return answers.session_payload(host.session.session_id, entry=entry.to_json())
 
     def vdo_state_cas(self, given):
         host = self._host(given)
-        wanted = arguments.read_state_cas(given)
-        entry, effects = host.session.swap_state(wanted.key, wanted.value, wanted.expected_clock)
+        expected = arguments.expected_clock_of(given)
+        key, value = arguments.text_of(given, "key"), arguments.data_of(given, "value")
+        entry, effects = host.session.swap_state(key, value, expected)
         host.run(effects)
-        return answers.entry_payload(host.session.session_id, entry)
+        return answers.session_payload(host.session.session_id, entry=entry.to_json())
 
     def vdo_state_watch(self, given):
         session = self._host(given).session
         seen, self.seen = getattr(self, "seen", 0), session.state.revision
-        changes = session.state.changes_since(seen, arguments.prefix_of(given))
+        changes = session.state.changes_since(seen, arguments.optional_text_of(given, "prefix") or "")
         return answers.changes_payload(session.session_id, changes)
 
     def vdo_request(self, given):
@@ -203,14 +204,14 @@ class ToolDesk:
 
     def vdo_reply(self, given):
         host = self._host(given)
-        request = arguments.message_id_of(given, "request_id")
+        request = arguments.text_of(given, "request_id")
         result, effects = host.session.reply(request, arguments.data_of(given), self.world.now)
         host.run(effects)
         return answers.sent_payload(host.session.session_id, result)
 
     def vdo_message_status(self, given):
         session = self._host(given).session
-        message_id = arguments.message_id_of(given)
+        message_id = arguments.text_of(given, "message_id")
         return answers.message_status_payload(
             session.session_id, message_id, session.messages.status(message_id)
         )

@@ -6,6 +6,7 @@ import pytest
 
 from comity.core.peering.session_work import LinkDrained, TextArrived
 from comity.links.loopback import laned_loopback_pair
+from comity.links.protocol import LinkOpened
 from comity.pipeline.rooms.peer_line import FULL_BYTES, PeerLine
 
 
@@ -20,9 +21,8 @@ async def test_a_link_that_this_side_cannot_serve_is_closed_and_does_not_stand_s
     def hear(event):
         assert not isinstance(event, fatal), "a fault of ours"
 
-    line = PeerLine(
-        "bert", here, attempt=1, uuid="u", stream=None, opened_at=0.0, hear=hear, wait_room=no_wait
-    )
+    opened = LinkOpened(attempt=1, uuid="u", stream=None, link=here)
+    line = PeerLine("bert", opened, opened_at=0.0, hear=hear, wait_room=no_wait)
     line.start()
     for _ in range(2 * FULL_BYTES // 65_536):
         line.send_bytes("x-comity", bytes(65_536))

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from comity.core.errors import InvalidError
 from comity.core.peering import join_token
-from comity.core.peering.demands import Demands
 from comity.core.peering.hello import HelloPayload, OwnLayer, prove_layer
 from comity.core.peering.join_token import JoinTokenError
 from comity.core.peering.session_key import SessionKeys
+from comity.core.peering.session_work import SessionOptions
 from comity.core.peering.wire import BridgeEnvelope
 
 MOST_HELD: Final = 64
@@ -30,22 +30,6 @@ LONGEST_STREAM_ID: Final = 128
 MOST_FAULTS: Final = 64
 MOST_HELLOS: Final = 64
 MOST_SNAPSHOTS: Final = 64
-
-
-class AdmissionRules(Struct, frozen=True, kw_only=True):
-    """`latest_exp`: a token of a session that came from an invite must not outlive it (ruling 62)."""
-
-    room: str
-    stream_id: str
-    demands: Demands
-    latest_exp: int | None = None
-
-    @property
-    def hello_first(self) -> bool:
-        demands = self.demands
-        return bool(
-            demands.enforce_join_token or demands.require_session_mac or demands.allow_peer_stream_ids
-        )
 
 
 class Admitted(Struct, frozen=True, kw_only=True):
@@ -64,13 +48,13 @@ class TurnedAway(Struct, frozen=True):
 def judge_hello(
     envelope: BridgeEnvelope,
     hello: HelloPayload,
-    rules: AdmissionRules,
+    options: SessionOptions,
     keys: SessionKeys,
     *,
     fingerprints: tuple[str, str] | None,
     now_ms: float,
 ) -> Admitted | TurnedAway:
-    demands = rules.demands
+    demands = options.demands
     stream_id = envelope.from_stream_id
     if not 0 < len(stream_id) <= LONGEST_STREAM_ID:
         return TurnedAway("invalid from_stream_id")
@@ -78,7 +62,7 @@ def judge_hello(
         return TurnedAway("peer_not_allowed", told=False)
     auth_ok = True
     try:
-        _check_token(hello.join_token, rules, stream_id, now_ms)
+        _check_token(hello.join_token, options, stream_id, now_ms)
     except JoinTokenError as why:
         if demands.enforce_join_token:
             return TurnedAway(why.message)
@@ -87,7 +71,7 @@ def judge_hello(
         key = None if hello.public_key is None else keys.shared_with(hello.public_key)
         layer = None
         if hello.layer is not None:
-            layer = prove_layer(hello, envelope, room=rules.room, fingerprints=fingerprints)
+            layer = prove_layer(hello, envelope, room=options.room, fingerprints=fingerprints)
     except InvalidError as why:
         return TurnedAway(why.message)
     if key is None and (demands.require_session_mac or layer is not None):
@@ -95,18 +79,18 @@ def judge_hello(
     return Admitted(auth_ok=auth_ok, key=key, layer=layer)
 
 
-def _check_token(token: Any, rules: AdmissionRules, stream_id: str, now_ms: float) -> None:
+def _check_token(token: Any, options: SessionOptions, stream_id: str, now_ms: float) -> None:
     """Without a secret there is nothing to check; a token that is missing counts only where it is demanded."""
-    demands = rules.demands
+    demands = options.demands
     if not demands.join_token_secret or (token in (None, "") and not demands.enforce_join_token):
         return
     join_token.admit(
         token,
         demands.join_token_secret,
-        room=rules.room,
+        room=options.room,
         stream_id=stream_id,
         now_ms=now_ms,
-        latest=rules.latest_exp,
+        latest=options.latest_exp,
     )
 
 

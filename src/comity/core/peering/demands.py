@@ -15,6 +15,11 @@ class Demands(Struct, frozen=True, kw_only=True):
     require_session_mac: bool = False
     allow_peer_stream_ids: tuple[str, ...] = ()
 
+    @property
+    def hello_first(self) -> bool:
+        """Whether a peer is heard only after its hello has passed."""
+        return self.enforce_join_token or self.require_session_mac or bool(self.allow_peer_stream_ids)
+
     def check(self) -> None:
         if self.enforce_join_token and not self.join_token_secret:
             raise ConfigError("--enforce-join-token needs a --join-token-secret to check tokens with")

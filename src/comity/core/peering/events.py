@@ -96,6 +96,7 @@ _MAY_BE_ABSENT: Final = {
     "protocol_auth_failed": ("reason",),
     "state_updated": ("deleted",),
 }
+_ORDER: Final = {kind: (*names, *_MAY_BE_ABSENT.get(kind, ())) for kind, names in EVENT_MEMBERS.items()}
 
 
 def iso_moment(seconds: float) -> str:
@@ -104,13 +105,14 @@ def iso_moment(seconds: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def moment_or_none(seconds: float | None) -> str | None:
+    return None if seconds is None else iso_moment(seconds)
+
+
 def session_event(kind: str, seconds: float, /, **members: Any) -> dict[str, Any]:
     """An event with exactly the members of its type; `seconds` is wall time."""
     event: dict[str, Any] = {"type": kind, "ts": iso_moment(seconds)}
-    for name in EVENT_MEMBERS[kind]:
-        if name in members:
-            event[name] = members.pop(name)
-    for name in _MAY_BE_ABSENT.get(kind, ()):
+    for name in _ORDER[kind]:
         if name in members:
             event[name] = members.pop(name)
     if members:
@@ -175,9 +177,6 @@ class EventLog:
         if len(self._cursors) > MOST_READERS:
             self._cursors.popitem(last=False)
         return found
-
-    def forget_reader(self, reader: str) -> None:
-        self._cursors.pop(reader, None)
 
     def _cursor(self, reader: str) -> int:
         return self._cursors.get(reader, self._numbers[0] if self._numbers else self._next)

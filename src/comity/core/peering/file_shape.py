@@ -10,6 +10,7 @@ import unicodedata
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from comity.core.errors import InvalidError
 from comity.core.wire.canonical import js_stringify
@@ -27,6 +28,7 @@ CHUNKS_PREFIX: Final = "chunks:"
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9._-]+")
 _PLAIN_MIME: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(;[ -~]*)?")
 _RESERVED: Final = frozenset((".", ".."))
+DIGEST_BYTES: Final = 32
 DEFAULT_MIME: Final = "application/octet-stream"
 
 
@@ -46,15 +48,8 @@ class FileOffer(Struct, frozen=True, kw_only=True):
         return min(self.chunk_bytes, self.total_bytes - sequence * self.chunk_bytes)
 
     def to_payload(self) -> dict[str, Any]:
-        payload = {
-            "transfer_id": self.transfer_id,
-            "name": self.name,
-            "mime": self.mime,
-            "total_bytes": self.total_bytes,
-            "total_chunks": self.total_chunks,
-            "chunk_bytes": self.chunk_bytes,
-            "file_hash": self.file_hash,
-        }
+        payload = asdict(self)
+        del payload["frames"]
         return {**payload, "hash": "chunks"} if self.frames else payload
 
 
@@ -63,6 +58,11 @@ def read_transfer_id(value: Any) -> str | None:
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_ID or not value.isprintable():
         return None
     return value
+
+
+def shown_sequence(value: Any) -> int | None:
+    """The number of a chunk as a peer said it; None for what is no number."""
+    return value if type(value) is int and abs(value) < 2**63 else None
 
 
 def read_offer(payload: dict[str, Any], *, max_bytes: int, takes_frames: bool) -> FileOffer:

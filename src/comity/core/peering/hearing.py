@@ -65,14 +65,12 @@ class Hearing:
         peer = self._peers.get(uuid)
         effects = [*self._peers.closed(uuid, now), *self._files.peer_gone(uuid)]
         for waiting, envelope, hello in self._peers.waiting_for(peer.stream_id) if peer is not None else ():
-            passed, more = self._peers.judge_again(waiting, envelope, hello)
+            passed, more = self._peers.judge(waiting, envelope, hello)
             effects += [*more, *self._end_refused(waiting, now)]
             if passed:
                 effects += self._peers.greet(waiting)  # it was turned away before, and does not know better
-                effects += [
-                    self._exchange.request(waiting),
-                    *self._greeted(waiting, f"link:{waiting.uuid}", now),
-                ]
+                effects.append(self._exchange.request(waiting))
+                effects += self._greeted(waiting, f"link:{waiting.uuid}", now)
         return effects
 
     def text(self, event: TextArrived, now: float) -> list[Effect]:
@@ -143,8 +141,7 @@ class Hearing:
         return [
             effect
             for effect in effects
-            if not (isinstance(effect, Report) and effect.kind in _FAULTS)
-            or self._peers.count_fault(peer, now)
+            if not (isinstance(effect, Report) and effect.kind in _FAULTS) or peer.faults.take(now)
         ]
 
     def _handshake(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect]:

@@ -13,12 +13,12 @@
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from comity.core.errors import InvalidError
 from comity.core.machine import Effect
-from comity.core.peering.events import iso_moment
-from comity.core.peering.file_shape import FileOffer, chunks_hash, spool_name
+from comity.core.peering.file_shape import DIGEST_BYTES, FileOffer, chunks_hash, shown_sequence, spool_name
+from comity.core.peering.file_transfer import FileTransfer, first_nack
 from comity.core.peering.file_work import (
     ChunkDiffers,
     ChunkStored,
@@ -46,7 +46,6 @@ ACK_SECONDS: Final = 0.05
 """On a slow link each chunk is acknowledged that comes so long after the last one."""
 
 MOST_PROGRESS_EVENTS: Final = 100
-_DIGEST: Final = 32
 
 
 class Receiving(enum.Enum):
@@ -56,22 +55,18 @@ class Receiving(enum.Enum):
     ENDED = "ended"
 
 
-class IncomingFile:
+class IncomingFile(FileTransfer):
     """`token` is 8 hexadecimal digits for the name of the spool file; `wall` gives wall time."""
+
+    direction = "incoming"
 
     def __init__(
         self, offer: FileOffer, peer: FilePeer, *, spooled: bool, token: str, wall: Callable[[], float]
     ) -> None:
-        self.offer = offer
-        self.peer = peer
+        super().__init__(offer, peer, "receiving", wall)
         self.spooled = spooled
         self.spool_path: str | None = None
-        self.status = "receiving"
-        self.last_error: str | None = None
         self.file_hash = offer.file_hash
-        self.created_at = self.updated_at = wall()
-        self.completed_at: float | None = None
-        self._wall = wall
         self._spool_name = spool_name(offer.transfer_id, int(self.created_at * 1000), token)
         self._phase = Receiving.OPENING
         self._have = bytearray(offer.total_chunks)
@@ -83,13 +78,33 @@ class IncomingFile:
         self._unacknowledged = 0
         self._acknowledged_at = self.created_at
         self._wrong_hashes = 0
-        self._digests = bytearray(_DIGEST * offer.total_chunks if offer.frames else 0)
         self._told_hash: str | None = None
         self._complete = False
 
-    @property
-    def phase(self) -> Receiving:
-        return self._phase
+    @classmethod
+    def restored(
+        cls, record: dict[str, Any], chunks: Mapping[int, bytes], *, wall: Callable[[], float]
+    ) -> Self:
+        """A transfer of an earlier process, with what it had written, by sequence and hash."""
+        try:
+            offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
+            owner, stream_id = record["owner"], record["stream_id"]
+            peer = FilePeer(uuid="", owner=owner, stream_id=stream_id, frames=offer.frames, max_message=0)
+            incoming = cls(offer, peer, spooled=record["spooled"], token="", wall=wall)
+            incoming.created_at = float(record["created_at"])
+            for sequence, digest in chunks.items():
+                if 0 <= sequence < offer.total_chunks and not incoming._have[sequence]:
+                    incoming._take(sequence, digest)
+            incoming.spool_path = record["spool_path"]
+            incoming._phase = Receiving.RECEIVING
+            if record["status"] == "completed":
+                incoming._phase = Receiving.ENDED
+                incoming.status = "completed"
+                incoming.completed_at = float(record["completed_at"])
+                incoming.file_hash = record["received_hash"]
+        except (KeyError, TypeError, ValueError):
+            raise InvalidError("the record of an incoming transfer cannot be read") from None
+        return incoming
 
     @property
     def is_over(self) -> bool:
@@ -106,19 +121,13 @@ class IncomingFile:
     def offered_again(self, offer: FileOffer, peer: FilePeer) -> list[Effect]:
         """The same peer offers the same file again: answer with the missing chunks."""
         known = self.offer
-        same = (offer.total_bytes, offer.chunk_bytes, offer.frames, offer.file_hash) == (
-            known.total_bytes,
-            known.chunk_bytes,
-            known.frames,
-            known.file_hash,
-        )
+        said = ("total_bytes", "chunk_bytes", "frames", "file_hash")
+        same = all(getattr(offer, name) == getattr(known, name) for name in said)
         if not same or self.status in {"cancelled", "failed"}:
             reason = "transfer_id in use" if not same else f"transfer {self.status}"
-            return [ToPeer(peer.uuid, "file.nack", self._nack(0, reason))]
+            return [first_nack(peer, known.transfer_id, reason)]
         self.peer = peer
-        if self._phase is Receiving.OPENING:
-            return []
-        return [ToPeer(peer.uuid, "file.accept", self._accept())]
+        return [] if self._phase is Receiving.OPENING else [self._accept()]
 
     def chunk(self, sequence: Any, data: bytes | memoryview, digest: bytes | None) -> list[Effect]:
         """`digest` is what the sender says the data's SHA-256 is; None when it says nothing."""
@@ -147,23 +156,18 @@ class IncomingFile:
         if self._phase is Receiving.FINISHING:
             return []
         if self._phase is not Receiving.RECEIVING:
-            return [ToPeer(self.peer.uuid, "file.nack", self._nack(0, self.last_error or "unknown_transfer"))]
+            return [self._nack(0, self.last_error or "unknown_transfer")]
         self._complete = True
         told = payload.get("file_hash")
         self._told_hash = told if isinstance(told, str) else None
         if self._count < self.offer.total_chunks:
             if self._unwritten:
                 return []
-            return [ToPeer(self.peer.uuid, "file.nack", self._nack(self._next, "missing_chunks"))]
+            return [self._nack(self._next, "missing_chunks")]
         return self._finish()
 
     def where_it_is(self) -> list[Effect]:
-        payload = {
-            "transfer_id": self.offer.transfer_id,
-            "next_seq": self._next,
-            "status": self.status,
-        }
-        return [ToPeer(self.peer.uuid, "file.resume_state", payload)]
+        return [self._message("file.resume_state", next_seq=self._next, status=self.status)]
 
     def answer(self, event: FileAnswer) -> list[Effect]:
         if self._phase is Receiving.ENDED:
@@ -180,51 +184,24 @@ class IncomingFile:
         return self.fail(event.reason) if isinstance(event, StoreFailed) else []
 
     def fail(self, reason: str) -> list[Effect]:
-        transfer_id = self.offer.transfer_id
-        expected = self._next
-        told = ToPeer(self.peer.uuid, "file.nack", self._nack(expected, reason))
-        members = {"transfer_id": transfer_id, "direction": "incoming", "reason": reason}
-        return [told, *self._end("failed", reason), Report("file_transfer_failed", members)]
-
-    def cancel(self, *, tell: bool) -> list[Effect]:
-        told = (
-            [ToPeer(self.peer.uuid, "file.cancel", {"transfer_id": self.offer.transfer_id})] if tell else []
-        )
-        return [*told, *self._end("cancelled", "cancelled")]
-
-    def restore(self, chunks: Mapping[int, bytes], spool_path: str) -> None:
-        """What an earlier process had written, by sequence and hash."""
-        for sequence, digest in chunks.items():
-            if 0 <= sequence < self.offer.total_chunks and not self._have[sequence]:
-                self._take(sequence, digest)
-        self.spool_path = spool_path
-        self._phase = Receiving.RECEIVING
-
-    def mark_completed(self, at: float, file_hash: str) -> None:
-        """It was complete before the restart."""
-        self._phase = Receiving.ENDED
-        self.status = "completed"
-        self.completed_at = at
-        self.file_hash = file_hash
+        told = self._nack(self._next, reason)
+        return [told, *self._end("failed", reason), self._failed(reason)]
 
     def _opened(self, event: IncomingOpened) -> list[Effect]:
         self._phase = Receiving.RECEIVING
         self.spool_path = event.spool_path
         offer = self.offer
-        told = Report(
+        told = self._report(
             "file_offer_received",
-            {
-                "transfer_id": offer.transfer_id,
-                "from_uuid": self.peer.uuid,
-                "from_stream_id": self.peer.stream_id,
-                "total_bytes": offer.total_bytes,
-                "total_chunks": offer.total_chunks,
-                "next_seq": self._next,
-                "name": offer.name,
-                "mime": offer.mime,
-            },
+            from_uuid=self.peer.uuid,
+            from_stream_id=self.peer.stream_id,
+            total_bytes=offer.total_bytes,
+            total_chunks=offer.total_chunks,
+            next_seq=self._next,
+            name=offer.name,
+            mime=offer.mime,
         )
-        return [*self._keep(), told, ToPeer(self.peer.uuid, "file.accept", self._accept())]
+        return [*self._keep(), told, self._accept()]
 
     def _stored(self, event: ChunkStored) -> list[Effect]:
         length = self._unwritten.pop(event.sequence, None)
@@ -237,7 +214,7 @@ class IncomingFile:
         self._unacknowledged += length
         effects: list[Effect] = []
         if self._tells_progress(event.sequence):
-            effects.append(Report("file_chunk_received", self._progress(event.sequence)))
+            effects.append(self._progress(event.sequence))
         if self._acknowledges(event.sequence):
             self._unacknowledged = 0
             self._acknowledged_at = self.updated_at
@@ -251,10 +228,8 @@ class IncomingFile:
             return True
         if abs(self.updated_at - self._acknowledged_at) >= ACK_SECONDS:
             return True
-        in_order = sequence + 1 == self._next
-        return (
-            not in_order or self._count == self.offer.total_chunks or sequence + 1 == self.offer.total_chunks
-        )
+        in_order, total = sequence + 1 == self._next, self.offer.total_chunks
+        return not in_order or self._count == total or sequence + 1 == total
 
     def _tells_progress(self, sequence: int) -> bool:
         """Each chunk of a small file; of a large one about every hundredth part."""
@@ -269,11 +244,9 @@ class IncomingFile:
         self._unwritten_bytes -= length
         self._wrong_hashes += 1
         rejected = self._reject(event.sequence, "chunk_hash_mismatch")
-        return (
-            rejected
-            if self._wrong_hashes < MOST_WRONG_HASHES
-            else rejected + self.fail("chunk_hash_mismatch")
-        )
+        if self._wrong_hashes < MOST_WRONG_HASHES:
+            return rejected
+        return rejected + self.fail("chunk_hash_mismatch")
 
     def _finish(self) -> list[Effect]:
         if self.offer.frames:
@@ -291,19 +264,16 @@ class IncomingFile:
         self.status = "completed"
         self.completed_at = self._wall()
         offer = self.offer
-        told = Report(
+        told = self._report(
             "file_received",
-            {
-                "transfer_id": offer.transfer_id,
-                "from_uuid": self.peer.uuid,
-                "from_stream_id": self.peer.stream_id,
-                "name": offer.name,
-                "mime": offer.mime,
-                "total_bytes": offer.total_bytes,
-                "file_hash": self.file_hash,
-                "spooled": self.spooled,
-                "spool_path": self.spool_path,
-            },
+            from_uuid=self.peer.uuid,
+            from_stream_id=self.peer.stream_id,
+            name=offer.name,
+            mime=offer.mime,
+            total_bytes=offer.total_bytes,
+            file_hash=self.file_hash,
+            spooled=self.spooled,
+            spool_path=self.spool_path,
         )
         return [*self._keep(), told, self._complete_ack()]
 
@@ -312,18 +282,16 @@ class IncomingFile:
         self._count += 1
         self._bytes += self.offer.chunk_length(sequence)
         if self.offer.frames:
-            self._digests[sequence * _DIGEST : (sequence + 1) * _DIGEST] = digest
+            self._digests[sequence * DIGEST_BYTES : (sequence + 1) * DIGEST_BYTES] = digest
         while self._next < self.offer.total_chunks and self._have[self._next]:
             self._next += 1
 
     def _reject(self, sequence: Any, reason: str, expected: int | None = None) -> list[Effect]:
-        shown = sequence if type(sequence) is int and abs(sequence) < 2**63 else None
-        members = {"transfer_id": self.offer.transfer_id, "seq": shown, "reason": reason}
         nack = self._nack(self._next if expected is None else expected, reason)
-        told = [] if reason == "overrun" else [ToPeer(self.peer.uuid, "file.nack", nack)]
-        return [*told, Report("file_chunk_rejected", members)]
+        rejected = self._report("file_chunk_rejected", seq=shown_sequence(sequence), reason=reason)
+        return [rejected] if reason == "overrun" else [nack, rejected]
 
-    def _end(self, status: str, error: str) -> list[Effect]:
+    def _end(self, status: str, error: str | None) -> list[Effect]:
         self._phase = Receiving.ENDED
         self.status = status
         self.last_error = error
@@ -334,20 +302,21 @@ class IncomingFile:
         transfer_id = self.offer.transfer_id
         return [DropIncoming(transfer_id), ForgetTransfer(transfer_id, "incoming")]
 
-    def _accept(self) -> dict[str, Any]:
-        return {"transfer_id": self.offer.transfer_id, "next_seq": self._next}
+    def _accept(self) -> Effect:
+        return self._message("file.accept", next_seq=self._next)
 
-    def _nack(self, expected: int, reason: str) -> dict[str, Any]:
-        return {"transfer_id": self.offer.transfer_id, "expected_seq": expected, "reason": reason}
+    def _nack(self, expected: int, reason: str) -> Effect:
+        return self._message("file.nack", expected_seq=expected, reason=reason)
 
-    def _progress(self, sequence: int) -> dict[str, Any]:
-        return {
+    def _progress(self, sequence: int) -> Effect:
+        members = {
             "transfer_id": self.offer.transfer_id,
             "seq": sequence,
             "next_seq": self._next,
             "received_bytes": self._bytes,
             "total_bytes": self.offer.total_bytes,
         }
+        return Report("file_chunk_received", members)
 
     def _ack(self, sequence: int) -> Effect:
         payload = {
@@ -359,12 +328,8 @@ class IncomingFile:
         return ToPeer(self.peer.uuid, "file.ack", payload)
 
     def _complete_ack(self) -> Effect:
-        payload = {
-            "transfer_id": self.offer.transfer_id,
-            "file_hash": self.file_hash,
-            "total_bytes": self.offer.total_bytes,
-        }
-        return ToPeer(self.peer.uuid, "file.complete_ack", payload)
+        total = self.offer.total_bytes
+        return self._message("file.complete_ack", file_hash=self.file_hash, total_bytes=total)
 
     def _keep(self) -> list[Effect]:
         """A file that is only in memory has no stored record, because both end with the process."""
@@ -387,16 +352,7 @@ class IncomingFile:
         }
 
     def summary(self) -> dict[str, Any]:
-        offer = self.offer
-        return {
-            "transfer_id": offer.transfer_id,
-            "direction": "incoming",
-            "status": self.status,
-            "name": offer.name,
-            "mime": offer.mime,
-            "total_bytes": offer.total_bytes,
-            "total_chunks": offer.total_chunks,
-            "chunk_bytes": offer.chunk_bytes,
+        own = {
             "retries_total": 0,
             "acked_chunks": self._count,
             "source": "spool" if self.spooled else "memory",
@@ -407,39 +363,5 @@ class IncomingFile:
             "target_stream_id": None,
             "from_uuid": self.peer.uuid,
             "from_stream_id": self.peer.stream_id,
-            "file_hash": self.file_hash,
-            "created_at": iso_moment(self.created_at),
-            "updated_at": iso_moment(self.updated_at),
-            "completed_at": None if self.completed_at is None else iso_moment(self.completed_at),
-            "last_error": self.last_error,
-            "has_data": self.status == "completed",
         }
-
-
-def restored_incoming(
-    record: dict[str, Any], chunks: Mapping[int, bytes], *, wall: Callable[[], float]
-) -> IncomingFile:
-    """A transfer of an earlier process, with what it had written."""
-    names = (
-        "transfer_id",
-        "name",
-        "mime",
-        "total_bytes",
-        "total_chunks",
-        "chunk_bytes",
-        "frames",
-        "file_hash",
-    )
-    try:
-        offer = FileOffer(**{name: record[name] for name in names})
-        peer = FilePeer(
-            uuid="", owner=record["owner"], stream_id=record["stream_id"], frames=offer.frames, max_message=0
-        )
-        incoming = IncomingFile(offer, peer, spooled=record["spooled"], token="", wall=wall)
-        incoming.created_at = float(record["created_at"])
-        incoming.restore(chunks, record["spool_path"])
-        if record["status"] == "completed":
-            incoming.mark_completed(float(record["completed_at"]), record["received_hash"])
-    except (KeyError, TypeError, ValueError):
-        raise InvalidError("the record of an incoming transfer cannot be read") from None
-    return incoming
+        return self._summary(own, self.file_hash, has_data=self.status == "completed")

@@ -10,6 +10,7 @@ import hmac
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from comity.core.errors import InvalidError, MalformedError
 from comity.core.peering.javascript import sanitize_id
@@ -40,17 +41,7 @@ class Invite(Struct, frozen=True, kw_only=True):
     ice: tuple[dict[str, Any], ...] | None = None
 
     def line(self) -> str:
-        members: dict[str, Any] = {
-            "host": self.host,
-            "room": self.room,
-            "password": self.password,
-            "secret": self.secret,
-            "exp": self.exp,
-        }
-        if self.tls_sha256 is not None:
-            members["tls_sha256"] = self.tls_sha256
-        if self.ice is not None:
-            members["ice"] = list(self.ice)
+        members = {name: value for name, value in asdict(self).items() if value is not None}
         return PREFIX + base64.urlsafe_b64encode(strict_json.dumps(members)).rstrip(b"=").decode()
 
     def check(self, now_ms: float) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from comity.core.machine import Effect
-from comity.core.peering.events import iso_moment
+from comity.core.peering.events import moment_or_none
 from comity.core.peering.file_work import Report
 
 
@@ -76,11 +76,7 @@ class Lifecycle:
         return {
             "reconnect_count": self.reconnect_count,
             "reconnect_delay_ms": self.delay_ms,
-            "last_ready_at": _shown(self.last_ready_at),
-            "last_connected_at": _shown(self.last_connected_at),
-            "last_disconnected_at": _shown(self.last_disconnected_at),
+            "last_ready_at": moment_or_none(self.last_ready_at),
+            "last_connected_at": moment_or_none(self.last_connected_at),
+            "last_disconnected_at": moment_or_none(self.last_disconnected_at),
         }
-
-
-def _shown(moment: float | None) -> str | None:
-    return None if moment is None else iso_moment(moment)

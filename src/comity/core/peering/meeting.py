@@ -32,7 +32,6 @@ from comity.core.peering.meeting_effects import (
     MakeOffer,
     OwnStreamTaken,
     PeerSeen,
-    RelayReached,
     RelayRefused,
     SignallingDown,
     SignallingFault,
@@ -75,13 +74,12 @@ _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 class Attending(Struct, frozen=True, kw_only=True):
     """Where we are and as whom, in clear. A lost relay is dialled again after `first_delay` seconds, later after
-    twice as long each time; without `redials` only when `dial` says so.
+    twice as long each time.
     """
 
     room: str
     stream: str
     cipher: RoomCipher
-    redials: bool = True
     first_delay: float = 3.0
     longest_delay: float = 30.0
     most_links: int = 80
@@ -209,11 +207,10 @@ class Meeting:
         self._dialling = False
         self._connected = True
         self._listing_by = now + LISTING_SECONDS
-        return [Tell(RelayReached()), Speak(signalling.join_room(self._cipher.room_id(self._attending.room)))]
+        return [Speak(signalling.join_room(self._cipher.room_id(self._attending.room)))]
 
     def disconnected(self, reason: str, now: float) -> list[Effect]:
         """The connection to the relay was lost or failed. Attempts that have begun continue."""
-        was_joined = self._joined
         self._dialling = self._connected = self._joined = False
         self._listing_by = self._seed_at = None
         self._peers.clear()
@@ -223,13 +220,11 @@ class Meeting:
             view.play_at = None
         if self._stopped:
             return []
-        if not self._attending.redials:
-            return [Tell(SignallingDown(reason, was_joined, None))]
         spread = 0.8 + 0.2 * self._draw(1)[0] / 255  # so that not all come back at once
         wait = self._delay * spread
         self._delay = min(2 * self._delay, self._attending.longest_delay)
         self._dial_at = now + wait
-        return [Tell(SignallingDown(reason, was_joined, wait))]
+        return [Tell(SignallingDown(reason, wait))]
 
     def receive(self, text: bytes, now: float) -> list[Effect]:
         """A message from the relay."""
@@ -287,7 +282,7 @@ class Meeting:
         try:
             text = signalling.describe(described, self._cipher, self._draw(IV_BYTES))
         except ComityError as fault:
-            return [GiveUp(number, fault.message), *self.failed(number, fault.message, now)]
+            return self._give_up(number, fault.message, now)
         attempt.described = True
         if attempt.found:
             attempt.bundle_at = now + attempt.bundle_step
@@ -350,7 +345,7 @@ class Meeting:
     def _look_after(self, number: int, attempt: Attempt, now: float) -> Sequence[Effect]:
         if attempt.opened_at is None and attempt.since + CONNECT_SECONDS <= now:
             reason = f"no connection within {CONNECT_SECONDS:g} seconds; a firewall may need a TURN server"
-            return [GiveUp(number, reason), *self.failed(number, reason, now)]
+            return self._give_up(number, reason, now)
         if attempt.bundle_at is not None and attempt.bundle_at <= now:
             attempt.bundle_at = None
             attempt.bundle_step = min(2 * attempt.bundle_step, BUNDLE_SECONDS[1])
@@ -420,8 +415,7 @@ class Meeting:
             return [Tell(SignallingFault("too many peers ask for a link at once; some have to wait"))]
         for number in stale:
             del self._attempts[number]
-        session = self._new_session()
-        attempt = Attempt(uuid, session, self._attending.stream, now, offering=True)
+        attempt = Attempt(uuid, self._new_session(), self._attending.stream, now, offering=True)
         number = self._begin(attempt)
         return [
             *(GiveUp(old, "the peer asked again") for old in stale),
@@ -464,27 +458,20 @@ class Meeting:
         if key not in self._early and len(self._early) >= MOST_EARLY:
             return []
         _, early = self._early.setdefault(key, (now, []))
-        return self._keep(early, told.candidates)
+        kept = told.candidates[: max(0, MOST_CANDIDATES - len(early))]
+        early.extend(kept)
+        return [] if len(kept) == len(told.candidates) else [Tell(SignallingFault(_TOO_MANY))]
 
     def _take_candidates(
         self, number: int, attempt: Attempt, candidates: tuple[IceCandidate, ...]
     ) -> list[Effect]:
         taken = candidates[: max(0, MOST_CANDIDATES - attempt.heard)]
         attempt.heard += len(taken)
-        effects: list[Effect] = []
-        if len(taken) < len(candidates):
-            effects.append(Tell(SignallingFault(_TOO_MANY)))
-        if not taken:
-            return effects
-        if not attempt.remote_known:
-            attempt.early.extend(taken)
-            return effects
-        return [AddCandidates(number, taken), *effects]
-
-    def _keep(self, early: list[IceCandidate], candidates: tuple[IceCandidate, ...]) -> list[Effect]:
-        kept = candidates[: max(0, MOST_CANDIDATES - len(early))]
-        early.extend(kept)
-        return [] if len(kept) == len(candidates) else [Tell(SignallingFault(_TOO_MANY))]
+        faults = [] if len(taken) == len(candidates) else [Tell(SignallingFault(_TOO_MANY))]
+        if taken and attempt.remote_known:
+            return [AddCandidates(number, taken), *faults]
+        attempt.early.extend(taken)
+        return [*faults]
 
     def _refused(self, refusal: RelayRefusal, now: float) -> list[Effect]:
         if refusal.code == "PEER_GONE":
@@ -493,11 +480,8 @@ class Meeting:
                 for number, attempt in self._attempts.items()
                 if attempt.uuid == refusal.uuid and attempt.opened_at is None
             ]
-            effects: list[Effect] = []
-            for number in gone:
-                reason = "the peer is no longer at the relay"
-                effects += [GiveUp(number, reason), *self.failed(number, reason, now)]
-            return effects
+            reason = "the peer is no longer at the relay"
+            return [effect for number in gone for effect in self._give_up(number, reason, now)]
         told: list[Effect] = [Tell(RelayRefused(refusal.code, refusal.message))]
         # a room that we are not let into is tried again later, like a relay that is not there
         return told if self._joined else [*told, HangUp(refusal.message or "the relay refused the room")]
@@ -515,6 +499,9 @@ class Meeting:
 
     def _begun(self, number: int, attempt: Attempt) -> Tell:
         return Tell(AttemptBegun(number, attempt.uuid, self.stream_behind(attempt), attempt.offering))
+
+    def _give_up(self, number: int, reason: str, now: float) -> list[Effect]:
+        return [GiveUp(number, reason), *self.failed(number, reason, now)]
 
     def _view_again(self, number: int, attempt: Attempt, now: float) -> None:
         view = self._views.get(attempt.stream)

@@ -42,10 +42,6 @@ class GiveUp(Struct, frozen=True):
     reason: str
 
 
-class RelayReached(Struct, frozen=True):
-    """The relay took the connection; the room is not joined yet."""
-
-
 class SignallingUp(Struct, frozen=True):
     """The room is joined; `peers` are the others in it."""
 
@@ -53,13 +49,10 @@ class SignallingUp(Struct, frozen=True):
 
 
 class SignallingDown(Struct, frozen=True):
-    """The room is left, or (`was_joined` false) was never joined. `retry_in` seconds from now it is tried again; None:
-    not before `dial`. Links stay as they are.
-    """
+    """The room is left, or was never joined. `retry_in` seconds from now it is tried again. Links stay as they are."""
 
     reason: str
-    was_joined: bool
-    retry_in: float | None
+    retry_in: float
 
 
 class PeerSeen(Struct, frozen=True):
@@ -104,8 +97,7 @@ class SignallingFault(Struct, frozen=True):
 
 
 News = (
-    RelayReached
-    | SignallingUp
+    SignallingUp
     | SignallingDown
     | PeerSeen
     | OwnStreamTaken

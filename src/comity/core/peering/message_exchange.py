@@ -65,11 +65,7 @@ class MessageExchange:
         size = len(write_data(body)) + self._overhead
         for node in nodes:
             peer = self._peers.of_node(node)
-            limit = MESSAGE_LIMIT if peer is None else peer.max_message
-            if size > limit:
-                raise InvalidError(
-                    f"data of {size} bytes exceeds the {limit} bytes of a message: send it as a file"
-                )
+            check_fits(size, MESSAGE_LIMIT if peer is None else peer.max_message)
         self._outbox.check_room(len(nodes), size)
 
     def post(
@@ -149,7 +145,7 @@ class MessageExchange:
         told = [self._delivered(mail) for mail in self._inbox.restore(inbox, had)]
         return [*told, *self._outbox.watch(now)]
 
-    def _uuid_of(self, node: str, stream: str | None = None) -> str | None:
+    def _uuid_of(self, node: str, stream: str | None) -> str | None:
         peer = self._peers.of_node(node, stream)
         return None if peer is None else peer.uuid
 
@@ -175,3 +171,8 @@ class MessageExchange:
         if mail.re is not None:
             members["re"] = mail.re
         return Report("data_received", members, mail.size, promised=True)
+
+
+def check_fits(size: int, limit: int) -> None:
+    if size > limit:
+        raise InvalidError(f"data of {size} bytes exceeds the {limit} bytes of a message: send it as a file")

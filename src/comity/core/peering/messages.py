@@ -170,7 +170,7 @@ class MessageOutbox:
         reason = payload.get("reason")
         return self._end(waiting, status, reason[:200] if isinstance(reason, str) else None)
 
-    def time_is_up(self, uuid_of: Callable[..., str | None], now: float) -> list[Effect]:
+    def time_is_up(self, uuid_of: Callable[[str, str | None], str | None], now: float) -> list[Effect]:
         """Send again what got no receipt, and end what waited too long. `uuid_of` finds a node, and is given the stream
         id where the message is meant for one.
         """
@@ -180,8 +180,7 @@ class MessageOutbox:
             if self._wall() - waiting.queued_at > LONGEST_WAIT:
                 effects += self._end(waiting, "expired", "nobody took it in time")
                 continue
-            meant = (waiting.node,) if waiting.stream is None else (waiting.node, waiting.stream)
-            uuid = uuid_of(*meant)
+            uuid = uuid_of(waiting.node, waiting.stream)
             if uuid is not None and waiting.due <= now:
                 effects.append(self._send(waiting, uuid, now))
         return [*effects, *self.watch(now)]

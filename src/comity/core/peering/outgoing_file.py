@@ -16,14 +16,14 @@
 import base64
 import enum
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from msgspec.structs import replace
 
 from comity.core.errors import InvalidError
 from comity.core.machine import CancelTimer, Effect, SetTimer
-from comity.core.peering.events import iso_moment
-from comity.core.peering.file_shape import FileOffer, chunks_hash
+from comity.core.peering.file_shape import DIGEST_BYTES, FileOffer, chunks_hash, shown_sequence
+from comity.core.peering.file_transfer import FileTransfer
 from comity.core.peering.file_window import FileWindow
 from comity.core.peering.file_work import (
     ChunkRead,
@@ -36,7 +36,6 @@ from comity.core.peering.file_work import (
     HashSource,
     KeepTransfer,
     ReadChunk,
-    Report,
     SourceFailed,
     SourceHashed,
     ToPeer,
@@ -44,7 +43,6 @@ from comity.core.peering.file_work import (
 from comity.core.peering.wire import transfer_mark
 
 _MOST_HASH_READS: Final = 8
-_DIGEST: Final = 32
 _WORTH_ANOTHER_TRY: Final = frozenset(("chunk_hash_mismatch", "invalid_chunk_data", "missing_chunks"))
 
 
@@ -57,8 +55,10 @@ class Sending(enum.Enum):
     ENDED = "ended"
 
 
-class OutgoingFile:
+class OutgoingFile(FileTransfer):
     """`ack_timeout` is in seconds; `wall` gives wall time."""
+
+    direction = "outgoing"
 
     def __init__(
         self,
@@ -70,27 +70,38 @@ class OutgoingFile:
         max_retries: int,
         wall: Callable[[], float],
     ) -> None:
-        self.offer = offer
+        super().__init__(offer, peer, "offered", wall)
         self.source = source
-        self.peer = peer
-        self.status = "offered"
-        self.last_error: str | None = None
         self.retries_total = 0
-        self.created_at = self.updated_at = wall()
-        self.completed_at: float | None = None
         self._ack_timeout = ack_timeout
         self._max_retries = max_retries
-        self._wall = wall
         self._phase = Sending.PAUSED
         self._mark = transfer_mark(offer.transfer_id)
         self._window = FileWindow(offer)
-        self._digests = bytearray(_DIGEST * offer.total_chunks if offer.frames else 0)
         self._hashed = bytearray(offer.total_chunks if offer.frames else 0)
         self._hash_reads: set[int] = set()
         self._retries = 0
         self._furthest = 0
         self._forgotten = 0
         self._asked_at = 0.0
+
+    @classmethod
+    def restored(cls, record: dict[str, Any], **given: Any) -> Self:
+        """A transfer of an earlier process; it is paused until its peer is there again."""
+        try:
+            offer = FileOffer(**{name: record[name] for name in FileOffer.__struct_fields__})
+            source = FileSource(
+                kind=record["source"], total_bytes=offer.total_bytes, path=record["source_path"]
+            )
+            owner = record["owner"]
+            peer = FilePeer(uuid="", owner=owner, stream_id=None, frames=offer.frames, max_message=0)
+            outgoing = cls(offer, source, peer, **given)
+            outgoing.created_at = float(record["created_at"])
+            outgoing.retries_total = int(record["retries_total"])
+        except (KeyError, TypeError, ValueError):
+            raise InvalidError("the record of an outgoing transfer cannot be read") from None
+        outgoing.last_error = "link lost"
+        return outgoing
 
     @property
     def phase(self) -> Sending:
@@ -136,7 +147,7 @@ class OutgoingFile:
     def restart_with(self, peer: FilePeer, now: float) -> list[Effect]:
         """The peer is back, perhaps under another uuid."""
         if self.offer.frames and not peer.frames:
-            return self._fail("the peer does not take file frames any more")
+            return self.fail("the peer does not take file frames any more")
         self.peer = peer
         return self.begin(now)
 
@@ -147,14 +158,6 @@ class OutgoingFile:
         self.last_error = "link lost"
         self._land_all()
         return [CancelTimer(self._timer)]
-
-    def cancel(self, *, tell: bool) -> list[Effect]:
-        transfer_id = self.offer.transfer_id
-        told = [ToPeer(self.peer.uuid, "file.cancel", {"transfer_id": transfer_id})] if tell else []
-        return [*told, *self._end("cancelled", "cancelled")]
-
-    def give_up(self, reason: str) -> list[Effect]:
-        return self._fail(reason)
 
     def link_full(self) -> None:
         self._window.link_is_full = True
@@ -177,10 +180,10 @@ class OutgoingFile:
         if isinstance(event, ChunkRead):
             return self._read(event, now)
         if isinstance(event, SourceHashed) and self._phase is Sending.HASHING:
-            self.offer = _with_hash(self.offer, event.sha256)
+            self.offer = replace(self.offer, file_hash=event.sha256)
             return self._make_offer(now)
         if isinstance(event, SourceFailed):
-            return self._fail(event.reason, tell=self._phase is not Sending.HASHING)
+            return self.fail(event.reason, tell=self._phase is not Sending.HASHING)
         return []
 
     def time_is_up(self, now: float) -> list[Effect]:
@@ -193,7 +196,7 @@ class OutgoingFile:
         if failed:
             return failed
         self._asked_at = now
-        asked = ToPeer(self.peer.uuid, "file.resume_req", {"transfer_id": self.offer.transfer_id})
+        asked = self._message("file.resume_req")
         if self._phase is Sending.OFFERED:
             return self._make_offer(now)
         if self._phase is Sending.COMPLETING:
@@ -219,7 +222,7 @@ class OutgoingFile:
         self._furthest = max(self._furthest, base)
         self.retries_total += 1
         if self._forgotten > self._max_retries:
-            return self._fail("unknown_transfer")
+            return self.fail("unknown_transfer")
         return self._make_offer(now)
 
     def _accepted(self, payload: dict[str, Any], now: float) -> list[Effect]:
@@ -229,8 +232,11 @@ class OutgoingFile:
         if type(start) is not int or not 0 <= start <= self.offer.total_chunks:
             return self._not_sent(start)
         self.status = "transferring"
-        self._phase = Sending.SENDING
         self._retries = 0
+        return self._send_from(start, now)
+
+    def _send_from(self, start: int, now: float) -> list[Effect]:
+        self._phase = Sending.SENDING
         self._window.stand_at(start)
         return [*self._go_on(now), self._wait(now)]
 
@@ -256,20 +262,18 @@ class OutgoingFile:
         reason = reason[:200] if isinstance(reason, str) else "refused"
         expected = payload.get("expected_seq")
         if self._phase is Sending.OFFERED:
-            return [] if reason == "unknown_transfer" else self._fail(reason)
+            return [] if reason == "unknown_transfer" else self.fail(reason)
         if reason == "unknown_transfer":
             return self._offer_anew(now)
         if reason not in _WORTH_ANOTHER_TRY:
-            return self._fail(reason)
+            return self.fail(reason)
         if type(expected) is not int or not 0 <= expected < self.offer.total_chunks:
             return self._not_sent(expected)
         failed = self._count_retry()
         if failed:
             return failed
         if self._phase is Sending.COMPLETING:
-            self._phase = Sending.SENDING
-            self._window.stand_at(expected)
-            return [*self._go_on(now), self._wait(now)]
+            return self._send_from(expected, now)
         return [*self._send_again(expected), self._wait(now)]
 
     def _where_it_is(self, payload: dict[str, Any], now: float) -> list[Effect]:
@@ -279,7 +283,7 @@ class OutgoingFile:
         if status == "unknown_transfer":
             return self._offer_anew(now)
         if status in {"failed", "cancelled"}:
-            return self._fail(f"the receiver says that the transfer is {status}")
+            return self.fail(f"the receiver says that the transfer is {status}")
         if status == "completed" and self._phase is Sending.COMPLETING:
             return self._completed()
         if type(following) is not int or not 0 <= following <= self._window.sent_end:
@@ -289,9 +293,7 @@ class OutgoingFile:
         self._retries = 0
         if following == self.offer.total_chunks:
             return []  # it is there, and still busy with the hash
-        self._phase = Sending.SENDING
-        self._window.stand_at(following)
-        return [*self._go_on(now), self._wait(now)]
+        return self._send_from(following, now)
 
     def _catch_up(self, following: int, now: float) -> list[Effect]:
         """What the receiver lacks of all that was sent before we asked is sent again."""
@@ -307,14 +309,11 @@ class OutgoingFile:
         if self._phase is not Sending.COMPLETING:
             return self._not_sent(None)
         if payload.get("file_hash") != self.offer.file_hash:
-            return self._fail("the receiver confirmed another hash")
+            return self.fail("the receiver confirmed another hash")
         return self._completed()
 
     def _cancelled(self, _payload: dict[str, Any], _now: float) -> list[Effect]:
-        told = Report(
-            "file_transfer_cancelled",
-            {"transfer_id": self.offer.transfer_id, "from_uuid": self.peer.uuid},
-        )
+        told = self._report("file_transfer_cancelled", from_uuid=self.peer.uuid)
         return [told, *self.cancel(tell=False)]
 
     def _go_on(self, now: float) -> list[Effect]:
@@ -324,7 +323,7 @@ class OutgoingFile:
             missing = self._hash_what_is_missing()
             if missing or self._hash_reads:
                 return missing
-            self.offer = _with_hash(self.offer, chunks_hash(self._digests))
+            self.offer = replace(self.offer, file_hash=chunks_hash(self._digests))
         self._phase = Sending.COMPLETING
         return [self._complete()]
 
@@ -340,12 +339,8 @@ class OutgoingFile:
         return effects
 
     def _complete(self) -> Effect:
-        payload = {
-            "transfer_id": self.offer.transfer_id,
-            "total_bytes": self.offer.total_bytes,
-            "file_hash": self.offer.file_hash,
-        }
-        return ToPeer(self.peer.uuid, "file.complete", payload)
+        offer = self.offer
+        return self._message("file.complete", total_bytes=offer.total_bytes, file_hash=offer.file_hash)
 
     def _pump(self) -> list[Effect]:
         return [self._range(sequence) for sequence in self._window.take_reads()]
@@ -358,9 +353,9 @@ class OutgoingFile:
         if not 0 <= sequence < self.offer.total_chunks:
             return []
         if len(event.data) != self.offer.chunk_length(sequence):
-            return self._fail("the file changed while it was sent", tell=True)
+            return self.fail("the file changed while it was sent", tell=True)
         if self.offer.frames:
-            self._digests[sequence * _DIGEST : (sequence + 1) * _DIGEST] = event.digest
+            self._digests[sequence * DIGEST_BYTES : (sequence + 1) * DIGEST_BYTES] = event.digest
             self._hashed[sequence] = 1
         if sequence in self._hash_reads:
             self._hash_reads.discard(sequence)
@@ -396,51 +391,42 @@ class OutgoingFile:
         self._retries += 1
         self.retries_total += 1
         if self._retries > self._max_retries:
-            return self._fail(self._given_up())
+            return self.fail(self._given_up())
         return []
 
     def _not_sent(self, sequence: Any) -> list[Effect]:
-        shown = sequence if type(sequence) is int and abs(sequence) < 2**63 else None
-        members = {"transfer_id": self.offer.transfer_id, "seq": shown, "reason": "not_sent"}
-        return [Report("file_ack_rejected", members)]
+        return [self._report("file_ack_rejected", seq=shown_sequence(sequence), reason="not_sent")]
 
     def _completed(self) -> list[Effect]:
         self.completed_at = self._wall()
-        self.last_error = None
         offer = self.offer
-        told = Report(
+        told = self._report(
             "file_transfer_complete",
-            {
-                "transfer_id": offer.transfer_id,
-                "target_uuid": self.peer.uuid,
-                "total_bytes": offer.total_bytes,
-                "total_chunks": offer.total_chunks,
-                "retries_total": self.retries_total,
-                "file_hash": offer.file_hash,
-            },
+            target_uuid=self.peer.uuid,
+            total_bytes=offer.total_bytes,
+            total_chunks=offer.total_chunks,
+            retries_total=self.retries_total,
+            file_hash=offer.file_hash,
         )
         return [*self._end("completed", None), told]
 
-    def _fail(self, reason: str, *, tell: bool = False) -> list[Effect]:
-        transfer_id = self.offer.transfer_id
-        told = [ToPeer(self.peer.uuid, "file.cancel", {"transfer_id": transfer_id})] if tell else []
-        members = {"transfer_id": transfer_id, "direction": "outgoing", "reason": reason}
-        self._phase = Sending.ENDED
-        self.status = "failed"
-        self.last_error = reason
-        self.updated_at = self._wall()
-        self._land_all()
-        return [CancelTimer(self._timer), *told, Report("file_transfer_failed", members)]
+    def fail(self, reason: str, *, tell: bool = False) -> list[Effect]:
+        told = [self._message("file.cancel")] if tell else []
+        return [self._stop("failed", reason), *told, self._failed(reason)]
 
     def _end(self, status: str, error: str | None) -> list[Effect]:
         """For good: the source is given back. A failed transfer keeps it, to be resumed."""
+        transfer_id = self.offer.transfer_id
+        stopped = self._stop(status, error)
+        return [stopped, CloseSource(transfer_id), ForgetTransfer(transfer_id, "outgoing")]
+
+    def _stop(self, status: str, error: str | None) -> Effect:
         self._phase = Sending.ENDED
         self.status = status
         self.last_error = error
         self.updated_at = self._wall()
         self._land_all()
-        transfer_id = self.offer.transfer_id
-        return [CancelTimer(self._timer), CloseSource(transfer_id), ForgetTransfer(transfer_id, "outgoing")]
+        return CancelTimer(self._timer)
 
     @property
     def _timer(self) -> str:
@@ -472,34 +458,22 @@ class OutgoingFile:
         }
 
     def summary(self) -> dict[str, Any]:
-        offer = self.offer
-        return {
-            "transfer_id": offer.transfer_id,
-            "direction": "outgoing",
-            "status": self.status,
-            "name": offer.name,
-            "mime": offer.mime,
-            "total_bytes": offer.total_bytes,
-            "total_chunks": offer.total_chunks,
-            "chunk_bytes": offer.chunk_bytes,
+        kind = self.source.kind
+        own = {
             "next_seq": self._window.base,
             "retries_total": self.retries_total,
             "acked_chunks": self._window.acked_count,
-            "source": self.source.kind,
-            "spooled": self.source.kind == "spool",
-            "spool_path": self.source.path if self.source.kind == "spool" else None,
-            "source_path": self.source.path if self.source.kind == "path" else None,
+            "source": kind,
+            "spooled": kind == "spool",
+            "spool_path": self.source.path if kind == "spool" else None,
+            "source_path": self.source.path if kind == "path" else None,
             "target_uuid": self.peer.uuid,
             "target_stream_id": self.peer.stream_id,
             "from_uuid": None,
             "from_stream_id": None,
-            "file_hash": offer.file_hash,
-            "created_at": iso_moment(self.created_at),
-            "updated_at": iso_moment(self.updated_at),
-            "completed_at": None if self.completed_at is None else iso_moment(self.completed_at),
-            "last_error": self.last_error,
-            "has_data": self.source.kind == "memory" and self.status not in {"completed", "cancelled"},
         }
+        has_data = kind == "memory" and self.status not in {"completed", "cancelled"}
+        return self._summary(own, self.offer.file_hash, has_data=has_data)
 
     _HEARS: Final[dict[str, Callable[["OutgoingFile", dict[str, Any], float], list[Effect]]]] = {
         "file.accept": _accepted,
@@ -509,32 +483,3 @@ class OutgoingFile:
         "file.complete_ack": _confirmed,
         "file.cancel": _cancelled,
     }
-
-
-def restored_outgoing(record: dict[str, Any], **given: Any) -> OutgoingFile:
-    """A transfer of an earlier process; it is paused until its peer is there again."""
-    names = (
-        "transfer_id",
-        "name",
-        "mime",
-        "total_bytes",
-        "total_chunks",
-        "chunk_bytes",
-        "file_hash",
-        "frames",
-    )
-    try:
-        offer = FileOffer(**{name: record[name] for name in names})
-        source = FileSource(kind=record["source"], total_bytes=offer.total_bytes, path=record["source_path"])
-        peer = FilePeer(uuid="", owner=record["owner"], stream_id=None, frames=offer.frames, max_message=0)
-        outgoing = OutgoingFile(offer, source, peer, **given)
-        outgoing.created_at = float(record["created_at"])
-        outgoing.retries_total = int(record["retries_total"])
-    except (KeyError, TypeError, ValueError):
-        raise InvalidError("the record of an outgoing transfer cannot be read") from None
-    outgoing.last_error = "link lost"
-    return outgoing
-
-
-def _with_hash(offer: FileOffer, file_hash: str) -> FileOffer:
-    return replace(offer, file_hash=file_hash)

@@ -16,7 +16,7 @@ from comity.core.errors import InvalidError
 from comity.core.identity.keys import SigningKey
 from comity.core.machine import CancelTimer, Effect, Event, SetTimer, TimerFired
 from comity.core.peering.admission import RoomPeer
-from comity.core.peering.events import EventLog, iso_moment, session_event
+from comity.core.peering.events import EventLog, iso_moment, moment_or_none, session_event
 from comity.core.peering.file_work import (
     FileAnswer,
     FilePeer,
@@ -27,7 +27,7 @@ from comity.core.peering.file_work import (
 )
 from comity.core.peering.hearing import Hearing
 from comity.core.peering.lifecycle import Lifecycle
-from comity.core.peering.message_exchange import MessageExchange
+from comity.core.peering.message_exchange import MessageExchange, check_fits
 from comity.core.peering.messages import OUTBOX_TIMER, MessageKept, MessageNotKept
 from comity.core.peering.outgoing_file import OutgoingFile
 from comity.core.peering.session_key import SessionKeys
@@ -133,9 +133,7 @@ class RoomSession:
                 effects += self._hearing.closed(peer.uuid, now)
         return self._carry([*effects, *self._life.stop()])
 
-    def send(
-        self, data: Any, target: Any, now: float, *, re: str | None = None
-    ) -> tuple[dict[str, Any], Sequence[Effect]]:
+    def send(self, data: Any, target: Any, now: float) -> tuple[dict[str, Any], Sequence[Effect]]:
         """`ok` is False when nobody could be sent to. Messages to our own nodes have ids and get receipts."""
         body = {"data": data}
         peers = self._targets(target)
@@ -146,14 +144,14 @@ class RoomSession:
         if absent is not None:
             nodes = [(absent, self.messages.absent_stream(target))]
         for peer in plain:
-            self._check_fits(peer, len(text))
+            check_fits(len(text), peer.max_message)
         if len(nodes) > 1:  # all of them or none
             self.messages.check([node for node, _ in nodes], body)
         effects: list[Effect] = [SendText(peer.uuid, text) for peer in plain]
         ids: list[str] = []
         for node, stream in nodes:
             ids.append(f"msg_{self._draw(8).hex()}")
-            effects += self.messages.post(node, ids[-1], body, re, now, stream)
+            effects += self.messages.post(node, ids[-1], body, None, now, stream)
         reached = bool(peers) or absent is not None
         if not reached:
             effects.append(self._rejected(target))
@@ -163,10 +161,10 @@ class RoomSession:
         return result, self._carry(effects)
 
     def send_signed(
-        self, envelope: dict[str, Any], message_id: str, node: str, now: float, *, re: str | None = None
+        self, envelope: dict[str, Any], message_id: str, node: str, now: float
     ) -> Sequence[Effect]:
         """A signed message for one node; the shell has made the envelope and its place in the chain."""
-        return self._carry(self.messages.post(node, message_id, {"envelope": envelope}, re, now))
+        return self._carry(self.messages.post(node, message_id, {"envelope": envelope}, None, now))
 
     def signed_targets(self, target: Any) -> list[str]:
         """The nodes that a signed message goes to. Raises InvalidError for a peer without a proven node."""
@@ -233,16 +231,16 @@ class RoomSession:
         ack_timeout: float | None = None,
         max_retries: int | None = None,
     ) -> tuple[OutgoingFile, Sequence[Effect]]:
-        known = self.files.outgoing.get(transfer_id)
-        if known is None:
+        """Completed or cancelled: as it stands."""
+        outgoing = self.files.outgoing.get(transfer_id)
+        if outgoing is None:
             raise InvalidError(f"unknown transfer_id: {transfer_id}")
-        peer = None
-        if known.status not in {"completed", "cancelled"}:
-            found = None if target is not None else self._owner_of(known)
+        effects: list[Effect] = []
+        if outgoing.status not in {"completed", "cancelled"}:
+            found = None if target is not None else self._owner_of(outgoing)
             peer = found or self.file_target(target)
-        outgoing, effects = self.files.resume(
-            transfer_id, peer, now, ack_timeout=ack_timeout, max_retries=max_retries
-        )
+            outgoing.change_limits(ack_timeout, max_retries)
+            effects = self.files.resume(outgoing, peer, now)
         return outgoing, self._carry(effects)
 
     def cancel_file(self, transfer_id: str) -> Sequence[Effect]:
@@ -302,7 +300,6 @@ class RoomSession:
     def status(self) -> dict[str, Any]:
         options, life = self.options, self._life.members()
         connected = [peer.uuid for peer in self._peers if peer.is_open]
-        beat = self._last_heartbeat_at
         return {
             "session_id": self.session_id,
             "state": self._life.state,
@@ -316,7 +313,7 @@ class RoomSession:
             "peer_count": len(connected),
             "sync_peer_count": sum(1 for _ in self._peers),
             **life,
-            "last_heartbeat_at": None if beat is None else iso_moment(beat),
+            "last_heartbeat_at": moment_or_none(self._last_heartbeat_at),
             "last_error": self._life.last_error,
             "state_keys": len(self.state),
             "outgoing_transfers": len(self.files.outgoing),
@@ -341,19 +338,8 @@ class RoomSession:
 
     def _problem(self, event: SignallingProblem, _now: float) -> list[Effect]:
         self._life.last_error = event.error
-        detail = {"error": event.error, "details": None}
-        return [
-            Report("sdk_error", {"detail": detail if event.code is None else {**detail, "code": event.code}})
-        ]
-
-    def _appeared(self, event: PeerAppeared, now: float) -> list[Effect]:
-        known = self._peers.get(event.uuid)
-        if known is not None and known.gone_at is None:
-            return []
-        return self._peers.appeared(event, now)
-
-    def _opened(self, event: ChannelOpened, now: float) -> list[Effect]:
-        return self._peers.channel_opened(event, now)
+        code = {} if event.code is None else {"code": event.code}
+        return [Report("sdk_error", {"detail": {"error": event.error, "details": None, **code}})]
 
     def _link_failed(self, event: LinkFailed, now: float) -> list[Effect]:
         peer = self._peers.get(event.uuid)
@@ -365,19 +351,6 @@ class RoomSession:
         }
         told = Report("connection_failed", {"detail": detail})
         return [told, *self._hearing.closed(event.uuid, now)]
-
-    def _send_failed(self, event: SendFailed, _now: float) -> list[Effect]:
-        return [Report("send_error", {"message": event.message})]
-
-    def _full(self, event: LinkFull, _now: float) -> list[Effect]:
-        self.files.link_full(event.uuid)
-        return []
-
-    def _drained(self, event: LinkDrained, _now: float) -> list[Effect]:
-        return self.files.link_drained(event.uuid)
-
-    def _answered(self, event: FileAnswer, now: float) -> list[Effect]:
-        return self.files.answer(event, now)
 
     def _timer(self, event: TimerFired, now: float) -> list[Effect]:
         name = event.name
@@ -442,12 +415,6 @@ class RoomSession:
                 return self._peers.file_peer(peer)
         return None
 
-    def _check_fits(self, peer: RoomPeer, size: int) -> None:
-        if size > peer.max_message:
-            raise InvalidError(
-                f"data of {size} bytes exceeds the {peer.max_message} bytes of a message: send it as a file"
-            )
-
     def _rejected(self, target: Any) -> Effect:
         reason = "no_open_data_channel" if self._life.state != "idle" else "not_connected"
         return Report("send_rejected", {"reason": reason, "target": target})
@@ -493,17 +460,17 @@ class RoomSession:
         SignallingReady: _ready,
         SignallingLost: lambda self, event, _now: self._life.lost(event.reason, event.retry_in),
         SignallingProblem: _problem,
-        PeerAppeared: _appeared,
-        ChannelOpened: _opened,
+        PeerAppeared: lambda self, event, now: self._peers.appeared(event, now),
+        ChannelOpened: lambda self, event, now: self._peers.channel_opened(event, now),
         ChannelClosed: lambda self, event, now: self._hearing.closed(event.uuid, now),
         LinkFailed: _link_failed,
-        SendFailed: _send_failed,
-        LinkFull: _full,
-        LinkDrained: _drained,
+        SendFailed: lambda _self, event, _now: [Report("send_error", {"message": event.message})],
+        LinkFull: lambda self, event, _now: self.files.link_full(event.uuid),
+        LinkDrained: lambda self, event, _now: self.files.link_drained(event.uuid),
         TextArrived: lambda self, event, now: self._hearing.text(event, now),
         BytesArrived: lambda self, event, now: self._hearing.binary(event, now),
         TimerFired: _timer,
-        FileAnswer: _answered,
+        FileAnswer: lambda self, event, now: self.files.answer(event, now),
         MessageKept: lambda self, event, _now: self.messages.kept(event),
         MessageNotKept: lambda self, event, _now: self.messages.not_kept(event),
     }

@@ -19,14 +19,13 @@ from comity.core.machine import CancelTimer, Effect, SetTimer
 from comity.core.peering import join_token
 from comity.core.peering.admission import (
     HELLO_SECONDS,
-    AdmissionRules,
     Admitted,
     ReplayWindow,
     RoomPeer,
     TurnedAway,
     judge_hello,
 )
-from comity.core.peering.events import iso_moment
+from comity.core.peering.events import iso_moment, moment_or_none
 from comity.core.peering.file_work import FilePeer, Report
 from comity.core.peering.hello import HelloPayload, hello_payload, own_layer, read_hello
 from comity.core.peering.session_key import SessionKeys
@@ -64,12 +63,6 @@ class RoomPeers:
         self._node_key = node_key
         self._wall = wall
         self._draw = draw
-        self._rules = AdmissionRules(
-            room=options.room,
-            stream_id=options.stream_id,
-            demands=options.demands,
-            latest_exp=options.latest_exp,
-        )
         self._peers: dict[str, RoomPeer] = {}
         self._windows: OrderedDict[str, ReplayWindow] = OrderedDict()
         self._hellos: OrderedDict[tuple[str, float, str], None] = OrderedDict()
@@ -100,10 +93,16 @@ class RoomPeers:
         return max(here, key=lambda peer: peer.stream_id == stream_id, default=None)
 
     def appeared(self, event: PeerAppeared, now: float) -> list[Effect]:
+        known = self._peers.get(event.uuid)
+        if known is not None and known.gone_at is None:
+            return []
         effects = self._make_room(now)
-        peer = self._make(event.uuid, event.role, event.stream_id, now)
-        if peer is None:
+        if len(self._here()) >= MOST_PEERS:
             return [CloseLink(event.uuid, f"a session has at most {MOST_PEERS} peers")]
+        # A publisher does not know who views it before the hello; the reference took its own name (peers 3.5).
+        named = event.stream_id if event.role == "viewer" else None
+        self._peers.pop(event.uuid, None)
+        self._peers[event.uuid] = RoomPeer(event.uuid, event.role, named, now, self._wall())
         detail = {"uuid": event.uuid, "type": event.role, "streamID": event.stream_id}
         return [*effects, Report("peer_connected", {"uuid": event.uuid, "detail": detail})]
 
@@ -112,8 +111,7 @@ class RoomPeers:
         known = self._peers.get(event.uuid)
         if known is not None and known.is_open:
             return []
-        fresh = known is None or known.gone_at is not None
-        told = self.appeared(PeerAppeared(event.uuid, event.role, event.stream_id), now) if fresh else []
+        told = self.appeared(PeerAppeared(event.uuid, event.role, event.stream_id), now)
         peer = self._peers.get(event.uuid)
         if peer is None:
             return told
@@ -130,7 +128,7 @@ class RoomPeers:
             greeting = {"audio": False, "video": False, "info": {"label": f"{label}_viewer"}}
         effects.append(SendText(event.uuid, write_control(greeting)))
         effects += self.greet(peer)
-        if self._rules.hello_first:
+        if self._options.demands.hello_first:
             return [*effects, SetTimer(HELLO_TIMER + event.uuid, now + HELLO_SECONDS)]
         peer.is_admitted = True
         return effects
@@ -189,14 +187,13 @@ class RoomPeers:
         self._hellos[mark] = None
         if len(self._hellos) > MOST_HELLOS:
             self._hellos.popitem(last=False)
-        return self._judge(peer, envelope, hello)
+        return self.judge(peer, envelope, hello)
 
     def hear_reject(self, peer: RoomPeer, envelope: BridgeEnvelope) -> list[Effect]:
         reason = envelope.payload.get("reason")
         reason = reason[:200] if isinstance(reason, str) else "rejected"
         peer.reject(reason)
-        members = {"uuid": peer.uuid, "stream_id": peer.stream_id, "reason": reason}
-        return [Report("sync_peer_rejected", members)]
+        return [_rejected(peer)]
 
     def replaced(self) -> list[RoomPeer]:
         """Open links of peers that have a newer one."""
@@ -210,11 +207,6 @@ class RoomPeers:
             if peer.is_open and peer.waiting_hello is not None and peer.stream_id == stream_id
         ]
 
-    def judge_again(
-        self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload
-    ) -> tuple[bool, list[Effect]]:
-        return self._judge(peer, envelope, hello)
-
     def check(self, peer: RoomPeer, envelope: BridgeEnvelope, now: float) -> list[Effect] | None:
         """None for an envelope of an admitted peer that may be processed; else what is told about it."""
         reason = self._distrust(peer, envelope)
@@ -224,19 +216,15 @@ class RoomPeers:
 
     def check_data(self, peer: RoomPeer, kind: str, now: float) -> list[Effect] | None:
         """Plain data has no MAC."""
-        if not self._rules.demands.require_session_mac:
+        if not self._options.demands.require_session_mac:
             return None
         return self.fault(peer, now, "protocol_auth_failed", kind=kind, reason="mac_missing")
 
     def fault(self, peer: RoomPeer, now: float, event: str, **members: Any) -> list[Effect]:
         """What a peer did wrong; told so many times a minute, so that it cannot push out other events."""
-        if not self.count_fault(peer, now):
+        if not peer.faults.take(now):
             return []
         return [Report(event, {"uuid": peer.uuid, "stream_id": peer.stream_id, **members})]
-
-    def count_fault(self, peer: RoomPeer, now: float) -> bool:
-        """Counts one more fault of this peer."""
-        return peer.faults.take(now)
 
     def no_hello(self, uuid: str) -> list[Effect]:
         """The time for a hello is up. Who was not let in by now has no use for the link."""
@@ -246,8 +234,7 @@ class RoomPeers:
         effects: list[Effect] = [CloseLink(uuid, "not admitted")]
         if peer.handshake_state == "discovered":
             peer.reject("no hello came in time")
-            members = {"uuid": uuid, "stream_id": peer.stream_id, "reason": peer.rejected_reason}
-            effects.insert(0, Report("sync_peer_rejected", members))
+            effects.insert(0, _rejected(peer))
         return effects
 
     def end_stale(self, now: float) -> list[Effect]:
@@ -267,7 +254,6 @@ class RoomPeers:
         return now - peer.heard_at > seconds
 
     def summary(self, peer: RoomPeer, now: float) -> dict[str, Any]:
-        beat = peer.last_heartbeat_at
         shown = {
             "uuid": peer.uuid,
             "stream_id": peer.stream_id,
@@ -277,7 +263,7 @@ class RoomPeers:
             "rejected_reason": peer.rejected_reason,
             "shared_key_ready": peer.key is not None,
             "last_seen_at": iso_moment(peer.last_seen_at),
-            "last_heartbeat_at": None if beat is None else iso_moment(beat),
+            "last_heartbeat_at": moment_or_none(peer.last_heartbeat_at),
             "stale": self.is_stale(peer, now),
             "capabilities": dict(peer.capabilities),
         }
@@ -287,24 +273,17 @@ class RoomPeers:
 
     def _make_room(self, now: float) -> list[Effect]:
         """Where the session is full, the first one that was not let in goes."""
-        here = [peer for peer in self._peers.values() if peer.gone_at is None]
+        here = self._here()
         outsiders = [peer for peer in here if not peer.is_admitted]
         if len(here) < MOST_PEERS or not outsiders:
             return []
         uuid = outsiders[0].uuid
         return [CloseLink(uuid, f"a session has at most {MOST_PEERS} peers"), *self.closed(uuid, now)]
 
-    def _make(self, uuid: str, role: str, stream_id: str | None, now: float) -> RoomPeer | None:
-        here = [peer for peer in self._peers.values() if peer.gone_at is None]
-        if len(here) >= MOST_PEERS:
-            return None
-        self._peers.pop(uuid, None)
-        # A publisher does not know who views it before the hello; the reference took its own name (peers 3.5).
-        named = stream_id if role == "viewer" else None
-        peer = self._peers[uuid] = RoomPeer(uuid, role, named, now, self._wall())
-        return peer
+    def _here(self) -> list[RoomPeer]:
+        return [peer for peer in self._peers.values() if peer.gone_at is None]
 
-    def _judge(
+    def judge(
         self, peer: RoomPeer, envelope: BridgeEnvelope, hello: HelloPayload
     ) -> tuple[bool, list[Effect]]:
         if self._node_key is None or peer.fingerprints is None:
@@ -312,7 +291,7 @@ class RoomPeers:
         verdict = judge_hello(
             envelope,
             hello,
-            self._rules,
+            self._options,
             self._keys,
             fingerprints=peer.fingerprints,
             now_ms=self._wall() * 1000,
@@ -366,12 +345,12 @@ class RoomPeers:
             )
             if same_node or (hello.public_key is not None and hello.public_key == other.public_key):
                 replaced.append(other)
-            elif self._rules.hello_first:
+            elif self._options.demands.hello_first:
                 return None
             else:
                 effects.append(self._duplicate(peer, stream_id, other.uuid))
         if stream_id == self._options.stream_id:
-            if self._rules.hello_first:
+            if self._options.demands.hello_first:
                 return None
             effects.append(self._duplicate(peer, stream_id, None))
         for other in replaced:
@@ -387,12 +366,8 @@ class RoomPeers:
     def _others(self, stream_id: str, peer: RoomPeer) -> list[RoomPeer]:
         return [
             other
-            for other in self._peers.values()
-            if other is not peer
-            and other.is_open
-            and other.is_admitted
-            and other.public_key is not None
-            and other.stream_id == stream_id
+            for other in self.reachable()
+            if other is not peer and other.public_key is not None and other.stream_id == stream_id
         ]
 
     def _turn_away(self, peer: RoomPeer, envelope: BridgeEnvelope, verdict: TurnedAway) -> list[Effect]:
@@ -401,8 +376,7 @@ class RoomPeers:
             peer.stream_id = envelope.from_stream_id[:128] or peer.stream_id
         peer.reject(verdict.reason)
         peer.was_refused = peer.waiting_hello is None
-        members = {"uuid": peer.uuid, "stream_id": peer.stream_id, "reason": verdict.reason}
-        effects: list[Effect] = [] if repeated else [Report("sync_peer_rejected", members)]
+        effects: list[Effect] = [] if repeated else [_rejected(peer)]
         if verdict.told:
             refusal = self._envelope("sync.reject", {"reason": verdict.reason})
             effects.append(SendText(peer.uuid, write_envelope(refusal)))
@@ -412,7 +386,7 @@ class RoomPeers:
         if peer.public_key is not None and envelope.from_stream_id != peer.stream_id:
             return "stream_id"
         if envelope.mac is None:
-            needs = self._rules.demands.require_session_mac or peer.layer is not None
+            needs = self._options.demands.require_session_mac or peer.layer is not None
             if needs or envelope.kind.startswith("msg."):
                 return "mac_missing"
         elif peer.key is None:
@@ -487,3 +461,8 @@ class RoomPeers:
             assert peer.gone_at is not None
             if now - peer.gone_at > GONE_SECONDS or len(gone) - at > MOST_GONE:
                 del self._peers[peer.uuid]
+
+
+def _rejected(peer: RoomPeer) -> Effect:
+    members = {"uuid": peer.uuid, "stream_id": peer.stream_id, "reason": peer.rejected_reason}
+    return Report("sync_peer_rejected", members)

@@ -14,7 +14,9 @@ from comity.core.peering.transfers import FileLimits
 
 
 class SessionOptions(Struct, frozen=True, kw_only=True):
-    """Everything that `vdo_connect` decides (peers 1.3)."""
+    """Everything that `vdo_connect` decides (peers 1.3). `latest_exp`: a token of a session that came from an invite must
+    not outlive it (ruling 62).
+    """
 
     room: str
     stream_id: str

@@ -20,9 +20,8 @@ LONGEST_CANDIDATE: Final = 1024
 _LONGEST_ID: Final = 128
 _MOST_LISTED: Final = 1000
 _TAKEN: Final = "Stream ID is already in use"
-_ENCRYPTED_LIMIT: Final = 2 * (
-    2 * SDP_LIMIT + 4096
-)  # in hex; JSON writes a line's end with two characters more
+# in hex; JSON writes a line's end with two characters more
+_ENCRYPTED_LIMIT: Final = 2 * (2 * SDP_LIMIT + 4096)
 
 
 class IceCandidate(Struct, frozen=True):
@@ -170,17 +169,8 @@ def tell_candidates(
         {"candidate": found.candidate, "sdpMid": found.mid, "sdpMLineIndex": found.line}
         for found in told.candidates
     ]
-    sealed = _sealed("candidates", candidates, cipher, iv)
-    vector = {"vector": sealed["vector"]} if "vector" in sealed else {}
-    return strict_json.dumps(
-        {
-            "UUID": told.uuid,
-            "type": role,
-            "candidates": sealed["candidates"],
-            "session": told.session,
-            **vector,
-        }
-    )
+    message = {"UUID": told.uuid, "type": role, "candidates": None, "session": told.session}
+    return strict_json.dumps({**message, **_sealed("candidates", candidates, cipher, iv)})
 
 
 def _sealed(name: str, value: Any, cipher: RoomCipher, iv: bytes) -> dict[str, Any]:
@@ -211,15 +201,12 @@ def _described(message: dict[str, Any], cipher: RoomCipher) -> Described:
         raise MalformedError("a description is an offer or an answer with its sdp")
     if len(sdp.encode("utf-8", "surrogatepass")) > SDP_LIMIT:
         raise TooLargeError("the session description", SDP_LIMIT)
-    stream = message.get("streamID")
     return Described(
         uuid=_id(message, "UUID"),
         session=_id(message, "session"),
         kind=kind,
         sdp=sdp,
-        stream=cipher.clear_stream(stream)
-        if isinstance(stream, str) and len(stream) <= _LONGEST_ID
-        else None,
+        stream=_stream(message, cipher),
         ticket=_ticket(description.get("comity")),
     )
 
@@ -242,9 +229,12 @@ def _candidate(entry: dict[str, Any]) -> IceCandidate:
 
 
 def _listed(entry: dict[str, Any], cipher: RoomCipher) -> Listed:
-    stream = entry.get("streamID")
-    clear = cipher.clear_stream(stream) if isinstance(stream, str) and len(stream) <= _LONGEST_ID else None
-    return Listed(_id(entry, "UUID"), clear)
+    return Listed(_id(entry, "UUID"), _stream(entry, cipher))
+
+
+def _stream(message: dict[str, Any], cipher: RoomCipher) -> str | None:
+    stream = message.get("streamID")
+    return cipher.clear_stream(stream) if isinstance(stream, str) and len(stream) <= _LONGEST_ID else None
 
 
 def _refusal(message: dict[str, Any]) -> StreamTaken | RelayRefusal:

@@ -122,10 +122,8 @@ class SignallingRelay:
         self._leave(who, peer)
         del self._peers[who]
         if peer.address is not None:
-            left = self._by_address[peer.address] - 1
-            if left:
-                self._by_address[peer.address] = left
-            else:
+            self._by_address[peer.address] -= 1
+            if not self._by_address[peer.address]:
                 del self._by_address[peer.address]
 
     def receive(self, who: str, text: bytes, now: float) -> list[RelayEffect]:
@@ -151,10 +149,12 @@ class SignallingRelay:
             yield from self._join(who, peer, message)
         elif self._serves is not None and not peer.trusted and peer.room is None:
             yield _error(who, "JOIN_FIRST", "join a room first; this relay is not open to everybody")
-        elif request == "seed":
-            yield from self._seed(who, peer, message)
-        elif request == "play":
-            yield from self._play(who, peer, message)
+        elif request in ("seed", "play"):
+            stream = _id_in(message, "streamID")
+            if stream is None:
+                yield _error(who, "INVALID_STREAM", "streamID must be 1 to 80 letters, digits, - and _")
+            else:
+                yield from (self._seed if request == "seed" else self._play)(who, peer, stream)
         elif request == "migrate":
             yield from self._migrate(who, peer, message)
         elif request is not None:
@@ -214,11 +214,7 @@ class SignallingRelay:
                 listed += [{"UUID": other, "streamID": stream} for stream in streams] or [{"UUID": other}]
         return listed
 
-    def _seed(self, who: str, peer: _Peer, message: dict[str, Any]) -> Iterator[RelayEffect]:
-        stream = _id_in(message, "streamID")
-        if stream is None:
-            yield _error(who, "INVALID_STREAM", "streamID must be 1 to 80 letters, digits, - and _")
-            return
+    def _seed(self, who: str, peer: _Peer, stream: str) -> Iterator[RelayEffect]:
         owner = self._owners.get((peer.room, stream))
         if owner is not None and owner != who:
             # the words by which the reference recognises it
@@ -241,11 +237,7 @@ class SignallingRelay:
             if viewer != who:
                 yield self._ask_for_offer(who, viewer, stream)
 
-    def _play(self, who: str, peer: _Peer, message: dict[str, Any]) -> Iterator[RelayEffect]:
-        stream = _id_in(message, "streamID")
-        if stream is None:
-            yield _error(who, "INVALID_STREAM", "streamID must be 1 to 80 letters, digits, - and _")
-            return
+    def _play(self, who: str, peer: _Peer, stream: str) -> Iterator[RelayEffect]:
         owner = self._owners.get((peer.room, stream))
         if owner == who:
             yield _error(who, "OWN_STREAM", "this stream is your own; play another one")

@@ -132,7 +132,7 @@ class SharedState:
         changed = [
             held for key, held in self._held.items() if held.revision > revision and key.startswith(prefix)
         ]
-        changed.sort(key=_by_revision)
+        changed.sort(key=lambda held: held.revision)
         return [held.entry for held in changed]
 
     def put(self, key: str, value: Any, updated_at: str) -> StateEntry:
@@ -258,9 +258,10 @@ class SharedState:
 
     def _drop_old_tombstones(self) -> None:
         """An eighth at once, so that a flood of deletions costs little each."""
-        buried = sorted((held for held in self._held.values() if held.entry.is_deleted), key=_by_clock)
-        for held in buried[: 1 + self._max_keys // 8]:
-            self._bytes -= self._held.pop(held.entry.key).size
+        buried = [held.entry for held in self._held.values() if held.entry.is_deleted]
+        buried.sort(key=lambda entry: (entry.clock, entry.key))
+        for entry in buried[: 1 + self._max_keys // 8]:
+            self._bytes -= self._held.pop(entry.key).size
             self._tombstones -= 1
 
     def _count(self, actor: str, clock: int) -> None:
@@ -276,14 +277,6 @@ def _wins(clock: int, actor: str, current: StateEntry) -> bool:
 
 def _utf16(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
-
-
-def _by_revision(held: _Held) -> int:
-    return held.revision
-
-
-def _by_clock(held: _Held) -> tuple[int, str]:
-    return held.entry.clock, held.entry.key
 
 
 _LOCAL_REFUSALS: Final = {

@@ -95,8 +95,8 @@ def sessions_payload(sessions: Iterable[RoomSession]) -> dict[str, Any]:
     return {"ok": True, "sessions": [session.status() for session in sessions]}
 
 
-def disconnected_payload(session_id: str, closed_at: str) -> dict[str, Any]:
-    return {"ok": True, "session_id": session_id, "closed_at": closed_at}
+def session_payload(session_id: str, **members: Any) -> dict[str, Any]:
+    return {"ok": True, "session_id": session_id, **members}
 
 
 def sent_payload(session_id: str, result: dict[str, Any]) -> dict[str, Any]:
@@ -108,26 +108,22 @@ def events_payload(session_id: str, events: list[dict[str, Any]]) -> dict[str, A
     return {"ok": True, "session_id": session_id, "event_count": len(events), "events": events}
 
 
-def peers_payload(session_id: str, peers: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"ok": True, "session_id": session_id, "peer_count": len(peers), "peers": peers}
-
-
-def transfer_payload(session_id: str, summary: dict[str, Any]) -> dict[str, Any]:
-    return {"ok": True, "session_id": session_id, "transfer": summary}
+def peers_payload(session: RoomSession, now: float) -> dict[str, Any]:
+    peers = session.sync_peers(now)
+    return session_payload(session.session_id, peer_count=len(peers), peers=peers)
 
 
 def transfers_payload(session: RoomSession, direction: str) -> dict[str, Any]:
     incoming = [one.summary() for one in session.files.incoming.values()] if direction != "outgoing" else []
     outgoing = [one.summary() for one in session.files.outgoing.values()] if direction != "incoming" else []
-    return {
-        "ok": True,
-        "session_id": session.session_id,
-        "direction": direction,
-        "incoming_count": len(incoming),
-        "outgoing_count": len(outgoing),
-        "incoming": incoming,
-        "outgoing": outgoing,
-    }
+    return session_payload(
+        session.session_id,
+        direction=direction,
+        incoming_count=len(incoming),
+        outgoing_count=len(outgoing),
+        incoming=incoming,
+        outgoing=outgoing,
+    )
 
 
 def completed_transfer(session: RoomSession, transfer_id: str) -> dict[str, Any]:
@@ -140,13 +136,8 @@ def completed_transfer(session: RoomSession, transfer_id: str) -> dict[str, Any]
     return incoming.summary()
 
 
-def received_payload(
-    session_id: str, summary: dict[str, Any], encoding: str, data: bytes | None
-) -> dict[str, Any]:
-    """`data` None: the bytes are gone."""
+def received_payload(session_id: str, summary: dict[str, Any], encoding: str, data: bytes) -> dict[str, Any]:
     transfer_id = summary["transfer_id"]
-    if data is None:
-        raise VdoToolError(f"transfer payload unavailable: {transfer_id}")
     shown: dict[str, Any] = {"data_base64": None, "data_text": None, "data_json": None}
     if encoding == "base64":
         shown["data_base64"] = base64.b64encode(data).decode()
@@ -154,31 +145,19 @@ def received_payload(
         shown["data_json"] = _json(data)
     else:
         shown["data_text"] = data.decode(errors="replace")
-    return {
-        "ok": True,
-        "session_id": session_id,
-        "transfer_id": transfer_id,
-        "transfer": summary,
-        "encoding": encoding,
-        **shown,
-    }
+    return session_payload(session_id, transfer_id=transfer_id, transfer=summary, encoding=encoding, **shown)
 
 
 def saved_payload(
     session_id: str, summary: dict[str, Any], output_path: str, bytes_written: int
 ) -> dict[str, Any]:
-    return {
-        "ok": True,
-        "session_id": session_id,
-        "transfer_id": summary["transfer_id"],
-        "transfer": summary,
-        "output_path": output_path,
-        "bytes_written": bytes_written,
-    }
-
-
-def entry_payload(session_id: str, entry: StateEntry) -> dict[str, Any]:
-    return {"ok": True, "session_id": session_id, "entry": entry.to_json()}
+    return session_payload(
+        session_id,
+        transfer_id=summary["transfer_id"],
+        transfer=summary,
+        output_path=output_path,
+        bytes_written=bytes_written,
+    )
 
 
 def state_payload(
@@ -196,12 +175,12 @@ def state_payload(
         value = {"entries": entries, "actor_clock": state.actor_clock}
     else:
         value = state.values()
-    return {"ok": True, "session_id": session_id, "key": key, "include_meta": include_meta, "value": value}
+    return session_payload(session_id, key=key, include_meta=include_meta, value=value)
 
 
 def changes_payload(session_id: str, entries: list[StateEntry]) -> dict[str, Any]:
     shown = [{**entry.to_json(), **({"deleted": True} if entry.is_deleted else {})} for entry in entries]
-    return {"ok": True, "session_id": session_id, "change_count": len(shown), "changes": shown}
+    return session_payload(session_id, change_count=len(shown), changes=shown)
 
 
 def message_status_payload(
@@ -210,13 +189,7 @@ def message_status_payload(
     if status is None:
         raise VdoToolError(f"invalid message_id: {message_id[:128]} is not known here")
     word, reason = status
-    return {
-        "ok": True,
-        "session_id": session_id,
-        "message_id": message_id,
-        "status": word,
-        "reason": reason,
-    }
+    return session_payload(session_id, message_id=message_id, status=word, reason=reason)
 
 
 def _json(data: bytes) -> Any:

@@ -9,7 +9,7 @@ import binascii
 import re
 from typing import Any, Final
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.core.errors import ComityError, InvalidError
@@ -63,8 +63,25 @@ def checked_fields(tool: str, arguments: Any, profile: str) -> dict[str, Any]:
     return arguments
 
 
-def session_id_of(arguments: dict[str, Any]) -> str:
-    return _text(arguments, "session_id")
+def flag_of(arguments: dict[str, Any], name: str, *, default: bool = False) -> bool:
+    value = read_boolean(arguments.get(name))
+    return default if value is None else value
+
+
+def text_of(arguments: dict[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not trim(value):
+        raise VdoToolError(f"{name} is required")
+    return trim(value)
+
+
+def optional_text_of(arguments: dict[str, Any], name: str) -> str | None:
+    value = arguments.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise VdoToolError(f"invalid {name}: it must be a string")
+    return trim(value) or None
 
 
 def target_of(arguments: dict[str, Any]) -> Any:
@@ -112,18 +129,18 @@ def read_connect(
         host=invite.host if invite is not None else _host(arguments, defaults.host),
         target_stream_id=None if target == stream_id else target,
         password=invite.password if invite is not None else _password(arguments),
-        force_turn=_flag(arguments, "force_turn", default=False),
-        label=_optional_text(arguments, "label") or "mcp_bridge",
+        force_turn=flag_of(arguments, "force_turn"),
+        label=optional_text_of(arguments, "label") or "mcp_bridge",
         heartbeat_ms=_integer(arguments, "heartbeat_ms", 15_000, 120_000),
         reconnect_ms=_integer(arguments, "reconnect_ms", 3000, 30_000),
         max_reconnect_ms=_integer(arguments, "max_reconnect_ms", 30_000, 120_000),
-        join_token=_optional_text(arguments, "join_token"),
+        join_token=optional_text_of(arguments, "join_token"),
         join_token_ttl_ms=max(1000, _integer(arguments, "join_token_ttl_ms", 600_000, 86_400_000)),
         demands=demands,
         latest_exp=None if invite is None else invite.exp,
         files=_file_limits(arguments),
-        file_spool_dir=_optional_text(arguments, "file_spool_dir"),
-        keep_spool_files=_flag(arguments, "keep_spool_files", default=False),
+        file_spool_dir=optional_text_of(arguments, "file_spool_dir"),
+        keep_spool_files=flag_of(arguments, "keep_spool_files"),
         state_max_keys=_integer(arguments, "state_max_keys", 2048, 50_000),
         state_max_snapshot_entries=_integer(arguments, "state_max_snapshot_entries", 4096, 100_000),
     )
@@ -137,23 +154,18 @@ def read_connect(
     return options, invite
 
 
-class ReadEventsArguments(Struct, frozen=True):
-    max_events: int
-    wait_ms: int
+def max_events_of(arguments: dict[str, Any]) -> int:
+    return _integer(arguments, "max_events", 50, 500)
 
 
-def read_receive(arguments: dict[str, Any]) -> ReadEventsArguments:
-    return ReadEventsArguments(_integer(arguments, "max_events", 50, 500), read_wait(arguments))
-
-
-def read_wait(arguments: dict[str, Any]) -> int:
+def wait_of(arguments: dict[str, Any]) -> int:
     wait = read_integer(arguments.get("wait_ms"))
     return min(max(wait or 0, 0), 30_000)
 
 
-def timeout_of(arguments: dict[str, Any], default: int = 60_000) -> int:
+def timeout_of(arguments: dict[str, Any]) -> int:
     """Ruling 60: how long a tool waits for its transfer or reply before it answers as things stand."""
-    return _integer(arguments, "timeout_ms", default, 600_000)
+    return _integer(arguments, "timeout_ms", 60_000, 600_000)
 
 
 def read_file_bytes(arguments: dict[str, Any]) -> bytes:
@@ -172,16 +184,12 @@ def read_file_bytes(arguments: dict[str, Any]) -> bytes:
     return data
 
 
-def read_file_path(arguments: dict[str, Any]) -> str:
-    return _text(arguments, "file_path")
-
-
 def read_sending(arguments: dict[str, Any], fresh_id: str, default_name: str | None = None) -> SendOptions:
     """`fresh_id` is used when the call names no transfer: `file_` and 8 hex digits."""
     return SendOptions(
-        transfer_id=_optional_text(arguments, "transfer_id") or fresh_id,
-        name=_optional_text(arguments, "name") or default_name,
-        mime=_optional_text(arguments, "mime"),
+        transfer_id=optional_text_of(arguments, "transfer_id") or fresh_id,
+        name=optional_text_of(arguments, "name") or default_name,
+        mime=optional_text_of(arguments, "mime"),
         chunk_bytes=_chunk(arguments, "chunk_bytes"),
         ack_timeout=ack_timeout_of(arguments),
         max_retries=max_retries_of(arguments),
@@ -198,10 +206,6 @@ def max_retries_of(arguments: dict[str, Any]) -> int | None:
     return None if value is None or value < 0 else min(value, 1000)
 
 
-def transfer_id_of(arguments: dict[str, Any]) -> str:
-    return _text(arguments, "transfer_id")
-
-
 def direction_of(arguments: dict[str, Any]) -> str:
     direction = arguments.get("direction") or "all"
     if direction not in DIRECTIONS:
@@ -216,59 +220,6 @@ def encoding_of(arguments: dict[str, Any]) -> str:
     return str(encoding)
 
 
-class SaveArguments(Struct, frozen=True):
-    transfer_id: str
-    output_path: str
-    overwrite: bool
-
-
-def read_save(arguments: dict[str, Any]) -> SaveArguments:
-    return SaveArguments(
-        transfer_id_of(arguments),
-        _text(arguments, "output_path"),
-        _flag(arguments, "overwrite", default=False),
-    )
-
-
-class StateSetArguments(Struct, frozen=True, kw_only=True):
-    """`value` UNSET: an entry without a value, which is what a deleted key is."""
-
-    key: str
-    value: Any
-    broadcast: bool
-    target: Any
-
-
-def read_state_set(arguments: dict[str, Any]) -> StateSetArguments:
-    return StateSetArguments(
-        key=key_of(arguments),
-        value=arguments.get("value", UNSET),
-        broadcast=_flag(arguments, "broadcast", default=True),
-        target=target_of(arguments),
-    )
-
-
-def key_of(arguments: dict[str, Any]) -> str:
-    key = arguments.get("key")
-    if not isinstance(key, str) or not trim(key):
-        raise VdoToolError("key is required")
-    return trim(key)
-
-
-class StateGetArguments(Struct, frozen=True):
-    key: str | None
-    include_meta: bool
-
-
-def read_state_get(arguments: dict[str, Any]) -> StateGetArguments:
-    key = arguments.get("key")
-    if key is not None and not isinstance(key, str):
-        raise VdoToolError("invalid key: it must be a string")
-    return StateGetArguments(
-        trim(key) if key and trim(key) else None, _flag(arguments, "include_meta", default=False)
-    )
-
-
 def mode_of(arguments: dict[str, Any]) -> str:
     mode = arguments.get("mode") or "request"
     if mode not in MODES:
@@ -276,31 +227,11 @@ def mode_of(arguments: dict[str, Any]) -> str:
     return str(mode)
 
 
-class StateCasArguments(Struct, frozen=True, kw_only=True):
-    key: str
-    value: Any
-    expected_clock: int
-
-
-def read_state_cas(arguments: dict[str, Any]) -> StateCasArguments:
+def expected_clock_of(arguments: dict[str, Any]) -> int:
     expected = arguments.get("expected_clock")
     if type(expected) is not int or expected < 0:
         raise VdoToolError("expected_clock is required: the clock of the entry that you saw, or 0 for none")
-    return StateCasArguments(
-        key=key_of(arguments), value=data_of(arguments, "value"), expected_clock=expected
-    )
-
-
-def prefix_of(arguments: dict[str, Any]) -> str:
-    return _optional_text(arguments, "prefix") or ""
-
-
-def signed_of(arguments: dict[str, Any]) -> bool:
-    return _flag(arguments, "signed", default=False)
-
-
-def message_id_of(arguments: dict[str, Any], name: str = "message_id") -> str:
-    return _text(arguments, name)
+    return expected
 
 
 def _read_invite(text: Any, now_ms: float) -> Invite:
@@ -314,9 +245,9 @@ def _read_invite(text: Any, now_ms: float) -> Invite:
 
 def _demands(arguments: dict[str, Any], base: Demands, invite: Invite | None) -> Demands:
     more = Demands(
-        join_token_secret=_optional_text(arguments, "join_token_secret"),
-        enforce_join_token=_flag(arguments, "enforce_join_token", default=False),
-        require_session_mac=_flag(arguments, "require_session_mac", default=False),
+        join_token_secret=optional_text_of(arguments, "join_token_secret"),
+        enforce_join_token=flag_of(arguments, "enforce_join_token"),
+        require_session_mac=flag_of(arguments, "require_session_mac"),
         allow_peer_stream_ids=_stream_ids(arguments.get("allow_peer_stream_ids")),
     )
     if invite is not None:
@@ -391,24 +322,3 @@ def _integer(arguments: dict[str, Any], name: str, default: int, most: int) -> i
 def _chunk(arguments: dict[str, Any], name: str) -> int | None:
     value = read_integer(arguments.get(name))
     return None if value is None or value < 1 else min(max(value, LEAST_CHUNK), MOST_CHUNK)
-
-
-def _flag(arguments: dict[str, Any], name: str, *, default: bool) -> bool:
-    value = read_boolean(arguments.get(name))
-    return default if value is None else value
-
-
-def _text(arguments: dict[str, Any], name: str) -> str:
-    value = arguments.get(name)
-    if not isinstance(value, str) or not trim(value):
-        raise VdoToolError(f"{name} is required")
-    return trim(value)
-
-
-def _optional_text(arguments: dict[str, Any], name: str) -> str | None:
-    value = arguments.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise VdoToolError(f"invalid {name}: it must be a string")
-    return trim(value) or None

@@ -22,6 +22,10 @@ def _object(required: tuple[str, ...] = (), /, **properties: Any) -> dict[str, A
     return {**schema, "additionalProperties": False}
 
 
+def _of_session(required: tuple[str, ...] = (), /, **properties: Any) -> dict[str, Any]:
+    return _object(("session_id", *required), session_id=_TEXT, **properties)
+
+
 _SENDING: Final = {
     "name": _TEXT,
     "mime": _TEXT,
@@ -64,79 +68,45 @@ TOOL_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
         state_max_keys=_POSITIVE,
         state_max_snapshot_entries=_POSITIVE,
     ),
-    "vdo_send": _object(("session_id", "data"), session_id=_TEXT, data={}, target=_TARGET, uuid=_TEXT),
-    "vdo_receive": _object(("session_id",), session_id=_TEXT, max_events=_POSITIVE, wait_ms=_WAIT),
-    "vdo_status": _object(("session_id",), session_id=_TEXT),
-    "vdo_disconnect": _object(("session_id",), session_id=_TEXT),
+    "vdo_send": _of_session(("data",), data={}, target=_TARGET, uuid=_TEXT),
+    "vdo_receive": _of_session(max_events=_POSITIVE, wait_ms=_WAIT),
+    "vdo_status": _of_session(),
+    "vdo_disconnect": _of_session(),
     "vdo_list_sessions": _object(),
     "vdo_capabilities": _object(),
-    "vdo_sync_peers": _object(("session_id",), session_id=_TEXT),
-    "vdo_sync_announce": _object(("session_id",), session_id=_TEXT, target=_TARGET, uuid=_TEXT),
-    "vdo_file_send": _object(("session_id", "data_base64"), session_id=_TEXT, data_base64=_TEXT, **_SENDING),
-    "vdo_file_send_path": _object(("session_id", "file_path"), session_id=_TEXT, file_path=_TEXT, **_SENDING),
-    "vdo_file_resume": _object(
-        ("session_id", "transfer_id"),
-        session_id=_TEXT,
+    "vdo_sync_peers": _of_session(),
+    "vdo_sync_announce": _of_session(target=_TARGET, uuid=_TEXT),
+    "vdo_file_send": _of_session(("data_base64",), data_base64=_TEXT, **_SENDING),
+    "vdo_file_send_path": _of_session(("file_path",), file_path=_TEXT, **_SENDING),
+    "vdo_file_resume": _of_session(
+        ("transfer_id",),
         transfer_id=_TEXT,
         target=_TARGET,
         start_seq=_COUNT,
         ack_timeout_ms=_POSITIVE,
         max_retries=_COUNT,
     ),
-    "vdo_file_transfers": _object(
-        ("session_id",),
-        session_id=_TEXT,
-        direction={"type": "string", "enum": ["incoming", "outgoing", "all"]},
+    "vdo_file_transfers": _of_session(direction={"type": "string", "enum": ["incoming", "outgoing", "all"]}),
+    "vdo_file_receive": _of_session(
+        ("transfer_id",), transfer_id=_TEXT, encoding={"type": "string", "enum": ["base64", "utf8", "json"]}
     ),
-    "vdo_file_receive": _object(
-        ("session_id", "transfer_id"),
-        session_id=_TEXT,
-        transfer_id=_TEXT,
-        encoding={"type": "string", "enum": ["base64", "utf8", "json"]},
+    "vdo_file_save": _of_session(
+        ("transfer_id", "output_path"), transfer_id=_TEXT, output_path=_TEXT, overwrite=_FLAG
     ),
-    "vdo_file_save": _object(
-        ("session_id", "transfer_id", "output_path"),
-        session_id=_TEXT,
-        transfer_id=_TEXT,
-        output_path=_TEXT,
-        overwrite=_FLAG,
+    "vdo_state_set": _of_session(("key",), key=_TEXT, value={}, broadcast=_FLAG, target=_TARGET, uuid=_TEXT),
+    "vdo_state_get": _of_session(key=_TEXT, include_meta=_FLAG),
+    "vdo_state_sync": _of_session(
+        mode={"type": "string", "enum": ["request", "send"]}, target=_TARGET, uuid=_TEXT
     ),
-    "vdo_state_set": _object(
-        ("session_id", "key"),
-        session_id=_TEXT,
-        key=_TEXT,
-        value={},
-        broadcast=_FLAG,
-        target=_TARGET,
-        uuid=_TEXT,
+    "vdo_file_cancel": _of_session(("transfer_id",), transfer_id=_TEXT),
+    "vdo_state_delete": _of_session(("key",), key=_TEXT),
+    "vdo_state_cas": _of_session(
+        ("key", "value", "expected_clock"), key=_TEXT, value={}, expected_clock=_COUNT
     ),
-    "vdo_state_get": _object(("session_id",), session_id=_TEXT, key=_TEXT, include_meta=_FLAG),
-    "vdo_state_sync": _object(
-        ("session_id",),
-        session_id=_TEXT,
-        mode={"type": "string", "enum": ["request", "send"]},
-        target=_TARGET,
-        uuid=_TEXT,
-    ),
-    "vdo_file_cancel": _object(("session_id", "transfer_id"), session_id=_TEXT, transfer_id=_TEXT),
-    "vdo_state_delete": _object(("session_id", "key"), session_id=_TEXT, key=_TEXT),
-    "vdo_state_cas": _object(
-        ("session_id", "key", "value", "expected_clock"),
-        session_id=_TEXT,
-        key=_TEXT,
-        value={},
-        expected_clock=_COUNT,
-    ),
-    "vdo_state_watch": _object(("session_id",), session_id=_TEXT, prefix=_TEXT, wait_ms=_WAIT),
-    "vdo_request": _object(
-        ("session_id", "data", "target"),
-        session_id=_TEXT,
-        data={},
-        target=_TARGET,
-        timeout_ms=_POSITIVE,
-    ),
-    "vdo_reply": _object(("session_id", "request_id", "data"), session_id=_TEXT, request_id=_TEXT, data={}),
-    "vdo_message_status": _object(("session_id", "message_id"), session_id=_TEXT, message_id=_TEXT),
+    "vdo_state_watch": _of_session(prefix=_TEXT, wait_ms=_WAIT),
+    "vdo_request": _of_session(("data", "target"), data={}, target=_TARGET, timeout_ms=_POSITIVE),
+    "vdo_reply": _of_session(("request_id", "data"), request_id=_TEXT, data={}),
+    "vdo_message_status": _of_session(("message_id",), message_id=_TEXT),
 }
 
 TOOL_DESCRIPTIONS: Final[dict[str, str]] = {

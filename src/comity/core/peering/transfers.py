@@ -27,7 +27,9 @@ from comity.core.peering.file_shape import (
     read_offer,
     read_transfer_id,
     shown_name,
+    shown_sequence,
 )
+from comity.core.peering.file_transfer import first_nack
 from comity.core.peering.file_work import (
     CloseSource,
     DropIncoming,
@@ -38,8 +40,8 @@ from comity.core.peering.file_work import (
     Report,
     ToPeer,
 )
-from comity.core.peering.incoming_file import IncomingFile, restored_incoming
-from comity.core.peering.outgoing_file import OutgoingFile, Sending, restored_outgoing
+from comity.core.peering.incoming_file import IncomingFile
+from comity.core.peering.outgoing_file import OutgoingFile, Sending
 from comity.core.peering.wire import FRAME_HEADER, FileFrame, transfer_mark
 
 MOST_FINISHED: Final = 12
@@ -92,19 +94,11 @@ class Transfers:
         self._wall = wall
         self._token = token
         self._envelope_bytes = envelope_bytes
-        self._outgoing: dict[str, OutgoingFile] = {}
-        self._incoming: dict[str, IncomingFile] = {}
+        self.outgoing: dict[str, OutgoingFile] = {}
+        self.incoming: dict[str, IncomingFile] = {}
         self._marks: dict[bytes, str] = {}
         self._moved_at: dict[str, float] = {}
         self._sweeping = False
-
-    @property
-    def outgoing(self) -> Mapping[str, OutgoingFile]:
-        return self._outgoing
-
-    @property
-    def incoming(self) -> Mapping[str, IncomingFile]:
-        return self._incoming
 
     def send(
         self, source: FileSource, peer: FilePeer, options: SendOptions, now: float
@@ -118,10 +112,10 @@ class Transfers:
         transfer_id = read_transfer_id(options.transfer_id)
         if transfer_id is None:
             raise InvalidError("invalid transfer_id: use 1 to 128 printable characters")
-        known = self._outgoing.get(transfer_id)
+        known = self.outgoing.get(transfer_id)
         if known is not None and not known.is_over:
             raise InvalidError(f"invalid transfer_id: {transfer_id} is under way already")
-        if sum(not one.is_over for one in self._outgoing.values()) >= MOST_OUTGOING:
+        if sum(not one.is_over for one in self.outgoing.values()) >= MOST_OUTGOING:
             raise InvalidError(f"{MOST_OUTGOING} transfers are under way; wait until one has ended")
         outgoing = OutgoingFile(
             self._offer(source, peer, options, transfer_id),
@@ -131,34 +125,18 @@ class Transfers:
             max_retries=limits.max_retries if options.max_retries is None else options.max_retries,
             wall=self._wall,
         )
-        self._outgoing[transfer_id] = outgoing
+        self.outgoing[transfer_id] = outgoing
         return outgoing, [*self._sweep_from(transfer_id, now), *outgoing.begin(now), *self._prune()]
 
-    def resume(
-        self,
-        transfer_id: str,
-        peer: FilePeer | None,
-        now: float,
-        *,
-        ack_timeout: float | None = None,
-        max_retries: int | None = None,
-    ) -> tuple[OutgoingFile, list[Effect]]:
-        """Completed: as it stands. The peer must be the one it was for, unless another is named."""
-        outgoing = self._outgoing.get(transfer_id)
-        if outgoing is None:
-            raise InvalidError(f"unknown transfer_id: {transfer_id}")
-        if outgoing.status in {"completed", "cancelled"}:
-            return outgoing, []
-        outgoing.change_limits(ack_timeout, max_retries)
-        if peer is None:
-            raise InvalidError("no connected peers")
+    def resume(self, outgoing: OutgoingFile, peer: FilePeer, now: float) -> list[Effect]:
+        """Go on with a transfer that is paused or has failed, or is under way to another peer."""
         if outgoing.phase not in {Sending.PAUSED, Sending.ENDED} and outgoing.peer.uuid == peer.uuid:
-            return outgoing, []
-        return outgoing, [*self._sweep_from(transfer_id, now), *outgoing.restart_with(peer, now)]
+            return []
+        return [*self._sweep_from(outgoing.offer.transfer_id, now), *outgoing.restart_with(peer, now)]
 
     def cancel(self, transfer_id: str) -> list[Effect]:
         """In whichever direction it is under way. Nothing for one that is over."""
-        outgoing, incoming = self._outgoing.get(transfer_id), self._incoming.get(transfer_id)
+        outgoing, incoming = self.outgoing.get(transfer_id), self.incoming.get(transfer_id)
         if outgoing is None and incoming is None:
             raise InvalidError(f"unknown transfer_id: {transfer_id}")
         effects: list[Effect] = []
@@ -180,7 +158,7 @@ class Transfers:
             return self._cancelled(peer, transfer_id, now)
         if kind not in _TO_RECEIVER:
             return [Report("file_protocol_unhandled", {"transfer_id": transfer_id, "kind": kind[:64]})]
-        incoming = self._incoming.get(transfer_id)
+        incoming = self.incoming.get(transfer_id)
         if incoming is None or incoming.peer.owner != peer.owner:
             return self._unknown(peer, kind, transfer_id, payload, wrong_peer=incoming is not None)
         incoming.peer = peer
@@ -193,7 +171,7 @@ class Transfers:
     def _hear_receiver(
         self, peer: FilePeer, kind: str, transfer_id: str, payload: dict[str, Any], now: float
     ) -> list[Effect]:
-        outgoing = self._outgoing.get(transfer_id)
+        outgoing = self.outgoing.get(transfer_id)
         if outgoing is None or outgoing.peer.owner != peer.owner:
             reason = "unknown_transfer" if outgoing is None else "wrong_peer"
             return [_protocol_error(reason, kind, peer)]
@@ -202,7 +180,7 @@ class Transfers:
 
     def frame(self, peer: FilePeer, frame: FileFrame) -> list[Effect]:
         """A file frame whose seal was checked."""
-        incoming = self._incoming.get(self._marks.get(frame.mark, ""))
+        incoming = self.incoming.get(self._marks.get(frame.mark, ""))
         if incoming is None or not incoming.offer.frames or incoming.peer.owner != peer.owner:
             reason = "unknown_transfer" if incoming is None else "wrong_peer"
             members = {"transfer_id": None, "seq": frame.sequence, "reason": reason}
@@ -213,7 +191,7 @@ class Transfers:
     def answer(self, event: FileAnswer, now: float) -> list[Effect]:
         """What the shell says about a source or a store; both directions have their own answers."""
         effects: list[Effect] = []
-        outgoing, incoming = self._outgoing.get(event.transfer_id), self._incoming.get(event.transfer_id)
+        outgoing, incoming = self.outgoing.get(event.transfer_id), self.incoming.get(event.transfer_id)
         if outgoing is not None:
             effects += outgoing.answer(event, now)
         if incoming is not None:
@@ -224,24 +202,19 @@ class Transfers:
     def time_is_up(self, name: str, now: float) -> list[Effect]:
         if name == SWEEP_TIMER:
             return self._sweep(now)
-        outgoing = self._outgoing.get(name.removeprefix(OUT_TIMER))
+        outgoing = self.outgoing.get(name.removeprefix(OUT_TIMER))
         return [] if outgoing is None else [*outgoing.time_is_up(now), *self._prune()]
 
     def peer_gone(self, uuid: str) -> list[Effect]:
-        return [
-            effect
-            for outgoing in self._outgoing.values()
-            if outgoing.peer.uuid == uuid
-            for effect in outgoing.peer_gone()
-        ]
+        return [effect for outgoing in self._sent_to(uuid) for effect in outgoing.peer_gone()]
 
     def peer_back(self, peer: FilePeer, now: float) -> list[Effect]:
         """What waits for this peer goes on."""
         effects: list[Effect] = []
-        for transfer_id, outgoing in list(self._outgoing.items()):
+        for transfer_id, outgoing in list(self.outgoing.items()):
             if outgoing.phase is Sending.PAUSED and outgoing.peer.owner == peer.owner:
                 effects += [*self._sweep_from(transfer_id, now), *outgoing.restart_with(peer, now)]
-        for incoming in self._incoming.values():
+        for incoming in self.incoming.values():
             if incoming.peer.owner == peer.owner:
                 incoming.peer = peer
         return effects
@@ -252,33 +225,28 @@ class Transfers:
             if one.peer.owner == old:
                 one.peer = replace(one.peer, owner=new)
 
-    def link_full(self, uuid: str) -> None:
-        for outgoing in self._outgoing.values():
-            if outgoing.peer.uuid == uuid:
-                outgoing.link_full()
+    def link_full(self, uuid: str) -> list[Effect]:
+        for outgoing in self._sent_to(uuid):
+            outgoing.link_full()
+        return []
 
     def link_drained(self, uuid: str) -> list[Effect]:
-        return [
-            effect
-            for outgoing in self._outgoing.values()
-            if outgoing.peer.uuid == uuid
-            for effect in outgoing.link_drained()
-        ]
+        return [effect for outgoing in self._sent_to(uuid) for effect in outgoing.link_drained()]
 
     def restore_outgoing(self, record: dict[str, Any], now: float) -> list[Effect]:
         limits = self._limits
-        outgoing = restored_outgoing(
+        outgoing = OutgoingFile.restored(
             record, ack_timeout=limits.ack_timeout, max_retries=limits.max_retries, wall=self._wall
         )
-        self._outgoing[outgoing.offer.transfer_id] = outgoing
+        self.outgoing[outgoing.offer.transfer_id] = outgoing
         return self._sweep_from(outgoing.offer.transfer_id, now)
 
     def restore_incoming(
         self, record: dict[str, Any], chunks: Mapping[int, bytes], now: float
     ) -> list[Effect]:
-        incoming = restored_incoming(record, chunks, wall=self._wall)
+        incoming = IncomingFile.restored(record, chunks, wall=self._wall)
         transfer_id = incoming.offer.transfer_id
-        self._incoming[transfer_id] = incoming
+        self.incoming[transfer_id] = incoming
         self._marks[transfer_mark(transfer_id)] = transfer_id
         return self._sweep_from(transfer_id, now)
 
@@ -303,7 +271,7 @@ class Transfers:
     def _offered(self, peer: FilePeer, payload: dict[str, Any], now: float) -> list[Effect]:
         try:
             offer = read_offer(payload, max_bytes=self._limits.max_bytes, takes_frames=peer.frames)
-            known = self._incoming.get(offer.transfer_id)
+            known = self.incoming.get(offer.transfer_id)
             if known is not None and known.peer.owner == peer.owner and known.status != "failed":
                 return known.offered_again(offer, peer)
             self._check_room_for(offer, peer)
@@ -311,16 +279,16 @@ class Transfers:
             return _offer_refused(peer, payload, why.message)
         spooled = offer.total_bytes >= self._limits.spool_threshold
         incoming = IncomingFile(offer, peer, spooled=spooled, token=self._token(), wall=self._wall)
-        self._incoming.pop(offer.transfer_id, None)
-        self._incoming[offer.transfer_id] = incoming
+        self.incoming.pop(offer.transfer_id, None)
+        self.incoming[offer.transfer_id] = incoming
         self._marks[transfer_mark(offer.transfer_id)] = offer.transfer_id
         return [*self._sweep_from(offer.transfer_id, now), *incoming.begin()]
 
     def _check_room_for(self, offer: FileOffer, peer: FilePeer) -> None:
-        known = self._incoming.get(offer.transfer_id)
+        known = self.incoming.get(offer.transfer_id)
         if known is not None and known.peer.owner != peer.owner:
             raise InvalidError("transfer_id in use")
-        incomplete = [one for one in self._incoming.values() if not one.is_over]
+        incomplete = [one for one in self.incoming.values() if not one.is_over]
         limits = self._limits
         if sum(one.peer.owner == peer.owner for one in incomplete) >= limits.most_incomplete_per_peer:
             raise InvalidError(
@@ -328,10 +296,8 @@ class Transfers:
             )
         if len(incomplete) >= limits.most_incomplete:
             raise InvalidError(f"more than {limits.most_incomplete} incomplete transfers")
-        if (
-            sum(one.offer.total_bytes for one in incomplete) + offer.total_bytes
-            > limits.most_incomplete_bytes
-        ):
+        held = sum(one.offer.total_bytes for one in incomplete)
+        if held + offer.total_bytes > limits.most_incomplete_bytes:
             raise InvalidError(f"incomplete transfers exceed {limits.most_incomplete_bytes} bytes")
 
     def _chunk(self, incoming: IncomingFile, payload: dict[str, Any]) -> list[Effect]:
@@ -345,7 +311,7 @@ class Transfers:
         return incoming.chunk(payload.get("seq"), data, digest)
 
     def _cancelled(self, peer: FilePeer, transfer_id: str, now: float) -> list[Effect]:
-        incoming, outgoing = self._incoming.get(transfer_id), self._outgoing.get(transfer_id)
+        incoming, outgoing = self.incoming.get(transfer_id), self.outgoing.get(transfer_id)
         if incoming is not None and incoming.peer.owner == peer.owner and not incoming.is_over:
             members = {"transfer_id": transfer_id, "from_uuid": peer.uuid}
             return [*incoming.cancel(tell=False), Report("file_transfer_cancelled", members)]
@@ -362,14 +328,18 @@ class Transfers:
             state = {"transfer_id": transfer_id, "next_seq": 0, "status": "unknown_transfer"}
             told: Effect = ToPeer(peer.uuid, "file.resume_state", state)
         else:
-            nack = {"transfer_id": transfer_id, "expected_seq": 0, "reason": "unknown_transfer"}
-            told = ToPeer(peer.uuid, "file.nack", nack)
-        sequence = payload.get("seq")
-        shown = sequence if type(sequence) is int and abs(sequence) < 2**63 else None
+            told = first_nack(peer, transfer_id, "unknown_transfer")
         if kind == "file.chunk":
-            members = {"transfer_id": transfer_id, "seq": shown, "reason": reason}
+            members = {
+                "transfer_id": transfer_id,
+                "seq": shown_sequence(payload.get("seq")),
+                "reason": reason,
+            }
             return [told, Report("file_chunk_rejected", members)]
         return [told, _protocol_error(reason, kind, peer)]
+
+    def _sent_to(self, uuid: str) -> list[OutgoingFile]:
+        return [outgoing for outgoing in self.outgoing.values() if outgoing.peer.uuid == uuid]
 
     def _sweep_from(self, transfer_id: str, now: float) -> list[Effect]:
         self._moved_at[transfer_id] = now
@@ -387,7 +357,7 @@ class Transfers:
             if isinstance(one, IncomingFile):
                 effects += one.fail("timed out: no chunk came")
             elif one.phase is Sending.PAUSED:
-                effects += one.give_up("timed out: the peer did not come back")
+                effects += one.fail("timed out: the peer did not come back")
         effects += self._prune()
         self._sweeping = any(True for _ in self._unfinished())
         if self._sweeping:
@@ -395,26 +365,26 @@ class Transfers:
         return effects
 
     def _unfinished(self) -> Iterator[tuple[str, OutgoingFile | IncomingFile]]:
-        for transfer_id, outgoing in list(self._outgoing.items()):
+        for transfer_id, outgoing in list(self.outgoing.items()):
             if not outgoing.is_over:
                 yield transfer_id, outgoing
-        for transfer_id, incoming in list(self._incoming.items()):
+        for transfer_id, incoming in list(self.incoming.items()):
             if not incoming.is_over:
                 yield transfer_id, incoming
 
     def _prune(self) -> list[Effect]:
         effects: list[Effect] = []
-        if max(len(self._outgoing), len(self._incoming)) <= MOST_FINISHED:
+        if max(len(self.outgoing), len(self.incoming)) <= MOST_FINISHED:
             return effects
-        over = [name for name, outgoing in self._outgoing.items() if outgoing.is_over]
-        for transfer_id in over[: max(0, len(over) - MOST_FINISHED)]:
-            gone = self._outgoing.pop(transfer_id)
+        over = [name for name, outgoing in self.outgoing.items() if outgoing.is_over]
+        for transfer_id in over[:-MOST_FINISHED]:
+            gone = self.outgoing.pop(transfer_id)
             self._moved_at.pop(transfer_id, None)
             if gone.status == "failed":
                 effects += [CloseSource(transfer_id), ForgetTransfer(transfer_id, "outgoing")]
-        over = [name for name, incoming in self._incoming.items() if incoming.is_over]
-        for transfer_id in over[: max(0, len(over) - MOST_FINISHED)]:
-            dropped = self._incoming.pop(transfer_id)
+        over = [name for name, incoming in self.incoming.items() if incoming.is_over]
+        for transfer_id in over[:-MOST_FINISHED]:
+            dropped = self.incoming.pop(transfer_id)
             self._moved_at.pop(transfer_id, None)
             self._marks.pop(transfer_mark(transfer_id), None)
             if dropped.status == "completed":
@@ -435,10 +405,7 @@ def _chunk_data(text: Any) -> bytes:
 def _offer_refused(peer: FilePeer, payload: dict[str, Any], reason: str) -> list[Effect]:
     transfer_id = read_transfer_id(payload.get("transfer_id"))
     refused = Report("file_offer_rejected", {"transfer_id": transfer_id, "reason": reason})
-    if transfer_id is None:
-        return [refused]
-    nack = {"transfer_id": transfer_id, "expected_seq": 0, "reason": reason}
-    return [ToPeer(peer.uuid, "file.nack", nack), refused]
+    return [refused] if transfer_id is None else [first_nack(peer, transfer_id, reason), refused]
 
 
 def _protocol_error(reason: str, kind: str, peer: FilePeer) -> Effect:

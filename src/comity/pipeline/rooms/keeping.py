@@ -75,7 +75,6 @@ class KeptSession(Struct, frozen=True, kw_only=True):
     relay_token: str | None = None
     tls_sha256: str | None = None
     ice: tuple[dict[str, Any], ...] | None = None
-    opened_by: str = ""
     created_at: float = 0.0
 
 
@@ -156,10 +155,8 @@ class RoomStore:
             Delete(space=_MORE, key=session_id),
         ]
         for space in (_OUTBOX, _INBOX, _READ, _TRANSFERS, _STATE):
-            after = ""
-            while page := await self._store.scan(space, f"{session_id}/", after, _PAGE):
-                operations += [Delete(space=space, key=key) for key, _ in page]
-                after = page[-1][0]
+            kept = await self._pages(space, f"{session_id}/")
+            operations += [Delete(space=space, key=key) for key, _ in kept]
         await self._record.commit(operations, room_act("ROOM_LEFT", caller, session_id))
 
     async def invites(self) -> list[KeptInvite]:
@@ -186,7 +183,8 @@ class RoomStore:
         """A message that came. Raises a ComityError; for a signed one also that of its chain. One that is shown already
         waits a moment for company: it and the answer to it are one commit.
         """
-        operations: list[Operation] = [self._put(_INBOX, _place(session_id, message), message.record)]
+        key = _key(session_id, message.node, message.message_id)
+        operations: list[Operation] = [self._put(_INBOX, key, message.record)]
         envelope = message.record.get("envelope")
         if envelope is not None:
             read = from_a2a_message(envelope)
@@ -204,7 +202,8 @@ class RoomStore:
     async def keep_out(
         self, session_id: str, message: KeepMessage, caller: Caller, more: Sequence[Operation] = ()
     ) -> None:
-        operations: list[Operation] = [self._put(_OUTBOX, _place(session_id, message), message.record), *more]
+        key = _key(session_id, message.node, message.message_id)
+        operations: list[Operation] = [self._put(_OUTBOX, key, message.record), *more]
         envelope = message.record["payload"].get("envelope")
         if envelope is not None:
             operations.append(self._signed(envelope))
@@ -274,17 +273,10 @@ class RoomStore:
         return Restored(
             outgoing=[one for one in transfers if one["direction"] == "outgoing"],
             incoming=[one for one in transfers if one["direction"] == "incoming"],
-            outbox=[
-                strict_json.loads(value, lone_surrogates=True)
-                for _, value in await self._all(_OUTBOX, prefix)
-            ],
-            inbox=[
-                strict_json.loads(value, lone_surrogates=True) for _, value in await self._all(_INBOX, prefix)
-            ],
+            outbox=await self._loaded(_OUTBOX, prefix),
+            inbox=await self._loaded(_INBOX, prefix),
             had=had,
-            state=[
-                strict_json.loads(value, lone_surrogates=True) for _, value in await self._all(_STATE, prefix)
-            ],
+            state=await self._loaded(_STATE, prefix),
             clock=kept["clock"],
             nodes=kept["nodes"],
         )
@@ -300,6 +292,9 @@ class RoomStore:
             except msgspec.MsgspecError as fault:
                 log.warning("%s %s cannot be read and is left out: %s", space, key[:60], fault)
         return found
+
+    async def _loaded(self, space: str, prefix: str) -> list[Any]:
+        return [strict_json.loads(value, lone_surrogates=True) for _, value in await self._all(space, prefix)]
 
     async def _pages(self, space: str, prefix: str) -> list[tuple[str, bytes]]:
         found: list[tuple[str, bytes]] = []
@@ -359,14 +354,9 @@ class RoomStore:
             self._store.submit(operations).add_done_callback(_look)
 
 
-def room_act(result: str, caller: Caller, session_id: str, failed_step: str | None = None) -> Act:
-    return Act(
-        room="peers",
-        result=result,
-        caller=caller,
-        failed_step=failed_step,
-        hashes={"session_id_hash": privacy_hash(session_id)},
-    )
+def room_act(result: str, caller: Caller, session_id: str) -> Act:
+    hashes = {"session_id_hash": privacy_hash(session_id)}
+    return Act(room="peers", result=result, caller=caller, hashes=hashes)
 
 
 def _invite_act(result: str, caller: Caller, room: str) -> Act:
@@ -376,10 +366,6 @@ def _invite_act(result: str, caller: Caller, room: str) -> Act:
 def is_gap(why: ComityError) -> bool:
     """Whether a signed message may be taken later, when the one before it has come."""
     return "non-monotonic" in why.message
-
-
-def _place(session_id: str, message: KeepMessage) -> str:
-    return _key(session_id, message.node, message.message_id)
 
 
 def _key(session_id: str, node: str, message_id: str) -> str:

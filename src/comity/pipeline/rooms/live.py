@@ -57,7 +57,7 @@ from comity.links.protocol import LinkClosed, LinkOpened
 from comity.pipeline.record import Recorder
 from comity.pipeline.rooms.keeping import Restored, RoomStore, is_gap, room_act
 from comity.pipeline.rooms.peer_line import PeerLine
-from comity.pipeline.rooms.spool import FILE_WORK, SourceMark, Spool
+from comity.pipeline.rooms.spool import SourceMark, Spool
 
 log = logging.getLogger("comity.rooms")
 
@@ -160,18 +160,16 @@ class LiveRoom:
         self.run(self.session.stop(self.now))
         self._closed = True
         if not ended:
-            await self._keep_state(None)
+            await self.keep_state(None)
         for timer in self._timers.values():
             timer.cancel()
         lines = list(self._lines.values())
         await asyncio.gather(*(line.finish() for line in lines), return_exceptions=True)
         await self._meeting.close("the session ends")
-        for task in list(self._tasks):
-            if task is not asyncio.current_task():
-                task.cancel()
-        await asyncio.gather(
-            *(t for t in self._tasks if t is not asyncio.current_task()), return_exceptions=True
-        )
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self.spool.close, ended=ended)
         self.wake()
         for reply in self._replies.values():
@@ -224,14 +222,11 @@ class LiveRoom:
     def run(self, effects: Sequence[Effect]) -> None:
         """Do what the machine wants."""
         for effect in effects:
-            if isinstance(effect, FILE_WORK):
-                self.spool.carry_out(effect)
+            act = self._ACTS.get(type(effect))
+            if act is None:
+                log.error("nobody carries out %s", type(effect).__name__)
             else:
-                act = self._ACTS.get(type(effect))
-                if act is None:
-                    log.error("nobody carries out %s", type(effect).__name__)
-                else:
-                    act(self, effect)
+                act(self, effect)
         self._look_at_state()
 
     async def settle(self, effects: Sequence[Effect], caller: Caller) -> None:
@@ -248,10 +243,6 @@ class LiveRoom:
                 await self.keeping.keep_out(self.id, sent[0], caller)
             else:
                 await asyncio.gather(*(self.keeping.keep_out(self.id, one, caller) for one in sent))
-
-    async def keep_state(self, caller: Caller) -> None:
-        """What its owner has written is durable before that is answered."""
-        await self._keep_state(caller)
 
     def offer_source(self, transfer_id: str, mark: SourceMark) -> None:
         self._marks[transfer_id] = mark
@@ -414,9 +405,10 @@ class LiveRoom:
     def _state_later(self) -> None:
         self._state_due = False
         if not self._closed:
-            self._begin(self._keep_state(None))
+            self._begin(self.keep_state(None))
 
-    async def _keep_state(self, caller: Caller | None) -> None:
+    async def keep_state(self, caller: Caller | None) -> None:
+        """What its owner has written is durable before that is answered; `caller` None: nobody waits for it."""
         state = self.session.state
         changed, self._state_kept = state.changes_since(self._state_kept), state.revision
         self._keys_kept.update(entry.key for entry in changed)
@@ -442,8 +434,8 @@ class LiveRoom:
                 self.hear(SignallingReady())
                 for peer in peers:
                     self._seen(peer)
-            case SignallingDown(reason, _, retry_in):
-                self.hear(SignallingLost(reason, retry_in or 0.0))
+            case SignallingDown(reason, retry_in):
+                self.hear(SignallingLost(reason, retry_in))
             case PeerSeen(peer):
                 self._seen(peer)
             case AttemptBegun(attempt, uuid):
@@ -506,16 +498,7 @@ class LiveRoom:
                 return
             rival.close_after_last_words("replaced by a newer link of the same peer")
         name = news.uuid if news.uuid not in self._lines else f"{news.uuid}~{news.attempt}"
-        line = PeerLine(
-            name,
-            news.link,
-            attempt=news.attempt,
-            uuid=news.uuid,
-            stream=news.stream,
-            opened_at=self.now,
-            hear=self.hear,
-            wait_room=self.spool.wait_room,
-        )
+        line = PeerLine(name, news, opened_at=self.now, hear=self.hear, wait_room=self.spool.wait_room)
         self._lines[name] = line
         line.start()
         role = "publisher" if news.link.is_offerer else "viewer"
@@ -557,12 +540,9 @@ class LiveRoom:
 
     def _over(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
-        if (
-            not task.cancelled()
-            and task.exception() is not None
-            and not isinstance(task.exception(), ComityError)
-        ):
-            log.error("a session could not do something", exc_info=task.exception())
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None and not isinstance(fault, ComityError):
+            log.error("a session could not do something", exc_info=fault)
 
     _ACTS: ClassVar[dict[type[Effect], Callable[["LiveRoom", Any], None]]] = {
         SendText: _send_text,
@@ -582,6 +562,7 @@ class LiveRoom:
         MarkRead: lambda self, effect: self.keeping.mark_read(self.id, effect.node, effect.message_id),
         OpenSignalling: _open_signalling,
         CloseSignalling: lambda _self, _effect: None,
+        **dict.fromkeys(Spool.WORK, lambda self, effect: self.spool.carry_out(effect)),
     }
 
 

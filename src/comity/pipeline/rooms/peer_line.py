@@ -24,7 +24,7 @@ from comity.core.peering.session_work import (
     SendFailed,
     TextArrived,
 )
-from comity.links.protocol import Lane, LanedLink, LinkClosed
+from comity.links.protocol import Lane, LinkClosed, LinkOpened
 
 log = logging.getLogger("comity.rooms")
 
@@ -52,20 +52,17 @@ class PeerLine:
     def __init__(
         self,
         name: str,
-        link: LanedLink,
+        opened: LinkOpened,
         *,
-        attempt: int,
-        uuid: str,
-        stream: str | None,
         opened_at: float,
         hear: Callable[[Event], None],
         wait_room: Callable[[], Awaitable[None]],
     ) -> None:
         self.name = name
-        self.link = link
-        self.attempt = attempt
-        self.uuid = uuid
-        self.stream = stream
+        self.link = opened.link
+        self.attempt = opened.attempt
+        self.uuid = opened.uuid
+        self.stream = opened.stream
         self.opened_at = opened_at
         self._hear = hear
         self._wait_room = wait_room
@@ -124,7 +121,7 @@ class PeerLine:
         log.error("a link could not be served", exc_info=task.exception())
         if self._closing is None:
             self._closing = "this side could not go on"
-            self._begin(self._close_link())
+            self._begin(self.link.close(self._closing))
 
     @property
     def _waiting_bytes(self) -> int:
@@ -138,10 +135,7 @@ class PeerLine:
         if waiting > MOST_BYTES and self._closing is None:
             self._closing = "the peer does not read what it is sent"
             self._hear(SendFailed(self.name, self._closing))
-            self._begin(self._close_link())
-
-    async def _close_link(self) -> None:
-        await self.link.close(self._closing or "")
+            self._begin(self.link.close(self._closing))
 
     async def _finish(self, reason: str) -> None:
         with contextlib.suppress(LinkClosed, TimeoutError):

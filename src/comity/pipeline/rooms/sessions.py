@@ -136,7 +136,6 @@ class Rooms:
             relay_token=token,
             tls_sha256=None if invite is None else invite.tls_sha256,
             ice=None if invite is None else invite.ice,
-            opened_by=client,
             created_at=self._clock.now(),
         )
         try:
@@ -189,7 +188,6 @@ class Rooms:
         seconds: float,
         tls_sha256: str | None = None,
         ice: tuple[dict[str, Any], ...] | None = None,
-        caller: Caller = OWN_PROCESS,
     ) -> Invite:
         """A new line, or the one that was given before and has not expired."""
         name = sanitize_id(room)
@@ -198,10 +196,9 @@ class Rooms:
         known = self.known_invite(name)
         if known is not None:
             return read_invite(known)
+        self._forget_expired()
         if len(self._invites) >= MOST_INVITES:
-            self._forget_expired()
-            if len(self._invites) >= MOST_INVITES:
-                raise InvalidError(f"{MOST_INVITES} invites are valid; wait until one has expired")
+            raise InvalidError(f"{MOST_INVITES} invites are valid; wait until one has expired")
         exp = int((self._clock.now() + seconds) * 1000)
         invite = Invite(
             host=host,
@@ -213,7 +210,7 @@ class Rooms:
             ice=ice,
         )
         cipher = RoomCipher(effective_password(invite.password))
-        self._invites[name] = await self._keeping.keep_invite(invite, cipher.room_id(name), caller)
+        self._invites[name] = await self._keeping.keep_invite(invite, cipher.room_id(name), OWN_PROCESS)
         return invite
 
     def open_invites(self) -> list[KeptInvite]:
@@ -221,7 +218,7 @@ class Rooms:
         self._forget_expired()
         return sorted(self._invites.values(), key=lambda invite: invite.exp)
 
-    async def revoke(self, room: str, caller: Caller = OWN_PROCESS) -> int:
+    async def revoke(self, room: str) -> int:
         """Take back the invite to a room; how many sessions of this node ended with it."""
         line = self.known_invite(room)
         if line is None:
@@ -229,11 +226,11 @@ class Rooms:
                 f"there is no invite to the room {room[:80]}; `comity room invites` lists those that are valid"
             )
         del self._invites[room]
-        await self._keeping.forget_invite(room, caller)
+        await self._keeping.forget_invite(room, OWN_PROCESS)
         secret = read_invite(line).secret
         ended = [live for live in self if live.session.options.demands.join_token_secret == secret]
         for live in ended:
-            await self.end(live, caller)
+            await self.end(live, OWN_PROCESS)
         return len(ended)
 
     def known_invite(self, room: str) -> str | None:

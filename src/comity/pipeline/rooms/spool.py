@@ -17,9 +17,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, ClassVar, Final
 
 from msgspec import Struct
 
@@ -60,15 +61,7 @@ _BINARY: Final = getattr(os, "O_BINARY", 0)
 _SOURCE: Final = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY
 
-FILE_WORK: Final = (
-    ReadChunk,
-    HashSource,
-    CloseSource,
-    OpenIncoming,
-    StoreChunk,
-    FinishIncoming,
-    DropIncoming,
-)
+_READING: Final = frozenset((ReadChunk, HashSource, CloseSource))
 Hear = Callable[[Event], None]
 Job = Callable[[], Event | None]
 
@@ -185,11 +178,7 @@ class Spool:
     def reopen_source(self, transfer_id: str, path: str, mark: SourceMark) -> bool:
         """Whether the file is still there as it was."""
         try:
-            file = os.fdopen(
-                os.open(path, _SOURCE),
-                "rb",
-                buffering=0,
-            )
+            file = os.fdopen(os.open(path, _SOURCE), "rb", buffering=0)
         except OSError:
             return False
         if _mark_of(os.fstat(file.fileno())) != mark:
@@ -231,23 +220,12 @@ class Spool:
         }
 
     def carry_out(self, effect: Effect) -> None:
-        match effect:
-            case ReadChunk():
-                self._reader.put(lambda: self._read(effect))
-            case HashSource():
-                self._reader.put(lambda: self._hash(effect))
-            case CloseSource():
-                self._reader.put(lambda: self._close_source(effect.transfer_id))
-            case StoreChunk():
-                self._unwritten[effect.transfer_id, effect.sequence] = len(effect.data)
-                self._unwritten_bytes += len(effect.data)
-                self._writer.put(lambda: self._store(effect))
-            case OpenIncoming():
-                self._writer.put(lambda: self._open(effect))
-            case FinishIncoming():
-                self._writer.put(lambda: self._finish(effect))
-            case DropIncoming():
-                self._writer.put(lambda: self._drop(effect.transfer_id))
+        if isinstance(effect, StoreChunk):
+            self._unwritten[effect.transfer_id, effect.sequence] = len(effect.data)
+            self._unwritten_bytes += len(effect.data)
+        kind = type(effect)
+        work = self.WORK[kind]
+        (self._reader if kind in _READING else self._writer).put(lambda: work(self, effect))
 
     async def wait_room(self) -> None:
         """Until there is not too much that was received and is not written."""
@@ -255,20 +233,15 @@ class Spool:
             self._fell.clear()
             await self._fell.wait()
 
-    def has(self, transfer_id: str) -> bool:
-        return transfer_id in self._incoming
-
     def open_received(self, transfer_id: str) -> BinaryIO | None:
         """A file that has arrived, for reading; None if its bytes are gone."""
         incoming = self._incoming.get(transfer_id)
         if incoming is None:
             return None
-        if incoming.memory is not None:
-            from io import BytesIO
-
-            return BytesIO(incoming.memory)
+        if incoming.path is None:
+            return BytesIO(incoming.memory or b"")
         try:
-            return incoming.path.open("rb") if incoming.path is not None else None
+            return incoming.path.open("rb")
         except OSError:
             return None
 
@@ -313,18 +286,13 @@ class Spool:
         source = self._sources.get(wanted.transfer_id)
         if source is None:
             return SourceFailed(wanted.transfer_id, "the file to send is gone")
-        digest = hashlib.sha256()
-        at = 0
         try:
-            while data := _range(source, at, _BLOCK):
-                digest.update(data)
-                at += len(data)
+            return SourceHashed(wanted.transfer_id, _sha256_of(source))
         except (OSError, ValueError) as why:
             return SourceFailed(wanted.transfer_id, f"the file cannot be read: {_cause(why)}")
-        return SourceHashed(wanted.transfer_id, digest.hexdigest())
 
-    def _close_source(self, transfer_id: str) -> None:
-        source = self._sources.pop(transfer_id, None)
+    def _close_source(self, wanted: CloseSource) -> None:
+        source = self._sources.pop(wanted.transfer_id, None)
         if source is not None and not isinstance(source, bytes):
             source.close()
 
@@ -371,22 +339,19 @@ class Spool:
         incoming = self._incoming.get(wanted.transfer_id)
         if incoming is None:
             return StoreFailed(wanted.transfer_id, "the file is not open any more")
-        digest = hashlib.sha256() if wanted.hashed else None
         try:
             if incoming.file is not None:
                 os.fsync(incoming.file.fileno())
             incoming.wait_synced()
-            if digest is not None:
+            sha256 = None
+            if wanted.hashed:
                 source = incoming.memory if incoming.memory is not None else incoming.file
                 assert source is not None
-                at = 0
-                while data := _range(source, at, _BLOCK):
-                    digest.update(data)
-                    at += len(data)
+                sha256 = _sha256_of(source)
         except OSError as why:
             return StoreFailed(wanted.transfer_id, f"the file cannot be stored: {_cause(why)}")
         incoming.close()
-        return IncomingFinished(wanted.transfer_id, None if digest is None else digest.hexdigest())
+        return IncomingFinished(wanted.transfer_id, sha256)
 
     def _drop(self, transfer_id: str) -> None:
         incoming = self._incoming.pop(transfer_id, None)
@@ -397,6 +362,16 @@ class Spool:
             paths = [Path(f"{incoming.path}{_JOURNAL}"), *([] if self._keep_files else [incoming.path])]
             self._syncer.submit(_remove, paths)  # a large file takes its time, and others wait to be written
 
+    WORK: ClassVar[dict[type[Effect], Callable[["Spool", Any], Event | None]]] = {
+        ReadChunk: _read,
+        HashSource: _hash,
+        CloseSource: _close_source,
+        OpenIncoming: _open,
+        StoreChunk: _store,
+        FinishIncoming: _finish,
+        DropIncoming: lambda self, wanted: self._drop(wanted.transfer_id),
+    }
+
 
 def _range(source: "BinaryIO | bytes | bytearray", offset: int, length: int) -> bytes:
     """A file is only touched by the one thread that reads it, or the one that writes it."""
@@ -404,6 +379,15 @@ def _range(source: "BinaryIO | bytes | bytearray", offset: int, length: int) -> 
         return bytes(source[offset : offset + length])
     source.seek(offset)
     return source.read(length)
+
+
+def _sha256_of(source: "BinaryIO | bytes | bytearray") -> str:
+    digest = hashlib.sha256()
+    at = 0
+    while data := _range(source, at, _BLOCK):
+        digest.update(data)
+        at += len(data)
+    return digest.hexdigest()
 
 
 def _write_all(file: BinaryIO, data: bytes | memoryview, offset: int) -> None:

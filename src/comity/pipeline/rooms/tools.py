@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -48,6 +48,7 @@ PROGRESS_SECONDS: Final = 0.5
 LARGEST_RESULT: Final = 16 * 1024 * 1024
 MOST_WATCHERS: Final = 1024
 SIGNED_PAGE: Final = 200
+_WITHOUT_SESSION: Final = frozenset(("vdo_connect", "vdo_list_sessions", "vdo_capabilities"))
 
 Json = dict[str, Any]
 Progress = Callable[[float, float | None, str | None], None]
@@ -87,8 +88,12 @@ class RoomTools:
         if tool not in TOOLS_OF[who.profile]:
             raise VdoToolError(f"tool '{tool}' is disabled by tool profile '{who.profile}'")
         checked = arguments.checked_fields(tool, given, who.profile)
-        act: Callable[[Json, ToolCaller], Awaitable[Json]] = getattr(self, tool)
-        answer = await act(checked, who)
+        act: Callable[..., Awaitable[Json]] = getattr(self, tool)
+        if tool in _WITHOUT_SESSION:
+            answer = await act(checked, who)
+        else:
+            room = self.rooms.find(arguments.text_of(checked, "session_id"), who.demands)
+            answer = await act(room, checked, who)
         return answer if who.profile == "extended" else _of_the_contract(answer)
 
     # Sessions.
@@ -132,49 +137,42 @@ class RoomTools:
             )
         return payload
 
-    async def vdo_status(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
+    async def vdo_status(self, room: LiveRoom, _given: Json, _who: ToolCaller) -> Json:
         return answers.status_payload(room.session, room.now)
 
     async def vdo_list_sessions(self, _given: Json, who: ToolCaller) -> Json:
         return answers.sessions_payload(room.session for room in self.rooms.visible(who.demands))
 
-    async def vdo_disconnect(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
+    async def vdo_disconnect(self, room: LiveRoom, _given: Json, who: ToolCaller) -> Json:
         await self.rooms.end(room, who.caller)
-        return answers.disconnected_payload(room.id, iso_moment(self._clock.now()))
+        return answers.session_payload(room.id, closed_at=iso_moment(self._clock.now()))
 
-    async def vdo_sync_peers(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        return answers.peers_payload(room.id, room.session.sync_peers(room.now))
+    async def vdo_sync_peers(self, room: LiveRoom, _given: Json, _who: ToolCaller) -> Json:
+        return answers.peers_payload(room.session, room.now)
 
-    async def vdo_sync_announce(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
+    async def vdo_sync_announce(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
         result, effects = room.session.announce(arguments.target_of(given))
         room.run(effects)
         return answers.sent_payload(room.id, result)
 
     # Messages.
 
-    async def vdo_send(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
+    async def vdo_send(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
         data, target = arguments.data_of(given), arguments.target_of(given)
-        if who.profile == "extended" and arguments.signed_of(given):
+        if who.profile == "extended" and arguments.flag_of(given, "signed"):
             return answers.sent_payload(room.id, await self._send_signed(room, data, target, who))
         result, effects = room.session.send(data, target, room.now)
         await room.settle(effects, who.caller)
         return answers.sent_payload(room.id, result)
 
-    async def vdo_receive(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        wanted = arguments.read_receive(given)
-        await self._wait(room, wanted.wait_ms / 1000, lambda: room.session.events.waiting_for(who.client) > 0)
-        events, effects = room.session.read_events(who.client, wanted.max_events)
+    async def vdo_receive(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
+        most, wait = arguments.max_events_of(given), arguments.wait_of(given)
+        await self._wait(room, wait / 1000, lambda: room.session.events.waiting_for(who.client) > 0)
+        events, effects = room.session.read_events(who.client, most)
         room.run(effects)
         return answers.events_payload(room.id, events)
 
-    async def vdo_request(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
+    async def vdo_request(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
         target = arguments.target_of(given)
         if target is None:
             raise VdoToolError("target is required: the stream id or uuid of one peer")
@@ -196,22 +194,19 @@ class RoomTools:
         answer = {"message_id": event["message_id"], "streamID": event["streamID"], "data": event["data"]}
         return {"ok": True, "session_id": room.id, "message_id": ids[0], "reply": answer}
 
-    async def vdo_reply(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        request, data = arguments.message_id_of(given, "request_id"), arguments.data_of(given)
+    async def vdo_reply(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
+        request, data = arguments.text_of(given, "request_id"), arguments.data_of(given)
         result, effects = room.session.reply(request, data, room.now)
         await room.settle(effects, who.caller)
         return answers.sent_payload(room.id, result)
 
-    async def vdo_message_status(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        message_id = arguments.message_id_of(given)
+    async def vdo_message_status(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
+        message_id = arguments.text_of(given, "message_id")
         return answers.message_status_payload(room.id, message_id, room.session.messages.status(message_id))
 
     # Files.
 
-    async def vdo_file_send(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
+    async def vdo_file_send(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
         data = arguments.read_file_bytes(given)
         sending = arguments.read_sending(given, f"file_{secrets.token_hex(4)}")
         target = arguments.target_of(given)
@@ -221,9 +216,8 @@ class RoomTools:
         room.run(effects)
         return await self._follow(room, outgoing, given, who)
 
-    async def vdo_file_send_path(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        allowed = self._locate(arguments.read_file_path(given), who)
+    async def vdo_file_send_path(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
+        allowed = self._locate(arguments.text_of(given, "file_path"), who)
         sending = arguments.read_sending(given, f"file_{secrets.token_hex(4)}", allowed.path.name)
         target = arguments.target_of(given)
         file = await asyncio.to_thread(allowed.open_file)
@@ -239,10 +233,9 @@ class RoomTools:
         room.run(effects)
         return await self._follow(room, outgoing, given, who)
 
-    async def vdo_file_resume(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
+    async def vdo_file_resume(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
         outgoing, effects = room.session.resume_file(
-            arguments.transfer_id_of(given),
+            arguments.text_of(given, "transfer_id"),
             arguments.target_of(given),
             room.now,
             ack_timeout=arguments.ack_timeout_of(given),
@@ -251,87 +244,79 @@ class RoomTools:
         room.run(effects)
         return await self._follow(room, outgoing, given, who)
 
-    async def vdo_file_transfers(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
+    async def vdo_file_transfers(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
         return answers.transfers_payload(room.session, arguments.direction_of(given))
 
-    async def vdo_file_receive(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
+    async def vdo_file_receive(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
         encoding = arguments.encoding_of(given)
-        summary = answers.completed_transfer(room.session, arguments.transfer_id_of(given))
+        summary = answers.completed_transfer(room.session, arguments.text_of(given, "transfer_id"))
         if summary["total_bytes"] > LARGEST_RESULT:
             raise VdoToolError(
                 f"the file has {summary['total_bytes']} bytes and a result at most {LARGEST_RESULT}: use vdo_file_save"
             )
-        data = await asyncio.to_thread(_all_of, room, summary["transfer_id"])
-        return answers.received_payload(room.id, summary, encoding, data)
 
-    async def vdo_file_save(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        wanted = arguments.read_save(given)
-        summary = answers.completed_transfer(room.session, wanted.transfer_id)
-        allowed = self._locate(wanted.output_path, who)
+        def read() -> bytes:
+            with _open_received(room, summary["transfer_id"]) as source:
+                return source.read()
+
+        return answers.received_payload(room.id, summary, encoding, await asyncio.to_thread(read))
+
+    async def vdo_file_save(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
+        transfer_id, output = arguments.text_of(given, "transfer_id"), arguments.text_of(given, "output_path")
+        summary = answers.completed_transfer(room.session, transfer_id)
+        allowed = self._locate(output, who)
 
         def save() -> int:
-            source = room.spool.open_received(wanted.transfer_id)
-            if source is None:
-                raise VdoToolError(f"transfer payload unavailable: {wanted.transfer_id}")
-            with source:
-                return allowed.write_file(source, overwrite=wanted.overwrite)
+            with _open_received(room, transfer_id) as source:
+                return allowed.write_file(source, overwrite=arguments.flag_of(given, "overwrite"))
 
         written = await asyncio.to_thread(save)
         return answers.saved_payload(room.id, summary, str(allowed.path), written)
 
-    async def vdo_file_cancel(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        transfer_id = arguments.transfer_id_of(given)
+    async def vdo_file_cancel(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
+        transfer_id = arguments.text_of(given, "transfer_id")
         room.run(room.session.cancel_file(transfer_id))
         book = room.session.files
         one = book.outgoing.get(transfer_id) or book.incoming[transfer_id]
-        return answers.transfer_payload(room.id, one.summary())
+        return answers.session_payload(room.id, transfer=one.summary())
 
     # Shared state.
 
-    async def vdo_state_set(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        wanted = arguments.read_state_set(given)
+    async def vdo_state_set(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
         entry, effects = room.session.put_state(
-            wanted.key, wanted.value, wanted.target, broadcast=wanted.broadcast
+            arguments.text_of(given, "key"),
+            given.get("value", UNSET),  # without a value it is a deleted key
+            arguments.target_of(given),
+            broadcast=arguments.flag_of(given, "broadcast", default=True),
         )
         return await self._wrote(room, entry, effects, who)
 
-    async def vdo_state_get(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        wanted = arguments.read_state_get(given)
-        return answers.state_payload(
-            room.id, room.session.state, wanted.key, include_meta=wanted.include_meta
-        )
+    async def vdo_state_get(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
+        key, include_meta = arguments.optional_text_of(given, "key"), arguments.flag_of(given, "include_meta")
+        return answers.state_payload(room.id, room.session.state, key, include_meta=include_meta)
 
-    async def vdo_state_sync(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
+    async def vdo_state_sync(self, room: LiveRoom, given: Json, _who: ToolCaller) -> Json:
         result, effects = room.session.sync_state(arguments.mode_of(given), arguments.target_of(given))
         room.run(effects)
         return answers.sent_payload(room.id, result)
 
-    async def vdo_state_delete(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        entry, effects = room.session.put_state(arguments.key_of(given), UNSET)
+    async def vdo_state_delete(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
+        entry, effects = room.session.put_state(arguments.text_of(given, "key"), UNSET)
         return await self._wrote(room, entry, effects, who)
 
-    async def vdo_state_cas(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        wanted = arguments.read_state_cas(given)
-        entry, effects = room.session.swap_state(wanted.key, wanted.value, wanted.expected_clock)
+    async def vdo_state_cas(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
+        expected = arguments.expected_clock_of(given)
+        key, value = arguments.text_of(given, "key"), arguments.data_of(given, "value")
+        entry, effects = room.session.swap_state(key, value, expected)
         return await self._wrote(room, entry, effects, who)
 
-    async def vdo_state_watch(self, given: Json, who: ToolCaller) -> Json:
-        room = self._room(given, who)
-        prefix = arguments.prefix_of(given)
+    async def vdo_state_watch(self, room: LiveRoom, given: Json, who: ToolCaller) -> Json:
+        prefix = arguments.optional_text_of(given, "prefix") or ""
         place = (room.id, who.client)
         seen = self._seen.get(place, 0)
         state = room.session.state
         await self._wait(
-            room, arguments.read_wait(given) / 1000, lambda: bool(state.changes_since(seen, prefix))
+            room, arguments.wait_of(given) / 1000, lambda: bool(state.changes_since(seen, prefix))
         )
         self._seen.pop(place, None)
         self._seen[place] = state.revision
@@ -341,7 +326,7 @@ class RoomTools:
 
     async def links(self, given: Json) -> Json:
         """How each peer of a session is reached; for the command line."""
-        room = self.rooms.find(arguments.session_id_of(given), Demands())
+        room = self.rooms.find(arguments.text_of(given, "session_id"), Demands())
         return {"ok": True, "session_id": room.id, "links": await room.link_stats()}
 
     async def invites(self, _given: Json) -> Json:
@@ -366,9 +351,6 @@ class RoomTools:
 
     # What they share.
 
-    def _room(self, given: Json, who: ToolCaller) -> LiveRoom:
-        return self.rooms.find(arguments.session_id_of(given), who.demands)
-
     def _with_own_invite(self, given: Json) -> Json:
         """A room that this node has invited to is joined as its guests join it."""
         if is_invite(given.get("room")) or given.get("host") is not None or given.get("password") is not None:
@@ -391,7 +373,7 @@ class RoomTools:
     async def _wrote(self, room: LiveRoom, entry: Any, effects: Any, who: ToolCaller) -> Json:
         room.run(effects)
         await room.keep_state(who.caller)
-        return answers.entry_payload(room.id, entry)
+        return answers.session_payload(room.id, entry=entry.to_json())
 
     async def _follow(self, room: LiveRoom, outgoing: OutgoingFile, given: Json, who: ToolCaller) -> Json:
         """Wait until the transfer ends or the time is up; the transfer then continues (ruling 60)."""
@@ -408,7 +390,7 @@ class RoomTools:
                 who.progress(done, outgoing.offer.total_bytes, outgoing.offer.name)
         if outgoing.status == "failed":
             raise VdoToolError(outgoing.last_error or "the transfer failed")
-        return answers.transfer_payload(room.id, outgoing.summary())
+        return answers.session_payload(room.id, transfer=outgoing.summary())
 
     async def _send_signed(self, room: LiveRoom, data: Any, target: Any, who: ToolCaller) -> Json:
         """One envelope for each node, each with its place in the chain of the pair."""
@@ -451,9 +433,8 @@ def _of_the_contract(answer: Json) -> Json:
     return shown
 
 
-def _all_of(room: LiveRoom, transfer_id: str) -> bytes | None:
+def _open_received(room: LiveRoom, transfer_id: str) -> BinaryIO:
     source = room.spool.open_received(transfer_id)
     if source is None:
-        return None
-    with source:
-        return source.read()
+        raise VdoToolError(f"transfer payload unavailable: {transfer_id}")
+    return source
