@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from comity.core.context.errors import ContextError
+from comity.core.context.errors import ContextError, wrong
 
 Domain = Literal["medical", "legal", "financial", "educational", "technical", "general"]
 Formality = Literal["casual", "professional", "formal"]
@@ -82,7 +82,7 @@ def parse(wire: str, field: str = "categorical.wire") -> Categorical:
     """Raises ContextError, which names `field`."""
     parts = wire.split(":", PARTS)
     if len(parts) != PARTS:
-        raise ContextError("INVALID", f'{field} must be {PARTS} symbols joined by ":"', field)
+        raise wrong(field, f'must be {PARTS} symbols joined by ":"')
     for position, part in enumerate(parts, 1):
         if not 0 < len(part) <= LONGEST_PART or not _CONTROLS.isdisjoint(part):
             raise ContextError(

@@ -27,6 +27,11 @@ class ContextError(ComityError):
         self.field = field
 
 
+def wrong(field: str, rule: str) -> ContextError:
+    """The member `field` breaks a rule, such as "must be an object"."""
+    return ContextError("INVALID", f"{field} {rule}", field)
+
+
 class _Fault(Struct, frozen=True):
     code: str
     message: str
