@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from msgspec import Struct
 
@@ -19,16 +19,14 @@ from comity.core.negotiation.session import Session as VcpSession
 from comity.core.wire.jsonrpc import Params
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-LEVELS: tuple[LogLevel, ...] = (
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-)
+LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
+
+
+def member_at(value: Any, *path: str) -> Any:
+    """What stands at this path of members; None where nothing does."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 class Asker(Struct, frozen=True, kw_only=True):
@@ -55,12 +53,7 @@ class Asker(Struct, frozen=True, kw_only=True):
 
     def can(self, *path: str) -> bool:
         """Whether the client declared a capability: `can("sampling")`, `can("elicitation", "url")`."""
-        found: Any = self.capabilities
-        for name in path:
-            found = found.get(name) if isinstance(found, Mapping) else None
-            if found is None:
-                return False
-        return True
+        return member_at(self.capabilities, *path) is not None
 
     def has_extension(self, identifier: str) -> bool:
         return self.can("extensions", identifier)
