@@ -23,7 +23,7 @@ from comity.core.context.categorical import Categorical
 from comity.core.context.errors import ContextError, wrong
 from comity.core.context.signals import Signal, Signals, read_personal, read_prosaic
 from comity.core.errors import MalformedError
-from comity.core.guard.injection import Severity, refuses, scan
+from comity.core.guard.injection import Severity, failed_scan
 from comity.core.negotiation import versions
 from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
 from comity.core.negotiation.session import Session
@@ -70,7 +70,6 @@ MOST_IGNORED: Final = 64
 
 LONGEST_CONSTITUTION: Final = 262_144
 _LONGEST_NAME: Final = 128
-_SHOWN_PATTERNS: Final = 5
 
 
 class GenerationPreferences(Struct, frozen=True, kw_only=True):
@@ -178,15 +177,8 @@ class _RequestReading:
             return
         if len(text) > LONGEST_CONSTITUTION:  # it is kept with the session
             raise wrong("constitution", f"must be a text of at most {LONGEST_CONSTITUTION:,} characters")
-        # only the findings are used, so any time will do
-        found = scan(text, 0.0)
-        if refuses(found, threshold):
-            names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))
-            raise ContextError(
-                "CONSTITUTION_REFUSED",
-                f"constitution failed the safety scan ({', '.join(names[:_SHOWN_PATTERNS])}); remove that text",
-                "constitution",
-            )
+        if failed := failed_scan(text, threshold):
+            raise ContextError("CONSTITUTION_REFUSED", f"constitution {failed}", "constitution")
         if "constitution" in self._taken:
             self.text = text
             self.accepted.append("constitution")

@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from comity.core.extensions.refusals import ExtensionError, invalid
-from comity.core.guard.audit import timestamp
-from comity.core.guard.injection import Severity, refuses, scan
+from comity.core.guard.injection import Severity, failed_scan
 
 TEXT_BYTES: Final = 8 * 1024
 REASON_BYTES: Final = 1024
@@ -25,7 +24,6 @@ ID_CHARACTERS: Final = 256
 _IDS: Final = frozenset(("id", "delib_id", "clause_id", "norm_id", "principal_id"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_MOMENT: Final = 64
-_SHOWN_PATTERNS: Final = 5
 _LONGEST_PLACE: Final = 128
 
 
@@ -53,14 +51,9 @@ def _is_unbroken(text: Any) -> bool:
 
 
 def _refuse_text(text: str, threshold: Severity, field: str) -> None:
-    # only the findings are used, so any time will do
-    found = scan(text, 0.0)
-    if refuses(found, threshold):
-        names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))
+    if failed := failed_scan(text, threshold):
         place = field or "the object of arguments"
-        raise invalid(
-            f"{place} failed the safety scan ({', '.join(names[:_SHOWN_PATTERNS])}); remove that text", place
-        )
+        raise invalid(f"{place} {failed}", place)
 
 
 def read_text(text: str, field: str, *, most_bytes: int = TEXT_BYTES, may_be_empty: bool = False) -> str:
@@ -98,10 +91,6 @@ def read_moment(text: str, field: str) -> float:
     if moment.utcoffset() is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH).total_seconds()
-
-
-def write_moment(seconds: float) -> str:
-    return timestamp(seconds)
 
 
 def round_half_up(number: float) -> int:

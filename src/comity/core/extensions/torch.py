@@ -29,7 +29,8 @@ from comity.core.extensions.relational import (
     context_of,
     may_count,
 )
-from comity.core.extensions.texts import read_id, read_moment, round_half_up, write_moment
+from comity.core.extensions.texts import read_id, read_moment, round_half_up
+from comity.core.guard.audit import timestamp
 from comity.core.identity.keys import SigningKey, is_key, signature_holds, signature_of
 from comity.core.negotiation.capabilities import MAX_LINEAGE_DEPTH
 from comity.core.wire.canonical import jcs
@@ -187,7 +188,7 @@ def hand_over(
     known = relation or RelationalState()
     depth = min(known.continuity_depth, max(known.sessions - 1, 0))
     torch = describe(replace(context_of(known), continuity_depth=depth), known.self_models) | {
-        "handed_at": write_moment(now),
+        "handed_at": timestamp(now),
         "from": key.vacant_id.hex(),
         "owner": owner_hash(owner),
         "previous": state.last,
@@ -227,7 +228,7 @@ def receive(
     after = _use(state, torch, handed, rules, now)
     if counts:
         summary = TorchSummary(
-            date=write_moment(handed), gestalt_token=torch.gestalt_token, session_id=session_id
+            date=timestamp(handed), gestalt_token=torch.gestalt_token, session_id=session_id
         )
         after = _remember(after, value, counted, summary, rules)
     if relation is not None:

@@ -21,7 +21,8 @@ from comity.core.errors import MalformedError
 from comity.core.extensions.consensus.acts import OpenArguments, after_act, open_deliberation
 from comity.core.extensions.consensus.deliberation import MOST_ENTRIES, Deliberation, Voice
 from comity.core.extensions.refusals import ExtensionError, invalid, shaped
-from comity.core.extensions.texts import read_moment, write_moment
+from comity.core.extensions.texts import read_moment
+from comity.core.guard.audit import timestamp
 from comity.core.identity.keys import SigningKey, is_key, signature_bytes, signature_holds, signature_of
 from comity.core.wire.canonical import jcs
 
@@ -129,7 +130,7 @@ def propose(
         actor=key.vacant_id.hex(),
         on_behalf=on_behalf,
         action=LoggedAct(op=op, args=args),
-        time=write_moment(now),
+        time=timestamp(now),
     )
     return replace(entry, signature=signature_of(entry.signed_bytes(), key))
 
