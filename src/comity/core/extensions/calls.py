@@ -352,16 +352,8 @@ def personal_view(call: OperationCall) -> PersonalReport | ModelSafeContext:
 
 def relational_view(call: OperationCall) -> RelationalReport:
     state = call.state.owner.relational
-    context = relational.context_of(state)
-    return RelationalReport(
-        trust_level=context.trust_level,
-        standing=context.standing,
-        continuity_depth=context.continuity_depth,
-        established_norms=context.established_norms,
-        ai_self_model=context.ai_self_model,
-        torch=context.torch,
-        performance_bias=relational.performance_bias(state.self_models),
-    )
+    bias = relational.performance_bias(state.self_models)
+    return RelationalReport(**asdict(relational.context_of(state)), performance_bias=bias)
 
 
 def intent_view(call: OperationCall) -> intent.IntentReport | intent.IntentForModel:
