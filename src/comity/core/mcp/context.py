@@ -64,7 +64,6 @@ class CancelToken(Protocol):
 
     def on_set(self, callback: Callable[[], object]) -> None:
         """Call it when nobody waits any more; at once if that is so already."""
-        ...
 
 
 class Context(Protocol):
@@ -74,32 +73,26 @@ class Context(Protocol):
     @property
     def client(self) -> str:
         """Tells the clients of one owner apart: the connection, the session, or what a modern request says."""
-        ...
 
     @property
     def demands(self) -> Any:
         """What the connection was opened with for the rooms that know it; None where it said nothing."""
-        ...
 
     @property
     def profile(self) -> str:
         """The profile of tools that the connection was opened with."""
-        ...
 
     @property
     def folder(self) -> str | None:
         """Where the client was started, if it is on this machine."""
-        ...
 
     @property
     def meta(self) -> Mapping[str, Any]:
         """The request's own `_meta`."""
-        ...
 
     @property
     def state(self) -> dict[str, Any]:
         """Belongs to the legacy session; in the modern era it is as new with each request."""
-        ...
 
     @property
     def cancelled(self) -> CancelToken: ...
@@ -107,12 +100,10 @@ class Context(Protocol):
     @property
     def inputs(self) -> Mapping[str, Any]:
         """Answers that came with a repeated request, by key. Unchecked."""
-        ...
 
     @property
     def input_state(self) -> Any:
         """What an earlier `InputRequired` of ours carried; None at first."""
-        ...
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None: ...
 
@@ -120,11 +111,9 @@ class Context(Protocol):
 
     async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
         """The client's answers by key. Raises McpError when the client did not declare that it can answer."""
-        ...
 
     async def release_stream(self) -> None:
         """End the open HTTP response here; the client comes back for the rest. Nothing on other carriers."""
-        ...
 
 
 def meta_of(params: Params | None) -> Json:
