@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from comity.core.extensions.refusals import ExtensionError, invalid
+from comity.core.extensions.refusals import invalid, limit_exceeded
 from comity.core.guard.injection import Severity, failed_scan
 
 TEXT_BYTES: Final = 8 * 1024
@@ -59,9 +59,7 @@ def _refuse_text(text: str, threshold: Severity, field: str) -> None:
 def read_text(text: str, field: str, *, most_bytes: int = TEXT_BYTES, may_be_empty: bool = False) -> str:
     """The text itself, once it has the right size."""
     if utf8_length(text, field) > most_bytes:
-        raise ExtensionError(
-            "LIMIT_EXCEEDED", f"{field} has more than {most_bytes:,} bytes; shorten it", field
-        )
+        raise limit_exceeded(f"{field} has more than {most_bytes:,} bytes; shorten it", field)
     if not may_be_empty and not text.strip():
         raise invalid(f"{field} must not be empty", field)
     return text

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.core.errors import ComityError, ConfigError
-from comity.core.extensions.refusals import ExtensionError, invalid, shaped
+from comity.core.extensions.refusals import ExtensionError, invalid, limit_exceeded, shaped
 from comity.core.extensions.relational import (
     CODES,
     MOST_SESSIONS,
@@ -267,7 +267,7 @@ def read_torch(value: Any) -> Torch:
     except ComityError as fault:
         raise invalid(f"torch cannot be read: {fault.message}", "torch") from None
     if size > MOST_TORCH_BYTES:
-        raise ExtensionError("LIMIT_EXCEEDED", f"torch has more than {MOST_TORCH_BYTES:,} bytes", "torch")
+        raise limit_exceeded(f"torch has more than {MOST_TORCH_BYTES:,} bytes", "torch")
     torch = shaped(value, Torch, "torch")
     for name, text, longest in (
         ("quality_description", torch.quality_description, LONGEST_QUALITY),
@@ -275,13 +275,9 @@ def read_torch(value: Any) -> Torch:
         *((f"primes[{index}]", prime, LONGEST_PRIME) for index, prime in enumerate(torch.primes)),
     ):
         if len(text) > longest:
-            raise ExtensionError(
-                "LIMIT_EXCEEDED", f"torch.{name} has more than {longest} characters", f"torch.{name}"
-            )
+            raise limit_exceeded(f"torch.{name} has more than {longest} characters", f"torch.{name}")
     if len(torch.primes) > MOST_PRIMES:
-        raise ExtensionError(
-            "LIMIT_EXCEEDED", f"torch.primes has at most {MOST_PRIMES} entries", "torch.primes"
-        )
+        raise limit_exceeded(f"torch.primes has at most {MOST_PRIMES} entries", "torch.primes")
     if not 1 <= torch.session_count <= MOST_SESSIONS:
         raise invalid(f"torch.session_count must be from 1 to {MOST_SESSIONS:,}", "torch.session_count")
     if torch.jti is not None:
@@ -357,9 +353,7 @@ def _use(state: TorchState, torch: Torch, handed: float, rules: TorchRules, now:
         return state
     fresh = {jti: at for jti, at in state.used.items() if now - at <= rules.max_age_seconds}
     if len(fresh) >= MOST_USED:
-        raise ExtensionError(
-            "LIMIT_EXCEEDED", f"{MOST_USED:,} torches were taken already; wait until they age"
-        )
+        raise limit_exceeded(f"{MOST_USED:,} torches were taken already; wait until they age")
     return replace(state, used={**fresh, torch.jti: handed})
 
 
