@@ -137,9 +137,6 @@ class IssuerRegistry:
         return len(self._issuers)
 
 
-IDENTITY_INVALID: Final = "IDENTITY_INVALID"
-
-
 class IdentityMode(StrEnum):
     STRUCTURAL = "structural"
     VERIFIED = "verified"
@@ -176,11 +173,6 @@ class TokenVerdict(Struct, frozen=True, kw_only=True):
     @property
     def ok(self) -> bool:
         return self.refusal is None
-
-    @property
-    def code(self) -> str | None:
-        """What may be sent of a refusal."""
-        return None if self.refusal is None else IDENTITY_INVALID
 
     @property
     def token_id(self) -> str:
