@@ -121,6 +121,11 @@ def _row(name: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOpe
     )
 
 
+def _view(name: str, view: Callable[[OperationCall], Any], **more: Any) -> ExtensionOperation:
+    """An operation without arguments that changes nothing."""
+    return _row(name, calls.Empty, lambda call, _: (call.state, view(call)), **more)
+
+
 def _act(name: str, arguments: type[Any], run: Any = calls.acted, **more: Any) -> ExtensionOperation:
     return _row(name, arguments, partial(run, name), codes=_ACTS, **more)
 
@@ -131,7 +136,7 @@ _ACTS: Final[tuple[Code, ...]] = (*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", 
 
 _ROWS: Final = (
     _row("personal.set", calls.SetArguments, calls.personal_set, described={"signals": _SIGNALS_SCHEMA}),
-    _row("personal.get", calls.Empty, calls.personal_get),
+    _view("personal.get", calls.personal_view),
     _row("personal.preset", calls.PresetArguments, calls.personal_preset, codes=("NOT_FOUND",)),
     _row(
         "personal.pin",
@@ -142,10 +147,10 @@ _ROWS: Final = (
     ),
     _row("personal.engage", calls.Empty, calls.personal_engage),
     _row("personal.purge", calls.Empty, calls.personal_purge),
-    _row("relational.get", calls.Empty, calls.relational_get),
+    _view("relational.get", calls.relational_view),
     _row("relational.norm", calls.NormArguments, calls.relational_norm, codes=_TEXTS),
     _row("relational.selfmodel", calls.SelfModelArguments, calls.relational_selfmodel, codes=_TEXTS),
-    _row("relational.attest", calls.Empty, calls.relational_attest),
+    _view("relational.attest", calls.attestation_view),
     _row("relational.purge", calls.Empty, calls.relational_purge),
     _row("consensus.open", OpenArguments, calls.consensus_open, codes=("FORBIDDEN", *_TEXTS)),
     _row(
@@ -154,7 +159,7 @@ _ROWS: Final = (
         calls.consensus_join,
         codes=(*_PARTIES, "CONFLICT", "BAD_SIGNATURE"),
     ),
-    _row("consensus.list", calls.Empty, calls.consensus_list, codes=("FORBIDDEN",)),
+    _view("consensus.list", calls.consensus_list, codes=("FORBIDDEN",)),
     _act("consensus.add", AddArguments),
     _act("consensus.act", ActArguments, calls.acted_on_clause),
     _act("consensus.ballot", BallotArguments, calls.acted_on_clause, tool_members=("voter_id",)),
@@ -176,9 +181,9 @@ _ROWS: Final = (
         writes=frozenset(("session", "owner")),
         codes=("FORBIDDEN", "LIMIT_EXCEEDED", "STALE", "BAD_SIGNATURE", "ALREADY_USED"),
     ),
-    _row("torch.lineage", calls.Empty, calls.torch_lineage),
+    _view("torch.lineage", calls.torch_view),
     _row("torch.purge", calls.Empty, calls.torch_purge),
-    _row("intent.infer", calls.Empty, calls.intent_infer),
+    _view("intent.infer", calls.intent_view),
     _row(
         "intent.correct",
         calls.CorrectArguments,
