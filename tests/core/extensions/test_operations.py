@@ -353,7 +353,7 @@ class TestConsensus:
         talk = Conversation()
         talk.call("consensus.open", **OPENING | {"clauses": ["One.", "Two."]})
         told = talk.call("consensus.result", delib_id="fresh_1")
-        assert [one.clause.original.text for one in told.clauses] == ["One.", "Two."]
+        assert [one.clause.variants[0].text for one in told.clauses] == ["One.", "Two."]
         assert talk.call("consensus.result", delib_id="fresh_1", clause_id="c2") == told.clauses[1]
         assert (
             talk.refused("consensus.result", {"delib_id": "fresh_1", "clause_id": "c3"}).wire_code

@@ -58,18 +58,15 @@ def _refuse_text(text: str, threshold: Severity, field: str) -> None:
 
 def read_text(text: str, field: str, *, most_bytes: int = TEXT_BYTES, may_be_empty: bool = False) -> str:
     """The text itself, once it has the right size."""
-    if utf8_length(text, field) > most_bytes:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise invalid(f"{field} holds half a surrogate pair; send whole characters", field) from None
+    if size > most_bytes:
         raise limit_exceeded(f"{field} has more than {most_bytes:,} bytes; shorten it", field)
     if not may_be_empty and not text.strip():
         raise invalid(f"{field} must not be empty", field)
     return text
-
-
-def utf8_length(text: str, field: str) -> int:
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError:
-        raise invalid(f"{field} holds half a surrogate pair; send whole characters", field) from None
 
 
 def read_id(text: str, field: str) -> str:
