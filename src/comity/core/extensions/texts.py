@@ -22,7 +22,6 @@ REASON_BYTES: Final = 1024
 ID_CHARACTERS: Final = 256
 
 _IDS: Final = frozenset(("id", "delib_id", "clause_id", "norm_id", "principal_id"))
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_MOMENT: Final = 64
 _LONGEST_PLACE: Final = 128
 
@@ -85,7 +84,7 @@ def read_moment(text: str, field: str) -> float:
         raise invalid(f"{field} must be a time such as 2026-02-28T21:30:00Z", field)
     if moment.utcoffset() is None:
         moment = moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH).total_seconds()
+    return moment.timestamp()
 
 
 def round_half_up(number: float) -> int:
