@@ -11,6 +11,7 @@
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from comity.core.context.errors import ContextError, wrong
 
@@ -72,10 +73,7 @@ class Categorical(Struct, frozen=True):
 
     @property
     def wire(self) -> str:
-        return ":".join(
-            ABSENT if part is None else part
-            for part in (getattr(self, name) for name in self.__struct_fields__)
-        )
+        return ":".join(ABSENT if part is None else part for part in astuple(self))
 
 
 def parse(wire: str, field: str = "categorical.wire") -> Categorical:

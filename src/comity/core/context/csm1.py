@@ -249,15 +249,8 @@ class Csm1Code(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """The code in its own tier, scopes as they were written."""
         if self.token is not None:
-            return "|".join(
-                (
-                    COMPACT_MARK,
-                    self.character.name,
-                    str(self.adherence),
-                    str(self.token),
-                    ",".join(self.scopes),
-                )
-            )
+            scopes = ",".join(self.scopes)
+            return f"{COMPACT_MARK}|{self.character.name}|{self.adherence}|{self.token}|{scopes}"
         return "+".join((f"{self.persona}{self.adherence}", *self.scopes)) + self._suffix()
 
     def _suffix(self) -> str:
