@@ -58,12 +58,6 @@ class ActionCalls:
             raise NotFoundError(f"Unknown action: '{name}'. {where} to see available actions.")
         return entry
 
-    def listing(self) -> list[dict[str, Any]]:
-        try:
-            return self.registry.listing()
-        except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded
-            raise self.failed("list_actions", failure) from None
-
     def begin(
         self, name: str, given: Mapping[str, Any], *, work_here: bool = True
     ) -> tuple[RegisteredAction, Outcome | Work]:

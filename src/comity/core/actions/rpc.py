@@ -92,7 +92,7 @@ class RpcMachine:
         params: Any = UNSET if request.params is None else request.params
         match request.method:
             case "list_actions":
-                return self._calls.listing()
+                return self._listing()
             case "invoke":
                 if issues := invoke_issues(params):
                     return _invalid(request, INVALID_PAYLOAD, issues)
@@ -107,6 +107,12 @@ class RpcMachine:
             known += "; this is not MCP, which `comity mcp --rooms actions` speaks"
         error = RpcError(jsonrpc.METHOD_NOT_FOUND, "Method not found", {"message": known})
         return jsonrpc.error_bytes(request.id, error)
+
+    def _listing(self) -> list[dict[str, Any]]:
+        try:
+            return self._calls.registry.listing()
+        except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded
+            raise self._calls.failed("list_actions", failure) from None
 
     def _invoke(self, params: Any) -> Generator[Work, Settled, Any]:
         entry, begun = self._calls.begin(params["action"], params["input"])
