@@ -63,8 +63,6 @@ class Csm1Error(MalformedError):
 
 
 class Persona(Struct, frozen=True):
-    """Its adherence and scopes are what it usually comes with, and what does not suit it."""
-
     code: str
     name: str
     focus: str
