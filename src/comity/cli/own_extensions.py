@@ -38,7 +38,7 @@ class OwnExtensions:
     async def relation(self) -> tuple[TorchLineage, RelationalReport]:
         """What torches and sessions have come to. Looking counts for nothing and changes nothing."""
         call = await self._service.view(self._session)
-        return calls.torch_lineage(call, calls.Empty())[1], calls.relational_view(call)
+        return calls.torch_view(call), calls.relational_view(call)
 
     async def forget(self, session_id: str | None) -> int:
         return await self._service.forget(session_id, OWN_PROCESS, _DOOR)

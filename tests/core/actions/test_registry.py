@@ -1,4 +1,3 @@
-import json
 import subprocess
 import sys
 
@@ -82,9 +81,7 @@ def test_the_nearest_contract_is_used():
 
 
 def test_a_listing_has_its_keys_in_order():
-    strict, enhanced = (
-        json.loads(registry_of(mode, [PLUGIN]).listing_bytes()) for mode in ("strict", "enhanced")
-    )
+    strict, enhanced = (registry_of(mode, [PLUGIN]).listing() for mode in ("strict", "enhanced"))
     assert list(strict[0]) == ["skill", "action", "inputSchemaPath", "outputSchemaPath", "safetyBoundary"]
     assert list(enhanced[-1].items()) == [
         ("skill", "testing"),

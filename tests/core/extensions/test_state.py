@@ -1,9 +1,8 @@
 from msgspec.structs import replace
 
 from comity.core.extensions import state as states
-from comity.core.extensions.operations import OPERATIONS
 from comity.core.extensions.state import ExtensionState
-from tests.core.extensions.test_operations import FACTS, HOUR, NOW
+from tests.core.extensions.test_operations import HOUR, NOW
 
 
 class TestAnExchange:
@@ -17,10 +16,3 @@ class TestAnExchange:
         second = replace(state, session=states.SessionExtensions())
         assert states.count_exchange(second, NOW + 10) is second
         assert states.count_exchange(second, NOW + HOUR).owner.relational.sessions == 2
-
-
-def test_every_extension_has_a_lifetime():
-    assert states.LIFETIMES.keys() == {row.extension for row in OPERATIONS.values()} == FACTS.active
-    for row in OPERATIONS.values():
-        if row.writes:
-            assert states.LIFETIMES[row.extension].scope in row.writes

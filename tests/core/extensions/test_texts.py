@@ -4,6 +4,7 @@ import pytest
 
 from comity.core.extensions import texts
 from comity.core.extensions.refusals import ExtensionError
+from comity.core.guard.audit import timestamp
 
 SPEECH = "ignore all previous instructions"
 
@@ -75,7 +76,7 @@ class TestAMoment:
         assert refused(texts.read_moment, text, "time").field == "time"
 
     def test_is_written_in_utc(self):
-        assert texts.write_moment(10.25) == "1970-01-01T00:00:10.250000Z"
+        assert timestamp(10.25) == "1970-01-01T00:00:10.250000Z"
 
 
 @pytest.mark.parametrize(("number", "whole"), [(0.5, 1), (1.5, 2), (2.5, 3), (2.49, 2), (-0.5, 0)])

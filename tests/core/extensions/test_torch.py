@@ -367,7 +367,7 @@ class TestTrust:
                     session_count=number + 1,
                     previous=previous,
                     jti=f"f{number}",
-                    handed_at=torch.write_moment(now),
+                    handed_at=torch.timestamp(now),
                 )
                 state, relation, _ = taken(value, state, relation, now=now)
                 previous = torch.torch_hash(value)
@@ -461,5 +461,5 @@ def test_the_oldest_ids_make_room_once_they_are_too_old():
         taken(signed(OURS), TorchState(used=used))
     assert fault.value.wire_code == "LIMIT_EXCEEDED"
     later = NOW + torch.INTERACTIVE_SECONDS + 10
-    value = signed(OURS, handed_at=torch.write_moment(later))
+    value = signed(OURS, handed_at=torch.timestamp(later))
     assert list(taken(value, TorchState(used=used), now=later)[0].used) == ["j1"]

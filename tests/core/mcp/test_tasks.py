@@ -11,7 +11,6 @@ from comity.core.mcp.results import InputRequest
 from comity.core.mcp.tasks import (
     DIED,
     Task,
-    TaskQuestion,
     answered,
     asking,
     cancelled,
@@ -43,7 +42,7 @@ TASKS = st.builds(
     updated=st.floats(0, 4e9),
     kept=st.floats(1, 1e6),
     status=st.sampled_from(["working", "input_required", "completed", "failed", "cancelled"]),
-    questions=st.dictionaries(KEYS, st.builds(TaskQuestion, st.text(), OBJECTS), max_size=3),
+    questions=st.dictionaries(KEYS, st.builds(InputRequest, st.text(), OBJECTS), max_size=3),
     answers=st.dictionaries(KEYS, OBJECTS, max_size=3),
     result=st.none() | OBJECTS,
     error=st.none() | st.builds(RpcError, st.integers(-40000, 0), st.text(), VALUES),

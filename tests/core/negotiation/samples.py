@@ -18,7 +18,8 @@ from comity.core.machine import (
     TimerFired,
 )
 from comity.core.negotiation.features import CORE_FEATURES
-from comity.core.negotiation.messages import read_hello
+from comity.core.negotiation.messages import VcpError, read_hello
+from comity.core.negotiation.negotiate import conclude, screen
 from comity.core.negotiation.policy import ServerPolicy
 from comity.core.negotiation.questions import CheckIdentity, ExchangeContext, Happened, WatchFeatures
 from comity.core.negotiation.registry import STANDARD_EXTENSIONS, ExtensionRegistry
@@ -43,6 +44,14 @@ def registry(*ids):
 
 def policy(**settings):
     return ServerPolicy(**{"core_features": ALL_FEATURES, "registry": registry()} | settings)
+
+
+def negotiate(hello, policy, identity=None, *, session_id=None):
+    """The one answer to a hello, for a server that need not wait for the identity check."""
+    version = screen(hello, policy)
+    if isinstance(version, VcpError):
+        return version
+    return conclude(hello, version, policy, identity, session_id=session_id)
 
 
 def hello_object(*extensions, **members):

@@ -35,7 +35,6 @@ from comity.core.negotiation.client import (
     outgoing,
 )
 from comity.core.negotiation.messages import Ack, Hello, VcpError, encode
-from comity.core.negotiation.negotiate import negotiate
 from comity.core.negotiation.session import Session
 from tests.core.negotiation.samples import (
     ALL_FEATURES,
@@ -43,6 +42,7 @@ from tests.core.negotiation.samples import (
     TOKEN,
     WIRE,
     Conversation,
+    negotiate,
     policy,
     registry,
 )

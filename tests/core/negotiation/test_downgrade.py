@@ -3,9 +3,8 @@ from hypothesis import given
 
 from comity.core.negotiation.client import alerts
 from comity.core.negotiation.messages import Ack
-from comity.core.negotiation.negotiate import negotiate
 from comity.core.negotiation.versions import V1_0, V3_0
-from tests.core.negotiation.samples import ALL_FEATURES, EVERY_EXTENSION, hello, policy, registry
+from tests.core.negotiation.samples import ALL_FEATURES, EVERY_EXTENSION, hello, negotiate, policy, registry
 from tests.core.negotiation.test_messages import acks
 
 

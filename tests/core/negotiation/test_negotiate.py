@@ -6,7 +6,7 @@ from msgspec import UNSET
 from comity.core.errors import ConfigError, StoreError
 from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 from comity.core.negotiation.messages import Ack, HandshakeError, VcpError, encode, is_extension_id
-from comity.core.negotiation.negotiate import implicit_session, negotiate, refusal, screen, session_from
+from comity.core.negotiation.negotiate import implicit_session, refusal, screen, session_from
 from comity.core.negotiation.registry import Extension, ExtensionRegistry
 from comity.core.negotiation.versions import V1_0, V3_1, Version, offered
 from tests.core.negotiation.samples import (
@@ -17,6 +17,7 @@ from tests.core.negotiation.samples import (
     SOMEBODY,
     TOKEN,
     hello,
+    negotiate,
     policy,
     registry,
 )

@@ -155,7 +155,7 @@ class NdjsonMachine:
     def _list(self) -> bytes:
         """How a listing ends: the part that is the same for everybody."""
         try:
-            self._listing = self._calls.registry.listing_bytes() + b"}\n"
+            self._listing = strict_json.dumps(self._calls.registry.listing()) + b"}\n"
         except Exception as failure:  # noqa: BLE001 - a skill that cannot be loaded
             raise self._calls.failed("list_actions", failure) from None
         return self._listing

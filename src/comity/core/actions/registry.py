@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from comity.core.actions.action import Action, Contract, Mode
 from comity.core.actions.validation import Check, check_for, plain, schema_check
-from comity.core.wire import strict_json
 
 NAMES: Final = (
     "wcagaaa_check",
@@ -125,9 +124,6 @@ class Registry:
     def listing(self) -> list[dict[str, Any]]:
         """What `list_actions` tells of each."""
         return [self._listed_as(entry) for entry in self.entries()]
-
-    def listing_bytes(self) -> bytes:
-        return strict_json.dumps(self.listing())
 
     def description(self, entry: RegisteredAction) -> dict[str, Any]:
         """An action with its schemas in full: what `describe_action` tells."""

@@ -89,18 +89,19 @@ class RpcMachine:
             raise self._calls.failed(request.method, failure) from None
 
     def _result(self, request: Request) -> Generator[Work, Settled, Any]:
-        params = UNSET if request.params is None else request.params
+        params: Any = UNSET if request.params is None else request.params
         match request.method:
             case "list_actions":
                 return self._listing()
             case "invoke":
                 if issues := invoke_issues(params):
                     return _invalid(request, INVALID_PAYLOAD, issues)
-                return (yield from self._invoke(request.params))
+                return (yield from self._invoke(params))
             case "describe_action":
                 if issues := describe_issues(params):
                     return _invalid(request, INVALID_DESCRIBE, issues)
-                return self._description(request.params)
+                entry = self._calls.entry(params["action"])
+                return self._calls.registry.description(entry)
         known = "there are list_actions, invoke and describe_action"
         if request.method in _OF_MCP:
             known += "; this is not MCP, which `comity mcp --rooms actions` speaks"
@@ -117,9 +118,6 @@ class RpcMachine:
         entry, begun = self._calls.begin(params["action"], params["input"])
         settled = (yield begun) if isinstance(begun, Work) else begun
         return self._calls.data(entry, settled)
-
-    def _description(self, params: Any) -> dict[str, Any]:
-        return self._calls.registry.description(self._calls.entry(params["action"]))
 
 
 def _invalid(request: Request, text: str, issues: list[Issue]) -> bytes:

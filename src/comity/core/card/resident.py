@@ -36,15 +36,12 @@ class BehaviorBundle(Struct, frozen=True, kw_only=True):
     def compute_hash(self) -> bytes:
         """The order of the tools does not matter."""
         try:
-            return digest(
-                envelope_form(
-                    {
-                        "policy_dsl": self.policy_dsl,
-                        "system_prompt": self.system_prompt,
-                        "tool_whitelist": sorted(self.tool_whitelist),
-                    }
-                )
-            )
+            members = {
+                "policy_dsl": self.policy_dsl,
+                "system_prompt": self.system_prompt,
+                "tool_whitelist": sorted(self.tool_whitelist),
+            }
+            return digest(envelope_form(members))
         except (MalformedError, TypeError) as reason:
             raise EnvelopeFormatError(f"the behaviour bundle cannot be hashed: {reason}") from None
 

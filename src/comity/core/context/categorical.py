@@ -11,8 +11,9 @@
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from comity.core.context.errors import ContextError
+from comity.core.context.errors import ContextError, wrong
 
 Domain = Literal["medical", "legal", "financial", "educational", "technical", "general"]
 Formality = Literal["casual", "professional", "formal"]
@@ -72,17 +73,14 @@ class Categorical(Struct, frozen=True):
 
     @property
     def wire(self) -> str:
-        return ":".join(
-            ABSENT if part is None else part
-            for part in (getattr(self, name) for name in self.__struct_fields__)
-        )
+        return ":".join(ABSENT if part is None else part for part in astuple(self))
 
 
 def parse(wire: str, field: str = "categorical.wire") -> Categorical:
     """Raises ContextError, which names `field`."""
     parts = wire.split(":", PARTS)
     if len(parts) != PARTS:
-        raise ContextError("INVALID", f'{field} must be {PARTS} symbols joined by ":"', field)
+        raise wrong(field, f'must be {PARTS} symbols joined by ":"')
     for position, part in enumerate(parts, 1):
         if not 0 < len(part) <= LONGEST_PART or not _CONTROLS.isdisjoint(part):
             raise ContextError(

@@ -62,7 +62,7 @@ class Csm1Error(MalformedError):
         self.label = label
 
 
-class Persona(Struct, frozen=True, kw_only=True):
+class Persona(Struct, frozen=True):
     code: str
     name: str
     focus: str
@@ -81,58 +81,13 @@ class Scope(Struct, frozen=True):
 PERSONAS: Final[Mapping[str, Persona]] = {
     persona.code: persona
     for persona in (
-        Persona(
-            code="N",
-            name="nanny",
-            focus="Child safety and family-appropriate content",
-            default_adherence=5,
-            typical_scopes="FE",
-            unsuitable_scopes="A",
-        ),
-        Persona(
-            code="Z",
-            name="sentinel",
-            focus="Security, privacy, and operational safety",
-            default_adherence=4,
-            typical_scopes="PW",
-        ),
-        Persona(
-            code="G",
-            name="godparent",
-            focus="Ethical guidance and moral reasoning",
-            default_adherence=4,
-            typical_scopes="RE",
-        ),
-        Persona(
-            code="A",
-            name="ambassador",
-            focus="Professional conduct and diplomatic communication",
-            default_adherence=3,
-            typical_scopes="WO",
-            unsuitable_scopes="A",
-        ),
-        Persona(
-            code="M",
-            name="muse",
-            focus="Creativity and artistic expression",
-            default_adherence=2,
-            typical_scopes="A",
-            unsuitable_scopes="O",
-        ),
-        Persona(
-            code="D",
-            name="mediator",
-            focus="Fair resolution and balanced mediation",
-            default_adherence=3,
-            typical_scopes="SW",
-        ),
-        Persona(
-            code="C",
-            name="custom",
-            focus="User-defined constitution",
-            default_adherence=3,
-            requires_namespace=True,
-        ),
+        Persona("N", "nanny", "Child safety and family-appropriate content", 5, "FE", "A"),
+        Persona("Z", "sentinel", "Security, privacy, and operational safety", 4, "PW"),
+        Persona("G", "godparent", "Ethical guidance and moral reasoning", 4, "RE"),
+        Persona("A", "ambassador", "Professional conduct and diplomatic communication", 3, "WO", "A"),
+        Persona("M", "muse", "Creativity and artistic expression", 2, "A", "O"),
+        Persona("D", "mediator", "Fair resolution and balanced mediation", 3, "SW"),
+        Persona("C", "custom", "User-defined constitution", 3, requires_namespace=True),
     )
 }
 RETIRED: Final[Mapping[str, str]] = {"R": "anchor", "H": "hot-rod"}
@@ -292,15 +247,8 @@ class Csm1Code(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """The code in its own tier, scopes as they were written."""
         if self.token is not None:
-            return "|".join(
-                (
-                    COMPACT_MARK,
-                    self.character.name,
-                    str(self.adherence),
-                    str(self.token),
-                    ",".join(self.scopes),
-                )
-            )
+            scopes = ",".join(self.scopes)
+            return f"{COMPACT_MARK}|{self.character.name}|{self.adherence}|{self.token}|{scopes}"
         return "+".join((f"{self.persona}{self.adherence}", *self.scopes)) + self._suffix()
 
     def _suffix(self) -> str:

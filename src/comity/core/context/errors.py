@@ -7,7 +7,6 @@ member by its path, and is null where no single member is at fault. No error rep
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
 
 from comity.core.errors import ComityError
 
@@ -27,18 +26,14 @@ class ContextError(ComityError):
         self.field = field
 
 
-class _Fault(Struct, frozen=True):
-    code: str
-    message: str
-    field: str | None
-
-
-class _Answer(Struct, frozen=True):
-    error: _Fault
+def wrong(field: str, rule: str) -> ContextError:
+    """The member `field` breaks a rule, such as "must be an object"."""
+    return ContextError("INVALID", f"{field} {rule}", field)
 
 
 def encode_error(error: ComityError) -> bytes:
     """Any error of ours as the answer to a context message."""
+    told = {"code": error.code.upper(), "message": error.message, "field": None}
     if isinstance(error, ContextError):
-        return _encode(_Answer(_Fault(error.wire_code, error.message, error.field)))
-    return _encode(_Answer(_Fault(error.code.upper(), error.message, None)))
+        told |= {"code": error.wire_code, "field": error.field}
+    return _encode({"error": told})

@@ -20,10 +20,10 @@ from msgspec import Struct
 
 from comity.core.context import categorical as wire
 from comity.core.context.categorical import Categorical
-from comity.core.context.errors import ContextError
+from comity.core.context.errors import ContextError, wrong
 from comity.core.context.signals import Signal, Signals, read_personal, read_prosaic
 from comity.core.errors import MalformedError
-from comity.core.guard.injection import Severity, refuses, scan
+from comity.core.guard.injection import Severity, failed_scan
 from comity.core.negotiation import versions
 from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
 from comity.core.negotiation.session import Session
@@ -70,7 +70,6 @@ MOST_IGNORED: Final = 64
 
 LONGEST_CONSTITUTION: Final = 262_144
 _LONGEST_NAME: Final = 128
-_SHOWN_PATTERNS: Final = 5
 
 
 class GenerationPreferences(Struct, frozen=True, kw_only=True):
@@ -166,7 +165,7 @@ class _RequestReading:
         try:
             spoken = versions.parse(self._version if type(self._version) is str else "")
         except MalformedError as fault:
-            raise ContextError("INVALID", f"version is malformed: {fault.message}", "version") from None
+            raise wrong("version", f"is malformed: {fault.message}") from None
         if spoken != self._session.speaks:
             self._ignore("version", f"this session speaks VCP {self._session.version}")
 
@@ -174,23 +173,12 @@ class _RequestReading:
         text = self._unscanned
         if type(text) is not str:
             if "constitution" in self._taken:
-                raise ContextError("INVALID", "constitution must be a text", "constitution")
+                raise wrong("constitution", "must be a text")
             return
         if len(text) > LONGEST_CONSTITUTION:  # it is kept with the session
-            raise ContextError(
-                "INVALID",
-                f"constitution must be a text of at most {LONGEST_CONSTITUTION:,} characters",
-                "constitution",
-            )
-        # only the findings are used, so any time will do
-        found = scan(text, 0.0)
-        if refuses(found, threshold):
-            names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))
-            raise ContextError(
-                "CONSTITUTION_REFUSED",
-                f"constitution failed the safety scan ({', '.join(names[:_SHOWN_PATTERNS])}); remove that text",
-                "constitution",
-            )
+            raise wrong("constitution", f"must be a text of at most {LONGEST_CONSTITUTION:,} characters")
+        if failed := failed_scan(text, threshold):
+            raise ContextError("CONSTITUTION_REFUSED", f"constitution {failed}", "constitution")
         if "constitution" in self._taken:
             self.text = text
             self.accepted.append("constitution")
@@ -200,7 +188,7 @@ class _RequestReading:
         if proof is None:
             return
         if type(proof) is not dict:
-            raise ContextError("INVALID", "stapled_proof must be an object", "stapled_proof")
+            raise wrong("stapled_proof", "must be an object")
         if self.text is None:
             self._ignore("stapled_proof", "there is no constitution that it could be about")
             return
@@ -219,7 +207,7 @@ class _RequestReading:
     def payloads(self) -> None:
         payloads = self._taken.get("extensions", {})
         if type(payloads) is not dict:
-            raise ContextError("INVALID", "extensions must be an object of payloads", "extensions")
+            raise wrong("extensions", "must be an object of payloads")
         for extension, payload in payloads.items():
             field = f"extensions.{extension}"
             reason = why_inactive(extension, self._session)
@@ -229,14 +217,14 @@ class _RequestReading:
             elif own in self._taken:
                 self._ignore(field, f"{own} is there as well and counts")
             elif type(payload) is not dict:
-                raise ContextError("INVALID", f"{field} must be an object", field)
+                raise wrong(field, "must be an object")
             else:
                 self.extensions[extension] = payload
                 self.accepted.append(field)
         if "relational_context" in self._taken:
             context = self._taken["relational_context"]
             if type(context) is not dict:
-                raise ContextError("INVALID", "relational_context must be an object", "relational_context")
+                raise wrong("relational_context", "must be an object")
             self.extensions[RELATIONAL] = context
             self.accepted.append("relational_context")
 
@@ -256,9 +244,7 @@ class _RequestReading:
         more = {field: self._taken[field] for field in ("preset_id", "transition") if field in self._taken}
         preset = more.get("preset_id", "-")
         if type(preset) is not str or not 0 < len(preset) <= LONGEST_PRESET_ID:
-            raise ContextError(
-                "INVALID", f"preset_id must be a text of 1 to {LONGEST_PRESET_ID} characters", "preset_id"
-            )
+            raise wrong("preset_id", f"must be a text of 1 to {LONGEST_PRESET_ID} characters")
         if more:
             self.extensions[PERSONAL] = more
             self.accepted += more
@@ -273,16 +259,12 @@ class _RequestReading:
     def _preferences(self, given: str) -> GenerationPreferences:
         value = self._taken[given]
         if type(value) is not dict:
-            raise ContextError("INVALID", f"{given} must be an object", given)
+            raise wrong(given, "must be an object")
         for name, level in value.items():
             if name not in PREFERENCES:
                 self._ignore(f"{given}.{name}", "unknown preference")
             elif level is not None and (type(level) is not int or not 1 <= level <= 5):
-                raise ContextError(
-                    "INVALID",
-                    f"{given}.{name} must be a whole number from 1 to 5, or null",
-                    f"{given}.{name}",
-                )
+                raise wrong(f"{given}.{name}", "must be a whole number from 1 to 5, or null")
         return GenerationPreferences(**{name: value.get(name) for name in PREFERENCES})
 
     def _tell(self, signals: Signals) -> None:
@@ -305,5 +287,5 @@ def _categorical(value: Any) -> Categorical:
     else:
         field = "categorical"
     if type(value) is not str:
-        raise ContextError("INVALID", f"{field} must be a text of nine symbols", field)
+        raise wrong(field, "must be a text of nine symbols")
     return wire.parse(value, field)

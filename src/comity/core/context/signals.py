@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from comity.core.context.errors import ContextError
+from comity.core.context.errors import wrong
 
 CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "cognitive_state": ("focused", "distracted", "overloaded", "foggy", "reflective"),
@@ -62,7 +62,7 @@ def read_personal(value: Any, field: str = "personal") -> Signals:
         field = f"{field}.signals"
         value = value["signals"]
     if type(value) is not dict:
-        raise ContextError("INVALID", f"{field} must be an object of dimensions", field)
+        raise wrong(field, "must be an object of dimensions")
     told: dict[str, Signal | None] = {}
     unknown = []
     strange: list[str] = []
@@ -80,38 +80,24 @@ def read_personal(value: Any, field: str = "personal") -> Signals:
 
 def _signal(value: Any, dimension: str, field: str) -> Signal:
     if type(value) is not dict:
-        raise ContextError("INVALID", f"{field} must be an object or null", field)
+        raise wrong(field, "must be an object or null")
     category, place = value.get("category"), f"{field}.category"
     if value.get("value") is not None:
         if category != dimension:
-            raise ContextError(
-                "INVALID", f"{place} must repeat {dimension} where a value is given beside it", place
-            )
+            raise wrong(place, f"must repeat {dimension} where a value is given beside it")
         category, place = value["value"], f"{field}.value"
     intensity = value.get("intensity", 3)
     if type(intensity) is not int or intensity not in INTENSITIES:
-        raise ContextError(
-            "INVALID", f"{field}.intensity must be a whole number from 1 to 5", f"{field}.intensity"
-        )
+        raise wrong(f"{field}.intensity", "must be a whole number from 1 to 5")
     source = _one_of(SOURCES, value.get("source", "declared"), f"{field}.source")
     confidence = value.get("confidence", UNSURE if source in INFERRED else 1.0)
     if type(confidence) not in {int, float} or not 0 <= confidence <= 1:
-        raise ContextError(
-            "INVALID", f"{field}.confidence must be a number from 0 to 1", f"{field}.confidence"
-        )
+        raise wrong(f"{field}.confidence", "must be a number from 0 to 1")
     if source in INFERRED and confidence >= 1:
-        raise ContextError(
-            "INVALID",
-            f"{field}.confidence must be below 1 where the source is {source}",
-            f"{field}.confidence",
-        )
+        raise wrong(f"{field}.confidence", f"must be below 1 where the source is {source}")
     extended = value.get("extended")
     if extended is not None and (type(extended) is not str or len(extended) > LONGEST_EXTENDED):
-        raise ContextError(
-            "INVALID",
-            f"{field}.extended must be a text of at most {LONGEST_EXTENDED} characters, or null",
-            f"{field}.extended",
-        )
+        raise wrong(f"{field}.extended", f"must be a text of at most {LONGEST_EXTENDED} characters, or null")
     return Signal(
         category=_one_of(CATEGORIES[dimension], category, place),
         intensity=intensity,
@@ -125,7 +111,7 @@ def _signal(value: Any, dimension: str, field: str) -> Signal:
 def _one_of(allowed: tuple[str, ...], value: Any, field: str) -> str:
     word = value.lower() if type(value) is str else None
     if word not in allowed:
-        raise ContextError("INVALID", f"{field} must be one of {', '.join(allowed)}", field)
+        raise wrong(field, f"must be one of {', '.join(allowed)}")
     return word
 
 
@@ -138,7 +124,7 @@ def _moment(value: Any, field: str) -> str | None:
             return value
     except ValueError:
         pass
-    raise ContextError("INVALID", f"{field} must be a time such as 2026-02-28T21:30:00Z, or null", field)
+    raise wrong(field, "must be a time such as 2026-02-28T21:30:00Z, or null")
 
 
 class _Scale(NamedTuple):
@@ -160,22 +146,20 @@ _PROSAIC: Final[Mapping[str, _Scale]] = {
 }
 
 
-def read_prosaic(value: Any, field: str = "prosaic") -> Signals:
+def read_prosaic(value: Any) -> Signals:
     """The floats of VCP 3.0 as signals."""
     if type(value) is not dict:
-        raise ContextError("INVALID", f"{field} must be an object of numbers from 0 to 1", field)
+        raise wrong("prosaic", "must be an object of numbers from 0 to 1")
     told: dict[str, Signal | None] = {}
     unknown = []
     for name, level in value.items():
         scale = _PROSAIC.get(name)
         if scale is None:
-            unknown.append(f"{field}.{name}")
+            unknown.append(f"prosaic.{name}")
         elif level is None:
             told[scale.dimension] = None
         elif type(level) not in {int, float} or not 0 <= level <= 1:
-            raise ContextError(
-                "INVALID", f"{field}.{name} must be a number from 0 to 1, or null", f"{field}.{name}"
-            )
+            raise wrong(f"prosaic.{name}", "must be a number from 0 to 1, or null")
         else:
             reached = sum(level >= bound for bound in scale.below)
             told[scale.dimension] = Signal(

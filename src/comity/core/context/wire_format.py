@@ -27,7 +27,7 @@ from comity.core.context.dimensions import (
     split_symbols,
     symbol_of,
 )
-from comity.core.context.errors import ContextError
+from comity.core.context.errors import ContextError, wrong
 from comity.core.context.signals import Signal, read_personal
 
 BANDS: Final = "\u2016"
@@ -224,9 +224,7 @@ def _signal(dimension: str, value: Any) -> Any:
         if not colon:
             return {"category": category}
         if not (intensity.isascii() and intensity.isdecimal() and len(intensity) == 1):
-            raise _wrong(
-                f"personal.{dimension}", "is a category and an intensity from 1 to 5, like focused:4", ""
-            )
+            raise wrong(f"personal.{dimension}", "is a category and an intensity from 1 to 5, like focused:4")
         return {"category": category, "intensity": int(intensity)}
     if type(value) is dict and value.get("value") is not None and value.get("category") is None:
         return {**value, "category": dimension}
@@ -248,9 +246,8 @@ def _unknown(name: str, field: str, known: Iterable[str]) -> ContextError:
     return ContextError("INVALID", f"{field} knows no such dimension; use {', '.join(known)}", shown)
 
 
-def _wrong(name: str, rule: str, prefix: str = "dimensions.") -> ContextError:
-    field = f"{prefix}{name}"
-    return ContextError("INVALID", f"{field} {rule}", field)
+def _wrong(dimension: str, rule: str) -> ContextError:
+    return wrong(f"dimensions.{dimension}", rule)
 
 
 def _too_long() -> ContextError:

@@ -38,7 +38,6 @@ class ReplayStore(Protocol):
 
     async def check_and_advance(self, env: VacantEnvelope, /) -> None:
         """Raises where the envelope does not come next; the signature is the caller's to check first."""
-        ...
 
 
 def check_chain(state: ReplayState, envelope: VacantEnvelope) -> ReplayState:

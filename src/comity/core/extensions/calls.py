@@ -34,7 +34,7 @@ from comity.core.extensions.consensus.record import Provenance, provenance_of
 from comity.core.extensions.consensus.schulze import Groups, Ranking
 from comity.core.extensions.personal import PersonalRules, PersonalState, SignalReport
 from comity.core.extensions.refusals import ExtensionError, invalid
-from comity.core.extensions.relational import PerformanceBias, RelationalContext, RelationalState
+from comity.core.extensions.relational import Attestation, PerformanceBias, RelationalContext, RelationalState
 from comity.core.extensions.state import ExtensionState
 from comity.core.extensions.torch import TorchLineage, TorchReceipt, TorchRules
 from comity.core.guard.injection import Severity
@@ -190,10 +190,6 @@ def personal_set(call: OperationCall, args: SetArguments) -> OperationOutcome:
     return _personal(call, personal.tell(call.state.session.personal, told, call.rules.personal, call.now))
 
 
-def personal_get(call: OperationCall, _: Empty) -> OperationOutcome:
-    return call.state, personal_view(call)
-
-
 def personal_preset(call: OperationCall, args: PresetArguments) -> OperationOutcome:
     state = call.state.session.personal
     return _personal(call, personal.apply_preset(state, args.id, call.rules.personal, call.now))
@@ -211,10 +207,6 @@ def personal_purge(call: OperationCall, _: Empty) -> OperationOutcome:
     return _personal(call, PersonalState())
 
 
-def relational_get(call: OperationCall, _: Empty) -> OperationOutcome:
-    return call.state, relational_view(call)
-
-
 def relational_norm(call: OperationCall, args: NormArguments) -> OperationOutcome:
     norm = relational.read_norm(args.norm)
     return _relational(call, relational.keep_norm(call.state.owner.relational, norm))
@@ -223,10 +215,6 @@ def relational_norm(call: OperationCall, args: NormArguments) -> OperationOutcom
 def relational_selfmodel(call: OperationCall, args: SelfModelArguments) -> OperationOutcome:
     model = relational.read_self_model(args.model)
     return _relational(call, relational.keep_self_model(call.state.owner.relational, model))
-
-
-def relational_attest(call: OperationCall, _: Empty) -> OperationOutcome:
-    return call.state, relational.attest(call.state.owner.relational)
 
 
 def relational_purge(call: OperationCall, _: Empty) -> OperationOutcome:
@@ -246,9 +234,9 @@ def consensus_join(call: OperationCall, args: JoinArguments) -> OperationOutcome
     return call.state, _read_deliberation(call, args.delib_id)
 
 
-def consensus_list(call: OperationCall, _: Empty) -> OperationOutcome:
+def consensus_list(call: OperationCall) -> DeliberationList:
     id_ = _voice(call).stakeholder_id
-    return call.state, DeliberationList(
+    return DeliberationList(
         deliberations=tuple(
             DeliberationSummary(
                 delib_id=one.id,
@@ -315,19 +303,12 @@ def torch_receive(call: OperationCall, args: ReceiveArguments) -> tuple[Extensio
     return replace(call.state, owner=owner, session=session), receipt
 
 
-def torch_lineage(call: OperationCall, _: Empty) -> tuple[ExtensionState, TorchLineage]:
-    return call.state, torch.lineage_of(call.state.owner.torch, _relation(call))
-
-
 def torch_purge(call: OperationCall, _: Empty) -> tuple[ExtensionState, TorchLineage]:
     """The ids of used torches are kept, so that no torch can be taken twice."""
     owner = call.state.owner
     after = replace(owner, torch=torch.TorchState(used=owner.torch.used))
-    return torch_lineage(replace(call, state=replace(call.state, owner=after)), Empty())
-
-
-def intent_infer(call: OperationCall, _: Empty) -> OperationOutcome:
-    return call.state, intent_view(call)
+    told = replace(call, state=replace(call.state, owner=after))
+    return told.state, torch_view(told)
 
 
 def intent_correct(call: OperationCall, args: CorrectArguments) -> OperationOutcome:
@@ -352,16 +333,16 @@ def personal_view(call: OperationCall) -> PersonalReport | ModelSafeContext:
 
 def relational_view(call: OperationCall) -> RelationalReport:
     state = call.state.owner.relational
-    context = relational.context_of(state)
-    return RelationalReport(
-        trust_level=context.trust_level,
-        standing=context.standing,
-        continuity_depth=context.continuity_depth,
-        established_norms=context.established_norms,
-        ai_self_model=context.ai_self_model,
-        torch=context.torch,
-        performance_bias=relational.performance_bias(state.self_models),
-    )
+    bias = relational.performance_bias(state.self_models)
+    return RelationalReport(**asdict(relational.context_of(state)), performance_bias=bias)
+
+
+def attestation_view(call: OperationCall) -> Attestation:
+    return relational.attest(call.state.owner.relational)
+
+
+def torch_view(call: OperationCall) -> TorchLineage:
+    return torch.lineage_of(call.state.owner.torch, _relation(call))
 
 
 def intent_view(call: OperationCall) -> intent.IntentReport | intent.IntentForModel:

@@ -8,7 +8,8 @@
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -112,10 +113,10 @@ def infer(
 ) -> tuple[InferredIntent, tuple[InferredIntent, ...]]:
     """The primary intent and its alternatives. `personal` holds effective intensities."""
     found: dict[str, _Rule] = {}
-    for rule in _rules(_Told(personal), frozenset(situation)):
+    for rule in _rules(personal, frozenset(situation)):
         if rule.category not in found or found[rule.category].confidence < rule.confidence:
             found[rule.category] = rule
-    for rule in _rules_if_little_is_known(_Told(personal), found):
+    for rule in _rules_if_little_is_known(personal, found):
         found[rule.category] = rule
     if not found:
         found["routine_check"] = _Rule("routine_check", 0.3, "nothing points to anything in particular", ())
@@ -157,47 +158,40 @@ def for_model(told: IntentReport) -> IntentForModel:
     return IntentForModel(category=told.primary.category, confidence=told.primary.confidence)
 
 
-class _Told:
-    def __init__(self, personal: Mapping[str, Signal]) -> None:
-        self._personal = personal
-
-    def category(self, dimension: str) -> str | None:
-        signal = self._personal.get(dimension)
-        return None if signal is None else signal.category
-
-    def says(self, dimension: str, *categories: str, at_least: int = 0) -> bool:
-        signal: Any = self._personal.get(dimension)
-        return signal is not None and signal.category in categories and signal.intensity >= at_least
+def _says(personal: Mapping[str, Signal], dimension: str, *categories: str, at_least: int = 0) -> bool:
+    signal = personal.get(dimension)
+    return signal is not None and signal.category in categories and signal.intensity >= at_least
 
 
 _URGENCY, _BODY, _TONE, _MIND = "perceived_urgency", "body_signals", "emotional_tone", "cognitive_state"
 
 
-def _rules(told: _Told, situation: frozenset[str]) -> Iterator[_Rule]:
+def _rules(personal: Mapping[str, Signal], situation: frozenset[str]) -> Iterator[_Rule]:
+    says = partial(_says, personal)
     at_work = WORKPLACE in situation
-    if told.says(_URGENCY, "critical", at_least=4):
+    if says(_URGENCY, "critical", at_least=4):
         yield _Rule("crisis_support", 0.9, "urgency is critical and strong", (_URGENCY,))
-    if told.says(_URGENCY, "pressured"):
+    if says(_URGENCY, "pressured"):
         yield (
             _Rule("urgent_task", 0.75, "under pressure at work", (_URGENCY, "space"))
             if at_work
             else _Rule("urgent_task", 0.6, "under pressure", (_URGENCY,))
         )
-    if told.says(_BODY, "pain", "unwell", at_least=3):
+    if says(_BODY, "pain", "unwell", at_least=3):
         yield _Rule("health_check", 0.75, "the body tells of pain or illness", (_BODY,))
-    if told.says(_TONE, "frustrated", "tense", at_least=4):
+    if says(_TONE, "frustrated", "tense", at_least=4):
         yield _Rule("emotional_processing", 0.7, "strong tension or frustration", (_TONE,))
     if at_work or COLLEAGUES in situation:
         where = ("space",) if at_work else ("company",)
         yield (
             _Rule("professional_inquiry", 0.85, "focused, in a professional situation", (*where, _MIND))
-            if told.says(_MIND, "focused")
+            if says(_MIND, "focused")
             else _Rule("professional_inquiry", 0.7, "a professional situation", where)
         )
     if HOME in situation or EVENING in situation:
         where = ("space",) if HOME in situation else ("time",)
-        calm = told.says(_TONE, "calm")
-        if calm and told.says(_MIND, "reflective"):
+        calm = says(_TONE, "calm")
+        if calm and says(_MIND, "reflective"):
             yield _Rule(
                 "personal_exploration", 0.75, "calm and reflective in private", (*where, _TONE, _MIND)
             )
@@ -205,15 +199,15 @@ def _rules(told: _Told, situation: frozenset[str]) -> Iterator[_Rule]:
             yield _Rule("personal_exploration", 0.7, "calm in private", (*where, _TONE))
         else:
             yield _Rule("personal_exploration", 0.55, "a private situation", where)
-    if told.says(_TONE, "uplifted"):
+    if says(_TONE, "uplifted"):
         yield _Rule("creative_work", 0.55, "an uplifted mood", (_TONE,))
 
 
-def _rules_if_little_is_known(told: _Told, found: Mapping[str, _Rule]) -> Iterator[_Rule]:
+def _rules_if_little_is_known(personal: Mapping[str, Signal], found: Mapping[str, _Rule]) -> Iterator[_Rule]:
     best = max((rule.confidence for rule in found.values()), default=0.0)
-    if told.says(_MIND, "focused") and best < 0.7:
+    if _says(personal, _MIND, "focused") and best < 0.7:
         yield _Rule("learning", 0.5, "focused, and nothing stronger is known", (_MIND,))
-    unhurried = told.category(_URGENCY) in {None, "unhurried"}
+    unhurried = _URGENCY not in personal or _says(personal, _URGENCY, "unhurried")
     # a workplace needs no mention here: its own rule is stronger than that
     if unhurried and best < 0.6:
         yield _Rule("casual_conversation", 0.4, "no hurry, and nothing stronger is known", (_URGENCY,))

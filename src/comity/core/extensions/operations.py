@@ -1,7 +1,7 @@
 """The one table of operations (ruling 47): VCP messages, MCP tools and the command line all read it.
 
-- A row says what an operation is called, what it takes and gives, which codes it may refuse with, which state it
-  reads and writes, and the name of its MCP tool. `perform` runs a row.
+- A row says what an operation is called, what it takes, which codes it may refuse with, which state it writes, and
+  the name of its MCP tool. `perform` runs a row.
 - `perform` is pure. It gives the state after the call and a result, or raises ExtensionError; then nothing has
   changed. Inactive extensions are refused before anything else is looked at, and all strings of the arguments
   are scanned before the operation sees them.
@@ -17,7 +17,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.core.context.opacity import ModelSafeContext
 from comity.core.context.signals import CATEGORIES
 from comity.core.extensions import calls
 from comity.core.extensions.calls import CallFacts, ExtensionRules, OperationCall
@@ -30,16 +29,11 @@ from comity.core.extensions.consensus.acts import (
     VoteArguments,
     WelfareArguments,
 )
-from comity.core.extensions.consensus.deliberation import Deliberation
-from comity.core.extensions.consensus.record import Provenance
 from comity.core.extensions.intent import CATEGORIES as INTENTS
-from comity.core.extensions.intent import IntentForModel, IntentReport
 from comity.core.extensions.refusals import Code, ExtensionError, invalid, shaped
-from comity.core.extensions.relational import Attestation
 from comity.core.extensions.state import ExtensionState, StateScope
 from comity.core.extensions.summaries import SUMMARIES
 from comity.core.extensions.texts import refuse_injection
-from comity.core.extensions.torch import TorchLineage, TorchReceipt
 from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 
 REMEDY: Final = "Extension {name} is not active. Re-initialize with the extension in your VCP-Hello"
@@ -48,21 +42,17 @@ _ALWAYS: Final[tuple[Code, ...]] = ("EXTENSION_INACTIVE", "INVALID_ARGUMENT")
 
 
 class ExtensionOperation(Struct, frozen=True, kw_only=True):
-    """`model_result` is what a model gets where that differs. `tool_members` are members of the tool's arguments
-    that only say who calls; they may be left out, and have to be right where they are there. `described` are
-    schemas of arguments that say more than their type does.
+    """`tool_members` are members of the tool's arguments that only say who calls; they may be left out, and have to
+    be right where they are there. `described` are schemas of arguments that say more than their type does.
     """
 
     name: str
     extension: str
     summary: str
     arguments: type[Any]
-    result: Any
     run: Callable[[OperationCall, Any], calls.OperationOutcome]
     tool: str
-    model_result: Any = None
     tool_members: tuple[str, ...] = ()
-    reads: frozenset[StateScope] = frozenset()
     writes: frozenset[StateScope] = frozenset()
     codes: tuple[Code, ...] = ()
     logged: bool = False
@@ -89,21 +79,19 @@ _SIGNALS_SCHEMA: Final = {
 
 
 class _Defaults(NamedTuple):
-    """What the operations of an extension have in common. `scope` is what they read, and write unless they only read."""
+    """What the operations of an extension have in common. `scope` is what they write, unless they only read."""
 
     extension: str
     scope: StateScope
-    result: Any
-    model_result: Any = None
     tool_members: tuple[str, ...] = ()
 
 
 _DEFAULTS: Final = {
-    "personal": _Defaults(PERSONAL, "session", calls.PersonalReport, ModelSafeContext, ("session_id",)),
-    "relational": _Defaults(RELATIONAL, "owner", calls.RelationalReport),
-    "consensus": _Defaults(CONSENSUS, "deliberation", Deliberation),
-    "torch": _Defaults(TORCH, "owner", TorchLineage),
-    "intent": _Defaults(INTENT, "session", IntentReport, IntentForModel, ("session_id",)),
+    "personal": _Defaults(PERSONAL, "session", ("session_id",)),
+    "relational": _Defaults(RELATIONAL, "owner"),
+    "consensus": _Defaults(CONSENSUS, "deliberation"),
+    "torch": _Defaults(TORCH, "owner"),
+    "intent": _Defaults(INTENT, "session", ("session_id",)),
 }
 _READING: Final = frozenset(("get", "attest", "join", "list", "result", "record", "lineage", "infer"))
 
@@ -116,13 +104,9 @@ def _row(name: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOpe
     tool, summary = _TOOLS[name]
     kind, _, verb = name.partition(".")
     own = _DEFAULTS[kind]
-    scope = frozenset((own.scope,))
-    writes = frozenset() if verb in _READING else scope
+    writes = frozenset(() if verb in _READING else (own.scope,))
     filled: dict[str, Any] = {
         "tool_members": own.tool_members,
-        "result": own.result,
-        "model_result": own.model_result,
-        "reads": scope,
         "writes": writes,
         "logged": bool(writes) and own.extension == CONSENSUS,
     } | more
@@ -137,6 +121,11 @@ def _row(name: str, arguments: type[Any], run: Any, **more: Any) -> ExtensionOpe
     )
 
 
+def _view(name: str, view: Callable[[OperationCall], Any], **more: Any) -> ExtensionOperation:
+    """An operation without arguments that changes nothing."""
+    return _row(name, calls.Empty, lambda call, _: (call.state, view(call)), **more)
+
+
 def _act(name: str, arguments: type[Any], run: Any = calls.acted, **more: Any) -> ExtensionOperation:
     return _row(name, arguments, partial(run, name), codes=_ACTS, **more)
 
@@ -147,7 +136,7 @@ _ACTS: Final[tuple[Code, ...]] = (*_PARTIES, "CONFLICT", "PRECONDITION_FAILED", 
 
 _ROWS: Final = (
     _row("personal.set", calls.SetArguments, calls.personal_set, described={"signals": _SIGNALS_SCHEMA}),
-    _row("personal.get", calls.Empty, calls.personal_get),
+    _view("personal.get", calls.personal_view),
     _row("personal.preset", calls.PresetArguments, calls.personal_preset, codes=("NOT_FOUND",)),
     _row(
         "personal.pin",
@@ -158,10 +147,10 @@ _ROWS: Final = (
     ),
     _row("personal.engage", calls.Empty, calls.personal_engage),
     _row("personal.purge", calls.Empty, calls.personal_purge),
-    _row("relational.get", calls.Empty, calls.relational_get),
+    _view("relational.get", calls.relational_view),
     _row("relational.norm", calls.NormArguments, calls.relational_norm, codes=_TEXTS),
     _row("relational.selfmodel", calls.SelfModelArguments, calls.relational_selfmodel, codes=_TEXTS),
-    _row("relational.attest", calls.Empty, calls.relational_attest, result=Attestation),
+    _view("relational.attest", calls.attestation_view),
     _row("relational.purge", calls.Empty, calls.relational_purge),
     _row("consensus.open", OpenArguments, calls.consensus_open, codes=("FORBIDDEN", *_TEXTS)),
     _row(
@@ -170,58 +159,31 @@ _ROWS: Final = (
         calls.consensus_join,
         codes=(*_PARTIES, "CONFLICT", "BAD_SIGNATURE"),
     ),
-    _row(
-        "consensus.list",
-        calls.Empty,
-        calls.consensus_list,
-        result=calls.DeliberationList,
-        codes=("FORBIDDEN",),
-    ),
+    _view("consensus.list", calls.consensus_list, codes=("FORBIDDEN",)),
     _act("consensus.add", AddArguments),
-    _act("consensus.act", ActArguments, calls.acted_on_clause, result=calls.ClauseReport),
-    _act(
-        "consensus.ballot",
-        BallotArguments,
-        calls.acted_on_clause,
-        result=calls.ClauseReport,
-        tool_members=("voter_id",),
-    ),
+    _act("consensus.act", ActArguments, calls.acted_on_clause),
+    _act("consensus.ballot", BallotArguments, calls.acted_on_clause, tool_members=("voter_id",)),
     _act("consensus.advance", AdvanceArguments),
     _act("consensus.vote", VoteArguments),
     _act("consensus.welfare", WelfareArguments),
-    _row(
-        "consensus.result",
-        calls.ResultArguments,
-        calls.consensus_result,
-        result=calls.ClauseReport | calls.ResultReport,
-        codes=_PARTIES,
-    ),
+    _row("consensus.result", calls.ResultArguments, calls.consensus_result, codes=_PARTIES),
     _row(
         "consensus.record",
         calls.DeliberationArguments,
         calls.consensus_record,
-        result=Provenance,
         codes=(*_PARTIES, "PRECONDITION_FAILED"),
     ),
-    _row(
-        "torch.generate",
-        calls.GenerateArguments,
-        calls.torch_generate,
-        result=dict[str, Any],
-        tool_members=("session_id",),
-    ),
+    _row("torch.generate", calls.GenerateArguments, calls.torch_generate, tool_members=("session_id",)),
     _row(
         "torch.receive",
         calls.ReceiveArguments,
         calls.torch_receive,
-        result=TorchReceipt,
-        reads=frozenset(("session", "owner")),
         writes=frozenset(("session", "owner")),
         codes=("FORBIDDEN", "LIMIT_EXCEEDED", "STALE", "BAD_SIGNATURE", "ALREADY_USED"),
     ),
-    _row("torch.lineage", calls.Empty, calls.torch_lineage),
+    _view("torch.lineage", calls.torch_view),
     _row("torch.purge", calls.Empty, calls.torch_purge),
-    _row("intent.infer", calls.Empty, calls.intent_infer),
+    _view("intent.infer", calls.intent_view),
     _row(
         "intent.correct",
         calls.CorrectArguments,
@@ -233,7 +195,6 @@ _ROWS: Final = (
 OPERATIONS: Final[Mapping[str, ExtensionOperation]] = {
     row.name: replace(row, codes=(*_ALWAYS, *row.codes)) for row in _ROWS
 }
-TOOLS: Final[Mapping[str, ExtensionOperation]] = {row.tool: row for row in OPERATIONS.values()}
 
 
 def perform(

@@ -58,7 +58,7 @@ def answers(call: OperationCall) -> dict[str, Any]:
     views: dict[str, Any] = {
         PERSONAL: calls.personal_view,
         RELATIONAL: calls.relational_view,
-        TORCH: lambda told: calls.torch_lineage(told, calls.Empty())[1],
+        TORCH: calls.torch_view,
         INTENT: calls.intent_view,
     }
     return {extension: view(call) for extension, view in views.items() if extension in call.facts.active}

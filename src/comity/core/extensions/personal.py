@@ -24,7 +24,8 @@ from comity.core.context.errors import ContextError
 from comity.core.context.signals import INFERRED, Signal, read_personal
 from comity.core.errors import ConfigError
 from comity.core.extensions.refusals import ExtensionError, invalid
-from comity.core.extensions.texts import read_moment, write_moment
+from comity.core.extensions.texts import read_moment
+from comity.core.guard.audit import timestamp
 
 Curve = Literal["exponential", "linear", "step"]
 LifecycleState = Literal["set", "active", "decaying", "stale", "expired"]
@@ -305,7 +306,7 @@ def _report(signal: HeldSignal, config: DecayConfig, now: float) -> SignalReport
         lifecycle_state=lifecycle_state(signal.intensity, config, elapsed),
         source=signal.source if effective == signal.intensity else "decayed",
         confidence=signal.confidence,
-        declared_at=write_moment(signal.declared_at),
+        declared_at=timestamp(signal.declared_at),
         extended=signal.extended,
         pinned=config.pinned,
     )

@@ -64,6 +64,10 @@ def invalid(message: str, field: str | None) -> ExtensionError:
     return ExtensionError("INVALID_ARGUMENT", message, field)
 
 
+def limit_exceeded(message: str, field: str | None = None) -> ExtensionError:
+    return ExtensionError("LIMIT_EXCEEDED", message, field)
+
+
 def shaped(value: Any, shape: type[_Shape], field: str = "") -> _Shape:
     """The value as a Struct of that shape. Raises ExtensionError, which names the member at fault."""
     try:

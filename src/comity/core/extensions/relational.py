@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.core.extensions.refusals import ExtensionError, invalid, shaped
+from comity.core.extensions.refusals import invalid, limit_exceeded, shaped
 from comity.core.extensions.texts import read_id, read_moment, read_text
 
 TrustLevel = Literal["initial", "developing", "established", "deep"]
@@ -224,10 +224,8 @@ def keep_norm(state: RelationalState, norm: Norm) -> RelationalState:
     else:
         norms = (*state.norms, norm)
     if len(norms) > MOST_NORMS:
-        raise ExtensionError(
-            "LIMIT_EXCEEDED",
-            f"there are {MOST_NORMS} norms already; send one of them again to change it",
-            "norm",
+        raise limit_exceeded(
+            f"there are {MOST_NORMS} norms already; send one of them again to change it", "norm"
         )
     return replace(state, norms=norms)
 
@@ -236,11 +234,8 @@ def read_self_model(value: Any, field: str = "model") -> SelfModel:
     """Well formed; whether it may be stored is a second question."""
     model = value if isinstance(value, SelfModel) else shaped(value, SelfModel, field)
     if len(model.custom_dimensions) > MOST_CUSTOM_DIMENSIONS:
-        raise ExtensionError(
-            "LIMIT_EXCEEDED",
-            f"{field}.custom_dimensions has at most {MOST_CUSTOM_DIMENSIONS} entries",
-            f"{field}.custom_dimensions",
-        )
+        place = f"{field}.custom_dimensions"
+        raise limit_exceeded(f"{place} has at most {MOST_CUSTOM_DIMENSIONS} entries", place)
     if model.scaffold_version is not None:
         read_id(model.scaffold_version, f"{field}.scaffold_version")
     for name, told in model.dimensions.items():

@@ -1,4 +1,4 @@
-"""The state of the extensions: what is kept, for whom, and for how long (ruling 48).
+"""The state of the extensions: what is kept, and for whom (ruling 48).
 
 - Personal and Intent belong to a session, Relational and Torch to an owner. Who has no verified identity is no
   owner: then both are held with the session and end with it.
@@ -8,8 +8,7 @@
   whoever stores them can tell what has to be written.
 """
 
-from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,25 +18,8 @@ from comity.core.extensions.intent import IntentState
 from comity.core.extensions.personal import PersonalState
 from comity.core.extensions.relational import RelationalState, count_session
 from comity.core.extensions.torch import TorchState
-from comity.core.negotiation.capabilities import CONSENSUS, INTENT, PERSONAL, RELATIONAL, TORCH
 
 StateScope = Literal["session", "owner", "deliberation"]
-
-
-class Lifetime(Struct, frozen=True, kw_only=True):
-    """`seconds` after the last use; None: until it is removed. Both are defaults of settings."""
-
-    scope: StateScope
-    seconds: float | None
-
-
-LIFETIMES: Final[Mapping[str, Lifetime]] = {
-    PERSONAL: Lifetime(scope="session", seconds=900.0),
-    INTENT: Lifetime(scope="session", seconds=900.0),
-    RELATIONAL: Lifetime(scope="owner", seconds=90 * 86_400.0),
-    TORCH: Lifetime(scope="owner", seconds=90 * 86_400.0),
-    CONSENSUS: Lifetime(scope="deliberation", seconds=None),
-}
 
 
 class SessionExtensions(Struct, frozen=True, kw_only=True):

@@ -14,18 +14,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from comity.core.extensions.refusals import ExtensionError, invalid
-from comity.core.guard.audit import timestamp
-from comity.core.guard.injection import Severity, refuses, scan
+from comity.core.extensions.refusals import invalid, limit_exceeded
+from comity.core.guard.injection import Severity, failed_scan
 
 TEXT_BYTES: Final = 8 * 1024
 REASON_BYTES: Final = 1024
 ID_CHARACTERS: Final = 256
 
 _IDS: Final = frozenset(("id", "delib_id", "clause_id", "norm_id", "principal_id"))
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_MOMENT: Final = 64
-_SHOWN_PATTERNS: Final = 5
 _LONGEST_PLACE: Final = 128
 
 
@@ -53,32 +50,22 @@ def _is_unbroken(text: Any) -> bool:
 
 
 def _refuse_text(text: str, threshold: Severity, field: str) -> None:
-    # only the findings are used, so any time will do
-    found = scan(text, 0.0)
-    if refuses(found, threshold):
-        names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))
+    if failed := failed_scan(text, threshold):
         place = field or "the object of arguments"
-        raise invalid(
-            f"{place} failed the safety scan ({', '.join(names[:_SHOWN_PATTERNS])}); remove that text", place
-        )
+        raise invalid(f"{place} {failed}", place)
 
 
 def read_text(text: str, field: str, *, most_bytes: int = TEXT_BYTES, may_be_empty: bool = False) -> str:
     """The text itself, once it has the right size."""
-    if utf8_length(text, field) > most_bytes:
-        raise ExtensionError(
-            "LIMIT_EXCEEDED", f"{field} has more than {most_bytes:,} bytes; shorten it", field
-        )
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise invalid(f"{field} holds half a surrogate pair; send whole characters", field) from None
+    if size > most_bytes:
+        raise limit_exceeded(f"{field} has more than {most_bytes:,} bytes; shorten it", field)
     if not may_be_empty and not text.strip():
         raise invalid(f"{field} must not be empty", field)
     return text
-
-
-def utf8_length(text: str, field: str) -> int:
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError:
-        raise invalid(f"{field} holds half a surrogate pair; send whole characters", field) from None
 
 
 def read_id(text: str, field: str) -> str:
@@ -97,11 +84,7 @@ def read_moment(text: str, field: str) -> float:
         raise invalid(f"{field} must be a time such as 2026-02-28T21:30:00Z", field)
     if moment.utcoffset() is None:
         moment = moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH).total_seconds()
-
-
-def write_moment(seconds: float) -> str:
-    return timestamp(seconds)
+    return moment.timestamp()
 
 
 def round_half_up(number: float) -> int:

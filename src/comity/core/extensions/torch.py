@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comity.core.errors import ComityError, ConfigError
-from comity.core.extensions.refusals import ExtensionError, invalid, shaped
+from comity.core.extensions.refusals import ExtensionError, invalid, limit_exceeded, shaped
 from comity.core.extensions.relational import (
     CODES,
     MOST_SESSIONS,
@@ -29,7 +29,8 @@ from comity.core.extensions.relational import (
     context_of,
     may_count,
 )
-from comity.core.extensions.texts import read_id, read_moment, round_half_up, write_moment
+from comity.core.extensions.texts import read_id, read_moment, round_half_up
+from comity.core.guard.audit import timestamp
 from comity.core.identity.keys import SigningKey, is_key, signature_holds, signature_of
 from comity.core.negotiation.capabilities import MAX_LINEAGE_DEPTH
 from comity.core.wire.canonical import jcs
@@ -187,7 +188,7 @@ def hand_over(
     known = relation or RelationalState()
     depth = min(known.continuity_depth, max(known.sessions - 1, 0))
     torch = describe(replace(context_of(known), continuity_depth=depth), known.self_models) | {
-        "handed_at": write_moment(now),
+        "handed_at": timestamp(now),
         "from": key.vacant_id.hex(),
         "owner": owner_hash(owner),
         "previous": state.last,
@@ -227,7 +228,7 @@ def receive(
     after = _use(state, torch, handed, rules, now)
     if counts:
         summary = TorchSummary(
-            date=write_moment(handed), gestalt_token=torch.gestalt_token, session_id=session_id
+            date=timestamp(handed), gestalt_token=torch.gestalt_token, session_id=session_id
         )
         after = _remember(after, value, counted, summary, rules)
     if relation is not None:
@@ -266,7 +267,7 @@ def read_torch(value: Any) -> Torch:
     except ComityError as fault:
         raise invalid(f"torch cannot be read: {fault.message}", "torch") from None
     if size > MOST_TORCH_BYTES:
-        raise ExtensionError("LIMIT_EXCEEDED", f"torch has more than {MOST_TORCH_BYTES:,} bytes", "torch")
+        raise limit_exceeded(f"torch has more than {MOST_TORCH_BYTES:,} bytes", "torch")
     torch = shaped(value, Torch, "torch")
     for name, text, longest in (
         ("quality_description", torch.quality_description, LONGEST_QUALITY),
@@ -274,13 +275,9 @@ def read_torch(value: Any) -> Torch:
         *((f"primes[{index}]", prime, LONGEST_PRIME) for index, prime in enumerate(torch.primes)),
     ):
         if len(text) > longest:
-            raise ExtensionError(
-                "LIMIT_EXCEEDED", f"torch.{name} has more than {longest} characters", f"torch.{name}"
-            )
+            raise limit_exceeded(f"torch.{name} has more than {longest} characters", f"torch.{name}")
     if len(torch.primes) > MOST_PRIMES:
-        raise ExtensionError(
-            "LIMIT_EXCEEDED", f"torch.primes has at most {MOST_PRIMES} entries", "torch.primes"
-        )
+        raise limit_exceeded(f"torch.primes has at most {MOST_PRIMES} entries", "torch.primes")
     if not 1 <= torch.session_count <= MOST_SESSIONS:
         raise invalid(f"torch.session_count must be from 1 to {MOST_SESSIONS:,}", "torch.session_count")
     if torch.jti is not None:
@@ -356,9 +353,7 @@ def _use(state: TorchState, torch: Torch, handed: float, rules: TorchRules, now:
         return state
     fresh = {jti: at for jti, at in state.used.items() if now - at <= rules.max_age_seconds}
     if len(fresh) >= MOST_USED:
-        raise ExtensionError(
-            "LIMIT_EXCEEDED", f"{MOST_USED:,} torches were taken already; wait until they age"
-        )
+        raise limit_exceeded(f"{MOST_USED:,} torches were taken already; wait until they age")
     return replace(state, used={**fresh, torch.jti: handed})
 
 

@@ -20,10 +20,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from comity.core.errors import InvalidError, MalformedError
 from comity.core.wire import strict_json
@@ -158,21 +159,7 @@ def link(draft: AuditDraft, *, position: int, previous_hash: str | None) -> Audi
     if position < 1 or (position == 1) != (previous_hash is None):
         raise InvalidError("position starts at 1, and only the entry at 1 has no previous_hash")
     return AuditEntry(
-        session_id_hash=draft.session_id_hash,
-        request_id_hash=draft.request_id_hash,
-        verification_result=draft.verification_result,
-        checks_passed=draft.checks_passed,
-        failed_step=draft.failed_step,
-        duration_ms=draft.duration_ms,
-        bundle_id_hash=draft.bundle_id_hash,
-        content_hash=draft.content_hash,
-        issuer_hash=draft.issuer_hash,
-        bundle_version=draft.bundle_version,
-        manifest_signature=draft.manifest_signature,
-        audit_level=draft.audit_level,
-        token_count=draft.token_count,
-        content_preview=draft.content_preview,
-        created_at=draft.created_at,
+        **asdict(draft),
         chain_position=position,
         previous_hash=previous_hash,
         entry_hash=_hash(draft, position, previous_hash),
@@ -250,12 +237,12 @@ def decode(data: bytes) -> AuditEntry:
 
 def head_bytes(head: AuditHead) -> bytes:
     """What is signed to vouch for the last entry of a chain."""
-    return b"comity audit head 1\n" + ascii_form(_head_fields(head))
+    return b"comity audit head 1\n" + ascii_form(asdict(head))
 
 
 def checkpoint_bytes(head: AuditHead) -> bytes:
     """What is signed to vouch for the last entry that was pruned from the front of a chain."""
-    return b"comity audit checkpoint 1\n" + ascii_form(_head_fields(head))
+    return b"comity audit checkpoint 1\n" + ascii_form(asdict(head))
 
 
 _encoder = msgspec.json.Encoder()
@@ -302,14 +289,10 @@ def _hash(fields: AuditDraft | AuditEntry, position: int, previous_hash: str | N
     )
     form = _encoder.encode(hashed)
     if not (form.isascii() and _plain(fields.duration_ms)) or b"\\" in form or b"\x7f" in form:
-        form = ascii_form(msgspec.structs.asdict(hashed))  # escapes and exponents are not the same everywhere
+        form = ascii_form(asdict(hashed))  # escapes and exponents are not the same everywhere
     return sha256(form).hexdigest()
 
 
 def _plain(number: float) -> bool:
     """Whether both of our encoders write it alike: without an exponent."""
     return type(number) is int or number == 0 or _SMALLEST_PLAIN <= number < _LARGEST_PLAIN
-
-
-def _head_fields(head: AuditHead) -> dict[str, Any]:
-    return {"at": head.at, "chain": head.chain, "entry_hash": head.entry_hash, "position": head.position}

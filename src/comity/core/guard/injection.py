@@ -20,6 +20,7 @@ from comity.core.guard.audit import timestamp
 SCANNER_VERSION = "1.0.0"
 MATCHED_TEXT_LIMIT = 50
 FINDINGS_PER_PATTERN = 100
+_SHOWN_PATTERNS = 5
 
 Severity = Literal["medium", "high", "critical"]
 
@@ -67,6 +68,15 @@ def refuses(result: ScanResult, threshold: Severity = "medium") -> bool:
     if threshold not in _RANK:
         raise InvalidError("the scan threshold must be medium, high or critical")
     return any(_RANK[finding.severity] >= _RANK[threshold] for finding in result.findings)
+
+
+def failed_scan(text: str, threshold: Severity) -> str | None:
+    """What to say of a text that is to be refused: the first patterns, never the text that matched. Else None."""
+    found = scan(text, 0.0)  # only the findings are used, so any time will do
+    if not refuses(found, threshold):
+        return None
+    names = list(dict.fromkeys(finding.pattern_name for finding in found.findings))
+    return f"failed the safety scan ({', '.join(names[:_SHOWN_PATTERNS])}); remove that text"
 
 
 def _matches(pattern: ScanPattern, text: str) -> list[ScanFinding]:

@@ -31,7 +31,7 @@ import msgspec
 from msgspec import Struct, field
 
 from comity.core.errors import InvalidError, MalformedError
-from comity.core.identity.keys import KEY_BYTES, verify
+from comity.core.identity.keys import KEY_BYTES, signature_bytes, verify
 from comity.core.identity.signed_token import (
     LOG_PREFIX_LENGTH,
     SIGNED_PREFIX,
@@ -137,9 +137,6 @@ class IssuerRegistry:
         return len(self._issuers)
 
 
-IDENTITY_INVALID: Final = "IDENTITY_INVALID"
-
-
 class IdentityMode(StrEnum):
     STRUCTURAL = "structural"
     VERIFIED = "verified"
@@ -176,11 +173,6 @@ class TokenVerdict(Struct, frozen=True, kw_only=True):
     @property
     def ok(self) -> bool:
         return self.refusal is None
-
-    @property
-    def code(self) -> str | None:
-        """What may be sent of a refusal."""
-        return None if self.refusal is None else IDENTITY_INVALID
 
     @property
     def token_id(self) -> str:
@@ -248,7 +240,7 @@ def subject_id(issuer: str, subject: str) -> str:
 def _verify_signed(token: SignedToken, issuer: Issuer, now: float, verdict: TokenVerdict) -> TokenVerdict:
     if not issuer.signature_keys:
         return verdict.refused(TokenRefusal.UNKNOWN_ISSUER)
-    proof = token.signature_bytes()
+    proof = signature_bytes(token.signature)
     if proof is None:
         return verdict.refused(TokenRefusal.BAD_SIGNATURE)
     signed = token.signed_text.encode()

@@ -32,9 +32,7 @@ def input_required(
 ) -> bytes:
     result: Json = {
         "resultType": "input_required",
-        "inputRequests": {
-            key: {"method": one.method, "params": dict(one.params)} for key, one in asked.requests.items()
-        },
+        "inputRequests": {key: one.to_json() for key, one in asked.requests.items()},
     }
     if sealed is not None:
         result["requestState"] = sealed

@@ -144,14 +144,13 @@ class Prompt(Struct, frozen=True, kw_only=True):
     complete: Completer | None = None
 
     def to_json(self) -> Json:
-        shown: Json = {"name": self.name}
-        if self.title:
-            shown["title"] = self.title
-        if self.description:
-            shown["description"] = self.description
-        if self.arguments:
-            shown["arguments"] = [dict(argument) for argument in self.arguments]
-        return shown
+        shown: Json = {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "arguments": [dict(argument) for argument in self.arguments],
+        }
+        return {name: value for name, value in shown.items() if value}
 
 
 class Namespace(Struct, frozen=True):

@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from msgspec import Struct
 
@@ -19,16 +19,14 @@ from comity.core.negotiation.session import Session as VcpSession
 from comity.core.wire.jsonrpc import Params
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-LEVELS: tuple[LogLevel, ...] = (
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-)
+LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
+
+
+def member_at(value: Any, *path: str) -> Any:
+    """What stands at this path of members; None where nothing does."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 class Asker(Struct, frozen=True, kw_only=True):
@@ -55,12 +53,7 @@ class Asker(Struct, frozen=True, kw_only=True):
 
     def can(self, *path: str) -> bool:
         """Whether the client declared a capability: `can("sampling")`, `can("elicitation", "url")`."""
-        found: Any = self.capabilities
-        for name in path:
-            found = found.get(name) if isinstance(found, Mapping) else None
-            if found is None:
-                return False
-        return True
+        return member_at(self.capabilities, *path) is not None
 
     def has_extension(self, identifier: str) -> bool:
         return self.can("extensions", identifier)
@@ -71,7 +64,6 @@ class CancelToken(Protocol):
 
     def on_set(self, callback: Callable[[], object]) -> None:
         """Call it when nobody waits any more; at once if that is so already."""
-        ...
 
 
 class Context(Protocol):
@@ -81,32 +73,26 @@ class Context(Protocol):
     @property
     def client(self) -> str:
         """Tells the clients of one owner apart: the connection, the session, or what a modern request says."""
-        ...
 
     @property
     def demands(self) -> Any:
         """What the connection was opened with for the rooms that know it; None where it said nothing."""
-        ...
 
     @property
     def profile(self) -> str:
         """The profile of tools that the connection was opened with."""
-        ...
 
     @property
     def folder(self) -> str | None:
         """Where the client was started, if it is on this machine."""
-        ...
 
     @property
     def meta(self) -> Mapping[str, Any]:
         """The request's own `_meta`."""
-        ...
 
     @property
     def state(self) -> dict[str, Any]:
         """Belongs to the legacy session; in the modern era it is as new with each request."""
-        ...
 
     @property
     def cancelled(self) -> CancelToken: ...
@@ -114,12 +100,10 @@ class Context(Protocol):
     @property
     def inputs(self) -> Mapping[str, Any]:
         """Answers that came with a repeated request, by key. Unchecked."""
-        ...
 
     @property
     def input_state(self) -> Any:
         """What an earlier `InputRequired` of ours carried; None at first."""
-        ...
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None: ...
 
@@ -127,11 +111,9 @@ class Context(Protocol):
 
     async def ask(self, requests: Mapping[str, InputRequest]) -> Mapping[str, Any]:
         """The client's answers by key. Raises McpError when the client did not declare that it can answer."""
-        ...
 
     async def release_stream(self) -> None:
         """End the open HTTP response here; the client comes back for the rest. Nothing on other carriers."""
-        ...
 
 
 def meta_of(params: Params | None) -> Json:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from comity.core.mcp.catalog import Tool
-from comity.core.mcp.context import meta_of
+from comity.core.mcp.context import member_at, meta_of
 from comity.core.mcp.refusals import header_mismatch, invalid_params, no_such_method
 from comity.core.mcp.revisions import LEGACY, META_VERSION, MODERN
 from comity.core.wire.jsonrpc import Request
@@ -137,9 +137,7 @@ def check_repeats(headers: McpHeaders, request: Request) -> None:
 def check_mirrored(headers: McpHeaders, tool: Tool, arguments: Any) -> None:
     """That each argument which the tool wants repeated in a header is, and says the same."""
     for path, suffix in tool.mirrored.items():
-        value = arguments
-        for step in path:
-            value = value.get(step) if isinstance(value, Mapping) else None
+        value = member_at(arguments, *path)
         given = headers.params.get(suffix.lower())
         where = ".".join(path)
         if value is None:

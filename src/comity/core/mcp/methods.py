@@ -73,6 +73,7 @@ class Server(Struct, frozen=True, kw_only=True):
 
 
 Begun = bytes | RunningRequest
+_Method = Callable[[Server, CatalogView, Asker, Request, Json], Begun]
 
 
 def begin(server: Server, selection: Selection, asker: Asker, request: Request) -> Begun:
@@ -139,38 +140,30 @@ def _discover(server: Server, view: CatalogView, asker: Asker, _request: Request
     return _bytes(finished(server, asker, cacheable(asker, result, LIST_TTL, private=bool(asker.active))))
 
 
-def _tools_list(server: Server, view: CatalogView, asker: Asker, _request: Request, params: Json) -> Begun:
-    return _listed(server, view, asker, params, "tools", lambda: view.tools_json(modern=asker.modern))
-
-
-def _prompts_list(server: Server, view: CatalogView, asker: Asker, _request: Request, params: Json) -> Begun:
-    return _listed(server, view, asker, params, "prompts", lambda: view.prompts_json)
-
-
-def _templates_list(
-    server: Server, view: CatalogView, asker: Asker, _request: Request, params: Json
-) -> Begun:
-    return _listed(server, view, asker, params, "templates", lambda: view.templates_json)
-
-
-def _listed(
-    server: Server, view: CatalogView, asker: Asker, params: Json, what: str, make: Callable[[], Json]
-) -> bytes:
+def _refuse_cursor(params: Json) -> None:
     """One page holds everything, so no cursor is ever ours."""
     if params.get("cursor") is not None:
         raise invalid_params("there is no such cursor; leave it out")
-    ready = view.ready.get((what, asker.modern))
-    if ready is None:
-        result = cacheable(asker, make(), LIST_TTL, private=view.private)
-        ready = view.ready[what, asker.modern] = _bytes(finished(server, asker, result))
-    return ready
+
+
+def _list(make: Callable[[CatalogView, bool], Json]) -> _Method:
+    """The method of a list that is made once for a view and an era."""
+
+    def listed(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
+        _refuse_cursor(params)
+        ready = view.ready.get((request.method, asker.modern))
+        if ready is None:
+            result = cacheable(asker, make(view, asker.modern), LIST_TTL, private=view.private)
+            ready = view.ready[request.method, asker.modern] = _bytes(finished(server, asker, result))
+        return ready
+
+    return listed
 
 
 def _resources_list(
     _server: Server, view: CatalogView, asker: Asker, request: Request, params: Json
 ) -> Begun:
-    if params.get("cursor") is not None:
-        raise invalid_params("there is no such cursor; leave it out")
+    _refuse_cursor(params)
 
     async def gather(context: Context) -> list[Json]:
         found: list[Json] = []
@@ -179,15 +172,10 @@ def _resources_list(
             found += await listed if isinstance(listed, Awaitable) else listed
         return found
 
-    return _work(
-        request,
-        params,
-        asker,
-        view,
-        label="resources/list",
-        start=gather,
-        shape=lambda found: cacheable(asker, {"resources": found}, LIST_TTL, private=True),
-    )
+    def shape(found: list[Json]) -> Json:
+        return cacheable(asker, {"resources": found}, LIST_TTL, private=True)
+
+    return _work(request, params, asker, view, start=gather, shape=shape)
 
 
 def _tools_call(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
@@ -286,15 +274,7 @@ def _resources_read(
     def shape(answer: Contents) -> Json:
         return cacheable(asker, {"contents": list(answer.contents)}, answer.ttl, private=answer.private)
 
-    return _work(
-        request,
-        params,
-        asker,
-        view,
-        label="resources/read",
-        start=lambda context: read(context, uri),
-        shape=shape,
-    )
+    return _work(request, params, asker, view, start=lambda context: read(context, uri), shape=shape)
 
 
 def resource_not_found(asker: Asker, uri: str) -> McpError:
@@ -314,15 +294,11 @@ def _prompts_get(_server: Server, view: CatalogView, asker: Asker, request: Requ
     lacking = [a["name"] for a in prompt.arguments if a.get("required") and a["name"] not in given]
     if lacking:
         raise invalid_params(f"prompt {prompt.name} needs {', '.join(lacking)}")
-    return _work(
-        request,
-        params,
-        asker,
-        view,
-        label="prompts/get",
-        start=lambda context: prompt.handler(context, given),
-        shape=PromptResult.to_json,
-    )
+
+    def start(context: Context) -> Any:
+        return prompt.handler(context, given)
+
+    return _work(request, params, asker, view, start=start, shape=PromptResult.to_json)
 
 
 def _complete(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
@@ -360,15 +336,10 @@ def _complete(server: Server, view: CatalogView, asker: Asker, request: Request,
             }
         }
 
-    return _work(
-        request,
-        params,
-        asker,
-        view,
-        label="completion/complete",
-        start=lambda context: () if completer is None else completer(context, named, typed, given),
-        shape=shape,
-    )
+    def start(context: Context) -> Any:
+        return () if completer is None else completer(context, named, typed, given)
+
+    return _work(request, params, asker, view, start=start, shape=shape)
 
 
 def _listen(_server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
@@ -390,7 +361,7 @@ def _listen(_server: Server, view: CatalogView, asker: Asker, request: Request, 
         uris=tuple(uri for uri in uris if _watchable(view, asker, uri)),
         tasks=tuple(tasks),
     )
-    return _work(request, params, asker, view, label="subscriptions/listen", special=listen)
+    return _work(request, params, asker, view, special=listen)
 
 
 def _task(server: Server, view: CatalogView, asker: Asker, request: Request, params: Json) -> Begun:
@@ -405,7 +376,7 @@ def _task(server: Server, view: CatalogView, asker: Asker, request: Request, par
         raise invalid_params("params.inputResponses must be an object")
     verb = request.method.removeprefix("tasks/")
     asked = TaskRequest(verb=verb, task_id=task_id, inputs=inputs)
-    return _work(request, params, asker, view, label=request.method, special=asked)
+    return _work(request, params, asker, view, special=asked)
 
 
 def _set_level(_server: Server, _view: CatalogView, _asker: Asker, _request: Request, params: Json) -> Begun:
@@ -437,8 +408,9 @@ def _unsubscribe(
 
 
 def _work(request: Request, params: Json, asker: Asker, view: CatalogView, **more: Any) -> RunningRequest:
+    method = request.method
     more = {"start": _unstarted, "shape": dict, "selection": view.selection, **more}
-    return RunningRequest(id=request.id, method=request.method, params=params, asker=asker, **more)
+    return RunningRequest(id=request.id, method=method, label=method, params=params, asker=asker, **more)
 
 
 def _unstarted(_context: Context) -> Any:
@@ -447,14 +419,13 @@ def _unstarted(_context: Context) -> Any:
 
 _bytes = strict_json.dumps
 
-_Method = Callable[[Server, CatalogView, Asker, Request, Json], Begun]
 _BOTH: dict[str, _Method] = {
-    "tools/list": _tools_list,
+    "tools/list": _list(lambda view, modern: view.tools_json(modern=modern)),
     "tools/call": _tools_call,
     "resources/list": _resources_list,
-    "resources/templates/list": _templates_list,
+    "resources/templates/list": _list(lambda view, _modern: view.templates_json),
     "resources/read": _resources_read,
-    "prompts/list": _prompts_list,
+    "prompts/list": _list(lambda view, _modern: view.prompts_json),
     "prompts/get": _prompts_get,
     "completion/complete": _complete,
 }

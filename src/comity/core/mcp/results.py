@@ -34,6 +34,9 @@ class InputRequest(Struct, frozen=True):
     method: str
     params: Mapping[str, Any] = {}
 
+    def to_json(self) -> Json:
+        return {"method": self.method, "params": dict(self.params)}
+
 
 class InputRequired(Struct, frozen=True):
     """The work cannot go on without these answers. `state` is any JSON that comes back with them, sealed."""

@@ -36,11 +36,6 @@ DIED: Final = RpcError(
 )
 
 
-class TaskQuestion(Struct, frozen=True):
-    method: str
-    params: Json
-
-
 class Task(Struct, frozen=True, kw_only=True):
     """As it is stored. `holder` is the process that runs it; `answers` are those it may not have seen yet."""
 
@@ -51,7 +46,7 @@ class Task(Struct, frozen=True, kw_only=True):
     updated: float
     kept: float = KEPT
     status: Status = "working"
-    questions: dict[str, TaskQuestion] = {}
+    questions: dict[str, InputRequest] = {}
     answers: dict[str, Json] = {}
     result: Json | None = None
     error: RpcError | None = None
@@ -68,7 +63,7 @@ class Task(Struct, frozen=True, kw_only=True):
 def asking(task: Task, requests: Mapping[str, InputRequest], now: float) -> Task:
     if task.over:
         return task
-    more = {key: TaskQuestion(one.method, dict(one.params)) for key, one in requests.items()}
+    more = {key: replace(one, params=dict(one.params)) for key, one in requests.items()}
     return replace(task, status="input_required", questions={**task.questions, **more}, updated=now)
 
 
@@ -118,9 +113,7 @@ def detailed_json(task: Task, doing: str = "") -> Json:
     if doing and not task.over:
         shown["statusMessage"] = doing
     if task.status == "input_required":
-        shown["inputRequests"] = {
-            key: {"method": one.method, "params": one.params} for key, one in task.questions.items()
-        }
+        shown["inputRequests"] = {key: one.to_json() for key, one in task.questions.items()}
     if task.result is not None:
         shown["result"] = task.result
     if task.error is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from comity.core.mcp.context import Asker
+from comity.core.mcp.context import Asker, member_at
 from comity.core.mcp.results import Json
 from comity.core.mcp.revisions import META_CAPABILITIES
 from comity.core.negotiation.messages import says_hello
@@ -71,17 +71,13 @@ def differing_places(params: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _found_in(params: Mapping[str, Any]) -> dict[str, Any]:
     """What stands in each place, the first place first."""
-    options, capabilities, meta = (
-        params.get(name) for name in ("initializationOptions", "capabilities", "_meta")
-    )
     found = {
-        "initializationOptions.vcp": options.get("vcp") if isinstance(options, Mapping) else None,
+        "initializationOptions.vcp": member_at(params, "initializationOptions", "vcp"),
         "vcp": params.get("vcp"),
-        "capabilities.extensions": _declared(capabilities, "extensions"),
-        "capabilities.experimental": _declared(capabilities, "experimental"),
+        "capabilities.extensions": _declared(params.get("capabilities"), "extensions"),
+        "capabilities.experimental": _declared(params.get("capabilities"), "experimental"),
+        **{f"_meta.{key}": member_at(params, "_meta", key) for key in _META_HELLOS},
     }
-    for key in _META_HELLOS:
-        found[f"_meta.{key}"] = meta.get(key) if isinstance(meta, Mapping) else None
     return {place: hello for place, hello in found.items() if hello is not None}
 
 
@@ -89,7 +85,7 @@ def hello_in_request(meta: Mapping[str, Any]) -> Any:
     """Of a modern request; None where there is none. A token may stand beside it; the hello's own counts."""
     hello = _declared(meta.get(META_CAPABILITIES), "extensions")
     if hello is None:
-        hello = _in_meta(meta)
+        hello = next((meta[key] for key in _META_HELLOS if meta.get(key) is not None), None)
     identity = meta.get(_META_IDENTITY)
     if isinstance(hello, Mapping) and hello.get("identity") is None and identity is not None:
         return {**hello, "identity": identity}
@@ -110,15 +106,11 @@ def hello_for_initialize(hello: Json) -> Json:
 
 def answer_in_initialize(result: Mapping[str, Any]) -> Any:
     """The ack or the error in the result of an `initialize`, from the first place that has one; None where none has."""
-    server, capabilities, meta = (result.get(name) for name in ("serverInfo", "capabilities", "_meta"))
-    metadata = server.get("metadata") if isinstance(server, Mapping) else None
-    declared = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
-    own = declared.get(EXTENSION) if isinstance(declared, Mapping) else None
     found = (
-        metadata.get("vcp") if isinstance(metadata, Mapping) else None,
+        member_at(result, "serverInfo", "metadata", "vcp"),
         result.get("vcp"),
-        own.get("ack") if isinstance(own, Mapping) else None,
-        *(meta.get(key) if isinstance(meta, Mapping) else None for key in _META_ACKS),
+        member_at(result, "capabilities", "extensions", EXTENSION, "ack"),
+        *(member_at(result, "_meta", key) for key in _META_ACKS),
     )
     return next((answer for answer in found if isinstance(answer, Mapping)), None)
 
@@ -149,17 +141,10 @@ def write_into_result(result: Json, reply: Json) -> Json:
 
 
 def _declared(capabilities: Any, kind: str) -> Any:
-    declared = capabilities.get(kind) if isinstance(capabilities, Mapping) else None
-    value = declared.get(EXTENSION) if isinstance(declared, Mapping) else None
+    value = member_at(capabilities, kind, EXTENSION)
     if not isinstance(value, Mapping):
         return None
     return value.get("hello", value if "type" in value else None)
-
-
-def _in_meta(meta: Any) -> Any:
-    if not isinstance(meta, Mapping):
-        return None
-    return next((meta[key] for key in _META_HELLOS if meta.get(key) is not None), None)
 
 
 def write_into_bytes(result: bytes, reply: Json) -> bytes:

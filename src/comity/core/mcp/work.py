@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from comity.core.mcp.catalog import Selection, Tool
-from comity.core.mcp.context import Asker, Context
+from comity.core.mcp.context import Asker, Context, meta_of
 from comity.core.mcp.results import Json
 from comity.core.mcp.revisions import META_LOG_LEVEL, TASKS
 from comity.core.wire.jsonrpc import Id
@@ -22,18 +22,14 @@ class Listen(Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
-        heard: Json = {}
-        if self.tools:
-            heard["toolsListChanged"] = True
-        if self.prompts:
-            heard["promptsListChanged"] = True
-        if self.resources:
-            heard["resourcesListChanged"] = True
-        if self.uris:
-            heard["resourceSubscriptions"] = list(self.uris)
-        if self.tasks:
-            heard["taskIds"] = list(self.tasks)
-        return heard
+        heard: Json = {
+            "toolsListChanged": self.tools,
+            "promptsListChanged": self.prompts,
+            "resourcesListChanged": self.resources,
+            "resourceSubscriptions": list(self.uris),
+            "taskIds": list(self.tasks),
+        }
+        return {name: wanted for name, wanted in heard.items() if wanted}
 
 
 class TaskRequest(Struct, frozen=True, kw_only=True):
@@ -63,8 +59,7 @@ class RunningRequest(Struct, kw_only=True):
 
     @property
     def meta(self) -> Json:
-        meta = self.params.get("_meta")
-        return meta if isinstance(meta, dict) else {}
+        return meta_of(self.params)
 
     @property
     def progress_token(self) -> Any:

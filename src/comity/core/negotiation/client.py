@@ -366,25 +366,17 @@ class ClientMachine:
         return []
 
     _TABLE: ClassVar[Mapping[tuple[ClientPhase, type[Event]], _Handler]] = {
+        **dict.fromkeys([(phase, SayContext) for phase in ClientPhase], _withhold),
+        **dict.fromkeys([(phase, LinkLost) for phase in ClientPhase], _lost),
         (ClientPhase.LINKLESS, Started): _ask,
-        (ClientPhase.LINKLESS, SayContext): _withhold,
         (ClientPhase.ASKED, Received): _answered,
         (ClientPhase.ASKED, TimerFired): _no_reply,
-        (ClientPhase.ASKED, SayContext): _withhold,
         (ClientPhase.PAUSED, TimerFired): _retry,
         (ClientPhase.PAUSED, HelloAgain): _ask_again,
-        (ClientPhase.PAUSED, SayContext): _withhold,
         (ClientPhase.REFUSED, HelloAgain): _ask_again,
-        (ClientPhase.REFUSED, SayContext): _withhold,
         (ClientPhase.ACTIVE, Received): _delivered,
         (ClientPhase.ACTIVE, SayContext): _say,
         (ClientPhase.ACTIVE, SayCall): _say_call,
-        (ClientPhase.ENDED, SayContext): _withhold,
-        (ClientPhase.LINKLESS, LinkLost): _lost,
-        (ClientPhase.ASKED, LinkLost): _lost,
-        (ClientPhase.PAUSED, LinkLost): _lost,
-        (ClientPhase.REFUSED, LinkLost): _lost,
-        (ClientPhase.ACTIVE, LinkLost): _lost,
     }
 
 

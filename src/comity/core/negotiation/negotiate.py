@@ -1,8 +1,8 @@
 """The server's algorithm: from a hello that was read to the one answer it gets (vcp 1.5, steps 2 to 10).
 
 The order is fixed by the specification: version, production, identity, extensions, conflicts, capabilities,
-core features. `screen` is what comes before the identity check, `conclude` what comes after it; a server
-that has to wait for the check calls them apart, everybody else calls `negotiate`.
+core features. `screen` is what comes before the identity check, `conclude` what comes after it: a server has to wait
+for the check.
 
 Nothing here depends on anything but its arguments, and the order of the server's versions means nothing.
 """
@@ -26,16 +26,6 @@ NO_ENCRYPTION = VcpError(
     code="INTERNAL_ERROR",
     message="This server cannot encrypt what it stores and therefore serves nobody",
 )
-
-
-def negotiate(
-    hello: Hello, policy: ServerPolicy, identity: Identity | None = None, *, session_id: str | None = None
-) -> Ack | VcpError:
-    """`identity` is what checking the hello's token gave; None for a token means that it was not accepted."""
-    version = screen(hello, policy)
-    if isinstance(version, VcpError):
-        return version
-    return conclude(hello, version, policy, identity, session_id=session_id)
 
 
 def screen(hello: Hello, policy: ServerPolicy) -> Version | VcpError:
@@ -66,6 +56,7 @@ def conclude(
     *,
     session_id: str | None = None,
 ) -> Ack | VcpError:
+    """`identity` is what checking the hello's token gave; None for a token means that it was not accepted."""
     supports = policy.registry.supports
     requested = [name for name in hello.extensions if supports(name) or is_extension_id(name)]
     if hello.identity is not None:

@@ -36,7 +36,6 @@ DEPENDENCIES: Final[Mapping[str, tuple[Dependency, ...]]] = {
 class Extension(Struct, frozen=True, kw_only=True):
     id: str
     capability: CapabilityBuilder
-    supported: bool = True
     dependencies: tuple[Dependency, ...] = ()
     conflicts: tuple[str, ...] = ()
 
@@ -66,13 +65,10 @@ class ExtensionRegistry:
     def __init__(self, extensions: Iterable[Extension] = ()) -> None:
         self._supported: dict[str, Extension] = {}
         self._conflicts: dict[str, set[str]] = {}
-        known: set[str] = set()
         for extension in extensions:
-            if extension.id in known:
+            if extension.id in self._supported:
                 raise ConfigError(f"{extension.id} is registered twice; register it once")
-            known.add(extension.id)
-            if extension.supported:
-                self._supported[extension.id] = extension
+            self._supported[extension.id] = extension
             for other in extension.conflicts:
                 self._conflicts.setdefault(extension.id, set()).add(other)
                 self._conflicts.setdefault(other, set()).add(extension.id)

@@ -127,6 +127,7 @@ class ServerPhase(enum.Enum):
     ENDED = "ended"
 
 
+_OPEN: Final = [phase for phase in ServerPhase if phase is not ServerPhase.ENDED]
 _BUSY: Final = frozenset((ServerPhase.CHECKING, ServerPhase.EXCHANGING))
 
 _Handler = Callable[["ServerMachine", Any, float], list[Effect]]
@@ -425,6 +426,8 @@ class ServerMachine:
         return []
 
     _TABLE: ClassVar[Mapping[tuple[ServerPhase, type[Event]], _Handler]] = {
+        **dict.fromkeys([(phase, TimerFired) for phase in _OPEN], _timer),
+        **dict.fromkeys([(phase, LinkLost) for phase in _OPEN], _lost),
         (ServerPhase.WAITING, Started): _start,
         (ServerPhase.WAITING, Received): _first,
         (ServerPhase.CHECKING, Received): _hold,
@@ -437,16 +440,6 @@ class ServerMachine:
         (ServerPhase.EXCHANGING, Received): _hold,
         (ServerPhase.EXCHANGING, Answered): _exchanged,
         (ServerPhase.EXCHANGING, Refused): _exchanged,
-        (ServerPhase.WAITING, TimerFired): _timer,
-        (ServerPhase.CHECKING, TimerFired): _timer,
-        (ServerPhase.REFUSED, TimerFired): _timer,
-        (ServerPhase.ACTIVE, TimerFired): _timer,
-        (ServerPhase.EXCHANGING, TimerFired): _timer,
-        (ServerPhase.WAITING, LinkLost): _lost,
-        (ServerPhase.CHECKING, LinkLost): _lost,
-        (ServerPhase.REFUSED, LinkLost): _lost,
-        (ServerPhase.ACTIVE, LinkLost): _lost,
-        (ServerPhase.EXCHANGING, LinkLost): _lost,
     }
 
 

@@ -59,10 +59,6 @@ def offered(texts: Iterable[str]) -> tuple[Version, ...]:
     return versions
 
 
-def candidates(lowest: Version, highest: Version, server: Iterable[Version]) -> list[Version]:
-    return [version for version in server if lowest <= version <= highest]
-
-
 def negotiated(lowest: Version, highest: Version, server: Iterable[Version]) -> Version | None:
     """The highest version that both sides speak, or None."""
-    return max(candidates(lowest, highest, server), default=None)
+    return max((version for version in server if lowest <= version <= highest), default=None)

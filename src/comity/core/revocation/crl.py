@@ -30,7 +30,6 @@ from comity.core.wire import strict_json
 _MOMENT: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_moment(name: str, text: str) -> float:
@@ -43,7 +42,7 @@ def read_moment(name: str, text: str) -> float:
         moment = None
     if moment is None:
         raise MalformedError(f"{name} must be a moment like 2026-02-28T09:00:00Z")
-    return (moment - _EPOCH).total_seconds()
+    return moment.timestamp()
 
 
 def write_moment(seconds: int) -> str:

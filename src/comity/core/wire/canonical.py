@@ -19,6 +19,8 @@ an answer to them, null), and half a surrogate pair where the form is UTF-8 with
 
 import math
 import re
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -138,15 +140,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _python_real(number: float) -> str:
-    if not math.isfinite(number):
-        raise _not_finite(number)
-    return float.__repr__(number)
-
-
-def _es_integer(number: int) -> str:
-    if -_EXACT_IN_A_DOUBLE <= number <= _EXACT_IN_A_DOUBLE:
-        return int.__repr__(number)
-    return _es_real(float(number))
+    return float.__repr__(number) if math.isfinite(number) else _refuse(number)
 
 
 def _es_real(number: float) -> str:
@@ -170,36 +164,30 @@ def _es_real(number: float) -> str:
     return f"{sign}{digits[0]}{fraction}e{point - 1:+d}"
 
 
-def _jcs_integer(number: int) -> str:
-    try:
-        return _es_integer(number)
-    except OverflowError:
-        raise _not_finite(math.inf) from None
+def _es_numbers(not_finite: Callable[[float], str]) -> tuple[Callable[[int], str], Callable[[float], str]]:
+    """How ECMAScript writes integers and reals. `not_finite` writes what is no finite double."""
+
+    def real(number: float) -> str:
+        return _es_real(number) if math.isfinite(number) else not_finite(number)
+
+    def integer(number: int) -> str:
+        if -_EXACT_IN_A_DOUBLE <= number <= _EXACT_IN_A_DOUBLE:
+            return int.__repr__(number)
+        try:
+            double = float(number)
+        except OverflowError:
+            double = math.inf
+        return real(double)
+
+    return integer, real
 
 
-def _jcs_real(number: float) -> str:
-    if not math.isfinite(number):
-        raise _not_finite(number)
-    return _es_real(number)
-
-
-def _js_integer(number: int) -> str:
-    try:
-        return _es_integer(number)
-    except OverflowError:
-        return "null"
-
-
-def _js_real(number: float) -> str:
-    return _es_real(number) if math.isfinite(number) else "null"
-
-
-def _not_finite(number: float) -> MalformedError:
-    return MalformedError(f"{number} has no canonical form; send a finite number or a string")
+def _refuse(number: float) -> str:
+    raise MalformedError(f"{number} has no canonical form; send a finite number or a string")
 
 
 def _by_code_point(members: dict[str, Any]) -> list[tuple[str, Any]]:
-    return sorted(members.items(), key=_key)
+    return sorted(members.items(), key=itemgetter(0))
 
 
 def _by_utf16_unit(members: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -216,11 +204,7 @@ def _array_index(key: str) -> int:
     return _LAST_ARRAY_INDEX + 1
 
 
-def _key(member: tuple[str, Any]) -> str:
-    return member[0]
-
-
 _ENVELOPE = Form(exact_json.raw_string, exact_json.whole, _python_real, _by_code_point)
 _ASCII = Form(exact_json.ascii_string, exact_json.whole, _python_real, _by_code_point)
-_JCS = Form(exact_json.raw_string, _jcs_integer, _jcs_real, _by_utf16_unit)
-_JS = Form(exact_json.raw_string, _js_integer, _js_real, _array_indices_first)
+_JCS = Form(exact_json.raw_string, *_es_numbers(_refuse), _by_utf16_unit)
+_JS = Form(exact_json.raw_string, *_es_numbers(lambda _: "null"), _array_indices_first)

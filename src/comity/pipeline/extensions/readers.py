@@ -83,7 +83,7 @@ def _own(sessions: LiveSessions) -> Any:
 _VIEWS: dict[str, Callable[[OperationCall], Any]] = {
     "personal-state": calls.personal_view,
     "relational": calls.relational_view,
-    "torch": lambda call: calls.torch_lineage(call, calls.Empty())[1],
+    "torch": calls.torch_view,
     "intent": calls.intent_view,
 }
 _CONSENSUS = "consensus"

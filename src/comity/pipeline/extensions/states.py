@@ -27,9 +27,8 @@ from comity.core.clock import Clock
 from comity.core.errors import ForbiddenError
 from comity.core.extensions.personal import PersonalRules, purge_expired
 from comity.core.extensions.refusals import ExtensionError
-from comity.core.extensions.state import LIFETIMES, ExtensionState, OwnerExtensions, SessionExtensions
+from comity.core.extensions.state import ExtensionState, OwnerExtensions, SessionExtensions
 from comity.core.extensions.torch import owner_hash
-from comity.core.negotiation.capabilities import PERSONAL, RELATIONAL
 from comity.pipeline.vcp.contexts import SPACE as SESSION_SPACE
 from comity.pipeline.vcp.contexts import (
     SealedValues,
@@ -43,8 +42,8 @@ from comity.store.protocol import Store, scan_all
 from comity.store.vault import Vault, stored_json
 
 OWNER_SPACE: Final = "vcp:owner"
-SESSION_TTL: Final = LIFETIMES[PERSONAL].seconds or 0.0
-OWNER_TTL: Final = LIFETIMES[RELATIONAL].seconds or 0.0
+SESSION_TTL: Final = 900.0
+OWNER_TTL: Final = 90 * 86_400.0
 MOST_STRANGER_BYTES: Final = 256 * 1024
 MOST_STRANGERS_BYTES: Final = 64 * 1024 * 1024
 

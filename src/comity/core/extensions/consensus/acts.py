@@ -51,7 +51,7 @@ from comity.core.extensions.consensus.deliberation import (
     stakeholder_of,
 )
 from comity.core.extensions.consensus.schulze import read_groups
-from comity.core.extensions.refusals import ExtensionError, invalid, shaped
+from comity.core.extensions.refusals import ExtensionError, invalid, limit_exceeded, shaped
 from comity.core.extensions.relational import MOST_SESSIONS, Attestation
 from comity.core.extensions.texts import REASON_BYTES, read_id, read_text
 from comity.core.identity.keys import is_key
@@ -392,10 +392,8 @@ def _named(given: NewStakeholder, keeper: str, field: str) -> Stakeholder:
     if given.fidelity is not None and not 0 <= given.fidelity <= 1:
         raise invalid(f"{field}.fidelity must be a number from 0 to 1", f"{field}.fidelity")
     if given.attestation is not None and not 0 <= given.attestation.continuity_depth <= MOST_SESSIONS:
-        raise invalid(
-            f"{field}.attestation.continuity_depth must be from 0 to {MOST_SESSIONS:,}",
-            f"{field}.attestation.continuity_depth",
-        )
+        place = f"{field}.attestation.continuity_depth"
+        raise invalid(f"{place} must be from 0 to {MOST_SESSIONS:,}", place)
     return Stakeholder(
         id=given.id,
         role=given.role,
@@ -433,4 +431,4 @@ def _not_yet(message: str, field: str | None = None) -> ExtensionError:
 
 
 def _too_many(what: str, most: int) -> ExtensionError:
-    return ExtensionError("LIMIT_EXCEEDED", f"there are at most {most:,} {what}")
+    return limit_exceeded(f"there are at most {most:,} {what}")

@@ -18,8 +18,7 @@ with the entry of that number in its own log (`log.fraud_between`).
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from comity.core.errors import MalformedError
 from comity.core.extensions.consensus.deliberation import Deliberation
@@ -83,12 +82,12 @@ class KeeperAnswer(Struct, frozen=True, kw_only=True):
 def write_act(entry: DeliberationEntry, tip: KeptTip | None) -> bytes:
     told = write_entry(entry)
     del told["keeper_signature"]
-    return strict_json.dumps({**told, "tip": _plain(tip)})
+    return strict_json.dumps({**told, "tip": to_builtins(tip)})
 
 
 def write_question(delib_id: str, after: int, tip: KeptTip | None) -> bytes:
     action = {"op": READ, "args": {"after": after}}
-    return strict_json.dumps({"delib_id": delib_id, "action": action, "tip": _plain(tip)})
+    return strict_json.dumps({"delib_id": delib_id, "action": action, "tip": to_builtins(tip)})
 
 
 def read_post(text: bytes) -> ActPost | ReadPost:
@@ -146,17 +145,17 @@ def page_of(following: Iterable[DeliberationEntry]) -> EntryPage:
 
 
 def answer_entry(entry: DeliberationEntry, tip: KeptTip) -> bytes:
-    return strict_json.dumps({"entry": write_entry(entry), "tip": _plain(tip)})
+    return strict_json.dumps({"entry": write_entry(entry), "tip": to_builtins(tip)})
 
 
 def answer_page(page: EntryPage, tip: KeptTip) -> bytes:
     entries = [write_entry(entry) for entry in page.entries]
-    return strict_json.dumps({"entries": entries, "more": page.more, "tip": _plain(tip)})
+    return strict_json.dumps({"entries": entries, "more": page.more, "tip": to_builtins(tip)})
 
 
 def answer_refusal(refusal: ExtensionError, tip: KeptTip | None) -> bytes:
     error = {"code": refusal.wire_code, "message": refusal.message, "field": refusal.field}
-    return strict_json.dumps({"error": error, "tip": _plain(tip)})
+    return strict_json.dumps({"error": error, "tip": to_builtins(tip)})
 
 
 def read_answer(text: bytes) -> KeeperAnswer:
@@ -175,7 +174,3 @@ def _object(text: bytes) -> dict[str, Any]:
     if type(value) is not dict:
         raise invalid("a message about a deliberation is one JSON object", None)
     return value
-
-
-def _plain(tip: KeptTip | None) -> Any:
-    return None if tip is None else msgspec.to_builtins(tip)

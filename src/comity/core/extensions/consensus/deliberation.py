@@ -125,10 +125,6 @@ class Clause(Struct, frozen=True, kw_only=True):
     positions: dict[str, Position] = {}
     ballots: dict[str, Groups] = {}
 
-    @property
-    def original(self) -> Variant:
-        return self.variants[0]
-
 
 class CastVote(Struct, frozen=True, kw_only=True):
     vote: Vote

@@ -20,8 +20,9 @@ from msgspec.structs import replace
 from comity.core.errors import MalformedError
 from comity.core.extensions.consensus.acts import OpenArguments, after_act, open_deliberation
 from comity.core.extensions.consensus.deliberation import MOST_ENTRIES, Deliberation, Voice
-from comity.core.extensions.refusals import ExtensionError, invalid, shaped
-from comity.core.extensions.texts import read_moment, write_moment
+from comity.core.extensions.refusals import ExtensionError, invalid, limit_exceeded, shaped
+from comity.core.extensions.texts import read_moment
+from comity.core.guard.audit import timestamp
 from comity.core.identity.keys import SigningKey, is_key, signature_bytes, signature_holds, signature_of
 from comity.core.wire.canonical import jcs
 
@@ -129,7 +130,7 @@ def propose(
         actor=key.vacant_id.hex(),
         on_behalf=on_behalf,
         action=LoggedAct(op=op, args=args),
-        time=write_moment(now),
+        time=timestamp(now),
     )
     return replace(entry, signature=signature_of(entry.signed_bytes(), key))
 
@@ -221,7 +222,7 @@ def _refuse_place(head: LogHead | None, entry: DeliberationEntry) -> None:
             "CONFLICT", f"prev must be the hash of entry {number}; read the log and try again", "prev"
         )
     if entry.number > MOST_ENTRIES:
-        raise ExtensionError("LIMIT_EXCEEDED", f"a deliberation has at most {MOST_ENTRIES:,} entries")
+        raise limit_exceeded(f"a deliberation has at most {MOST_ENTRIES:,} entries")
 
 
 def _refuse_signature(entry: DeliberationEntry) -> None:
@@ -231,6 +232,6 @@ def _refuse_signature(entry: DeliberationEntry) -> None:
         raise invalid("on_behalf must be another name than the actor's own; leave it null", "on_behalf")
     signed = entry.signed_bytes()
     if len(signed) > MOST_ENTRY_BYTES:
-        raise ExtensionError("LIMIT_EXCEEDED", f"an entry has at most {MOST_ENTRY_BYTES:,} bytes", "action")
+        raise limit_exceeded(f"an entry has at most {MOST_ENTRY_BYTES:,} bytes", "action")
     if not signature_holds(entry.actor, signed, entry.signature):
         raise ExtensionError("BAD_SIGNATURE", "the actor's signature does not hold", "signature")

@@ -30,7 +30,7 @@ from comity.core.extensions.consensus.log import DeliberationEntry, LogHead, fol
 from comity.core.extensions.consensus.schulze import ElectionResult
 from comity.core.extensions.refusals import ExtensionError
 from comity.core.extensions.relational import attestation_faults
-from comity.core.extensions.texts import write_moment
+from comity.core.guard.audit import timestamp
 from comity.core.wire import strict_json
 from comity.core.wire.canonical import envelope_form
 
@@ -99,10 +99,10 @@ def provenance_of(deliberation: Deliberation) -> Provenance:
         constitution_id=f"constitution:{deliberation.id}",
         version="1.0.0",
         title=deliberation.title,
-        created_at=write_moment(ended),
+        created_at=timestamp(ended),
         deliberation_id=deliberation.id,
         phase_history=tuple(
-            PhaseRecord(phase=change.phase, at=write_moment(change.at), by=change.by)
+            PhaseRecord(phase=change.phase, at=timestamp(change.at), by=change.by)
             for change in deliberation.phase_history
         ),
         duration=iso_duration(ended - deliberation.created_at),

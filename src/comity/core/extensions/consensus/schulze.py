@@ -48,28 +48,24 @@ class ElectionResult(Struct, frozen=True, kw_only=True):
     ties: tuple[tuple[str, str], ...]
 
 
-def read_groups(
-    ranking: Sequence[str | Sequence[str]],
-    tied_groups: Sequence[Sequence[str]] = (),
-    field: str = "ranking",
-) -> Groups:
+def read_groups(ranking: Sequence[str | Sequence[str]], tied_groups: Sequence[Sequence[str]] = ()) -> Groups:
     """Both shapes of a ballot as groups: a list of groups, or a list of candidates beside the groups that tie.
 
     A tied group stands where the first of its candidates is ranked; one that is not ranked at all comes last.
     """
     groups = [(one,) if isinstance(one, str) else tuple(one) for one in ranking]
-    _refuse_repeats(groups, field)
+    _refuse_repeats(groups, "ranking")
     for tied in tied_groups:
         places = [index for index, group in enumerate(groups) if not set(group).isdisjoint(tied)]
         if any(len(groups[index]) != 1 for index in places):
             raise invalid(
-                f"tied_groups overlap each other or the groups of {field}; tie a candidate once", field
+                "tied_groups overlap each other or the groups of ranking; tie a candidate once", "ranking"
             )
         if places and not len(places) == len(tied) == places[-1] - places[0] + 1:
-            raise invalid(f"the candidates of a tied group must stand side by side in {field}", field)
+            raise invalid("the candidates of a tied group must stand side by side in ranking", "ranking")
         first = places[0] if places else len(groups)
         groups[first : first + len(places)] = [tuple(tied)]
-    _refuse_repeats(groups, field)
+    _refuse_repeats(groups, "ranking")
     return tuple(group for group in groups if group)
 
 
