@@ -1,6 +1,7 @@
 """What every link with lanes keeps: its lanes, what came in and was not read yet, its counts and its end."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import Any, Final, Generic, TypeVar
 
@@ -63,7 +64,7 @@ class Inbox:
         self._changed.set()
 
 
-class LaneCore:
+class LaneCore(ABC):
     """One lane, as far as it is the same on every link."""
 
     def __init__(self, label: str, link: "LinkCore[Any]") -> None:
@@ -74,8 +75,8 @@ class LaneCore:
         self._changed = asyncio.Event()
 
     @property
-    def buffered(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def buffered(self) -> int: ...
 
     async def wait_buffered(self, at_most: int) -> None:
         self.check_open()

@@ -1,5 +1,6 @@
 """What the sender and the receiver of a file have in common: what is known of it, and how it is told."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ from comity.core.peering.file_shape import DIGEST_BYTES, FileOffer
 from comity.core.peering.file_work import FilePeer, Report, ToPeer
 
 
-class FileTransfer:
+class FileTransfer(ABC):
     """`wall` gives wall time."""
 
     direction: ClassVar[str]
@@ -28,8 +29,8 @@ class FileTransfer:
         told = [self._message("file.cancel")] if tell else []
         return [*told, *self._end("cancelled", "cancelled")]
 
-    def _end(self, status: str, error: str | None) -> list[Effect]:
-        raise NotImplementedError
+    @abstractmethod
+    def _end(self, status: str, error: str | None) -> list[Effect]: ...
 
     def _message(self, kind: str, **members: Any) -> Effect:
         return ToPeer(self.peer.uuid, kind, {"transfer_id": self.offer.transfer_id, **members})
