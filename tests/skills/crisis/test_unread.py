@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from comity.skills.crisis.unread import Unread
-from evals.tables.crisis import half_of, own_set
+from evals.tables.crisis import detector, half_of, own_set
 from evals.tables.crisis_long import long_set
 
 
@@ -20,6 +20,7 @@ def unread():
     "text",
     [
         "Ik wil dood",
+        "IK WIL DOOD, IK KAN NIET MEER!",
         "Ik wil niet meer leven, het is een hel en ik ben zo moe",
         "Я больше не хочу жить, мне очень плохо",
         "Δεν θέλω να ζω άλλο, δεν αντέχω πια",
@@ -32,6 +33,7 @@ def unread():
 )
 def test_other_scripts_and_the_small_words_of_other_languages_are_told(text):
     assert unread()(text)
+    assert unread()(text, detector().folded(text))
 
 
 @pytest.mark.parametrize(

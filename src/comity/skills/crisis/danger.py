@@ -96,7 +96,7 @@ class Dangers:
 
     def find(self, folded: Folded) -> tuple[Danger, ...]:
         if not folded.unspaced:
-            words = folded.text.split()
+            words = folded.words
             telling, of_whom = self._rare_words
             if telling.isdisjoint(words) or of_whom.isdisjoint(words):
                 return ()

@@ -90,13 +90,16 @@ class CrisisDetector:
         self._opinion = opinion
         self._vocabulary = lexicon.vocabulary
 
+    def folded(self, text: str) -> Folded:
+        return fold(text, self._vocabulary)
+
     def detect(self, text: str) -> CrisisReport:
         folded = fold(text, self._vocabulary)
         return self._report(Page(text, folded), sightings_in(folded, self._lexicon))
 
-    def judge(self, text: str) -> Verdict:
-        """The verdict of the report that `detect` would give."""
-        folded, opinion = fold(text, self._vocabulary), self._opinion
+    def judge(self, text: str, folded: Folded | None = None) -> Verdict:
+        """The verdict of the report that `detect` would give. Who needs the text `folded`, too, folds it once."""
+        folded, opinion = folded or fold(text, self._vocabulary), self._opinion
         sightings = sightings_in(folded, self._lexicon)
         verdict: Verdict = QUIET
         if sightings:  # of a long text the phrasing around them has to be read as well

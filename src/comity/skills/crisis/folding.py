@@ -33,7 +33,7 @@ class Folded:
     characters in it which are written without blanks.
     """
 
-    __slots__ = ("_folded", "_pieces", "_vocabulary", "_way_back", "text", "unspaced")
+    __slots__ = ("_folded", "_pieces", "_vocabulary", "_way_back", "_words", "text", "unspaced")
 
     def __init__(
         self, text: str, pieces: Sequence[str], folded: Sequence[str], vocabulary: Vocabulary | None
@@ -45,6 +45,7 @@ class Folded:
         self._folded = folded
         self._vocabulary = vocabulary
         self._way_back: _WayBack | None = None
+        self._words: list[str] | None = None
         if not text.isascii() and has_unspaced(text):
             self.unspaced = True
             self.text = _NEEDLESS_BLANK.sub("", text)
@@ -52,7 +53,9 @@ class Folded:
     @property
     def words(self) -> list[str]:
         """The words and stops, as they are spelled in `text`."""
-        return self.text.split()
+        if self._words is None:
+            self._words = self.text.split()
+        return self._words
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The span in the original of `text[start:end]`, which begins and ends within words."""

@@ -13,6 +13,8 @@ from string import ascii_letters
 import msgspec
 from msgspec import Struct
 
+from comity.skills.crisis.folding import Folded
+
 _LEAST = 20  # letters
 _WORDS = 4  # different small words
 _SHORT = range(3, 8)  # different words of a short message that has to consist of small words
@@ -41,13 +43,15 @@ class Unread:
     def _file(self) -> UnreadFile:
         return msgspec.json.decode(self._content, type=UnreadFile)
 
-    def __call__(self, text: str) -> bool:
+    def __call__(self, text: str, folded: Folded | None = None) -> bool:
+        """Who has it `folded` already spares most texts a closer look."""
         start = text[:_LOOKED_AT]
-        said = _words(start)
-        known = self._small.intersection(said)
-        if len(known) < _SHORT.start and start.isascii():
-            return False  # as most messages are; nothing else need be looked at
-        words = set(said)
+        if start.isascii():
+            said = _words(start) if folded is None else folded.words
+            if len(self._small.intersection(said)) < _SHORT.start:
+                return False  # as most messages are; nothing else need be looked at
+        words = set(_words(start))
+        known = self._small & words
         if _has_few_letters(start):
             short = len(words) in _SHORT and known == words
             return short and any(words <= small for small in self._unread.values())

@@ -51,9 +51,10 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
         message = text_field(NAME, given, "message")
         risk = chosen(NAME, "risk_level", text_field(NAME, given, "risk_level"), RISKS)
         if mode == "strict":
-            verdict = detector.judge(message)
+            folded = detector.folded(message)
+            verdict = detector.judge(message, folded)
             silent = not (verdict.detected or verdict.mention or verdict.endangered)
-            return recorded.reply_0_1(risk, verdict, unread=silent and unread(message))
+            return recorded.reply_0_1(risk, verdict, unread=silent and unread(message, folded))
         locale = trimmed(text_field(NAME, given, "locale", DEFAULT_LOCALE))
         support = chosen(
             NAME, "support_mode", text_field(NAME, given, "support_mode", DEFAULT_MODE), SUPPORT_MODES
