@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.skills.crisis.characters import LONG_WAY, UNSETTLED, fold_characters, origins_of
+from comity.skills.crisis.glyphs import SIMPLIFIED
 
 
 def test_most_texts_keep_their_positions():
@@ -46,3 +47,9 @@ def test_the_mark_of_the_long_way_is_no_letter():
     assert not LONG_WAY.isalnum()
     assert len(LONG_WAY) == 1
     assert ord(LONG_WAY) < sys.maxunicode
+
+
+def test_both_ways_of_writing_chinese_are_one():
+    traditional, simplified = "媽媽我撐不下去了決定從橋上跳", "妈妈我撑不下去了决定从桥上跳"
+    assert fold_characters(traditional)[0] == fold_characters(simplified)[0]
+    assert not set(SIMPLIFIED) & set(SIMPLIFIED.values())
