@@ -53,3 +53,7 @@ def test_both_ways_of_writing_chinese_are_one():
     traditional, simplified = "媽媽我撐不下去了決定從橋上跳", "妈妈我撑不下去了决定从桥上跳"
     assert fold_characters(traditional)[0] == fold_characters(simplified)[0]
     assert not set(SIMPLIFIED) & set(SIMPLIFIED.values())
+
+
+def test_a_ligature_is_its_two_letters():
+    assert fold_characters("Cœur de bœuf")[0] == "coeur de boeuf"

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 -- the look-alikes are the subject
-"""Characters that stand for one another: Latin look-alikes of Cyrillic and Greek, forms of Arabic letters,
+"""Characters that stand for one another: Latin look-alikes of Cyrillic and Greek, ligatures, forms of Arabic letters,
 traditional Chinese characters with their simplified forms (those that the lexicons use, both ways of writing).
 """
 
@@ -41,5 +41,5 @@ def _pairs(letters: str) -> dict[str, str]:
     return {left: right for left, right in zip(letters[::2], letters[1::2], strict=True) if left != right}
 
 
-LOOKALIKES = _pairs(_CYRILLIC + _GREEK + _LATIN + _ARABIC + _STOPS)
+LOOKALIKES = _pairs(_CYRILLIC + _GREEK + _LATIN + _ARABIC + _STOPS) | {"œ": "oe", "æ": "ae"}
 SIMPLIFIED = _pairs(_TRADITIONAL)
