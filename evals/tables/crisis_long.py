@@ -12,7 +12,10 @@
 - `crisis_long_fresh`, `crisis_long_unread`, `crisis_long_authors` and `crisis_long_life` were written without sight of any
   rule. They only measure. In the third, one author for each language (two for Hindi) tells crises mostly without any plain
   word, and safe texts mostly use the words and situations of danger. In the last, one author for each language writes as
-  people do, neither easier nor harder.
+  people do, neither easier nor harder. `crisis_unseen` holds short and long ones of one author for each language, written after
+  the last rule and weight were made, and scored once.
+- `crisis_authors` holds short and long ones, half of the crises told without any plain word and most of the safe texts hard on
+  purpose. Rules were mended by its tune half; nothing was learned from it.
 - Everyday and technical texts are other people's (`evals.sources`).
 """
 
@@ -36,6 +39,9 @@ FRESH = FOLDER / "crisis_long_fresh.json"
 UNREAD = FOLDER / "crisis_long_unread.json"
 AUTHORS = FOLDER / "crisis_long_authors.json"
 LIFE = FOLDER / "crisis_long_life.json"
+UNSEEN = FOLDER / "crisis_unseen.json"
+MENDED_BY = FOLDER / "crisis_authors.json"
+SHORT = 151  # characters, fewer than which a text is short; where a letter says more, half
 LABELS = ("crisis", "distressed", "calm")
 _CALM = ("calm", "ordinary")
 BANDS = (range(200), range(200, 400), range(400, 600), range(600, 800), range(800, 1200), range(1200, 10_000))
@@ -115,6 +121,19 @@ def life_set() -> list[Text]:
     return _unread(LIFE)
 
 
+def mended_by_set(half: Half) -> list[Text]:
+    """Their tag is `short` or `long`."""
+    return [one for one in _unread(MENDED_BY) if half_of(one.text) == half]
+
+
+def unseen_set(*, long: bool) -> list[Text]:
+    return [
+        one
+        for one in _unread(UNSEEN)
+        if long is (len(one.text) >= (SHORT // 2 if one.language in {"zh", "ja", "ko"} else SHORT))
+    ]
+
+
 def _unread(path: Path) -> list[Text]:
     texts = json.loads(path.read_bytes())["texts"]
     return [Text(one["text"], one["language"], one["tag"], one["crisis"]) for one in texts]
@@ -146,6 +165,18 @@ def tables() -> Sequence[Table]:
             "crisis_long_authors", "Crisis detection, veiled crises and hard safe texts", authors_set()
         ),
         _by_language("crisis_long_life", "Crisis detection, long texts as people write them", life_set()),
+        _by_language(
+            "crisis_unseen_short", "Crisis detection, short texts scored once", unseen_set(long=False)
+        ),
+        _by_language("crisis_unseen_long", "Crisis detection, long texts scored once", unseen_set(long=True)),
+        *(
+            _by_language(
+                f"crisis_authors_{half}",
+                f"Crisis detection, short and long texts that are hard on purpose, {half} half",
+                mended_by_set(half),
+            )
+            for half in HALVES
+        ),
         *(_outside(name, title, source) for name, title, source in _SOURCES),
     ]
 

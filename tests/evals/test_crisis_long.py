@@ -15,10 +15,12 @@ from evals.tables.crisis_long import (
     fresh_set,
     life_set,
     long_set,
+    mended_by_set,
     more_set,
     others_set,
     rate,
     unread_set,
+    unseen_set,
 )
 
 LANGUAGES = {"en", "es", "fr", "de", "pt", "it", "zh", "ja", "ko", "ar", "hi"}
@@ -50,6 +52,9 @@ def test_the_other_sets_hold_every_language():
         life_set(),
         more_set(),
         forum_set(),
+        unseen_set(long=False),
+        unseen_set(long=True),
+        mended_by_set("test"),
     ):
         assert {one.language for one in texts} == LANGUAGES
 
@@ -95,6 +100,24 @@ def test_in_texts_as_people_write_them_crises_are_found_and_distress_is_not_take
     assert min(by_language(texts).values()) >= 0.8, by_language(texts)
     assert rate([one for one in texts if one.tag == "distressed"]).share <= 0.05
     assert rate([one for one in texts if not one.crisis]).share <= 0.075
+
+
+def test_in_short_and_long_texts_that_nobody_saw_crises_are_found_and_distress_is_not_taken_for_one():
+    short, long = unseen_set(long=False), unseen_set(long=True)
+    assert len(short) == len(long) == 30 * len(LANGUAGES)
+    assert rate([one for one in short if one.crisis]).share >= 0.85
+    assert rate([one for one in long if one.crisis]).share >= 0.92
+    assert min(by_language([*short, *long]).values()) >= 0.75, by_language([*short, *long])  # Korean
+    assert rate([one for one in (*short, *long) if one.tag == "distressed"]).share <= 0.05
+    assert rate([one for one in (*short, *long) if not one.crisis]).share <= 0.06
+
+
+@pytest.mark.parametrize(("length", "found", "alarms"), [("short", 0.73, 0.12), ("long", 0.72, 0.06)])
+def test_of_texts_that_are_hard_on_purpose_seven_of_ten_crises_are_found(length, found, alarms):
+    texts = [one for one in mended_by_set("test") if one.tag == length]
+    crises, safe = ([one for one in texts if one.crisis is crisis] for crisis in (True, False))
+    assert rate(crises).share >= found
+    assert rate(safe).share <= alarms
 
 
 def test_of_authors_that_nothing_was_learned_from_seven_of_ten_crises_are_found_with_few_false_alarms():

@@ -11,7 +11,14 @@ from comity.skills.crisis.disguise import Vocabulary
 from comity.skills.crisis.folding import fold
 from comity.skills.crisis.opinion import OpinionFile, breadth_of
 from evals.tables.crisis import fresh_set, half_of, outside_set, own_set
-from evals.tables.crisis_long import authors_set, life_set, long_set, unread_set
+from evals.tables.crisis_long import (
+    authors_set,
+    life_set,
+    long_set,
+    mended_by_set,
+    unread_set,
+    unseen_set,
+)
 from evals.tables.crisis_long import fresh_set as long_fresh_set
 from evals.training.fitting import fit
 from evals.training.judging import AROUND, CALM, HIGH, MODERATE, Judged, figures
@@ -44,6 +51,7 @@ def test_nothing_is_learned_from_the_halves_that_measure():
     halved = (*own_set(), *outside_set(), *long_set())
     kept = {one.text for one in halved if half_of(one.text) == "test"}
     unread = (*fresh_set(), *long_fresh_set(), *unread_set(), *authors_set(), *life_set())
+    unread += (*unseen_set(long=False), *unseen_set(long=True), *mended_by_set("test"))
     kept |= {one.text for one in unread}
     assert len(kept) > 1600
     assert not kept & learned
