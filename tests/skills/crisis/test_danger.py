@@ -37,7 +37,7 @@ def dangers():
         ("Mein Bruder sagt, er erschießt sich, und er hat eine Waffe", "suicide", True),
         ("弟が銃で自殺すると言っています。銃を持っています", "suicide", True),
         ("兄が自分を撃つと言っていて、銃を持っています", "suicide", True),
-        ("我弟弟说要朝自己开枪，他有枪", "suicide", True),
+        ("我弟弟说要朝自己开枪。他有枪", "suicide", True),
         ("형이 자기를 쏘겠다고 하고 총을 가지고 있어요", "suicide", True),
         ("Mi amiga se ha tomado un frasco entero de pastillas y no despierta", "overdose", False),
     ],
