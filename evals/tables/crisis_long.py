@@ -13,7 +13,7 @@
   rule. They only measure. In the third, one author for each language (two for Hindi) tells crises mostly without any plain
   word, and safe texts mostly use the words and situations of danger. In the last, one author for each language writes as
   people do, neither easier nor harder. `crisis_unseen` holds short and long ones of one author for each language, written after
-  the last rule and weight were made, and scored once.
+  the rules were mended, and read by nobody.
 - `crisis_authors` holds short and long ones, half of the crises told without any plain word and most of the safe texts hard on
   purpose. Rules were mended by its tune half; nothing was learned from it.
 - Everyday and technical texts are other people's (`evals.sources`).
@@ -166,9 +166,15 @@ def tables() -> Sequence[Table]:
         ),
         _by_language("crisis_long_life", "Crisis detection, long texts as people write them", life_set()),
         _by_language(
-            "crisis_unseen_short", "Crisis detection, short texts scored once", unseen_set(long=False)
+            "crisis_unseen_short",
+            "Crisis detection, short texts as people write them, read by nobody",
+            unseen_set(long=False),
         ),
-        _by_language("crisis_unseen_long", "Crisis detection, long texts scored once", unseen_set(long=True)),
+        _by_language(
+            "crisis_unseen_long",
+            "Crisis detection, long texts as people write them, read by nobody",
+            unseen_set(long=True),
+        ),
         *(
             _by_language(
                 f"crisis_authors_{half}",
