@@ -30,6 +30,7 @@ EXAMPLES = [
     b'{"type":"vcp-hello","version":"3.1","min_version":"1.0","extensions":["VCP-X-Personal","VCP-X-Torch"]}',
     b'{"type":"vcp-hello","version":"3.10.2","identity":"vcp-i:a:user:b:ed25519:c","client_id":"d"}',
     b'{"type":"vcp-hello","version":"2.0","version":"3.1","extensions":["x","x"]}',
+    b'{"type":"vcp-hello","version":"3.1","extensions":[3.1,null,"VCP-X-Torch"]}',
     _ACK,
     b'{"type":"vcp-error","code":"RATE_LIMITED","message":"m","supported_versions":["1.0"],"retry_after":5}',
     b'{"categorical":{"wire":"a:b:c:d:e:f:g:h:i"},"generation_preferences":{"depth":5},"prosaic":{"urgency":0.5}}',
@@ -49,8 +50,8 @@ def check(data: bytes) -> None:
     stranger = _Talk()
     answer = stranger.one_answer(data)
     if answer.get("type") == "vcp-ack":
-        names = json.loads(data).get("extensions", [])
-        requested = [name for name in names if is_extension_id(name)]
+        names = json.loads(data).get("extensions") or []
+        requested = [name for name in names if isinstance(name, str) and is_extension_id(name)]
         read_ack(answer, requested)
     assert stranger.machine.phase in {ServerPhase.ACTIVE, ServerPhase.REFUSED}
     known = _Talk()
