@@ -12,10 +12,8 @@
 - `crisis_long_fresh`, `crisis_long_unread`, `crisis_long_authors` and `crisis_long_life` were written without sight of any
   rule. They only measure. In the third, one author for each language (two for Hindi) tells crises mostly without any plain
   word, and safe texts mostly use the words and situations of danger. In the last, one author for each language writes as
-  people do, neither easier nor harder. `crisis_unseen` holds short and long ones of one author for each language, written after
-  the rules were mended, and read by nobody.
-- `crisis_authors` holds short and long ones, half of the crises told without any plain word and most of the safe texts hard on
-  purpose. Rules were mended by its tune half; nothing was learned from it.
+  people do, neither easier nor harder. `crisis_unseen` and `crisis_once` hold short and long ones of one author for each
+  language, read by nobody. The second was written last, and scored when nothing was changed any more.
 - Everyday and technical texts are other people's (`evals.sources`).
 """
 
@@ -40,7 +38,7 @@ UNREAD = FOLDER / "crisis_long_unread.json"
 AUTHORS = FOLDER / "crisis_long_authors.json"
 LIFE = FOLDER / "crisis_long_life.json"
 UNSEEN = FOLDER / "crisis_unseen.json"
-MENDED_BY = FOLDER / "crisis_authors.json"
+ONCE = FOLDER / "crisis_once.json"
 SHORT = 151  # characters, fewer than which a text is short; where a letter says more, half
 LABELS = ("crisis", "distressed", "calm")
 _CALM = ("calm", "ordinary")
@@ -121,15 +119,18 @@ def life_set() -> list[Text]:
     return _unread(LIFE)
 
 
-def mended_by_set(half: Half) -> list[Text]:
-    """Their tag is `short` or `long`."""
-    return [one for one in _unread(MENDED_BY) if half_of(one.text) == half]
-
-
 def unseen_set(*, long: bool) -> list[Text]:
+    return _of_length(UNSEEN, long=long)
+
+
+def once_set(*, long: bool) -> list[Text]:
+    return _of_length(ONCE, long=long)
+
+
+def _of_length(path: Path, *, long: bool) -> list[Text]:
     return [
         one
-        for one in _unread(UNSEEN)
+        for one in _unread(path)
         if long is (len(one.text) >= (SHORT // 2 if one.language in {"zh", "ja", "ko"} else SHORT))
     ]
 
@@ -165,23 +166,12 @@ def tables() -> Sequence[Table]:
             "crisis_long_authors", "Crisis detection, veiled crises and hard safe texts", authors_set()
         ),
         _by_language("crisis_long_life", "Crisis detection, long texts as people write them", life_set()),
-        _by_language(
-            "crisis_unseen_short",
-            "Crisis detection, short texts as people write them, read by nobody",
-            unseen_set(long=False),
-        ),
-        _by_language(
-            "crisis_unseen_long",
-            "Crisis detection, long texts as people write them, read by nobody",
-            unseen_set(long=True),
-        ),
         *(
             _by_language(
-                f"crisis_authors_{half}",
-                f"Crisis detection, short and long texts that are hard on purpose, {half} half",
-                mended_by_set(half),
+                f"{name}_{size}", f"Crisis detection, {size} texts {what}", texts(long=size == "long")
             )
-            for half in HALVES
+            for name, what, texts in _UNSEEN
+            for size in ("short", "long")
         ),
         *(_outside(name, title, source) for name, title, source in _SOURCES),
     ]
@@ -198,6 +188,11 @@ _READ = (
         "Crisis detection, posts and mails that were learned from (no measure)",
         forum_set,
     ),
+)
+
+_UNSEEN = (
+    ("crisis_unseen", "as people write them, read by nobody", unseen_set),
+    ("crisis_once", "as people write them, read by nobody and scored at the end", once_set),
 )
 
 _SOURCES = (

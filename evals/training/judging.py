@@ -19,9 +19,9 @@ from evals.training.patterns import Meanings
 from evals.training.texts import FOUND_TAG, Lesson
 
 TEACHING = frozenset({"plain", "prose", FOUND_TAG})
-MODERATE = 128.0  # what a text of one passage has to weigh for its length
-AROUND = 320.0  # what a passage among others has to weigh with what stands around it
-CALM = 200.0  # the same, for the everyday words of the rules to count
+MODERATE = 152.0  # what a text of one passage has to weigh for its length
+AROUND = 480.0  # what a passage among others has to weigh with what stands around it
+CALM = 300.0  # the same, for the everyday words of the rules to count
 HIGH = 190.0
 
 

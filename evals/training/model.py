@@ -35,7 +35,7 @@ class Way(Struct, frozen=True):
     lightest: tuple[int, ...]
 
 
-SHORT = Way(cost=0.03, share=1.0, teach=3, lightest=(60,))
+SHORT = Way(cost=0.03, share=1.0, teach=3, lightest=(75,))
 LONG = Way(cost=0.045, share=0.5, teach=5, lightest=(40, 80))
 
 

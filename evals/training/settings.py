@@ -9,14 +9,14 @@ from hashlib import sha256
 
 from msgspec.structs import astuple
 
-from comity.skills.crisis.opinion import CONTEXT
+from comity.skills.crisis.opinion import AROUND, CONTEXT
 from evals.training.fitting import ROUNDS
 from evals.training.model import LONG, SHORT, UNIT
 from evals.training.texts import FOLDER, FOUND, lessons, long_lessons
 
 
 def fingerprint() -> str:
-    settings = [ROUNDS, CONTEXT, UNIT, *astuple(SHORT), *astuple(LONG)]
+    settings = [ROUNDS, CONTEXT, AROUND, UNIT, *astuple(SHORT), *astuple(LONG)]
     taught = sorted([one.text, one.crisis, one.author] for one in (*lessons(), *long_lessons()))
     classes = [path.read_text(encoding="utf-8") for path in sorted((FOLDER / "classes").glob("*.txt"))]
     found = [[source.__name__, most] for source, most in FOUND]

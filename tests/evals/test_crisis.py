@@ -60,8 +60,8 @@ def test_the_set_of_another_author_keeps_what_was_reached():
     """A floor under the half that nobody read; what was reached there is printed by the evals."""
     got = score(one for one in outside_set() if half_of(one.text) == "test")
     assert got.crises >= 100
-    assert got.recall >= 0.88, got
-    assert got.false_alarms <= 0.07, got
+    assert got.recall >= 0.86, got
+    assert got.false_alarms <= 0.05, got
 
 
 def test_the_set_that_nobody_read_keeps_what_was_reached():

@@ -15,8 +15,8 @@ from evals.tables.crisis_long import (
     fresh_set,
     life_set,
     long_set,
-    mended_by_set,
     more_set,
+    once_set,
     others_set,
     rate,
     unread_set,
@@ -54,7 +54,8 @@ def test_the_other_sets_hold_every_language():
         forum_set(),
         unseen_set(long=False),
         unseen_set(long=True),
-        mended_by_set("test"),
+        once_set(long=False),
+        once_set(long=True),
     ):
         assert {one.language for one in texts} == LANGUAGES
 
@@ -89,7 +90,7 @@ def test_a_crisis_is_found_in_a_long_text_in_every_language():
     assert shares.pop("hi") >= 0.5
     assert shares.pop("en") >= 0.75
     assert min(shares.values()) >= 0.8, shares
-    for more in (life_set(), unseen_set(long=True)):
+    for more in (life_set(), unseen_set(long=True), once_set(long=True)):
         together = by_language([*half, *more])
         assert min(together.values()) >= 0.8, together
 
@@ -97,38 +98,42 @@ def test_a_crisis_is_found_in_a_long_text_in_every_language():
 def test_in_texts_as_people_write_them_crises_are_found_and_distress_is_not_taken_for_one():
     texts = life_set()
     assert len(texts) == 60 * len(LANGUAGES)
-    assert rate([one for one in texts if one.crisis]).share >= 0.88
+    assert rate([one for one in texts if one.crisis]).share >= 0.94
     assert min(by_language(texts).values()) >= 0.8, by_language(texts)
-    assert rate([one for one in texts if one.tag == "distressed"]).share <= 0.05
-    assert rate([one for one in texts if not one.crisis]).share <= 0.075
+    assert rate([one for one in texts if one.tag == "distressed"]).share <= 0.04
+    assert rate([one for one in texts if not one.crisis]).share <= 0.07
 
 
 def test_in_short_and_long_texts_that_nobody_saw_crises_are_found_and_distress_is_not_taken_for_one():
     short, long = unseen_set(long=False), unseen_set(long=True)
     assert len(short) == len(long) == 30 * len(LANGUAGES)
-    assert rate([one for one in short if one.crisis]).share >= 0.85
-    assert rate([one for one in long if one.crisis]).share >= 0.92
+    assert rate([one for one in short if one.crisis]).share >= 0.87
+    assert rate([one for one in long if one.crisis]).share >= 0.95
     assert min(by_language([*short, *long]).values()) >= 0.75, by_language([*short, *long])  # Korean
     assert rate([one for one in (*short, *long) if one.tag == "distressed"]).share <= 0.05
     assert rate([one for one in (*short, *long) if not one.crisis]).share <= 0.06
 
 
-@pytest.mark.parametrize(("length", "found", "alarms"), [("short", 0.73, 0.12), ("long", 0.72, 0.06)])
-def test_of_texts_that_are_hard_on_purpose_seven_of_ten_crises_are_found(length, found, alarms):
-    texts = [one for one in mended_by_set("test") if one.tag == length]
-    crises, safe = ([one for one in texts if one.crisis is crisis] for crisis in (True, False))
-    assert rate(crises).share >= found
-    assert rate(safe).share <= alarms
+def test_in_texts_that_were_scored_when_nothing_was_changed_any_more_crises_are_found_in_every_language():
+    short, long = once_set(long=False), once_set(long=True)
+    assert len(short) == len(long) == 30 * len(LANGUAGES)
+    assert rate([one for one in short if one.crisis]).share >= 0.84
+    assert rate([one for one in long if one.crisis]).share >= 0.97
+    assert min(by_language(long).values()) >= 0.93, by_language(long)
+    assert min(by_language(short).values()) >= 0.73, by_language(short)
+    assert rate([one for one in short if not one.crisis]).share <= 0.015
+    assert rate([one for one in long if one.tag == "distressed"]).share <= 0.05
+    assert rate([one for one in long if not one.crisis]).share <= 0.06
 
 
-def test_of_authors_that_nothing_was_learned_from_seven_of_ten_crises_are_found_with_few_false_alarms():
+def test_of_authors_that_nothing_was_learned_from_eight_of_ten_crises_are_found_with_few_false_alarms():
     """Most of these crises are told without any plain word, and most of the safe texts use the words of danger."""
     texts = authors_set()
     crises, safe = ([one for one in texts if one.crisis is crisis] for crisis in (True, False))
     assert min(len(crises), len(safe)) >= 800
-    assert rate(crises).share >= 0.72
-    assert rate(safe).share <= 0.075
-    assert min(by_language(texts).values()) >= 0.6, by_language(texts)
+    assert rate(crises).share >= 0.79
+    assert rate(safe).share <= 0.07
+    assert min(by_language(texts).values()) >= 0.68, by_language(texts)
 
 
 def test_long_distressed_texts_are_rarely_taken_for_a_crisis():

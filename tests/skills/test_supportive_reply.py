@@ -239,3 +239,34 @@ def test_the_schemas_hold_for_a_crisis_and_a_mention_and_for_grief():
 def test_a_bad_value_is_refused_in_a_sentence(given_, problem):
     with pytest.raises(ActionError, match=problem):
         handler("supportive_reply")(given_, "enhanced")
+
+
+def test_against_violence_the_police_is_named_where_the_emergency_number_is_another_one():
+    message = "Mein Mann schlägt mich"
+    assert "ruf 112 an" in reply(message, locale="de-DE").output["escalation_guidance"][0]
+    assert "ruf die Polizei an" in reply(message, locale="de-JP").output["escalation_guidance"][0]
+    assert "ruf die Polizei an" in reply(message).output["escalation_guidance"][0]
+
+
+def test_the_words_of_a_neighbouring_language_do_not_change_that_of_the_reply():
+    assert reply("Si me deja otra vez, me mato, te lo juro").output["reply"].startswith("Me alegra")
+
+
+def test_who_is_hurt_by_others_is_answered_that_also_where_the_phrasing_sounds_like_a_crisis():
+    told = "My husband slammed me against the wall last night. He says if I tell anyone he'll take the kids."
+    assert (
+        reply(told)
+        .output["reply"]
+        .startswith("I am glad you told me. What is being done to you is not your fault")
+    )
+    assert (
+        reply(f"{told} I want to kill myself.")
+        .output["reply"]
+        .startswith("I am really glad you told me this.")
+    )
+
+
+def test_who_denies_to_be_in_danger_is_answered_what_the_message_is_about():
+    output = reply("I'm not suicidal, I just feel lonely since moving to Leeds for work.").output
+    assert output["reply"].startswith("Being alone with so much is hard")
+    assert output["resources"]

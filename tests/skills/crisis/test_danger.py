@@ -119,6 +119,180 @@ def test_violence_against_the_writer_and_harm_to_a_child_are_the_writers_own(tex
     assert not report.detected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My husband shoved me against the wall last night because dinner was late. He says it was my fault.",
+        "My boyfriend grabbed me by the throat.",
+        "My husband pushed me down the stairs.",
+        "My wife threw a plate at me yesterday.",
+        "My ex came to my flat and pulled me by the hair",
+        "My dad locks me in my room without food.",
+        "He pushed me. I fell and hit my head.",
+        "I was strangled by my boyfriend",
+        "My 17 year old son shoved me into the counter tonight",
+        "My boyfriend choked me during an argument and said it was a joke",
+        "My husband hit me after the match",
+        "Since my mother died my husband hits me",
+        "Two years ago he hit me for the first time. Yesterday he pushed me down the stairs.",
+        "Mein Mann hat mich gestern gegen die Wand geschubst.",
+        "Mein Ex hat mich an den Haaren gezogen",
+        "Mon mari m'a poussée contre le mur hier soir.",
+        "Mon copain m'a attrapée par la gorge",
+        "Mi marido me empujó contra la pared anoche.",
+        "Mi novio me agarró del cuello",
+        "Meu marido me empurrou contra a parede ontem à noite.",
+        "Minha esposa jogou um prato em mim",
+        "Mio marito mi ha spinta giù dalle scale",
+        "Il mio ragazzo mi ha afferrata per la gola",
+        "昨晚我老公把我推到墙上",
+        "我男朋友掐住我的脖子",
+        "夫に階段から突き落とされた",
+        "妻に皿を投げつけられました",
+        "어젯밤에 남편이 저를 벽으로 밀쳤어요",
+        "남자친구가 제 목을 졸랐어요",
+        "زوجي دفعني على الحائط أمس لأن العشاء تأخر",
+        "زوجي شدني من شعري",
+        "मेरे पति ने मुझे सीढ़ियों से धक्का दिया",
+        "मेरे बॉयफ्रेंड ने मेरा गला दबाया",
+    ],
+)
+def test_whoever_is_hurt_at_home_is_in_danger(text):
+    report = detector().detect(text)
+    assert ("violence", "self") in {(danger.kind, danger.subject) for danger in report.dangers}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My husband pushed me to apply for the job.",
+        "My boss threw a party for us and my wife loved it",
+        "My dad kicked me out of the group chat",
+        "My boyfriend hit me up last night",
+        "My brother beat me at chess again",
+        "My brother kicked me in the shin during the match",
+        "The baby kicked me and my husband felt it",
+        "My cat scratched me and my boyfriend laughed",
+        "My girlfriend and I had a pillow fight and she hit me in the face",
+        "My father's death hit me hard",
+        "My husband died and the loneliness hits me at night",
+        "My wife threatens me with divorce",
+        "My husband has never hit me",
+        "My husband pushed me down the stairs ten years ago",
+        "When I was a child my father hit me.",
+        "I broke my arm and my mom drove me to hospital",
+        "My mother gets angry when I say no",
+        "Mein Bruder schlägt mich immer beim Schach",
+        "Mein Sohn hat einen Mitschüler geschlagen",
+        "Mon mari m'a poussée à postuler",
+        "La mort de ma mère m'a frappée de plein fouet",
+        "Mi marido me empujó a presentarme",
+        "Mi madre me va a matar si llego tarde",
+        "Meu marido me empurrou para me candidatar",
+        "Mio marito mi ha spinta a candidarmi",
+        "La morte di mia madre mi ha colpita duramente",
+        "我老公推我去应聘",
+        "我说话总被老公打断",
+        "夫に背中を押されて応募しました",
+        "息子が学校で友達を殴りました",
+        "남편이 지원하라고 저를 밀어줬어요",
+        "이 옷이 저한테 맞아요, 엄마가 사줬어요",
+        "زوجي دفعني إلى التقديم على الوظيفة",
+        "मेरे बेटे ने दूसरे बच्चे को धक्का दिया",
+    ],
+)
+def test_the_words_of_violence_are_often_harmless(text):
+    assert not detector().detect(text).dangers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My friend says she has taken all her pills. What do I do?",
+        "She has taken all her tablets, please help",
+        "My friend took all her pills after her boyfriend left her",
+        "My brother swallowed 30 paracetamol an hour ago",
+        "Meine Freundin sagt, sie hat alle ihre Tabletten genommen. Was soll ich tun?",
+        "Ma sœur a avalé trop de somnifères",
+        "Mi hermana tomó demasiadas pastillas para dormir",
+        "Minha amiga disse que tomou todos os comprimidos. O que eu faço?",
+        "Mia sorella ha preso troppi sonniferi",
+        "我朋友说她把药都吃了",
+        "妹が睡眠薬を大量に飲みました",
+        "친구가 약을 다 먹었다고 해요. 어떻게 해야 하나요?",
+        "صديقتي تقول إنها أخذت كل حبوبها. ماذا أفعل؟",
+        "मेरी बहन ने नींद की बहुत सारी गोलियाँ खा लीं",
+    ],
+)
+def test_whoever_has_taken_all_their_pills_is_in_danger(text):
+    assert ("overdose", "other") in {
+        (danger.kind, danger.subject) for danger in detector().detect(text).dangers
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My grandmother took all her pills today as the doctor said",
+        "My brother took all my money, what should I do?",
+        "My son took a full week of vacation",
+        "Meine Oma hat heute alle ihre Tabletten genommen, wie vom Arzt verordnet",
+        "Ma fille a pris toutes ses affaires",
+        "Mi hermana tomó todas las decisiones",
+        "Minha irmã tomou todas as decisões",
+        "Mia nonna ha preso tutte le pastiglie come ha detto il medico",
+        "我奶奶今天按医生说的把药都吃了",
+        "祖母は先生の指示通り薬を全部飲みました",
+        "친구가 밥을 다 먹고 갔어요",
+        "جدتي أخذت كل حبوبها اليوم كما قال الطبيب",
+        "मेरे भाई ने सारी मिठाई खा ली",
+    ],
+)
+def test_what_a_doctor_prescribed_and_what_is_no_drug_is_no_overdose(text):
+    assert not detector().detect(text).dangers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My brother is on the roof and says he will jump",
+        "My daughter cut her wrists and is bleeding",
+        "My best friend wrote goodbye and does not answer her phone",
+        "Mein Bruder hat einen Strick und sagt, er will nicht mehr leben",
+        "Mon ami a une corde et dit qu'il veut en finir",
+        "Mi hija se cortó las venas y está sangrando",
+        "Meu irmão está na ponte e diz que vai pular",
+        "La mia amica ha scritto una lettera d'addio e non risponde",
+        "我妹妹割了手腕",
+        "友達が屋上にいて、死ぬと言っています",
+        "동생이 자살하겠다고 하고 전화를 안 받아요",
+        "أخي على الجسر ويقول إنه سيقفز",
+        "मेरा भाई पुल पर है और कहता है कि कूद जाएगा",
+    ],
+)
+def test_whoever_may_die_now_is_in_danger(text):
+    assert detector().detect(text).endangered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My brother is on the roof repairing the tiles",
+        "My friend said goodbye at the airport tonight",
+        "My friend wants to end it with her boyfriend. What should I do?",
+        "My daughter is going to jump off the trampoline",
+        "Mein Mann ist auf dem Dach und repariert die Antenne",
+        "Minha amiga diz que vai morrer de rir",
+        "我女儿现在急着要跳绳比赛",
+        "友達が今ロープを持って登山に行っています",
+        "남편이 지금 피곤해 죽겠다고 해요",
+        "मेरा भाई अभी रस्सी कूद रहा है",
+    ],
+)
+def test_a_roof_a_rope_and_a_goodbye_alone_are_no_danger(text):
+    assert not detector().detect(text).dangers
+
+
 def test_the_writers_own_danger_stays_detected_beside_another_persons():
     report = detector().detect(
         "My roommate swallowed a bottle of pills and won't wake up. And I want to kill myself, too."
@@ -165,3 +339,50 @@ def test_no_text_is_too_strange_and_every_span_lies_within_it(text):
 def test_a_long_text_holds_no_more_dangers_than_a_report_has_room_for():
     text = "My brother is going to kill himself tonight, he has a gun. " * 2000
     assert 1 <= len(dangers().find(fold(text, Vocabulary(())))) <= 8
+
+
+@pytest.mark.parametrize(
+    ("text", "danger"),
+    [
+        ("남편이 술만 마시면 때려요. 어제는 칼을 들었어요", ("violence", "self")),
+        ("동생이 번개탄 사서 차에 들어가 문을 잠갔어요 어떡해요", ("suicide", "other")),
+        ("동생이 자살하려고 해요", ("suicide", "other")),
+        ("Il mio migliore amico mi ha scritto addio e ha spento il telefono", ("suicide", "other")),
+        ("صديقتي ابتلعت علبة دواء كاملة وهي الآن لا ترد", ("overdose", "other")),
+        ("Meu marido chega bêbado e bate em mim e na minha filha", ("violence", "self")),
+        ("Mio padre ci picchia con la cintura quando beve", ("violence", "self")),
+        ("جوزي بيضربني قدام العيال ومش عارفة أروح فين", ("violence", "self")),
+        ("मेरे पति और सास दहेज के लिए मुझे रोज़ मारते हैं", ("violence", "self")),
+        ("Un mio amico mi ha detto che stasera la fa finita", ("suicide", "other")),
+        ("صديقي يريد أن ينتحر اليوم", ("suicide", "other")),
+        ("我闺蜜刚发朋友圈说再见了,人在天台上,怎么办", ("suicide", "other")),
+        ("Meu pai tá caído no chão, não responde, o que eu faço?", ("suicide", "other")),
+        ("Wenn er trinkt, schlägt er zu.", ("violence", "self")),
+        ("Gestern hat er mich gegen die Heizung gestoßen", ("violence", "self")),
+    ],
+)
+def test_danger_is_found_where_the_words_are_few(text, danger):
+    assert danger in found_in(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "남편이 모기를 잡았어요",
+        "Ho spento il telefono e sono andato a dormire",
+        "أخذت دواء السعال وأنا بخير",
+        "Er schlägt zu viele Nägel in die Wand",
+        "O sol bate em mim de manhã",
+        "Stasera la facciamo finita con i lavori e andiamo a cena",
+        "我们昨天在天台吃烧烤",
+    ],
+)
+def test_the_same_words_of_everyday_life_are_no_danger(text):
+    assert not found_in(text)
+
+
+def test_writers_who_name_others_stay_the_ones_in_danger():
+    assert ("suicide", "other") not in found_in("我站在楼顶。妈妈对不起。再见了")
+    assert ("overdose", "other") not in found_in(
+        "My mum is asleep downstairs. I took all the pills an hour ago."
+    )

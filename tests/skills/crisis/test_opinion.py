@@ -19,8 +19,8 @@ WORDS = Vocabulary(())
 SMALL = OpinionFile(
     fingerprint="",
     moderate=70,
-    around=170,
-    calm=60,
+    around=260,
+    calm=90,
     high=140,
     mention=-300,
     weak=400,
@@ -72,7 +72,7 @@ def test_the_same_weight_says_less_in_a_longer_text():
 
 
 def test_nothing_adds_up_over_pages():
-    page = "The soup was good and the talk was long. " * 8
+    page = "The soup was good and the talk was long. " * 16
     assert said("i gave away my plants and my letters").severity == "high"
     assert said(f"letters came. {page}" * 10) is None
 

@@ -2,12 +2,17 @@
 
 - Another person is in immediate danger when a person of the writer's life, what that person does or suffers, and a
   sign that it is now stand near each other. The past, a story or a joke nearby speaks against it.
+- To have taken all or too much of something is a danger where the next words name a drug or a
+  poison, unless a doctor prescribed it so.
 - Violence against the writer and harm to a child are said in phrases of their own.
+- Much that hurts is said with words of harmless things, too. It is violence where a person of the writer's home stands
+  nearby, unless it is in play, or long ago and no more since.
+- A phrase that goes on harmlessly ("kicked me out of the chat") says nothing.
 - The phrases are data (`danger.json`), `{a|b}` stands for either. All languages are looked up in one pass over the
   folded text; the work is linear in it.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -24,19 +29,24 @@ from comity.skills.crisis.report import Danger, Kind
 
 _REACH = 220  # characters in which things say something together, and fewer where one says more
 _UNSPACED_REACH = 80
+_NEXT = 40  # characters within which what was taken is named
+_UNSPACED_NEXT = 25
 _UNSPACED = frozenset({"zh", "ja", "ko"})
+_UNSAID = _UNSPACED | {"ar"}  # languages whose verbs do not tell who took something
+_LONGEST_REST = 30  # characters of a harmless phrase after what may hurt
 _MOST = 8  # dangers in one report
-_OF_OTHERS = frozenset({"act", "body", "violence"})
-_TELLING = _OF_OTHERS | {"self_violence", "child"}
-_COMMON = frozenset(
-    {"the", "about", "going", "will", "over", "to", "do", "all", "be", "it", "me", "her", "him", "them", "us"}
-)
+_OF_OTHERS = frozenset({"act", "body", "taken", "violence"})
+_TELLING = _OF_OTHERS | {"self_violence", "hurt", "child"}
 _END = attrgetter("end")
+_LOOKED_FOR = (_TELLING, (_TELLING - _OF_OTHERS) | {"person"})
 _OF_THE_WRITER: tuple[tuple[str, Kind], ...] = (("self_violence", "violence"), ("child", "child"))
 
 
 class DangerFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """`common` are words that nearly every text has."""
+
     written: str
+    common: tuple[str, ...]
     languages: Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
@@ -53,10 +63,14 @@ class Dangers:
         self._content = file
 
     @cached_property
+    def _file(self) -> DangerFile:
+        return msgspec.json.decode(self._content, type=DangerFile)
+
+    @cached_property
     def _meanings(self) -> Mapping[str, set[tuple[str, str]]]:
         """The language and the class of each pattern."""
         meanings: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        for language, classes in msgspec.json.decode(self._content, type=DangerFile).languages.items():
+        for language, classes in self._file.languages.items():
             for name, phrases in classes.items():
                 for wording in (one for phrase in phrases for one in expand(phrase)):
                     for pattern in _patterns(fold_phrase(wording), language):
@@ -81,18 +95,21 @@ class Dangers:
         )
 
     @cached_property
-    def _rare_words(self) -> tuple[frozenset[str], ...]:
+    def _rare_words(self) -> tuple[set[str], set[str]]:
         """Of each pattern its longest word that says something: a text without them has none of the patterns. First those
         of all telling patterns, then those of other persons and of what is done to the writer.
         """
-        return tuple(
-            frozenset(
-                max(pattern.split(), key=lambda word: (word not in _COMMON, len(word)))
-                for pattern, found in self._meanings.items()
-                if any(name in names for _, name in found) and not has_unspaced(pattern)
-            )
-            for names in (_TELLING, (_TELLING - _OF_OTHERS) | {"person"})
-        )
+        common = frozenset(self._file.common)
+        rare: tuple[set[str], set[str]] = (set(), set())
+        for pattern, found in self._meanings.items():
+            names = {name for _, name in found}
+            sides = [side for side, some in zip(rare, _LOOKED_FOR, strict=True) if not some.isdisjoint(names)]
+            if sides and not has_unspaced(pattern):
+                words = pattern.split()
+                word = max([one for one in words if one not in common] or words, key=len)
+                for side in sides:
+                    side.add(word)
+        return rare
 
     def find(self, folded: Folded) -> tuple[Danger, ...]:
         if not folded.unspaced:
@@ -130,32 +147,67 @@ class _Reader:
         self._hits = hits
         self._folded = folded
         self._reach = _UNSPACED_REACH if language in _UNSPACED else _REACH
+        self._next = _UNSPACED_NEXT if language in _UNSPACED else _NEXT
 
     def read(self) -> Iterator[Danger]:
         """At most one of each sort."""
         for name, kind in _OF_THE_WRITER:
-            hit = next((one for one in self._hits.get(name, ()) if self._is_now(one)), None)
+            hit = next((one for one in self._hits.get(name, ()) if self._is_of_the_writer(name, one)), None)
+            if hit is None and kind == "violence":
+                hit = next((one for one in self._hits.get("hurt", ()) if self._is_done_at_home(one)), None)
             if hit is not None:
                 yield self._danger(kind, "self", hit)
-        for name in ("body", "violence", "act"):
+        for name in ("body", "taken", "violence", "act"):
             hit = next((one for one in self._hits.get(name, ()) if self._is_of_another(name, one)), None)
             if hit is not None:
                 yield self._danger(self._kind(name, hit), "other", hit)
 
+    def _is_of_the_writer(self, name: str, hit: _Hit) -> bool:
+        return self._is_now(hit) and not (name == "self_violence" and self._near("play", hit))
+
     def _is_of_another(self, name: str, hit: _Hit) -> bool:
-        said = self._near("person", hit) and self._is_now(hit)
-        return said and (name != "act" or self._near("now", hit))
+        if not self._near("person", hit) or not self._is_now(hit):
+            return False
+        if name == "taken":
+            return self._is_overdose(hit)
+        return name != "act" or self._near("now", hit)
+
+    def _is_overdose(self, hit: _Hit) -> bool:
+        """Of something that harms, not as prescribed, and not the writer's own, whose words are read elsewhere."""
+        if not self._near("overdose", hit, self._next) or self._near("prescribed", hit):
+            return False
+        if self._language in _UNSAID and not self._near("person", hit, self._next):
+            return False
+        return not self._near("own", hit, self._next)
+
+    def _is_done_at_home(self, hit: _Hit) -> bool:
+        if not self._near("home", hit) or self._near("play", hit) or self._goes_on_harmlessly(hit):
+            return False
+        return self._near("recent", hit) or not self._near("long_ago", hit)
+
+    def _goes_on_harmlessly(self, hit: _Hit) -> bool:
+        """Whether the phrase is, or ends as, the beginning of a harmless one."""
+        hits = self._hits.get("harmless", ())
+        at = bisect_left(hits, hit.end, key=_END)
+        while at < len(hits) and hits[at].end <= hit.end + _LONGEST_REST:
+            if hits[at].start < hit.end - 1:
+                return True
+            at += 1
+        return False
 
     def _is_now(self, hit: _Hit) -> bool:
-        return not (self._near("past", hit) or self._near("frame", hit))
+        return not (self._near("past", hit) or self._near("frame", hit) or self._goes_on_harmlessly(hit))
 
     def _kind(self, name: str, hit: _Hit) -> Kind:
         if name == "violence":
             return "violence"
+        if name == "taken":
+            return "overdose"
         return "overdose" if name == "body" and self._near("overdose", hit) else "suicide"
 
-    def _near(self, name: str, hit: _Hit) -> bool:
-        low, high = hit.start - self._reach, hit.end + self._reach
+    def _near(self, name: str, hit: _Hit, reach: int | None = None) -> bool:
+        reach = self._reach if reach is None else reach
+        low, high = hit.start - reach, hit.end + reach
         hits = self._hits.get(name, ())  # in the order of their ends
         at = bisect_right(hits, high, key=_END) - 1
         while at >= 0 and hits[at].end > low:

@@ -109,7 +109,7 @@ class CrisisDetector:
                 return self._report(page, sightings)
             verdict = judged
         dangers = self._dangers.find(folded) if self._dangers is not None else ()
-        if dangers and _is_endangered(dangers):
+        if dangers:
             return self._report(Page(text, folded), sightings)
         if verdict.detected or opinion is None or not opinion.is_crisis(folded):
             return verdict
@@ -126,6 +126,8 @@ class CrisisDetector:
     def _report(self, page: Page, sightings: Sequence[Sighting]) -> CrisisReport:
         found = _matches(page, sightings)
         dangers = self._dangers.find(page.folded) if self._dangers is not None else ()
+        if found and dangers:
+            found = [(signal, rule) for signal, rule in found if not _is_a_threat(signal, dangers)]
         if found and _is_endangered(dangers):
             found = [(_told_of_another(signal, dangers), rule) for signal, rule in found]
         report = weighed(found) if found else QUIET
@@ -174,6 +176,14 @@ def _judge(sightings: Sequence[Sighting], page: Page) -> Verdict | None:
 
 def _is_endangered(dangers: Sequence[Danger]) -> bool:
     return any(danger.subject == "other" for danger in dangers)
+
+
+def _is_a_threat(signal: Signal, dangers: Sequence[Danger]) -> bool:
+    """Whether it is what somebody does to the writer: "he said he would kill me" is no wish of one's own."""
+    start, end = signal.span
+    return any(
+        danger.subject == "self" and danger.span[0] <= start and end <= danger.span[1] for danger in dangers
+    )
 
 
 def _told_of_another(signal: Signal, dangers: Sequence[Danger]) -> Signal:

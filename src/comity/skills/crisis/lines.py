@@ -33,11 +33,14 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Country(Struct, frozen=True, forbid_unknown_fields=True):
+    """`ambulance` says that the emergency number is not that of the police."""
+
     name: str
     emergency: str
     lines: tuple[Line, ...]
     checked: str | None = None
     incomplete: bool = False
+    ambulance: bool = False
 
 
 class Lines(Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@
   passage, a few sentences long, is a crisis when the weights of what is in it come to enough for its length. A text
   is as dangerous as its most dangerous passage: nothing adds up over pages. `evals.training` fits the weights.
 - A longer text has many passages, and chance has many tries: there what stands around a passage has to speak for a
-  crisis, too (`around`).
+  crisis, too (`around`). It counts for more than the passage: who is in danger sounds so before and after saying it.
 - In a long text the everyday words of the rules (a farewell, a thing at hand, no way out), and what is said of nobody (how
   to speak of suicide), are no crisis where the phrasing is calm.
 - In a text of one passage, what the rules saw counts, too: somebody else's danger, a denial or a story asks for more,
@@ -38,7 +38,8 @@ _LEAST = 30  # characters that every text counts as longer: a few words prove li
 _PASSAGE = 160  # characters, and fewer where one says more
 _UNSPACED_PASSAGE = 60
 CLOSE = 0.5  # of the weight that a crisis takes
-CONTEXT = 0.8  # how much a passage with what stands around it counts beside the passage alone
+CONTEXT = 2.0  # how much a passage with what stands around it counts beside the passage alone
+AROUND = 2  # passages on each side that stand around one
 _END = re.compile("[.!?;\n\u0964]")
 _PAUSE = re.compile(" , ")
 
@@ -171,8 +172,8 @@ def is_long(folded: Folded) -> bool:
 
 
 def surroundings(place: Place, text: str, *, unspaced: bool) -> Place:
-    """A passage with what stands around it: as much again on each side."""
-    reach = _size(unspaced=unspaced)
+    """A passage with what stands around it on each side."""
+    reach = AROUND * _size(unspaced=unspaced)
     return max(0, place[0] - reach), min(len(text), place[1] + reach)
 
 

@@ -2,13 +2,14 @@
 
 - The language is told by the script, then by the words: those of the eleven languages against the small words of languages
   that are not read and the letters that no language has which is read.
+- Small talk is where every sentence asks how one is, greets or speaks of the weather, and none has a word of trouble.
 - Nothing calls for support where every sentence asks, orders, greets or names a thing of offices and machines, and none
   speaks of the writer or has a word that may be said of trouble. Of anything else that is not certain.
 """
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -44,6 +45,7 @@ _BARE: Final = 12  # words of a question that tells nothing else
 _LONG_WORD: Final = 10  # characters; more in each are words written without blanks
 _CODE: Final = re.compile(
     r"\b\w+(?:Error|Exception)\b|\bTraceback\b|\bexit code\b|\w\(\)|[=!]==?|=>|::|[{};]\s*$|</?[a-z]+>|`[^`]+`|\bundefined\b"
+    r"|\b[a-z]{2,20}[A-Z][a-z]{2}\w*"
     r"|\b\w+\.(?:py|js|ts|json|java|rs|go|cpp|yaml|yml|toml|html|css|sh)\b"
     r"|\b(?i:null ?pointer|segmentation fault|segfault|stack ?trace|merge conflict|syntax error|compiler error)\b"
     r"|\b(?:npm|pip|git|docker|cargo|apt|brew|yarn) (?:install|run|build|push|pull|clone|commit|merge|rebase|update)\b",
@@ -79,9 +81,25 @@ class MessageReader:
         own = said if rest == text else self._wordings.find(rest)
         spoken = language or "en"
         topic = topic_of(said, own, spoken, text)
-        code = _is_code(text) and not _is_personal(said.marks(spoken))
+        if topic is None and self._is_small_talk(text, said, spoken):
+            topic = "small_talk"
+        marks = said.marks(spoken)
+        code = (_is_code(text) or _is_technical(text, marks)) and not _is_personal(marks)
         calm = topic is None and (code or (bool(language) and self._is_calm(text, said, language)))
         return About(language=language, topic=topic, death=speaks_of_death(said, spoken), calm=calm)
+
+    def spoken(self, text: str, named: str) -> str:
+        """The language that the message is certainly written in, else the one that is named. What has no kana may be Japanese."""
+        text = text[:_LOOKED_AT]
+        script = _script(text)
+        if script is None or (script, named) == ("zh", "ja"):
+            return named
+        if script:
+            return script
+        counts = self._counts(self._wordings.find(text), self._wordings.topics)
+        best = max(counts, key=counts.__getitem__)
+        certain = counts[best] >= _FEW and 2 * counts.get(named, 0) <= counts[best]
+        return best if certain else named
 
     def reply(self, language: str, topic: str) -> str:
         return (self._wordings.topics.get(language) or self._wordings.topics["en"])[topic].reply
@@ -97,10 +115,7 @@ class MessageReader:
         script = _script(text)
         if script is None:
             return None
-        counts = {
-            language: len({mark.wording for marks in said.found.get(language, {}).values() for mark in marks})
-            for language in ((script,) if script else self._wordings.topics)
-        }
+        counts = self._counts(said, (script,) if script else self._wordings.topics)
         best = max(counts, key=counts.__getitem__)  # the first listed among equals
         most = counts[best]
         words = set(_WORD.findall(unicodedata.normalize("NFC", text).lower()))
@@ -109,6 +124,24 @@ class MessageReader:
         if others > most and (others >= _FEW or (not most and len(words) >= _FEW)):
             return None
         return script or (best if most else "")
+
+    @staticmethod
+    def _counts(said: Said, languages: Iterable[str]) -> dict[str, int]:
+        """How many wordings of each language were found."""
+        return {
+            language: len({mark.wording for marks in said.found.get(language, {}).values() for mark in marks})
+            for language in languages
+        }
+
+    def _is_small_talk(self, text: str, said: Said, language: str) -> bool:
+        marks = said.marks(language)
+        if not marks.get("small_talk") or len(text) > _LOOKED_AT:
+            return False
+        light = [mark for name in ("small_talk", "greetings") for mark in marks.get(name, ())]
+        serious = [mark for name in ("heavy", "others", *SITUATIONS) for mark in marks.get(name, ())]
+        if any(not _is_within(mark, light) for mark in serious):
+            return False
+        return all(any(map(one.touches, light)) for one in said.sentences())
 
     def _is_calm(self, text: str, said: Said, language: str) -> bool:
         marks = said.marks(language)
@@ -143,9 +176,19 @@ def _is_code(text: str) -> bool:
     return _CODE.search(text[:_LOOKED_AT]) is not None
 
 
+def _is_technical(text: str, marks: Marks) -> bool:
+    """A question about a machine, or two words of machines, and nobody else is spoken of."""
+    if any(marks.get(name) for name in ("others", "friends", "family")):
+        return False
+    words = {mark.wording for mark in marks.get("technical", ())}
+    return len(words) > 1 or (bool(words) and text.rstrip().endswith(_QUESTION))
+
+
 def _is_personal(marks: Mapping[str, Sequence[Mark]]) -> bool:
-    """Whether somebody is spoken of, with a word that may be said of trouble ("KeyError again. I hate myself")."""
-    return bool(marks.get("heavy")) and any(marks.get(name) for name in ("self", "we", "others"))
+    """Whether somebody is spoken of, with a word that is said of trouble and not of machines ("KeyError. Nobody calls me")."""
+    mild = {mark.wording for mark in marks.get("mild", ())}
+    heavy = any(mark.wording not in mild for mark in marks.get("heavy", ()))
+    return heavy and any(marks.get(name) for name in ("self", "we", "others"))
 
 
 def _is_within(mark: Mark, others: Sequence[Mark]) -> bool:

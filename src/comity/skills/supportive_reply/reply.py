@@ -7,7 +7,8 @@
 - Another person in danger comes first: the emergency number, what to do while waiting, then the lines.
 - Violence against the writer and harm to a child have guidance of their own.
 - A message in a language that is not read gets the lines of the locale and is told that it was not read.
-- Who sends no locale is answered in the language of what was found, else of the message, else in English.
+- Who sends no locale is answered in the language of the message; where that is not certain, in that of what was found, else
+  in English.
 - Uncertainty follows from the evidence: low when somebody speaks plainly of himself, high when the language is
   not one that the detector reads, medium otherwise; finding nothing proves nothing.
 """
@@ -19,13 +20,14 @@ from msgspec import Struct, json
 
 from comity.skills.crisis import CrisisReport
 from comity.skills.crisis.lines import Country, Help, Lines, help_for, place_of
+from comity.skills.crisis.opinion import CATEGORY as PHRASING
 from comity.skills.crisis.report import RANK
 from comity.skills.editing.evidence import crisis_row
 from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.supportive_reply.contract import BOUNDARY, GRIEF_BOUNDARY
 from comity.skills.supportive_reply.message import About, MessageReader
 from comity.skills.supportive_reply.notes import care_notes, style
-from comity.skills.supportive_reply.topics import GLAD
+from comity.skills.supportive_reply.topics import LIGHT
 
 _CLOSE: Final = "The phrasing is close to that of people in danger; this is no finding."
 _CAVEAT: Final = "Non-clinical support: it does not replace professional care, and it diagnoses nothing."
@@ -76,17 +78,17 @@ class Responder:
         helping = help_for(self._lines, asked.locale or language)
         shows = report.mention or bool(report.dangers) or unread or risk != "low"
         which = _which(asked.mode, risk, report, unread=unread)
-        if which == "other":
+        if which == "other" or (which == "high" and report.endangered):
             said = " ".join([*_for_another(words, helping, report), words[which]])
         elif which == asked.mode:
             said = self._styled(asked, about, language, death=death)
         elif (
             about.topic is not None
-            and which in {"low", "medium"}
-            and not (report.close and about.topic in GLAD)
+            and (which in {"low", "medium"} or (which == "mention" and _denies(report)))
+            and not (report.close and about.topic in LIGHT)
         ):
             said = self._reader.reply(language, about.topic)
-        elif which == "low":
+        elif which == "low" or (which == "medium" and about.calm and not report.close):
             said = words["unsure" if report.close else "nothing" if about.calm else "open"]
         else:
             said = words[which]
@@ -117,8 +119,8 @@ class Responder:
         )
 
     def _styled(self, asked: Asked, about: About, language: str, *, death: bool) -> str:
-        """The reply of a mode. Where nobody died, joy is answered with joy."""
-        if not death and about.topic in GLAD:
+        """The reply of a mode. Where nobody died, joy is answered with joy. The modes speak of a person who died."""
+        if about.topic == "pet_loss" or (not death and about.topic in LIGHT):
             return self._reader.reply(language, about.topic)
         return self.words(language)["nothing" if about.calm and not death else style(asked.mode, death=death)]
 
@@ -140,10 +142,12 @@ class Responder:
         if asked.locale is not None:
             return place_of(asked.locale).language
         if report.dangers:
-            return report.dangers[0].language
-        if report.signals:
-            return max(report.signals, key=lambda signal: RANK[signal.severity]).language
-        return about.language or report.close or "en"
+            found = report.dangers[0].language
+        elif report.signals:
+            found = max(report.signals, key=lambda signal: RANK[signal.severity]).language
+        else:
+            return about.language or report.close or "en"
+        return self._reader.spoken(asked.message, found)
 
     def _uncertainty(self, asked: Asked, report: CrisisReport) -> Uncertainty:
         if (
@@ -160,7 +164,10 @@ class Responder:
 
 
 def _which(mode: str, risk: str, report: CrisisReport, *, unread: bool) -> str:
-    """The reply to choose, by its name."""
+    """The reply to choose, by its name. Who is hurt by others is answered that, also where the phrasing sounds like a crisis."""
+    hurt = next((danger.kind for danger in report.dangers if danger.subject == "self"), None)
+    if hurt is not None and all(signal.category == PHRASING for signal in report.signals):
+        return hurt
     if report.detected:
         return "high"
     if report.endangered:
@@ -172,6 +179,11 @@ def _which(mode: str, risk: str, report: CrisisReport, *, unread: bool) -> str:
     if mode != "general":
         return mode
     return "mention" if report.mention and risk == "low" else risk
+
+
+def _denies(report: CrisisReport) -> bool:
+    """I am not suicidal, I am only lonely."""
+    return all(signal.negated for signal in report.signals)
 
 
 def _guidance(
@@ -205,22 +217,25 @@ def _for_another(words: Mapping[str, str], helping: Help, report: CrisisReport) 
     dangers = [danger for danger in report.dangers if danger.subject == "other"]
     if not dangers:
         return []
-    if helping.own:
+    kinds = dict.fromkeys(danger.kind for danger in dangers)
+    wrong = "violence" in kinds and any(country.ambulance for country in helping.countries.values())
+    if helping.own and not wrong:
         call = [
             words["other_call"].format(number=country.emergency, country=country.name)
             for country in helping.countries.values()
         ]
     else:
         call = [words["other_anywhere"]]
-    kinds = dict.fromkeys(danger.kind for danger in dangers)
     weapon = [words["stay_weapon"]] if any(danger.weapon for danger in dangers) else []
     return [*call, *(words[f"stay_{kind}"] for kind in kinds), *weapon]
 
 
 def _for_the_writer(words: Mapping[str, str], helping: Help, report: CrisisReport) -> list[str]:
-    numbers = [country.emergency for country in helping.countries.values()] if helping.own else ["112", "911"]
+    """Against violence the police helps: it is named where the emergency number is not known, or not that of the police."""
+    numbers = [country.emergency for country in helping.countries.values() if not country.ambulance]
+    number = " / ".join(numbers) if helping.own and numbers else words["police"]
     kinds = dict.fromkeys(danger.kind for danger in report.dangers if danger.subject == "self")
-    return [words[f"{kind}_first"].format(number=" / ".join(numbers)) for kind in kinds]
+    return [words[f"{kind}_first"].format(number=number) for kind in kinds]
 
 
 def _emergency(words: Mapping[str, str], helping: Help) -> list[str]:

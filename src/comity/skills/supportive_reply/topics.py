@@ -2,7 +2,8 @@
 
 - A *loss*, an *event* (a relapse, an eviction, a quarrel) and a *feeling* speak for themselves. A *situation* (work, an
   exam, money) asks for support only beside one of them, or said twice. A loss outweighs the others.
-- A relative alone is no topic: illness beside one is that of the relative, a quarrel beside one is one in the family.
+- A relative alone is no topic: illness beside one is that of the relative, a quarrel beside one is one in the family. A
+  death that follows an animal is that of the animal.
 - Joy, pride and thanks are the writer's own: they are not read from quotations, from a sentence with a doubt, from what a
   `but` takes back. News is joy where it is celebrated. Joy gives way to trouble, unless more words speak of joy.
 - What is denied (`not sad`) is no topic. A year without any person is history.
@@ -15,15 +16,19 @@ from typing import Final
 
 from comity.skills.supportive_reply.wordings import Mark, Marks, Said, last_before
 
-DEATHS: Final = ("child_loss", "grief")
+DEATHS: Final = ("child_loss", "grief", "pet_loss")
 GLAD: Final = ("relief", "joy", "pride", "thanks")
+LIGHT: Final = (*GLAD, "small_talk")
 SITUATIONS: Final = ("job", "exam", "money")
-_LOSSES: Final = (*DEATHS, "breakup", "job_loss")
+_LOSSES: Final = (*DEATHS, "harmed", "breakup", "job_loss")
 _ENDINGS: Final = frozenset(("breakup", "job_loss"))
 _EVENTS: Final = (
-    "relapse", "coming_out", "bullied", "burnout", "home", "own_illness", "ill_relative", "failure", "family", "quarrel",
+    "relapse", "coming_out", "bullied", "burnout", "home", "sick_child", "own_illness", "ill_relative", "health_worry",
+    "unrequited", "failure", "family", "quarrel",
 )  # fmt: skip
-_FEELINGS: Final = ("lonely", "anxious", "angry", "tired", "ashamed", "sad")
+_FEELINGS: Final = (
+    "jealous", "lonely", "moving", "overwhelmed", "anxious", "angry", "tired", "ashamed", "sad",
+)  # fmt: skip
 _PEOPLE: Final = ("self", "we", "family", "friends")
 _CELEBRATED: Final = re.compile("!!|！！|[🎉🥳🎊🎈🍾🙌😍🤩😊😁💃🎓]")  # noqa: RUF001
 _WEPT: Final = re.compile("[😭😢💔😞😔🥺😥😿]|[ㅠㅜ]{2}")
@@ -100,15 +105,50 @@ def _troubles(said: Said, marks: Marks, *, turned: int) -> Counts:
         ]
         for name in _FEELINGS
     }
+    worries = marks.get("health_worry", ())
+    theirs = {mark for mark in worries if _is_of_another(said, mark, people, marks.get("self", ()))}
+    kept = {
+        **marks,
+        **felt,
+        "health_worry": [mark for mark in worries if mark not in theirs],
+        "ill_relative": [*marks.get("ill_relative", ()), *theirs],
+        **_deaths(said, marks),
+    }
     names = (*_LOSSES, *_EVENTS, *SITUATIONS, "illness", *_FEELINGS)
-    counts = _counts(said, {**marks, **felt}, names)
+    counts = _counts(said, kept, names)
     ill, quarrel = marks.get("illness", ()), marks.get("quarrel", ())
     counts.pop("family", None)
-    if ill and "own_illness" not in counts and _are_near(said, ill, [*relatives, *friends]):
+    if (
+        ill
+        and "own_illness" not in counts
+        and _are_near(said, ill, [*relatives, *friends, *marks.get("pets", ())])
+    ):
         counts["ill_relative"] = counts.get("ill_relative", 0) + counts.pop("illness", 0)
     if "quarrel" in counts and _are_near(said, quarrel, relatives):
         counts["family"] = counts.pop("quarrel")
     return {name: count for name, count in counts.items() if count}
+
+
+def _deaths(said: Said, marks: Marks) -> dict[str, Sequence[Mark]]:
+    """Of people, and of animals: a death is that of the one named last before it, else of the one that its sentence names."""
+    pets = marks.get("pets", ())
+    if not pets:
+        return {}
+    named = sorted((*marks.get("family", ()), *marks.get("friends", ())), key=attrgetter("end"))
+    with_people, with_pets = ({said.sentence(mark) for mark in some} for some in (named, pets))
+
+    def is_of_pet(mark: Mark) -> bool:
+        place = said.sentence(mark)
+        pet, person = last_before(pets, mark.start), last_before(named, mark.start)
+        if pet is None or said.sentence(pet) != place:
+            return place in with_pets and place not in with_people
+        return person is None or person.end < pet.end
+
+    people: list[Mark] = []
+    animals = list(marks.get("pet_loss", ()))
+    for mark in marks.get("grief", ()):
+        (animals if is_of_pet(mark) else people).append(mark)
+    return {"grief": people, "pet_loss": animals}
 
 
 def _glad(own: Said, marks: Marks, *, celebrated: bool) -> Counts:
@@ -140,13 +180,22 @@ def _counts(said: Said, marks: Marks, names: Sequence[str]) -> Counts:
         name: len(
             {
                 mark.wording
-                for mark in marks.get(name, ())
+                for mark in _outer(marks.get(name, ()))
                 if not _is_just_before(said, last_before(denials, mark.start), mark, 1)
             }
         )
         for name in names
     }
     return {name: count for name, count in counts.items() if count}
+
+
+def _outer(marks: Sequence[Mark]) -> list[Mark]:
+    """Without those that lie within another one (`crying` in `can't stop crying`)."""
+    kept: list[Mark] = []
+    for mark in sorted(marks, key=lambda one: (-one.end, one.start)):
+        if not kept or mark.start < kept[-1].start:
+            kept.append(mark)
+    return kept
 
 
 def _is_of_another(said: Said, mark: Mark, people: Sequence[Mark], own: Sequence[Mark]) -> bool:

@@ -14,6 +14,12 @@
 | `nots`, `doubts`, `but` | what denies the wording after it; what makes joy of its sentence doubtful; a turn |
 | `own_illness`, `news` | the writer is ill; what is joy where it is celebrated |
 | `hides` | wordings that mean something else (`my phone died`): no topic is read from what they touch |
+| `pets` | animals that people live with |
+| `technical` | programs, languages and devices |
+| `mild` | those of `heavy` that are said of machines too |
+
+A wording may have gaps: `put … to sleep` is found where a few words stand between its parts, in one sentence, and none of
+them denies it.
 """
 
 import re
@@ -33,6 +39,8 @@ from comity.skills.crisis.lexicon import expand
 from comity.skills.crisis.lookup import Lookup
 
 _NO_WORDS: Final = Vocabulary(())
+_GAP: Final = "…"
+_WIDE: Final = 45  # characters that a gap stands for at most
 _STOP: Final = re.compile(r"(?<!\d )\.|\.(?! \d)|[!?;\n।]")
 
 
@@ -51,6 +59,15 @@ class SpeechFile(Struct, frozen=True, forbid_unknown_fields=True):
     languages: Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
+class Meaning(NamedTuple):
+    """What a pattern tells. One that is part of a wording with gaps has that wording and its own place in it."""
+
+    language: str
+    name: str
+    whole: str = ""
+    part: int = 0
+
+
 class Mark(NamedTuple):
     """A wording at its place in the folded text."""
 
@@ -63,7 +80,7 @@ class Mark(NamedTuple):
 
 
 _END: Final = attrgetter("end")
-_LONGEST: Final = 60  # characters of a wording
+_LONGEST: Final = 150  # characters of a wording, with its gaps
 
 
 Marks = Mapping[str, Sequence[Mark]]
@@ -122,26 +139,61 @@ class Wordings:
         return msgspec.json.decode(self._contents[0], type=TopicsFile).languages
 
     @cached_property
-    def _lookup(self) -> Lookup[tuple[str, Sequence[tuple[str, str]]]]:
+    def _lookup(self) -> Lookup[tuple[str, Sequence[Meaning]]]:
         speech = msgspec.json.decode(self._contents[1], type=SpeechFile).languages
-        meanings: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        meanings: dict[str, set[Meaning]] = defaultdict(set)
         for language, topics in self.topics.items():
             kinds = {name: topic.words for name, topic in topics.items()} | dict(speech[language])
             for name, phrases in kinds.items():
-                for wording in (one for phrase in phrases for one in expand(phrase)):
-                    words = fold_phrase(wording)
-                    pattern = words.replace(" ", "") if has_unspaced(words) else f" {words} "
-                    meanings[pattern].add((language, name))
+                for phrase in phrases:
+                    whole = phrase if _GAP in phrase else ""
+                    for part, words in enumerate(phrase.split(_GAP)):
+                        for wording in expand(words.strip()):
+                            meanings[_pattern(wording)].add(Meaning(language, name, whole, part))
         return Lookup({pattern: (pattern, tuple(sorted(found))) for pattern, found in meanings.items()})
 
     def find(self, text: str) -> Said:
         folded = fold(text, _NO_WORDS)
         found: dict[str, dict[str, list[Mark]]] = defaultdict(lambda: defaultdict(list))
+        parts: dict[Meaning, list[Mark]] = defaultdict(list)
         for last, (pattern, meanings) in self._lookup.find(folded):
             blanks = pattern.startswith(" ")
             mark = Mark(last + 1 - len(pattern) + blanks, last + 1 - blanks, pattern.strip())
-            for language, name in meanings:
-                found[language][name].append(mark)
-        for marks in (one for named in found.values() for one in named.values()):
+            for meaning in meanings:
+                if meaning.whole:
+                    parts[meaning].append(mark)
+                else:
+                    found[meaning.language][meaning.name].append(mark)
+        for marks in (*(one for named in found.values() for one in named.values()), *parts.values()):
             marks.sort(key=_END)
+        for meaning in [one for one in parts if not one.part]:
+            wholes = _joined(folded.text, parts, meaning, found[meaning.language]["nots"])
+            if wholes:
+                marks = found[meaning.language][meaning.name]
+                marks += wholes
+                marks.sort(key=_END)
         return Said(folded.text, found)
+
+
+def _pattern(wording: str) -> str:
+    words = fold_phrase(wording)
+    return words.replace(" ", "") if has_unspaced(words) else f" {words} "
+
+
+def _joined(
+    text: str, parts: Mapping[Meaning, Sequence[Mark]], first: Meaning, denials: Sequence[Mark]
+) -> list[Mark]:
+    """The wordings with gaps whose parts follow each other; the first part is given."""
+    wholes = list(parts[first])
+    for part in range(1, first.whole.count(_GAP) + 1):
+        longer = []
+        for mark in parts.get(first._replace(part=part), ()):
+            before = last_before(wholes, mark.start)
+            if before is None or mark.start - before.end > _WIDE:
+                continue
+            denial = last_before(denials, mark.start)
+            denied = denial is not None and denial.start >= before.end
+            if not denied and not _STOP.search(text, before.end, mark.start):
+                longer.append(Mark(before.start, mark.end, first.whole))
+        wholes = longer
+    return wholes

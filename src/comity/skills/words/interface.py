@@ -2,17 +2,20 @@
 
 A size counts where it is said of text or of something to hit: `12px labels`, `buttons of 30 px`; not where it is
 said of the space between, `icons 20px apart`. Points and rem are turned into pixels. Text under 16 px and targets under 44 px set off the same rules as `small text` does.
+
+Some rules hold for children alone (`young_only`), some give other advice where children are meant (`young_advice`), and
+what is grave is told first.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct, convert
+from msgspec import Struct, convert, structs
 
 from comity.skills.reading.language import Language, language_of
 from comity.skills.skill import Uncertainty
-from comity.skills.words.rules import Measure, Rule, Rules, Trigger
+from comity.skills.words.rules import Measure, Rule, Rules, Trigger, counted
 from comity.skills.words.tokens import Token, tokens, word_set
 
 _SIZE: Final = re.compile(
@@ -20,7 +23,8 @@ _SIZE: Final = re.compile(
     re.IGNORECASE,
 )
 _TEXT: Final = word_set(
-    "text font fonts type body copy label labels caption captions letters print paragraph paragraphs"
+    "text font fonts type body copy label labels caption captions letter letters print paragraph paragraphs written italic times "
+    "arial helvetica"
 )
 _TARGET: Final = word_set(
     "button buttons icon icons target targets link links tap touch checkbox checkboxes control controls"
@@ -33,8 +37,15 @@ _REACH: Final = 4
 _PIXELS: Final = {"pt": 4 / 3, "point": 4 / 3, "rem": 16}
 _FEW_WORDS: Final = 4
 _MANY_WORDS: Final = 25
+_HINTS: Final = 2
 SMALLEST_TEXT: Final = 16
 SMALLEST_TARGET: Final = 44
+
+
+class InterfaceRule(Rule, frozen=True, kw_only=True):
+    young_only: bool = False
+    young_advice: tuple[str, ...] = ()
+    grave: bool = False
 
 
 class Description(Struct, frozen=True):
@@ -43,6 +54,25 @@ class Description(Struct, frozen=True):
     triggers: list[Trigger]
     language: Language
     words: int
+
+    @property
+    def told(self) -> dict[str, list[Trigger]]:
+        """What counts, by rule, the grave first."""
+        found = counted(self.triggers)
+        return dict(sorted(found.items(), key=lambda each: not getattr(each[1][0].rule, "grave", False)))
+
+    def general(self, hints: Sequence[str]) -> list[str]:
+        """What to say where nothing was recognised: that it was not, and two hints at most."""
+        if self.language == "other":
+            said = "Describe it in English: the words of this description could not be read."
+        elif self.triggers:
+            said = "No barrier was recognised: what is mentioned is absent, under people's control or done as advised."
+        else:
+            said = (
+                "Tell more of what people see, hear and have to do (sizes, colours, times, steps, data): nothing in this "
+                "description was recognised as a barrier. The hints below are general."
+            )
+        return [said, *hints[:_HINTS]]
 
     @property
     def uncertainty(self) -> Uncertainty:
@@ -60,19 +90,26 @@ class Interface:
         self, shared: Mapping[str, Any], own: Sequence[Mapping[str, Any]], groups: Iterable[str]
     ) -> None:
         known = frozenset(groups)
-        rules = [rule for rule in convert(shared["rules"], list[Rule]) if known & set(rule.groups)]
-        rules += convert(own, list[Rule])
+        rules = [rule for rule in convert(shared["rules"], list[InterfaceRule]) if known & set(rule.groups)]
+        rules += convert(own, list[InterfaceRule])
         self._by_id: Final = {rule.id: rule for rule in rules}
         measures = convert(shared["measures"], dict[str, Measure])
         self._rules: Final = Rules(rules, shared["ignored"], measures)
 
-    def read(self, description: str) -> Description:
+    def read(self, description: str, *, young: bool = False) -> Description:
+        """`young`: children use it."""
         words = tokens(description)
-        found = self._rules.triggers(description, words)
+        found = [
+            _for_young(each) if young else each
+            for each in self._rules.triggers(description, words)
+            if young or not getattr(each.rule, "young_only", False)
+        ]
         taken = {(each.rule.id, at) for each in found for at in (each.start, each.end)}
-        for trigger in self._sizes(description, words):
-            if not {(trigger.rule.id, trigger.start), (trigger.rule.id, trigger.end)} & taken:
-                found.append(trigger)
+        found += [
+            trigger
+            for trigger in self._sizes(description, words)
+            if not {(trigger.rule.id, trigger.start), (trigger.rule.id, trigger.end)} & taken
+        ]
         found.sort(key=lambda each: (each.start, each.end))
         return Description(found, language_of(description, words), len(words))
 
@@ -99,3 +136,8 @@ class Interface:
             rule = self._by_id.get(small) if small else None
             if rule is not None:
                 yield Trigger(rule, match[0], match.start(), match.end(), "present")
+
+
+def _for_young(trigger: Trigger) -> Trigger:
+    said = getattr(trigger.rule, "young_advice", ())
+    return structs.replace(trigger, rule=structs.replace(trigger.rule, advice=said)) if said else trigger
