@@ -237,18 +237,44 @@ KINDS = {
         "I want to throw the baby against the wall.",
     ),
     "near_harm": ("I almost hit my wife last night.", "I wanted to punch him in the face."),
-    "weapon": ("A student pulled a knife in class.", "A man at the counter has a knife", "He has a gun in his bag"),
+    "weapon": ("A student pulled a knife in class.", "A man at the counter has a knife", "He has a gun in his bag", "A confused patient has a knife."),
     "violence": (
         "He punched my coworker in the face",
         "My neighbour threatened to hit me.",
         "They were throwing chairs",
         "A man on the street is hitting a woman",
+        "A nurse hits residents with dementia in our care home.",
+        "My mother has dementia and my brother hits her.",
+        "My husband, who cares for my mother with dementia, hits me.",
+        "A visitor slapped a patient with dementia.",
+        "A drunk patient hit the nurse in the emergency room.",
+        "A man with schizophrenia on our ward threatens to kill the nurse.",
+    ),
+    "care": (
+        "A patient with dementia in our care home is hitting the nurse who tries to wash him.",
+        "My dad has Alzheimer's and slaps me when I help him dress.",
+        "My mother has dementia. Yesterday she bit me when I changed her.",
+        "A confused patient on my ward pulls out his drip and kicks us.",
+        "My autistic son bites me when we have to leave the house.",
+        "I was bitten by a resident with Alzheimer's while feeding her.",
+        "She hits and scratches us since her stroke.",
+        "An elderly resident spits at the carers when they give her pills.",
+        "My grandpa in the nursing home pinches the carers.",
+        "A client with a learning disability pulled my hair.",
+        "My brother with Down syndrome refuses to get in the car and screams.",
     ),
     "small_child": (
+        "My toddler hits me when I say no.",
         "My four-year-old is screaming in the supermarket because I won't buy sweets.",
         "My toddler throws a tantrum at bedtime.",
         "My 3 year old son refuses to put on his shoes and yells.",
         "How do I argue with my two-year-old?",
+    ),
+    "teenager": (
+        "My teenager slammed the door",
+        "My teenage daughter punched the wall.",
+        "My 15-year-old daughter yells at me about her phone.",
+        "Our teenage son refuses to come home on time and we fight.",
     ),
     "review": (
         "We got an unfair one-star review on Google.",
@@ -276,6 +302,9 @@ KINDS = {
     ),
     "between_others": ("Two colleagues no longer speak to each other",),
     "talk": (
+        "My brother and I fight about who looks after our mother with dementia.",
+        "My colleague is confused and angry about the new process.",
+        "We run a charity for people with dementia and the board is fighting.",
         "A customer is shouting at the desk about a late parcel",
         "My wife and I fight about our toddler's bedtime.",
         "My neighbour keeps parking in front of my driveway.",
@@ -287,6 +316,7 @@ KINDS = {
         "The client threatens legal action",
         "Our five-year-old company has a dispute with its landlord.",
         "We argue about gun rights at dinner.",
+        "A teenager in my class shouts at the other students.",
         "My friend waits outside my house every morning and we disagreed.",
         "My boss gave me a bad review.",
         "I beat my son at chess and he is furious.",
@@ -497,3 +527,68 @@ def test_a_threat_to_go_to_court_is_a_matter_of_the_law_and_not_of_safety():
     output = handler()({"situation": "The client threatens legal action"}, "enhanced").output
     assert output["intensity"] == "medium"
     assert [one["to"] for one in output["handoffs"]] == ["legal"]
+
+
+def test_who_is_ill_or_confused_and_strikes_out_gets_care_and_not_the_police():
+    for text in KINDS["care"]:
+        output = answer(text)
+        said = " ".join((*output["plan"], *output["risk_notes"]))
+        assert "step back" in output["plan"][0], text
+        assert "police" not in said, text
+        assert "ALERT" not in said, text
+        assert handed_to(text) == ["care_team"], text
+        assert not any("emergency" in row["effect"] for row in output["triggers"]), text
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        "A customer at my pharmacy counter is banging on the glass because his prescription is late.",
+        "My neighbour pounds on my wall whenever I play the piano.",
+        "A man in the queue keeps swearing because I took too long.",
+        "A mother at school is pacing up and down and wants the headteacher.",
+        "A client on the phone is getting louder and louder.",
+        "A colleague threw his pen on the table in the meeting.",
+        "My boss snapped at me.",
+        "Two parents got into each other's faces at the school gate.",
+    ],
+)
+def test_anger_shows_in_what_people_do(situation):
+    assert "anger" in triggers(situation)
+    assert handler()({"situation": situation}, "enhanced").output["intensity"] == "medium"
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        "My flatmate leaves passive-aggressive notes on the fridge",
+        "My brother won't help with our parents",
+        "My landlord enters my flat without asking.",
+        "My wife and I can't stop bickering about money.",
+        "My flatmate's boyfriend never pays.",
+        "My sister and I haven't spoken since the funeral.",
+        "My ex refused to hand over the children.",
+        "The neighbours upstairs stomp around at midnight.",
+    ],
+)
+def test_friction_is_a_mild_sign(situation):
+    assert triggers(situation) == {"frustration"}
+    assert handler()({"situation": situation}, "enhanced").output["intensity"] == "low"
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        "She keeps banging on about her holiday.",
+        "We lost 10 pounds on the deal.",
+        "He swears by this brand of coffee.",
+        "My colleague is pacing himself for the marathon.",
+        "The company gets louder applause.",
+        "The project demands a lot of time.",
+        "The noise cancelling headphones arrived.",
+        "Our doctor helps people with dementia.",
+        "She stole my heart.",
+    ],
+)
+def test_words_of_anger_in_peaceful_use_are_no_sign(situation):
+    assert triggers(situation) == set()

@@ -8,11 +8,23 @@ from comity.skills.skill import Mode, SkillContract
 NAME: Final = "deescalation_plan"
 INTENSITIES: Final = ("low", "medium", "high")
 DEFAULT_INTENSITY: Final = "medium"
-HANDOFFS: Final = ("emergency", "crisis_support", "victim_support", "parent_support", "supervisor", "legal")
+HANDOFFS: Final = (
+    *("emergency", "crisis_support", "victim_support", "parent_support", "care_team", "supervisor", "legal"),
+)
 KINDS: Final = (
-    *("weapon", "near_harm_child", "near_harm", "at_home", "violence", "stalking", "control", "unread"),
-    *("bystander", "stranger", "small_child", "review", "code_review", "chat", "mail", "between_others"),
-    *("none", "talk"),
+    *(
+        "weapon",
+        "near_harm_child",
+        "near_harm",
+        "care",
+        "at_home",
+        "violence",
+        "stalking",
+        "control",
+        "unread",
+    ),
+    *("bystander", "stranger", "small_child", "teenager", "review", "code_review", "chat", "mail"),
+    *("between_others", "none", "talk"),
 )
 
 _DESCRIPTION: Final = (
@@ -25,6 +37,7 @@ _ENHANCED: Final = {
         "type": "string",
         "enum": [*KINDS],
         "description": "What the plan is made for. From `weapon` to `control` it is about safety, not about talking; "
+        "`care` is for somebody ill, confused or disabled who strikes out. "
         "`unread` and `none` have no plan.",
     },
     "intensity": {**_INTENSITY, "description": "The one the plan is made for."},

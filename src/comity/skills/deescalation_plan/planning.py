@@ -18,6 +18,7 @@ from msgspec import Struct
 from comity.skills.crisis import CrisisDetector
 from comity.skills.deescalation_plan.contract import DEFAULT_INTENSITY, INTENSITIES
 from comity.skills.deescalation_plan.situation import (
+    CARED_FOR,
     SAFETY,
     Situation,
     handoffs,
@@ -156,8 +157,8 @@ def _recorded_notes(
     lowered = description.lower()
     if any(word in lowered for word in _RECORDED_ALERT):
         notes.append(_ALERT)
-    if situation.kind in SAFETY:
-        notes[0] = f"{_DANGEROUS} {plans[situation.kind].steps[0]} {notes[0]}"
+    if situation.danger:
+        notes[0] = f"{_DANGEROUS} {plans[situation.danger].steps[0]} {notes[0]}"
     if situation.crisis.raised:
         notes[0] = f"{_CRISIS if situation.crisis.detected else _OTHER} {notes[0]}"
     return notes
@@ -194,10 +195,12 @@ def _adapted(steps: list[str], situation: Situation) -> list[str]:
 def _further(situation: Situation, used: str) -> list[str]:
     notes = []
     alarming = situation.says("weapon", "violence", "self_harm", "threat", "harm", "legal")
+    if situation.kind == "care":
+        alarming = [one for one in alarming if one.category not in CARED_FOR]
     if alarming:
         words = ", ".join(dict.fromkeys(f'"{one.text.lower()}"' for one in alarming))
         notes.append(f"ALERT: {words}. {alarming[0].reason} Involve the people responsible first.")
-    if situation.crisis.endangered:
+    if situation.crisis.endangered and situation.kind != "care":
         notes.append(_OTHER)
     if situation.crisis.detected:
         notes.append(_CRISIS)

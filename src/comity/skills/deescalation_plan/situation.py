@@ -7,6 +7,8 @@
   steps are made for (a small child, a chat, a stranger on a bus) tell nothing of it.
 - The kind of the plan is the first of `KINDS` that the words call for: safety comes before everything else. What is
   not in English is `unread`; where neither a conflict nor people are named there is `none` to plan for.
+- Who is ill, confused or disabled and strikes out needs care, not the police, unless there is a weapon or a threat to
+  kill.
 - What parents do with the money or the phone of a child is their task: it is control of a grown-up only.
 """
 
@@ -44,17 +46,18 @@ EFFECTS: Final = {
     "bystander": "steps for a bystander",
     "stranger": "steps for a stranger in public",
     "small_child": "steps for a small child",
+    "teenager": "steps for a teenager at home",
+    "care": "steps for somebody ill, confused or disabled, care team handoff",
     "review": "steps for a public review",
     "code_review": "steps for a review of code",
     "chat": "steps for a chat",
     "mail": "steps for something in writing",
     "between_others": "steps for somebody between two others",
 }
+CARED_FOR: Final = frozenset(("violence", "threat", "harm", "abuse"))  # by somebody ill they call for care
 HIDDEN: Final = frozenset(("kid", "people"))  # they show nothing by themselves
-SCENES: Final = frozenset(
-    ("bystander", "stranger", "small_child", "review", "code_review", "chat", "mail", "between_others")
-)
-SAFETY: Final = frozenset(KINDS[: KINDS.index("unread")])
+SCENES: Final = frozenset(("care", *KINDS[KINDS.index("bystander") : KINDS.index("none")]))
+SAFETY: Final = frozenset(KINDS[: KINDS.index("unread")]) - {"care"}
 
 _LOOK_BACK: Final = 40
 _CLAUSE: Final = re.compile(
@@ -87,13 +90,16 @@ class Trigger(Struct, frozen=True, kw_only=True):
 
 
 class Situation(Struct, frozen=True, kw_only=True):
-    """`heard` says that the words tell of a conflict, and not only of people."""
+    """`heard` says that the words tell of a conflict, and not only of people; `danger` is the kind of `SAFETY` that
+    they call for, whatever the plan is made for.
+    """
 
     triggers: tuple[Trigger, ...]
     suggested: str | None
     crisis: CrisisReport
     kind: str = "talk"
     heard: bool = True
+    danger: str | None = None
 
     def says(self, *categories: str) -> list[Trigger]:
         """The triggers of these categories that hold."""
@@ -115,7 +121,8 @@ def understood(
         heard=bool(signs or scenes or crisis.raised or crisis.mention or crisis.dangers),
     )
     called = _called_for(told, said, language)
-    return structs.replace(told, kind=next(kind for kind in KINDS if kind in called))
+    danger = next((kind for kind in KINDS if kind in called & SAFETY), None)
+    return structs.replace(told, kind=next(kind for kind in KINDS if kind in called), danger=danger)
 
 
 def _counts(finding: Finding, text: str) -> bool:
@@ -134,6 +141,7 @@ def _called_for(situation: Situation, said: AbstractSet[str], language: Language
     called |= {one.category for one in situation.says("weapon", "violence", "stalking", "control")}
     if any(one.severity == "critical" for one in situation.says("threat")):
         called.add("violence")
+        called.discard("care")
     if situation.says("near_harm"):
         called.add("near_harm_child" if "kid" in said else "near_harm")
     elif any(danger.subject == "self" for danger in dangers):
@@ -155,16 +163,21 @@ def handoffs(situation: Situation) -> list[dict[str, Any]]:
         if one.category != "threat" or one.severity == "critical"
     ]
     hurt = bool(situation.crisis.dangers)
+    if situation.kind == "care":
+        danger, hurt = [], False
     theirs = hurt or situation.kind in SAFETY - {"violence", "weapon"} | {
         "bystander",
         "stranger",
         "small_child",
+        "teenager",
+        "care",
     }
     needed = [
         ("emergency", danger),
         ("crisis_support", situation.says("self_harm")),
         ("victim_support", situation.says("stalking", "control")),
         ("parent_support", situation.says("near_harm") if situation.kind == "near_harm_child" else ()),
+        ("care_team", situation.says("care") if situation.kind == "care" else ()),
         ("supervisor", () if theirs else situation.says("failed_attempts", "supervisor", "abuse")),
         ("legal", situation.says("legal")),
     ]
@@ -187,10 +200,16 @@ def trigger_rows(situation: Situation) -> list[dict[str, Any]]:
             "category": one.category,
             "severity": one.severity,
             "negated": one.negated,
-            "effect": "none: it is said not to be so" if one.negated else EFFECTS[one.category],
+            "effect": _effect(one, situation.kind),
         }
         for one in situation.triggers
     ]
+
+
+def _effect(trigger: Trigger, kind: str) -> str:
+    if trigger.negated:
+        return "none: it is said not to be so"
+    return "intensity high" if kind == "care" and trigger.category in CARED_FOR else EFFECTS[trigger.category]
 
 
 def _triggers(passage: Passage, findings: Iterable[Finding]) -> Iterable[Trigger]:
