@@ -313,6 +313,8 @@ ADAPTED = {
     'They wrote "Hey guys, go" to us': ('They wrote "Hey guys, go" to us', 'They wrote "Hey guys, go" to us'),
     'We said "you guys win" to them': ('We said "you guys win" to them', 'We said "you guys win" to them'),
     "Hey guys": ("Hey guys", "Hello everyone"),
+    "Hey team, good news": ("Hey team, good news", "Hello team, good news"),
+    "Hey all the best": ("Hey all the best", "Hey all the best"),
     "Hey is a greeting.": ("Hey is a greeting.", "Hey is a greeting."),
 }
 
@@ -424,7 +426,7 @@ def test_any_value_gets_an_outcome_or_a_refusal(check, message, audience, region
 def test_a_message_that_was_not_changed_is_not_called_adapted(check):
     ribs = check("Join us for pork ribs and beer on Friday!", "partners", region="Saudi Arabia")
     assert ribs.output["adapted_message"].startswith(
-        "[Not adapted for partners audience, Saudi Arabia; change by hand"
+        "[Not adapted for partners, Saudi Arabia; change by hand: pork, alcohol, days of rest]"
     )
     plain = check("Please send the file.", "colleagues", region="Germany")
     assert "nothing in it was found to need a change" in plain.output["adapted_message"]
@@ -479,3 +481,41 @@ def test_days_numbers_and_gestures_are_found_by_region(check, message, region, s
 )
 def test_days_numbers_and_gestures_at_home_are_left_alone(check, message, region):
     assert check(message, region=region).output["findings"] == []
+
+
+def label(outcome):
+    return outcome.output["adapted_message"].partition("]: ")[0] + "]"
+
+
+def test_a_message_that_was_changed_in_part_says_what_is_left(check):
+    riyadh = check(
+        "Hey guys, let's grab some beers on Friday evening!", "Our team in Riyadh", region="Saudi Arabia"
+    )
+    assert label(riyadh) == (
+        "[Partly adapted for our team in Riyadh, Saudi Arabia; changed: how readers are addressed; "
+        "change by hand: alcohol, days of rest]"
+    )
+    assert riyadh.output["notes"][0] == 'Changed in the message: "Hey guys" into "Hello everyone".'
+    assert not any("Informal address" in note for note in riyadh.output["notes"])
+    tokyo = check("Thanks, guys! It was a piece of cake.", "team", region="Japan")
+    assert label(tokyo).startswith("[Partly adapted for team audience, Japan; ")
+    assert label(tokyo).endswith("change by hand: idioms]")
+    assert label(check("Thanks, guys!", "team", region="Japan")) == "[Adapted for team audience, Japan]"
+
+
+@pytest.mark.parametrize(
+    ("audience", "region", "readers"),
+    [
+        ("The board of our Berlin office", "Germany", "the board of our Berlin office, Germany"),
+        ("colleagues", "Germany", "colleagues, Germany"),
+        ("older people", "Peru", "older people, Peru"),
+        ("Our team in Riyadh", "global", "our team in Riyadh"),
+        ("customers in Japan", "Japan", "customers in Japan"),
+        ("general", "Japan", "general audience, Japan"),
+        ("business team", "Japan", "business team audience, Japan"),
+        ("Germans", "Austria", "Germans, Austria"),
+    ],
+)
+def test_the_label_names_the_readers_in_plain_english(check, audience, region, readers):
+    told = label(check("Please send the file.", audience, region=region))
+    assert told.startswith(f"[Not adapted for {readers}; "), told

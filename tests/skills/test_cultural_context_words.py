@@ -174,12 +174,12 @@ def test_every_country_is_known_by_its_names_in_cldr(check):
 def test_an_unknown_place_is_told_in_the_result(check):
     output = check("Please send the file.", "Wakanda").output
     assert output["adapted_message"] == (
-        "[Not adapted for guests audience, Wakanda; the region is not known here: only what holds everywhere was checked]: "
+        "[Not adapted for guests, Wakanda; the region is not known here: only what holds everywhere was checked]: "
         "Please send the file."
     )
     assert output["notes"][0] == "The region is not known here: only what holds everywhere was checked."
     greeted = check("Hey guys, welcome!", "Wakanda").output["adapted_message"]
-    assert greeted.startswith("[Adapted for guests audience, Wakanda; the region is not known here")
+    assert greeted.startswith("[Adapted for guests, Wakanda; the region is not known here")
     assert "not known" not in check("Please send the file.", "Germany").output["adapted_message"]
     told = check("Please send it.", "Wakanda", "guests from Kuwait").output["adapted_message"]
     assert "the region is not known here: the message was checked for Kuwait" in told
@@ -198,3 +198,92 @@ def test_of_an_unknown_place_only_what_holds_everywhere_is_judged(check):
     assert found(check(message, "Wakanda")) == [("idiom", "piece of cake"), ("date", "03/04/2025")]
     assert ("food_and_drink", "beer") in found(check(message, "global"))
     assert ("food_and_drink", "beer") in found(check(message, "Wakanda", "guests from Kuwait"))
+
+
+@pytest.mark.parametrize(
+    ("message", "region", "law"),
+    [
+        ("Wine for all", "Kuwait", "The law forbids alcohol in Kuwait"),
+        ("We serve beer and ham.", "Saudi Arabia", "The law forbids pork in Saudi Arabia"),
+        ("Champagne for all", "Afghanistan", "The law forbids alcohol in Afghanistan"),
+    ],
+)
+def test_what_the_law_forbids_is_said_to_be_forbidden_by_law(check, message, region, law):
+    assert any(law in each["why"] for each in check(message, region).output["findings"])
+    assert any(law in note for note in check(message, region).output["notes"])
+
+
+@pytest.mark.parametrize("region", ["Egypt", "Malaysia", "United Arab Emirates", "Jordan"])
+def test_custom_is_not_called_law(check, region):
+    (finding,) = check("Wine for all", region).output["findings"]
+    assert finding["why"] == "Faith or custom may forbid it"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("Discover the mysterious East with our gypsy guides.", ["mysterious East", "gypsy"]),
+        ("We got gypped by the vendor.", ["gypped"]),
+        ("Our igloos are built like those of the Eskimos.", ["Eskimos"]),
+        ("The friendly natives will welcome you.", ["friendly natives"]),
+        ("It was a game of Chinese whispers.", ["Chinese whispers"]),
+        ("Let's have a powwow.", ["powwow"]),
+    ],
+)
+def test_slurs_and_stereotypes_set_people_apart(check, message, said):
+    assert [text for issue, text in found(check(message)) if issue == "assimilation"] == said
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The gypsy moth eats oak leaves.",
+        "A concert of gypsy jazz",
+        "It is Gypsy Roma Traveller History Month.",
+        "The Orient Express leaves tomorrow.",
+        "Our office is in the east of Berlin.",
+        "Native Americans live here.",
+    ],
+)
+def test_names_that_hold_such_a_word_set_nobody_apart(check, message):
+    assert "assimilation" not in dict(found(check(message)))
+
+
+def test_the_notes_use_no_wording_that_the_check_would_flag():
+    assert "mankind" not in files("comity.skills").joinpath(SKILL.data[0]).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("message", "region", "said"),
+    [
+        ("We gift every client a set of five knives.", "China", "knives"),
+        ("Our gift to you is an umbrella.", "Hong Kong", "umbrella"),
+        ("Chrysanthemums for the hostess", "France", "Chrysanthemums"),
+        ("There is no need to take off your shoes.", "Japan", "no need to take off your shoes"),
+        ("Our Ramadan lunch starts at noon.", "Egypt", "Ramadan lunch"),
+        ("The Ukraine is growing.", "Ukraine", "The Ukraine"),
+    ],
+)
+def test_gifts_clothes_shoes_and_fasting_have_their_customs(check, message, region, said):
+    assert ("custom", said) in found(check(message, region))
+
+
+@pytest.mark.parametrize(
+    ("message", "region"),
+    [
+        ("Our knives stay sharp.", "China"),
+        ("Take an umbrella, it rains.", "Hong Kong"),
+        ("Please take off your shoes.", "Japan"),
+        ("We visit Ukraine.", "Ukraine"),
+        ("Ramadan greetings from us", "Egypt"),
+    ],
+)
+def test_the_same_words_in_other_use_are_no_custom(check, message, region):
+    assert "custom" not in dict(found(check(message, region)))
+
+
+def test_drinks_after_work_are_alcohol_and_soft_drinks_are_not(check):
+    for message in ("Join us for drinks.", "After-work drinks on Monday", "We go to the pub."):
+        assert "food_and_drink" in dict(found(check(message, "Kuwait"))), message
+    for message in ("Soft drinks are free.", "The team is in high spirits.", "Apple cider vinegar"):
+        assert found(check(message, "Kuwait")) == [], message

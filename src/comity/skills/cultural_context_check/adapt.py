@@ -30,6 +30,11 @@ _TAIL: Final = re.compile(
     rf"(?P<who>{_WHO})(?!,{_LIST})(?=[ ]?(?:[.!?,]|\Z))",
     re.IGNORECASE,
 )
+# The recorded modes leave this one as it is.
+_HEY_ALL: Final = re.compile(
+    r"(?:(?<=\A)|(?<=[.!?…][ ])|(?<=\n))hey(?=[ ](?:team|all|everyone|everybody|friends|colleagues)[ ]?(?:[,!.:–—-]|\Z))",  # noqa: RUF001
+    re.IGNORECASE,
+)
 _YOU: Final = re.compile(r"\b(?P<you>you)[ ]guys(?!['’\w-])", re.IGNORECASE)  # noqa: RUF001
 
 
@@ -44,6 +49,7 @@ def adapt(message: str, *, neutral: bool) -> tuple[str, list[Edit]]:
     found = [_head(message, match, neutral=neutral) for match in _HEAD.finditer(message)]
     found += [_tail(match, neutral=neutral) for match in _TAIL.finditer(message)]
     found += [_you(match, neutral=neutral) for match in _YOU.finditer(message)]
+    found += [Edit(*match.span(), "Hello") for match in _HEY_ALL.finditer(message)] if neutral else []
     edits = _apart(found, [match.span() for match in _QUOTED.finditer(message)])
     result = _made(message, edits)
     return (result, edits) if result.strip() else (message, [])

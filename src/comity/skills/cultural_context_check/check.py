@@ -19,11 +19,16 @@ from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.words.fields import trimmed
 from comity.skills.words.phrases import Phrases
 from comity.skills.words.spans import MOST_EVIDENCE, span
-from comity.skills.words.tokens import tokens
+from comity.skills.words.tokens import tokens, word_set
 
 _MOST_AREAS: Final = 3
 _MOST_QUOTED: Final = 4
 _LONGEST_QUOTE: Final = 60
+_MARKS: Final = " \t,.:!–—-"  # noqa: RUF001
+_PHRASE: Final = word_set(
+    "our my your their the a an all every everyone everybody anyone some people in from of at for with who that based"
+)
+_PEOPLE: Final = word_set("people women men children staff youth folk public management")
 _LABELS: Final = {
     "idiom": "Idioms",
     "gendered": "Gendered wording",
@@ -66,21 +71,23 @@ class Reader:
         adapted, edits = adapt(message, neutral=True)
         language = language_of(message, tokens(message))
         shown = trimmed(region) or DEFAULT_REGION
+        left = _left(findings, edits)
         return SkillOutcome(
             uncertainty=_uncertainty(places, language),
             assumptions=_assumptions(trimmed(audience), shown, places, language),
             output={
                 "adapted_message": _labelled(
                     trimmed(adapted),
-                    f"{trimmed(audience)} audience, {shown}",
+                    _readers(trimmed(audience), shown, places),
                     edits,
-                    findings,
+                    left,
                     unknown,
                     language,
                 ),
                 "notes": [
                     *([f"{unknown[0].upper()}{unknown[1:]}."] if unknown else ()),
-                    *self._notes(message, audience, places, setting, findings),
+                    *_changes(message, edits),
+                    *self._notes(message, audience, places, setting, left),
                 ],
                 "uncertainty": _doubt(places, language),
                 "adapted_text": trimmed(adapted),
@@ -151,34 +158,79 @@ def _labelled(
     unknown: str,
     language: Language,
 ) -> str:
-    """What was not changed is not called adapted, and says why."""
-    issues = ", ".join(dict.fromkeys(_LABELS[finding.issue].lower() for finding in findings))
+    """What was not changed is not called adapted, and says why; `findings` are those that the edits left."""
+    issues = ", ".join(dict.fromkeys(_label(finding).lower() for finding in findings))
     reasons = [unknown] if unknown else []
     if language == "other":
         reasons.append("its language is not read here")
-    if issues and not edits:
-        reasons.append(f"change by hand: {issues}")
+    if issues:
+        reasons += [*(["changed: how readers are addressed"] if edits else ()), f"change by hand: {issues}"]
     if not edits and not reasons:
         reasons.append("nothing in it was found to need a change")
-    done = "Adapted" if edits else "Not adapted"
+    done = ("Partly adapted" if issues else "Adapted") if edits else "Not adapted"
     return f"[{'; '.join((f'{done} for {readers}', *reasons))}]: {text}"
 
 
+def _left(findings: Sequence[Finding], edits: Sequence[Edit]) -> list[Finding]:
+    """The findings that no edit has settled."""
+    left = []
+    at = 0
+    for finding in findings:
+        while at < len(edits) and edits[at].end <= finding.start:
+            at += 1
+        if at == len(edits) or not edits[at].start <= finding.start < finding.end <= edits[at].end:
+            left.append(finding)
+    return left
+
+
+def _readers(audience: str, region: str, places: Sequence[Place]) -> str:
+    """`team audience, Japan`; an audience that is a phrase of its own stands by itself: `our team in Riyadh`."""
+    words = [token.word for token in tokens(audience)]
+    whole = bool(words) and (
+        not _PHRASE.isdisjoint(words)
+        or words[-1] in _PEOPLE
+        or (words[-1][-1:] == "s" and words[-1][-2:] != "ss")
+    )
+    first, *rest = audience.split(" ", 1)
+    shown = (
+        " ".join((first.lower() if first.lower() in _PHRASE else first, *rest))
+        if whole
+        else f"{audience} audience"
+    )
+    named = region == DEFAULT_REGION and any(place.field == "audience" for place in places)
+    return shown if named or region.lower() in audience.lower() else f"{shown}, {region}"
+
+
+def _changes(message: str, edits: Sequence[Edit]) -> Iterable[str]:
+    """What was done, told once: it is no advice any more."""
+    made = [
+        f'"{message[edit.start : edit.end].strip(_MARKS)}" into "{edit.replacement.strip(_MARKS)}"'
+        if edit.replacement.strip(_MARKS)
+        else f'"{message[edit.start : edit.end].strip(_MARKS)}" left out'
+        for edit in edits[:_MOST_QUOTED]
+    ]
+    if made:
+        yield f"Changed in the message: {'; '.join(dict.fromkeys(made))}."
+
+
+def _label(finding: Finding) -> str:
+    return finding.about.capitalize() or _LABELS[finding.issue]
+
+
 def _summary(message: str, findings: Sequence[Finding]) -> Iterable[str]:
-    """One line for each issue. Where its words call for different things, each has its own."""
-    by_issue: dict[str, dict[str, Finding]] = {}
+    """One line for each issue and reason. Where its words call for different things, each has its own."""
+    by_issue: dict[tuple[str, str], dict[str, Finding]] = {}
     for finding in findings:
         word = message[finding.start : finding.end][:_LONGEST_QUOTE]
-        by_issue.setdefault(finding.issue, {}).setdefault(word, finding)
-    for issue, by_word in by_issue.items():
+        by_issue.setdefault((_label(finding), finding.why), {}).setdefault(word, finding)
+    for (label, why), by_word in by_issue.items():
         shown = {
             f'"{word}"': found.suggestion.rstrip(".") for word, found in [*by_word.items()][:_MOST_QUOTED]
         }
         more = f" and {len(by_word) - _MOST_QUOTED} more" if len(by_word) > _MOST_QUOTED else ""
         alike = len(set(shown.values())) == 1
         advice = shown.values() if alike else (f"{word}: {said}" for word, said in shown.items())
-        why = next(iter(by_word.values())).why
-        yield f"{_LABELS[issue]} ({', '.join(shown)}{more}): {why}. {'. '.join(dict.fromkeys(advice))}."
+        yield f"{label} ({', '.join(shown)}{more}): {why}. {'. '.join(dict.fromkeys(advice))}."
 
 
 def _facts(setting: Setting) -> Iterable[str]:

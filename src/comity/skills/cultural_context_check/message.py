@@ -157,6 +157,7 @@ class Knowledge(Struct, frozen=True, kw_only=True):
     name_field: dict[str, str]
     why: dict[str, str]
     care_about_food: dict[str, frozenset[str]]
+    forbidden_by_law: dict[str, frozenset[str]]
     care_about_group: tuple[str, ...]
     colours: tuple[Colour, ...]
     gestures: tuple[Gesture, ...]
@@ -184,11 +185,14 @@ class Setting(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
+    """`about` names the matter more closely than its issue does."""
+
     issue: str
     start: int
     end: int
     why: str
     suggestion: str
+    about: str = ""
 
 
 _SUGGEST: Final = {
@@ -249,10 +253,17 @@ class Examiner:
                 yield from self._customs(found, words, setting)
             elif kind == "food_and_drink":
                 if self._is_served(plain, found, words, setting):
-                    yield self._finding(kind, found.start, found.end, _SUGGEST[kind])
+                    yield self._food(plain, found.start, found.end, setting)
             elif self._matters(kind, setting):
                 suggestion = f"{_SUGGEST[kind]}: {plain}" if plain else _SUGGEST[kind]
                 yield self._finding(kind, found.start, found.end, suggestion)
+
+    def _food(self, food: str, start: int, end: int, setting: Setting) -> Finding:
+        """Where the law forbids it, that is the reason."""
+        here = self._known.forbidden_by_law.get(food, frozenset()) & set(setting.countries)
+        law = f"The law forbids {food} in {_listed(here, setting)}, with few exceptions"
+        why = law if here else self._known.why["food_and_drink"]
+        return Finding("food_and_drink", start, end, why, _SUGGEST["food_and_drink"], food)
 
     def _is_served(
         self, food: str, found: Found[tuple[str, str]], words: Sequence[Token], setting: Setting
