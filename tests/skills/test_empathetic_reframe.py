@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from comity.core.errors import ActionError
 from comity.skills.editing.rules import ruleset
 from comity.skills.empathetic_reframe import SKILL
-from comity.skills.empathetic_reframe.reframing import FLAGGED, REWORDED
+from comity.skills.empathetic_reframe.reframing import FLAGGED, REWORDED, REWORDED_SINCE
 from comity.skills.skill import SkillOutcome
 from comity.testing.vectors import vector_file
 
@@ -293,7 +293,7 @@ def test_the_data_names_its_sources_its_date_and_known_categories():
     assert data.sources
     assert date.fromisoformat(data.reviewed)
     assert len({rule.id for rule in data.rules}) == len(data.rules)
-    assert {rule.category for rule in data.rules} <= FLAGGED.union(*REWORDED.values())
+    assert {rule.category for rule in data.rules} <= FLAGGED.union(REWORDED_SINCE, *REWORDED.values())
 
 
 def test_wrong_values_are_refused_in_a_sentence():

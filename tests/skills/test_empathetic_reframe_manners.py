@@ -276,3 +276,161 @@ def test_a_worry_that_is_waved_away_is_answered_with_a_question():
         flag = next(flag for flag in flags(message) if flag["text"].startswith("Don't worry"))
         assert flag["category"] == "hollow_empathy"
         assert flag["alternative"] == "What worries you most about it?"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "Your mother's account has been closed since she is deceased. Send us the death certificate.",
+            (
+                "We are sorry for your loss. Your mother's account has been closed since she is deceased. "
+                "Please send us the death certificate."
+            ),
+        ),
+        (
+            "Dear Ms Lee,\n\nYour late husband's pension ends on 3 May. Return the form by 10 May.",
+            (
+                "Dear Ms Lee,\n\nCondolences on your loss. Your late husband's pension ends on 3 May. "
+                "Please return the form by 10 May."
+            ),
+        ),
+        (
+            "Dear Ms. Lee, after your father died, his policy lapsed. Call us.",
+            "Dear Ms. Lee, we are sorry for your loss. After your father died, his policy lapsed. Please call us.",
+        ),
+    ],
+)
+def test_a_letter_to_somebody_bereaved_begins_with_condolence(message, expected):
+    assert reframed(message) == expected
+    for mode in ("strict", "compat"):
+        assert handler()({"message": message}, mode).output["reframed_message"] == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "If your mother dies, call your lawyer about the estate.",
+        "Your mother's plants died.",
+        "Unfortunately, your mother died.",
+        "I lost my mother last week.",
+        "We are sorry for the loss of your late husband. His account is closed.",
+    ],
+)
+def test_no_condolence_for_what_did_not_happen_or_is_news_itself_or_was_said(message):
+    assert reframed(message) == message
+
+
+def test_the_news_of_a_death_or_an_illness_is_flagged_and_left():
+    for message in (
+        "Your father died last night.",
+        "Your biopsy shows a malignant tumour.",
+        "You have cancer.",
+    ):
+        assert categories(message) == {"grave_news"}
+        assert reframed(message) == message
+    for message in ("Your scan shows no signs of cancer.", "You have an appointment at the cancer centre."):
+        assert categories(message) == set()
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Stop emailing us every day.", "Please stop emailing us every day."),
+        ("Do not park here.", "Please do not park here."),
+        ("Pay 300 euros by Friday.", "Please pay 300 euros by Friday."),
+        ("Return your laptop. Thank you.", "Please return your laptop. Thank you."),
+        (
+            "Call us. Bring your id. Sign the form. Pay the fee.",
+            "Please call us. Bring your id. Sign the form. Pay the fee.",
+        ),
+    ],
+)
+def test_an_order_becomes_a_request_and_asks_the_same(message, expected):
+    assert reframed(message) == expected
+    assert handler()({"message": message}, "compat").output["reframed_message"] == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Bring the water to a boil. Add salt.",
+        "Leave the building at once in case of fire.",
+        "Send us a postcard any time!",
+        "Please send us the form.",
+        "Stop smoking and your lungs recover.",
+        "Come to our party on Friday!",
+        "Have a nice day.",
+        'She said: "Send us the form."',
+    ],
+)
+def test_a_recipe_a_warning_an_invitation_and_a_quotation_get_no_please(message):
+    assert reframed(message) == message
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "We cannot offer you the job. We had better candidates.",
+            "We are sorry, but we cannot offer you the job. Other candidates were closer to what we were looking for.",
+        ),
+        ("We rejected your claim of 3 May.", "We are sorry, but we rejected your claim of 3 May."),
+        (
+            "We have decided to go with another firm.",
+            "We are sorry, but we have decided to go with another firm.",
+        ),
+        (
+            "Your application for the flat has been rejected.",
+            "Unfortunately, your application for the flat has been rejected.",
+        ),
+        ("You do not qualify for the grant.", "Unfortunately, you do not qualify for the grant."),
+        (
+            "Your surgery has been postponed to 4 June.",
+            "Unfortunately, your surgery has been postponed to 4 June.",
+        ),
+    ],
+)
+def test_a_rejection_is_told_by_somebody_who_minds(message, expected):
+    assert reframed(message) == expected
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Your booking has been cancelled as you requested.",
+        "Your fine was cancelled.",
+        "We have decided to accept your offer.",
+        "You have not been selected for the audit.",
+        "We have better candidates than last year.",
+    ],
+)
+def test_what_was_asked_for_or_is_welcome_is_no_rejection(message):
+    assert reframed(message) == message
+
+
+@pytest.mark.parametrize(
+    ("message", "category"),
+    [
+        ("We will answer when we have time.", "dismissal"),
+        ("Nobody else has complained.", "dismissal"),
+        ("I told you already.", "dismissal"),
+        ("It's company policy, there's nothing I can do.", "dismissal"),
+        ("This is the third time you have been late.", "always_never"),
+        ("Your test results are abnormal.", "grave_news"),
+        ("Read the manual first.", "dismissal"),
+        ("You are not good enough for this team.", "dismissal"),
+        ("You still owe us 200 euros.", "blame_or_order"),
+        ("Do it or we will sue.", "blame_or_order"),
+        ("You are fired.", "grave_news"),
+        ("Your son is lazy and disruptive.", "insult"),
+    ],
+)
+def test_dismissals_debts_threats_and_verdicts_are_flagged_with_what_could_stand_there(message, category):
+    found = [flag for flag in flags(message) if flag["category"] == category]
+    assert found
+    assert all(flag["alternative"] and flag["reason"] for flag in found)
+
+
+def test_hard_words_to_nobody_are_not_called_sure():
+    assert outcome("No refunds and no exceptions for anybody at all.").uncertainty == "medium"

@@ -490,3 +490,108 @@ def test_what_was_not_read_is_for_a_person_to_read():
     assert "no sensitive wording was found" not in said
     assert "not in English" in said
     assert answer("Please enter your name and click save")["review_recommended"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("Hurry! Only 2 hours left.", "urgency_pressure"),
+        ("Offer ends tonight!", "urgency_pressure"),
+        ("12 people are looking at this room right now.", "urgency_pressure"),
+        ("Only 3 rooms left at this price!", "urgency_pressure"),
+        ("Don't wait! Prices go up.", "urgency_pressure"),
+        ("What are you waiting for? Join us.", "urgency_pressure"),
+        ("Don't be a failure like everyone else who gave up.", "shame_blame"),
+        ("Quitters never win.", "shame_blame"),
+        ("You are such a disappointment.", "shame_blame"),
+        ("Your friends are all ahead of you.", "shame_blame"),
+        ("You brought this on yourself.", "shame_blame"),
+        ("Your plants are dying without you.", "shame_blame"),
+        ("You're one click away from losing everything.", "urgency_pressure"),
+        ("No thanks, I don't care about my mental health.", "shame_blame"),
+        ("No, I\u2019d rather stay miserable.", "shame_blame"),
+        ("Maybe later, I hate saving money", "shame_blame"),
+        ("my boss is totally bipolar about deadlines", "stigma"),
+        ("The stock market is schizophrenic this week.", "stigma"),
+        ("I'm so OCD about my desk.", "stigma"),
+        ("Our CEO must be off his meds.", "stigma"),
+        ("LOL he got so triggered by pineapple pizza.", "stigma"),
+        ("I have PTSD from that meeting.", "stigma"),
+        ("She's a psychopath.", "stigma"),
+        ("Stop being so retarded.", "stigma"),
+        ("If you were stronger you would not need therapy.", "stigma"),
+        ("Experts say such people are a burden on the system.", "stigma"),
+        ("If you really wanted to get better you would have come.", "shame_blame"),
+        ("You will never get better.", "hopeless"),
+        ("There is nothing more we can do for you.", "hopeless"),
+        ("You are a lost cause.", "hopeless"),
+        ("It means that you will never work again.", "hopeless"),
+        ("People like you always fail.", "hopeless"),
+        ("Depression is just an excuse.", "minimizing"),
+        ("Real men don't cry.", "minimizing"),
+        ("You don't need therapy, you need a run.", "medical_claim"),
+        ("That pricing is commercial suicide.", "suicide_wording"),
+        ("Just kill yourself.", "suicide_wording"),
+    ],
+)
+def test_pressure_shame_mockery_and_verdicts_are_flagged_with_what_could_stand_there(text, category):
+    flags = [flag for flag in answer(text)["flags"] if flag["category"] == category]
+    assert flags
+    assert all(flag["alternative"] and flag["reason"] for flag in flags)
+    assert answer(text)["result"] == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hurry the eggs and they turn grainy.",
+        "There is no need to hurry.",
+        "You don't have to hurry up.",
+        "Only 10 minutes left in the oven.",
+        "You have 2 hours left in this exam.",
+        "The offer ends on 3 May 2027.",
+        "Don't hesitate to contact us.",
+        "No thanks, I already have an account.",
+        "No, I don't want to receive emails.",
+        "No, I prefer the blue one.",
+        "You are not a failure.",
+        "It doesn't mean you are a failure.",
+        "People like you are welcome here.",
+        "We will be sad to see you go.",
+        "Do you feel like you are a failure?",
+        "We are sorry that you are disappointed in us.",
+        "Bipolar disorder affects about 2% of adults.",
+        "She was diagnosed with bipolar disorder in 2019.",
+        "My sister is bipolar and takes lithium.",
+        "The manic episode lasted two weeks.",
+        "People with OCD can get therapy.",
+        "The autistic child was very happy.",
+        "His flashbacks are triggered by loud noise.",
+        "The webhook gets triggered on push.",
+        "Take your meds at 8 am.",
+        "Did you forget to take your meds?",
+        "Depression is a serious illness.",
+        "It is a myth that depression is just laziness.",
+        "You don't need a therapist's referral for this.",
+        "The baby would not stop crying.",
+        "If you think nobody can help you, call us.",
+        "Suicide prevention saves lives.",
+        "The tax burden on the system grew.",
+        "If you really want to, you can come on Monday.",
+    ],
+)
+def test_plain_neighbours_of_pressure_shame_mockery_and_verdicts_are_no_flags(text):
+    assert categories(text) == set()
+    assert answer(text)["result"] == text
+
+
+def test_words_that_may_hurt_and_that_no_rule_judged_are_not_called_sure():
+    for text in ("He is a failure as a father.", "That was the loser of the whole family."):
+        outcome = handler()({"text": text}, "enhanced")
+        assert outcome.output["flags"] == []
+        assert outcome.uncertainty == "medium"
+        assert any("no rule judges them" in line for line in outcome.assumptions)
+
+
+def test_many_words_of_degree_are_read_in_linear_time():
+    assert answer("so really totally just " * 2000)["pattern_count"] == 0

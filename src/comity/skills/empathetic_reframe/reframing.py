@@ -2,9 +2,11 @@
 
 | tone | reworded | flagged in every tone |
 |---|---|---|
-| warm | refusals and bad news, blame, distance, office wording, claims to know a feeling | hollow empathy, |
+| warm | refusals and bad news, blame, distance, office wording, claims to know a feeling, orders, a rejection | hollow empathy, |
 | formal | greetings, thanks, apologies, contractions, office wording | blame, orders, swearing, insults, |
-| neutral | nothing | contempt, `you always` and `you never` |
+| neutral | nothing | contempt, dismissals, grave news, `you always` and `you never` |
+
+The recorded modes know no orders, no rejections and no condolence: there these stay as they are.
 
 A rude word is never replaced: what stands behind it is known to its writer alone. Where no rule finds anything in a
 message to somebody, that is told as what it is, and no low uncertainty is claimed.
@@ -30,7 +32,7 @@ from comity.skills.editing.evidence import (
 from comity.skills.editing.passage import Passage, read
 from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, proposed
 from comity.skills.editing.shortfall import shortfalls
-from comity.skills.empathetic_reframe.softening import softened
+from comity.skills.empathetic_reframe.softening import condoled, softened
 from comity.skills.skill import Mode, SkillOutcome, Uncertainty
 
 REWORDED: Final = {
@@ -38,8 +40,28 @@ REWORDED: Final = {
     "warm": frozenset(("refusal", "shame_blame", "distance", "bureaucratic", "hollow_empathy")),
     "formal": frozenset(("formality", "bureaucratic")),
 }
+# by the enhanced mode alone, in a warm message
+REWORDED_SINCE: Final = frozenset(("order", "rejection", "bereavement"))
 FLAGGED: Final = frozenset(
-    ("shame_blame", "hollow_empathy", "blame_or_order", "swearing", "insult", "contempt", "always_never")
+    (
+        "shame_blame",
+        "hollow_empathy",
+        "blame_or_order",
+        "swearing",
+        "insult",
+        "contempt",
+        "always_never",
+        "dismissal",
+        "grave_news",
+    )
+)
+_MOST_ORDERS: Final = 3  # a longer list is an instruction: one `please` is enough for it
+_HARSH: Final = re.compile(
+    r"\b(?:stop|quit|never|nobody|unacceptable|useless|hopeless|pathetic|stupid|idiots?|failures?|losers?|lazy|shame\w{0,4}|ashamed"
+    r"|disgust\w{1,4}|disgrace\w{0,3}|incompeten\w{1,3}|worst|terrible|awful|ridiculous|rubbish|garbage|blame\w?|guilty|liars?"
+    r"|rejected|denied|refused|declined|dismissed|fired|terminated|evict\w{1,4}|deceased|died|dead|death|cancer|tumou?r"
+    r"|still not|yet again|once more|late again|no (?:refunds?|exceptions?|excuses|returns?))\b",
+    re.IGNORECASE,
 )
 _ADDRESSED: Final = re.compile(
     r"\b(?:you|your|yours|yourself|yourselves|you're|you've|you'll|you'd|u|ur)\b"
@@ -62,8 +84,9 @@ def reframe(
 ) -> SkillOutcome:
     passage = read(message)
     report = detector.detect(message)
-    findings = _findings(passage, rules, tone)
-    wanted = [finding for finding in findings if finding.category in REWORDED[tone]]
+    reworded = REWORDED[tone] | (REWORDED_SINCE if tone == "warm" and mode == "enhanced" else frozenset())
+    findings = _findings(passage, rules, tone, reworded)
+    wanted = [finding for finding in findings if finding.category in reworded]
     done = guarded(passage, () if report.detected else proposed(wanted))
     output: dict[str, Any] = {
         "reframed_message": done.text,
@@ -89,18 +112,35 @@ def reframe(
     )
 
 
-def _findings(passage: Passage, rules: Sequence[CompiledRule], tone: str) -> list[Finding]:
-    looked_for = FLAGGED | REWORDED[tone]
+def _findings(
+    passage: Passage, rules: Sequence[CompiledRule], tone: str, reworded: frozenset[str]
+) -> list[Finding]:
+    looked_for = FLAGGED | reworded
     found = [
         *find(passage, [rule for rule in rules if rule.rule.category in looked_for]),
         *shortfalls(passage),
     ]
     if tone == "warm":
-        for first in softened(passage):
-            found = [other for other in found if other.end <= first.start or other.start >= first.end]
+        since = reworded >= REWORDED_SINCE
+        first = next(condoled(passage), None) if since else None
+        first = first or next(softened(passage, since=since), None)
+        if first:
+            found = [other for other in found if not _gives_way(other, first)]
             found.append(first)
+    orders = [one for one in found if one.category == "order"]
+    if len(orders) > _MOST_ORDERS:
+        found = [one for one in found if one not in orders[1:]]
     # a phrase is informal or it is not: where it cannot be reworded there is nothing to say about it
-    return in_order(one for one in found if one.category != "formality" or one.replacement is not None)
+    return in_order(
+        one for one in found if one.category not in {"formality", "order"} or one.replacement is not None
+    )
+
+
+def _gives_way(other: Finding, first: Finding) -> bool:
+    """Whether what is said first takes the place of the other, or already minds the news that the other flags."""
+    if first.category == "bereavement" and other.rule == "death_told":
+        return True
+    return other.start < first.end and first.start < other.end and other.category != "dismissal"
 
 
 def _rationale(
@@ -133,7 +173,7 @@ def _told(passage: Passage, done: Rewrite, findings: Sequence[Finding], report: 
         return ["Nothing was reworded: the message is not in English and was not read"]
     nothing = "Nothing was reworded: no rule of this tone applies to the message"
     unsure = "; that does not show how it reads to the person it is written to"
-    return [nothing + unsure if _ADDRESSED.search(passage.folded) else nothing]
+    return [nothing + unsure if _may_hurt(passage) else nothing]
 
 
 def _guidance(message: str, report: CrisisReport, mode: Mode) -> list[str]:
@@ -153,5 +193,10 @@ def _uncertainty(
         return "low" if mode == "strict" else "medium"
     if report.detected:
         return "high"
-    unseen = not findings and _ADDRESSED.search(passage.folded) is not None
+    unseen = not findings and _may_hurt(passage)
     return uncertainty_of(passage.text, doubtful=report.mention or unseen or is_doubtful(findings, done))
+
+
+def _may_hurt(passage: Passage) -> bool:
+    """Whether the message is to somebody, or has words in it that no rule judged and that may be hard to read."""
+    return bool(_ADDRESSED.search(passage.folded) or _HARSH.search(passage.folded))

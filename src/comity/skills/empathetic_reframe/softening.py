@@ -10,6 +10,8 @@
 - Once in a message is enough. A message that already says sorry gets no second one.
 - Whoever speaks as `I` says it as `I`. Where nobody speaks of themselves nobody is made to: `Your loan was denied`
   becomes `Unfortunately, your loan was denied`, and an `unfortunately` that is there stays.
+- A letter about the affairs of somebody who died begins with condolence. The news of a death itself does not: it
+  would come after the words that answer it.
 """
 
 import re
@@ -23,6 +25,7 @@ CATEGORY: Final = "refusal"
 REASON: Final = (
     "Says that the news is hard for the reader before giving it; what is refused or asked stays the same."
 )
+MOURNS: Final = "The reader has lost somebody: that is said before the business of the letter."
 
 # what one cannot do may be anything the reader asked for; what one does not or will not do may be good news
 _CANNOT: Final = (
@@ -132,7 +135,89 @@ _REFUSALS: Final = (
         re.IGNORECASE,
     ),
 )
+_KIN: Final = (
+    r"(?:mother|mum|mom|father|dad|parents?|husband|wife|spouse|partner|son|daughter|child|baby|brother|sister|grandmother"
+    r"|grandfather|grandma|grandpa|uncle|aunt|cousin|fianc\u00e9e?|friend|mother-in-law|father-in-law|stepmother|stepfather|dog|cat)"
+)
+_YOURS: Final = r"your\s+(?:\w{1,20}[\s-]+){0,3}?"
+_TOLD: Final = (
+    r"(?:cancell?ed|closed|cut|declined|denied|eliminated|ended|postponed|reduced|refused|rejected|revoked|stopped|terminated|turned down"
+    r"|unsuccessful|withdrawn)"
+)
+# what the enhanced mode takes for a refusal or bad news beside those above
+_REFUSALS_SINCE: Final = (
+    re.compile(
+        r"(?P<who>we|i)(?:'ve|'re|'m|\s+(?:have|had|are|am))?(?:\s+(?:also|already|now|therefore|hereby|just))?\s+(?:"
+        r"(?:decided|chosen|chose) (?:not to (?:accept|approve|continue|extend|give|grant|hire|invite|keep|move|offer|proceed|progress"
+        r"|renew|take)|against (?:your|you)|to (?:reject|decline|deny|refuse|terminate|let you go|end your|close your"
+        r"|cancel your|(?:go|move forward|proceed|continue) with (?:an?other|others?|some(?:one|body) else|a different)|hire (?:an?other|some(?:one|body))))"
+        r"|(?:go|going|went|moving forward|proceeding) with (?:an?other|others?|some(?:one|body) else|a different)"
+        r"|(?:chose|hired|picked|selected) (?:an?other|some(?:one|body) else|a different|other)"
+        r"|(?:reject(?:ed|ing)?|declin(?:ed|ing|e)|den(?:ied|ying|y)|refus(?:ed|ing|e)|terminat(?:ed|ing|e)|withdrawn|withdrew|withdrawing"
+        r"|turned down|suspend(?:ed|ing)?|revok(?:ed|ing|e)|will be (?:terminating|ending|closing|cancelling)|closing) your(?! (?:debt|fine)\b)"
+        r"|letting you go|(?:have to|must|need to|will) (?:let you go|decline|reject|refuse|deny|terminate your|end your|close your"
+        r"|cancel your (?!subscription|debt)|postpone your)"
+        r"|(?:do not|don't|did not|didn't) (?:approve|select|choose|shortlist) (?:your?)"
+        r"|(?:do not|don't|no longer) (?:need you|have (?:an?|any|the|your?) (?:\w{1,12} )?(?:appointments?|job|opening|place|position|room|role|vacanc\w{1,3}|work|stock|table))"
+        r"|have no (?:\w{1,12} )?(?:appointments?|jobs?|openings?|places?|positions?|rooms?|vacanc\w{1,3}|stock|tables?|tickets?|work)"
+        r")\b",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"(?P<who>your)\s+(?:(?!not\b)[\w']{{1,20}}\s+){{0,3}}?(?:appeal|application|bid|claim|extension|loan|mortgage|offer|petition|proposal|refund|request|return"
+        rf"|submission|manuscript|visa|complaint|card|scholarship)\s+(?:(?:for|to|of|from|dated|number|no\.|on|about|against)\s[^.!?,;\r\n]{{1,80}}?\s)?"
+        rf"(?:(?:was|is|has been|will be|must be)\s+{_TOLD}|(?:cannot|can't|could not|couldn't|will not|won't)\s+be\s+"
+        r"(?:accepted|approved|considered|granted|honou?red|processed|upheld|published)|(?:was|is|has) not(?: been)? "
+        r"(?:accepted|approved|granted|successful|upheld)|did not succeed|has failed)\b",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"(?P<who>your)\s+(?:\w{1,20}\s+){0,2}?(?:appointment|benefits?|booking|class|contract|course|employment|flight|grant|internship|job"
+        r"|lease|operation|pension|place|position|post|role|shift|surgery|tenancy|traineeship|treatment|trip)\s+"
+        r"(?:(?:has|have) been|was|were|is|are|will be|is being)\s+(?:cancell?ed|cut|delayed|eliminated|ended|made redundant|overbooked|postponed"
+        r"|reduced|rejected|revoked|stopped|suspended|terminated|withdrawn|given away)\b",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"(?P<who>you|your (?:son|daughter|child))(?:'ve|'re)?\s+(?:(?:do not|don't|did not|didn't|does not|doesn't)\s+(?:qualify|pass|get in|get into|meet the|receive the|win the"
+        r"|make the|have enough (?:credit|points|income))"
+        r"|(?:was|were|are|is|have|has)(?:n't|\s+not)\s+(?:been\s+)?(?:accepted|admitted|approved|awarded|chosen|eligible|entitled|granted|invited|offered|qualified|selected|shortlisted|successful)"
+        r"|(?:have been|has been|was|were|are|is)\s+(?:turned down|rejected|denied|placed on (?:the|a|our) wait(?:ing)? ?list|waitlisted|put on (?:the|a|our) wait(?:ing)? ?list)"
+        r"|will not (?:receive|get|be (?:paid|reimbursed|promoted|considered|invited|accepted|admitted)))\b",
+        re.IGNORECASE,
+    ),
+)
+# what was asked for, what nobody wishes for, and what was meant well
+_WANTED: Final = re.compile(
+    r"\b(?:as (?:you )?(?:requested|wished|agreed|asked)|(?:at|on|upon) your (?:own )?request|successfully|you asked (?:us )?to|audit|jury|military|fined?|charged|extra"
+    r"|spam|surcharge|marketing|newsletters?|reminders?|calls)\b",
+    re.IGNORECASE,
+)
+# a death that the letter takes for known, and one that stands in a letter of business
+_MOURNED: Final = re.compile(
+    rf"\byour late {_KIN}\b|\b(?:death|passing|estate|funeral|remains|belongings) of your (?:\w{{1,20}} )?{_KIN}\b"
+    rf"|\byour (?:\w{{1,20}} )?{_KIN}'s (?:death|passing|estate|funeral|will and testament)\b"
+    rf"|\b(?:because|since|as|after|now that|following) (?:your (?:\w{{1,20}} )?{_KIN}|she|he|they) (?:has |have |had )?(?:(?:is|are|was) (?:now )?(?:deceased|dead)|died|passed away)\b",
+    re.IGNORECASE,
+)
+_DIED: Final = re.compile(
+    rf"\byour (?:\w{{1,20}} )?{_KIN} (?:has |had )?(?:(?:is|was) (?:deceased|dead)|died|passed away)\b",
+    re.IGNORECASE,
+)
+_KNOWN: Final = re.compile(rf"\byour (?:\w{{1,20}} )?{_KIN}\b", re.IGNORECASE)
+_BUSINESS: Final = re.compile(
+    r"\b(?:accounts?|benefits?|bills?|certificates?|claims?|contracts?|documents?|estate|forms?|insurance|invoices?|lease|loans?|membership"
+    r"|pensions?|polic(?:y|ies)|subscriptions?|tax|tenancy|ticket)\b",
+    re.IGNORECASE,
+)
+_UNSURE: Final = re.compile(
+    r"\b(?:if|in case|should|unless|when(?:ever)?|suppose|imagine) (?:your|you|she|he|they|a|the|someone)\b|\?|\b(?:condolences?|sympath\w{1,5}|sorry)\b",
+    re.IGNORECASE,
+)
 _SALUTATION: Final = re.compile(r"(?:dear|hello|hi|hey)(?:\s[^,!?\r\n]{1,40})?,\s+", re.IGNORECASE)
+# a salutation on a line of its own
+_GREETING: Final = re.compile(r"(?:dear|hello|hi|hey)(?:\s[^!?\r\n]{1,60})?[,:!]?$", re.IGNORECASE)
+_FIRST_WORD: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 # marks of a list, of emphasis, of a mood or of a page before the first word
 _MARKS: Final = re.compile(
     r"(?:</?[a-z][^<>]{0,200}>|\d{1,3}[.)]\s|[^\w\s\"'`(\[<\u201c\u2018\u00ab\u201e]|\s){1,12}", re.IGNORECASE
@@ -154,8 +239,44 @@ _NO_REGRET: Final = re.compile(
 _BUT: Final = re.compile(r"\bbut\b", re.IGNORECASE)
 
 
-def softened(passage: Passage) -> Iterator[Finding]:
-    """At most one finding: the first refusal or piece of bad news in the message."""
+def condoled(passage: Passage) -> Iterator[Finding]:
+    """At most one finding: the first words of a letter to somebody bereaved, with condolence before them."""
+    text = passage.folded
+    mourned = _MOURNED.search(text) or (_BUSINESS.search(text) and _DIED.search(text))
+    if not mourned or not _KNOWN.search(text) or _UNSURE.search(text) or passage.is_quoted(*mourned.span()):
+        return
+    for start, end in passage.sentences:
+        salutation = _SALUTATION.match(text, start) or _GREETING.match(text, start, end)
+        if salutation and salutation.end() >= end:
+            continue
+        begins = salutation.end() if salutation else start
+        first = _FIRST_WORD.match(text, begins)
+        if not first or passage.is_quoted(begins, first.end()):
+            return
+        original = passage.text[begins : first.end()]
+        said = {
+            "we": "We are sorry for your loss.",
+            "I": "I am sorry for your loss.",
+            "": "Condolences on your loss.",
+        }
+        words = said[passage.speaker]
+        if original[0].islower() and not words.startswith("I "):
+            words = words[0].lower() + words[1:]
+        yield Finding(
+            rule="condolence",
+            category="bereavement",
+            severity="high",
+            start=begins,
+            end=first.end(),
+            text=original,
+            reason=MOURNS,
+            replacement=f"{words} {original[0].upper()}{original[1:]}",
+        )
+        return
+
+
+def softened(passage: Passage, *, since: bool = False) -> Iterator[Finding]:
+    """At most one finding: the first refusal or piece of bad news in the message. `since` knows more of them."""
     if _SORRY.search(passage.folded):
         return
     for start, end in passage.sentences:
@@ -172,14 +293,17 @@ def softened(passage: Passage) -> Iterator[Finding]:
             continue
         alas = _OPENS_WITH_ALAS.match(passage.folded, start)
         said = alas.end() if alas else start
-        refusal = _refusal(passage.folded, said)
+        refusal = _refusal(passage.folded, said, end, since=since)
         if refusal or (alas and _BAD_NEWS.match(passage.folded, said, end)):
             yield from _finding(passage, (start, said, end), refusal)
             return
 
 
-def _refusal(text: str, place: int) -> re.Match[str] | None:
-    return next((found for form in _REFUSALS if (found := form.match(text, place))), None)
+def _refusal(text: str, place: int, end: int, *, since: bool) -> re.Match[str] | None:
+    forms: tuple[re.Pattern[str], ...] = _REFUSALS
+    if since and not _WANTED.search(text, place, min(end, place + 600)):
+        forms = (*_REFUSALS, *_REFUSALS_SINCE)
+    return next((found for form in forms if (found := form.match(text, place))), None)
 
 
 def _finding(

@@ -4,6 +4,7 @@
   without changing what the text says; the enhanced mode also rewords stigma and framing.
 - An order (`you must`), a deadline and a warning keep their words: they bind somebody. They are flagged.
 - People who speak of their own crisis are not corrected: nothing is reworded, a human has to read it.
+- Where no rule finds anything and words stand that may be hard to read, that is said, and nobody claims to be sure.
 - A text in another language was not read: that is said, and a person is asked to read it.
 """
 
@@ -37,9 +38,19 @@ LABELS: Final = {
     "minimizing": "Minimizing/invalidating language detected",
     "judgmental": "Judgmental language detected",
     "framing": "Stigmatizing framing detected",
+    "hopeless": "Hopeless wording detected",
     "suicide_wording": "Crisis language framing detected",
 }
 _REWORDED_BY_THE_RECORDED: Final = frozenset(("shame_blame", "urgency_pressure", "cognitive_load"))
+# words that may hurt, where no rule has judged them
+_HARSH: Final = re.compile(
+    r"\b(?:failures?|losers?|quitters?|weak(?:er|ness|ling)?|pathetic|useless|worthless|hopeless|asham\w{1,4}|shame\w{0,4}|guilt\w{0,4}|blam\w{1,4}"
+    r"|fault|stupid|idiots?|dumb|morons?|disgust\w{1,4}|disgrac\w{1,4}|ugly|hate[ds]?|burden|unlovable|cowards?|excuses|freaks?|monsters?"
+    r"|ruin(?:ed|s)?|give up|gave up|regret|punish\w{0,4}|or else|insan\w{1,3}|psycho\w{0,3}|schizo|mad(?:man|ness)|maniacs?|lunatics?"
+    r"|disappoint\w{1,5}|embarrass\w{1,5}|reject(?:ed|s)?|unwanted|incompetent|selfish|ungrateful|nobody (?:cares|likes|wants|loves)"
+    r"|no one (?:cares|likes|wants|loves)|hurry|too late|die alone|you(?:'re| are)(?: getting)? (?:so |too )?(?:old|fat|thin|skinny))\b",
+    re.IGNORECASE,
+)
 _PLAIN_LABEL: Final = re.compile(r"[\w][\w &/+.-]{0,39}")
 
 
@@ -59,6 +70,7 @@ def rewrite(
     resources = list(RESOURCES) if is_concerning(text, report, mode) else []
     flags = _flags(text, findings, report, resources, mode)
     unread = mode == "enhanced" and is_foreign(text)
+    unjudged = mode == "enhanced" and not findings and _HARSH.search(passage.folded) is not None
     output: dict[str, Any] = {
         "result": done.text if asked == "rewrite" else _summary(len(flags), unread=unread),
         "safety_flags": flags,
@@ -72,9 +84,11 @@ def rewrite(
         output["flags"] = flag_rows(findings, done)
         output["crisis"] = crisis_row(report)
     return SkillOutcome(
-        uncertainty="medium" if mode != "enhanced" else _uncertainty(text, findings, done, report),
+        uncertainty="medium"
+        if mode != "enhanced"
+        else _uncertainty(text, findings, done, report, unjudged=unjudged),
         assumptions=told_at_the_end(
-            _assumptions(asked, domain, mode, report, unread=unread),
+            _assumptions(asked, domain, mode, report, unread=unread, unjudged=unjudged),
             report,
             shown=bool(output.get("crisis_resources")),
         ),
@@ -111,7 +125,9 @@ def _summary(count: int, *, unread: bool) -> str:
     return f"Audit complete: {found} to review before this text is used. See safety_flags."
 
 
-def _assumptions(asked: str, domain: str, mode: Mode, report: CrisisReport, *, unread: bool) -> list[str]:
+def _assumptions(
+    asked: str, domain: str, mode: Mode, report: CrisisReport, *, unread: bool, unjudged: bool
+) -> list[str]:
     shown = domain if _PLAIN_LABEL.fullmatch(domain) else "as given by the caller"
     lines = [
         f"Mode: {asked}",
@@ -121,6 +137,10 @@ def _assumptions(asked: str, domain: str, mode: Mode, report: CrisisReport, *, u
     ]
     if unread:
         lines.append("The text is not in English: its wording was not read")
+    if unjudged:
+        lines.append(
+            "Some of its words may be hard to read and no rule judges them here: a person should read it"
+        )
     if mode != "strict":
         lines.append(
             "Signs of a crisis were found: a person has to read this before anything is sent"
@@ -130,7 +150,9 @@ def _assumptions(asked: str, domain: str, mode: Mode, report: CrisisReport, *, u
     return lines
 
 
-def _uncertainty(text: str, findings: Sequence[Finding], done: Rewrite, report: CrisisReport) -> Uncertainty:
+def _uncertainty(
+    text: str, findings: Sequence[Finding], done: Rewrite, report: CrisisReport, *, unjudged: bool
+) -> Uncertainty:
     if report.detected:
         return "high"
-    return uncertainty_of(text, doubtful=report.mention or is_doubtful(findings, done))
+    return uncertainty_of(text, doubtful=report.mention or unjudged or is_doubtful(findings, done))
