@@ -132,7 +132,7 @@ def test_one_way_among_others_is_not_the_only_one(check):
     for description in ("Not only online: phone and paper too", "It is not app-only"):
         assert triggers(check(description)) == [], description
     assert ("digital_only", "only online") in triggers(check("It works only online"))
-    assert ("children_data", "strangers") in triggers(check("Kids chat with strangers"))
+    assert ("young_contact", "chat with strangers") in triggers(check("Kids chat with strangers"))
 
 
 def test_wrong_items_are_refused_in_every_mode(check):
@@ -244,3 +244,88 @@ def test_a_closed_branch_an_app_that_everybody_must_use_and_a_second_factor_are_
         "Two-factor authentication is optional",
     ):
         assert triggers(check(description)) == [], description
+
+
+def test_the_data_of_a_child_come_first_and_want_consent(check):
+    outcome = check(
+        "A game for children aged 8 that shows ads, asks for the home address, and offers loot boxes for real money."
+    )
+    assert [issue for issue, _ in triggers(outcome)] == [
+        "advertising",
+        "children_data",
+        "paid_chance",
+        "paid_chance",
+    ]
+    first, second, third, *_ = outcome.output["recommendations"]
+    assert first.startswith('Personal data of children ("for the home address"): Do not collect it')
+    assert "consent of a parent" in first
+    assert second.startswith("Paid chance")
+    assert "no targeted advertising" in third
+    for description in (
+        "A homework app for pupils that stores their phone number",
+        "Kids share their exact location with friends",
+        "A site where 12-year-olds enter their full name",
+        "Girls and boys upload photos of themselves",
+    ):
+        assert "children_data" in {issue for issue, _ in triggers(check(description))}, description
+    assert "children_data" in {
+        issue for issue, _ in triggers(check("The quiz asks for the birthday", age_groups=["under 13"]))
+    }
+
+
+def test_the_data_of_adults_are_no_data_of_children(check):
+    for description in (
+        "The bank asks for the home address and the date of birth.",
+        "Users aged 40 share their location.",
+        "The app for children does not ask for the home address.",
+        "An app for university students with their email address",
+    ):
+        assert "children_data" not in {issue for issue, _ in triggers(check(description))}, description
+    said = " ".join(check("A shop with ads").output["recommendations"])
+    assert "children" not in said
+
+
+def test_a_wheel_and_grey_text_are_found(check):
+    found = triggers(
+        check(
+            "A form where the birth year is picked by scrolling a wheel from 2025 backwards, in light grey text."
+        )
+    )
+    assert ("picker", "scrolling a wheel") in found
+    assert ("low_contrast", "light grey text") in found
+    assert "children_data" not in {issue for issue, _ in found}
+    for description in (
+        "A page about bicycle wheels",
+        "A wheelchair user signs up",
+        "Scroll down to read the text",
+    ):
+        assert triggers(check(description)) == [], description
+
+
+def test_who_can_write_to_children_is_looked_at(check):
+    for description in ("A game for kids with voice chat", "Anyone can message the pupils"):
+        assert "young_contact" in {issue for issue, _ in triggers(check(description))}, description
+    assert triggers(check("Anyone can comment on the article")) == []
+
+
+def test_consent_that_is_there_is_not_asked_for(check):
+    (first, *_) = check("With parental consent, children enter their full name.").output["recommendations"]
+    assert first.startswith("Personal data of children")
+    assert "consent" not in first
+
+
+def test_what_a_group_needs_in_general_is_told_as_such_and_once(check):
+    said = check("A bus app for older people with a 2-minute timeout").output["recommendations"]
+    assert said[0].startswith('A time limit ("2-minute timeout")')
+    assert all(line.startswith("For older people in general: ") for line in said[1:])
+    assert not any("time limit" in line for line in said[1:])
+    assert (
+        "nothing in this description was recognised"
+        in check("A quiz for grandparents").output["recommendations"][0]
+    )
+
+
+def test_the_address_of_a_parent_is_none_of_a_child(check):
+    assert "children_data" not in {
+        issue for issue, _ in triggers(check("The children's library asks for the parents' email address"))
+    }

@@ -274,3 +274,122 @@ def test_any_value_gets_an_outcome_or_a_refusal(audit, content, context, mode):
         answer = refused
     begins = "Input validation failed for action 'cognitive_accessibility_audit': "
     assert isinstance(answer, SkillOutcome) or answer.message.startswith(begins)
+
+
+MEDICINE = (
+    "Take 2 tablets BID PO with food; do NOT exceed 8 tablets/24h. If SOB or angioedema occurs, d/c immediately and "
+    "contact your PCP or present to the ED."
+)
+
+
+def named(outcome, issue):
+    return [text for one, text in issues(outcome) if one == issue]
+
+
+def test_abbreviations_of_medicine_are_told_with_their_meaning(audit):
+    outcome = audit(MEDICINE)
+    assert named(outcome, "abbreviation") == ["BID", "PO", "SOB", "d/c", "PCP", "ED"]
+    meanings = {each["text"]: each.get("suggestion") for each in outcome.output["evidence"]}
+    assert (meanings["BID"], meanings["d/c"]) == ("twice a day", "stop")
+    assert named(outcome, "jargon") == ["angioedema"]
+    assert named(audit("Pt c/o chest pain, f/u in 2 wks."), "abbreviation") == ["Pt", "c/o", "f/u", "wks"]
+    for content in (
+        "Send it to our PO Box in May.",
+        "They made a bid and Ed won it.",
+        "Take it twice a day (BID).",
+    ):
+        assert named(audit(content), "abbreviation") == [], content
+
+
+def test_a_word_in_capitals_for_emphasis_is_no_abbreviation(audit):
+    for content in (
+        "Do NOT open it. You MUST call us first.",
+        "ONLY adults may enter. NEVER run.",
+        "Take it with FOOD and plenty of WATER.",
+        "The queen waits here. The QUEEN and ALL guests sit.",
+    ):
+        assert named(audit(content), "abbreviation") == [], content
+
+
+def test_a_medical_word_is_known_by_its_ending(audit):
+    found = audit("The doctor says that you have osteomyelitis and need a laparoscopy this week.")
+    assert named(found, "jargon") == ["osteomyelitis", "laparoscopy"]
+    assert named(audit("She felt nostalgia for academia and had arthritis in the hand."), "jargon") == []
+
+
+def test_haste_that_protects_or_binds_the_writer_is_no_pressure(audit):
+    for content in (
+        MEDICINE,
+        "If you smell gas, leave the building. Call 112 immediately.",
+        "Call your doctor right away if the pain gets worse.",
+        "Report a stolen card immediately.",
+        "We will send you the card within 5 days.",
+        "We will answer as soon as possible.",
+        "You can cancel within 14 days.",
+        "Do not call at night unless it is urgent.",
+        "The change is effective immediately.",
+    ):
+        assert named(audit(content), "time_pressure") == [], content
+    for content, words in {
+        "Your account closes, so reply immediately.": "immediately",
+        "Act now, the sale ends!": "Act now",
+        "We ask you to pay within 2 days.": "within 2 days",
+        "Hurry! Our emergency plumber is cheap today.": "Hurry",
+    }.items():
+        assert words in named(audit(content), "time_pressure"), content
+
+
+def test_negatives_that_pile_up_are_told_with_plain_words(audit):
+    outcome = audit(
+        "The delay was not unexpected, since it had not been ruled out that the room would not be unavailable."
+    )
+    assert named(outcome, "double_negative") == [
+        "not unexpected",
+        "not been ruled out that the room would not be unavailable",
+    ]
+    assert "not unexpected (expected)" in " ".join(outcome.output["findings"])
+    for content, words in {
+        "It is not at all unlikely to rain.": "not at all unlikely",
+        "Do not send the form unless we ask for it.": "Do not send the form unless",
+        "Nobody without a card may not enter unless asked.": "Nobody without a card may not enter unless",
+    }.items():
+        assert named(audit(content), "double_negative") == [words], content
+    for content in (
+        "Do not eat, do not drink and do not smoke.",
+        "No shoes, no shirt, no service.",
+        "I don't understand why it isn't open.",
+        "Do not leave children unattended.",
+        "Do not unplug the device until the light is green.",
+        "Unfortunately we could not reach you.",
+        "This is not a union matter.",
+        "The scan showed nothing unusual.",
+    ):
+        assert named(audit(content), "double_negative") == [], content
+
+
+def test_figures_of_speech_are_told_with_plain_words(audit):
+    outcome = audit("Keep your eye on the ball. They paid at the eleventh hour, out of the blue.")
+    assert named(outcome, "idiom") == ["Keep your eye on the ball", "the eleventh hour", "out of the blue"]
+    assert "(the last moment)" in " ".join(outcome.output["findings"])
+    for content in (
+        "The ball is blue. Keep your eyes closed.",
+        "The shop opens at the eleventh day.",
+        "The cats and dogs sleep.",
+        "Break the chocolate in a bowl of ice.",
+    ):
+        assert named(audit(content), "idiom") == [], content
+
+
+def test_codes_dates_and_capitals_are_told(audit):
+    assert named(audit("Error 0x80070057 has come up."), "code") == ["0x80070057"]
+    assert named(audit("Come on 03/04/2025 please."), "ambiguous_date") == ["03/04/2025"]
+    for content in (
+        "Come on 04/04/2025.",
+        "Come on 23/04/2025.",
+        "It is 1/2 of the cake.",
+        "Come on 3 April.",
+    ):
+        assert named(audit(content), "ambiguous_date") == [], content
+    shouted = audit("THIS CONTRACT BINDS BOTH SIDES AND NOBODY ELSE.").output["findings"]
+    assert any("capitals" in line for line in shouted)
+    assert not any("capitals" in line for line in audit("The BBC and NASA say so.").output["findings"])

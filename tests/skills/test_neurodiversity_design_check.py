@@ -100,7 +100,7 @@ def test_a_mention_that_is_not_counted_says_why(check):
 def test_what_cannot_be_switched_off_still_counts(check):
     assert triggers(check("Animations cannot be disabled.")) == [
         ("animation", "Animations"),
-        ("no_pause_or_save", "cannot be disabled"),
+        ("no_way_out", "cannot be disabled"),
     ]
 
 
@@ -109,7 +109,7 @@ def test_focus_is_read_as_whole_words(check):
     unknown = check("plain page", focus=["maladhdy"])
     assert unknown.output["areas"] == []
     assert any("maladhdy" in line for line in unknown.assumptions)
-    assert len(unknown.output["recommendations"]) == 2
+    assert len(unknown.output["recommendations"]) == 3
 
 
 def test_wording_that_ranks_people_is_named(check):
@@ -167,14 +167,14 @@ def test_what_was_said_in_other_words_is_found(check):
     for description, found in {
         "Music plays when the page opens": ("autoplay", "plays when the page opens"),
         "The quiz is timed": ("time_limit", "is timed"),
-        "There is no reduced motion setting": ("no_pause_or_save", "no reduced motion"),
-        "It ignores prefers-reduced-motion": ("no_pause_or_save", "ignores prefers-reduced-motion"),
+        "There is no reduced motion setting": ("no_way_out", "no reduced motion"),
+        "It ignores prefers-reduced-motion": ("no_way_out", "ignores prefers-reduced-motion"),
         "Buttons move when the page loads": ("unpredictable", "Buttons move"),
         "A ticker of news": ("animation", "ticker"),
         "A verification code must be typed": ("memory", "verification code"),
         "A serif typeface": ("hard_letters", "serif typeface"),
-        "A banner that cannot be dismissed": ("no_pause_or_save", "cannot be dismissed"),
-        "There is no way to close the banner": ("no_pause_or_save", "no way to close"),
+        "A banner that cannot be dismissed": ("no_way_out", "cannot be dismissed"),
+        "There is no way to close the banner": ("no_way_out", "no way to close"),
         "The contrast is too low": ("low_contrast", "contrast is too low"),
     }.items():
         assert found in triggers(check(description)), description
@@ -344,3 +344,73 @@ def test_many_choices_are_counted(check):
         "14 days to return",
     ):
         assert triggers(check(description)) == [], description
+
+
+def test_what_people_describe_in_a_sentence_is_found(check):
+    for description, found in {
+        "A ticket machine in the hall": ("kiosk", "ticket machine"),
+        "The menu opens on hover": ("hover", "hover"),
+        "The dryer signals the end only by a beep": ("sound_only", "only by a beep"),
+        "A lecture without captions": ("sound_only", "without captions"),
+        "A phone line where you press 1 for help": ("voice_menu", "press 1 for"),
+        "A chatbot answers": ("chatbot", "chatbot"),
+        "You get a PDF form": ("pdf", "PDF form"),
+        "The plan is cheap and renews automatically": ("hard_to_cancel", "renews automatically"),
+        "A toolbar with icons without words": ("hidden_controls", "icons without words"),
+        "The box is already ticked": ("dark_pattern", "box is already ticked"),
+        "A mail with a tiny grey unsubscribe link": ("dark_pattern", "tiny grey unsubscribe link"),
+        "You can only cancel by phone": ("hard_to_cancel", "only cancel by phone"),
+        "The exam uses a proctoring tool": ("watched", "proctoring"),
+        "Zooming is disabled": ("fixed_display", "Zooming is disabled"),
+        "The code is valid for 30 seconds": ("time_limit", "valid for 30 seconds"),
+        "An app with streaks": ("pull", "streaks"),
+        "A page full of ads": ("advertising", "ads"),
+    }.items():
+        assert found in triggers(check(description)), description
+
+
+def test_harmless_neighbours_of_a_barrier_are_none(check):
+    for description in (
+        "A link to the start page",
+        "An ad hoc meeting",
+        "A page that prints well in large print and black",
+        "Are you sure you want to delete it? Yes or no",
+        "A tan background",
+        "Only 3 items on a page",
+        "Videos with captions",
+        "The chatbot was removed",
+        "You can cancel online with one click",
+        "A page that asks every user for the name",
+    ):
+        assert triggers(check(description)) == [], description
+
+
+def test_a_description_without_a_known_barrier_is_told_so(check):
+    first, *hints = check("A library page with a search field and opening hours").output["recommendations"]
+    assert "nothing in this description was recognised" in first
+    assert 1 <= len(hints) <= 2
+    assert (
+        "could not be read"
+        in check("La página tiene un menú grande y una imagen.").output["recommendations"][0]
+    )
+    assert "under people's control" in check("No animations and no timer.").output["recommendations"][0]
+
+
+def test_what_cannot_be_stopped_is_not_told_to_save(check):
+    (said,) = check("A loudspeaker alarm that cannot be turned off").output["recommendations"]
+    assert said.startswith(
+        'Something that people cannot stop, skip or close ("cannot be turned off"): Let people skip'
+    )
+    assert "save" in advised(check("A test that cannot be paused"))
+
+
+def test_the_advice_fits_the_thing(check):
+    for description, issue in {
+        "A weather app with voice control": "speech",
+        "The next video starts automatically": "autoplay",
+        "A contract as a 40-page PDF": "dense_text",
+        "A remote with 60 identical buttons": "many_choices",
+        "The site is in dark grey on black": "low_contrast",
+        "The letter is written in 10 pt": "small_text",
+    }.items():
+        assert [one for one, _ in triggers(check(description))] == [issue], description

@@ -8,7 +8,7 @@
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from comity.skills.reading.language import Language
 from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.words.interface import Interface
 from comity.skills.words.phrases import Phrases
-from comity.skills.words.rules import Rule, Trigger, advice, counted, evidence, not_counted
+from comity.skills.words.rules import Rule, Trigger, advice, evidence, not_counted
 from comity.skills.words.tokens import tokens
 
 _AGE: Final = re.compile(r"(?<!\d)(\d{1,3})(?!\d)")
@@ -47,7 +47,14 @@ class Group(Struct, frozen=True, kw_only=True):
     recorded: tuple[str, ...]
     words: tuple[str, ...]
     recommendations: tuple[str, ...]
+    covered_by: tuple[str, ...]
+    lead: str
     notes: tuple[str, ...]
+
+    def not_said(self, found: Container[str]) -> list[str]:
+        """The recommendations, without those that a finding has already given."""
+        pairs = zip(self.recommendations, self.covered_by, strict=True)
+        return [f"{self.lead}: {line[:1].lower()}{line[1:]}" for line, rule in pairs if rule not in found]
 
 
 class Payment(Struct, frozen=True, kw_only=True):
@@ -77,7 +84,9 @@ def recorded(description: str, age_groups: Sequence[str], known: Guidance) -> Sk
     ]
     text = description.lower()
     money = any(word in text for word in known.payment.recorded)
-    return _outcome("low", [_groups_line(age_groups), *_CAVEATS], known, groups, money=money)
+    lines = [_groups_line(age_groups), *_CAVEATS]
+    guidance = [line for group in groups for line in group.recommendations] or known.general
+    return _outcome("low", lines, known, groups, money=money, guidance=guidance)
 
 
 _CAVEATS: Final = (
@@ -98,21 +107,17 @@ def _outcome(
     groups: Sequence[Group],
     *,
     money: bool,
-    first: Sequence[str] = (),
+    guidance: Sequence[str],
     more: dict[str, object] | None = None,
 ) -> SkillOutcome:
-    guidance = [line for group in groups for line in group.recommendations]
-    if not guidance and not first:
-        guidance = list(known.general)
     notes = [line for group in groups for line in group.notes]
     if money:
-        guidance += known.payment.recommendations
         notes.append(known.payment.note)
     return SkillOutcome(
         uncertainty=uncertainty,
         assumptions=assumptions,
         output={
-            "recommendations": [*first, *guidance],
+            "recommendations": [*guidance, *(known.payment.recommendations if money else ())],
             "access_notes": [*notes, *known.closing_notes],
             **(more or {}),
         },
@@ -133,17 +138,22 @@ class Reader:
         self._money = Phrases([*spent, *((phrase, True) for phrase in known.payment.words)])
 
     def check(self, description: str, age_groups: Sequence[str]) -> SkillOutcome:
-        read = self._interface.read(description)
-        found = counted(read.triggers)
         named = self._named(age_groups, description)
+        young = "younger" in named | self._named((), description)
+        read = self._interface.read(description, young=young)
+        found = read.told
         pairs = (("older", self._known.older), ("younger", self._known.younger))
+        groups = [group for name, group in pairs if name in named]
+        said = [line for each in found.values() for line in advice(each)]
+        if not found:
+            said = read.general(() if groups else self._known.general)
         return _outcome(
             read.uncertainty,
             _assumptions(age_groups, found, read.language),
             self._known,
-            [group for name, group in pairs if name in named],
+            groups,
             money=bool(self._money.find(tokens(description))),
-            first=[line for each in found.values() for line in advice(each)],
+            guidance=[*said, *(line for group in groups for line in group.not_said(found))],
             more={
                 "groups": [name for name, _ in pairs if name in named],
                 "triggers": evidence(read.triggers),
@@ -178,5 +188,7 @@ def _assumptions(age_groups: Sequence[str], found: dict[str, list[Trigger]], lan
     if language == "other":
         lines.append("The description is not in English: its words could not be read.")
     elif not found:
-        lines.append("No word of the description points to a barrier; the guidance is general.")
+        lines.append(
+            "No word of the description points to a barrier that is known here; the hints are general."
+        )
     return [*lines, *_CAVEATS]

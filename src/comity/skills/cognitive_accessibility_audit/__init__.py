@@ -15,16 +15,22 @@ _RULES: Final = "cognitive_accessibility_audit/rules.json"
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.cognitive_accessibility_audit import audit, recorded
+    from comity.skills.cognitive_accessibility_audit.wording import read_wording
     from comity.skills.reading.measure import read_reading_data
     from comity.skills.words.fields import text_field, trimmed
     from comity.skills.words.phrases import Phrases
     from comity.skills.words.rules import Rule, Rules
+    from comity.skills.words.tokens import word_set
 
     rules = json.decode(data[_RULES])
     known = audit.Knowledge(
         read_reading_data(data[_ENGLISH], data[_ABBREVIATIONS]),
         Rules(convert(rules["rules"], tuple[Rule, ...]), rules["ignored"]),
         Phrases[str](rules["jargon"].items()),
+        Phrases[str](rules["idioms"].items()),
+        Phrases[str](rules["double_negatives"].items()),
+        word_set(rules["known_long_words"]),
+        read_wording(rules),
     )
 
     def handle(given: Mapping[str, Any], mode: Mode) -> SkillOutcome:

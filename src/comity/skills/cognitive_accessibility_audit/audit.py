@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from comity.skills.cognitive_accessibility_audit import wording
 from comity.skills.cognitive_accessibility_audit.markup import without_markup
 from comity.skills.reading.foreign import ForeignScore
 from comity.skills.reading.measure import Reading, ReadingData, Scores, measure
@@ -20,7 +21,7 @@ from comity.skills.skill import SkillOutcome, Uncertainty
 from comity.skills.words.phrases import Phrases
 from comity.skills.words.rules import Rule, Rules, Trigger, counted, evidence, quoted
 from comity.skills.words.spans import MOST_EVIDENCE, span
-from comity.skills.words.tokens import Token, word_set
+from comity.skills.words.tokens import Token
 
 _OPTION: Final = re.compile(
     r"\b(?:option|plan|choice|package|tier|item)[ ]([A-Za-z]|\d{1,3})\b", re.IGNORECASE
@@ -40,13 +41,8 @@ _VERY_LONG: Final = 30
 _HARD_WORD: Final = 5
 _EASY: Final = 60.0
 _PARAGRAPH: Final = 150
-_CAPITALS: Final = re.compile(r"(?<![\w./@-])[A-Z]{2,6}s?(?![\w@])")
-_SHOUTED: Final = re.compile(r"\b[A-Z]{2,}\s\Z")
-_SHOUTS: Final = re.compile(r"\s[A-Z]{2,}\b")
-_COMMON: Final = word_set(
-    "US UK EU USA UN TV PC OK ID AM PM PDF FAQ CD DVD DNA ATM GPS SMS USB NO YES IT II III IV VI"
-)
-_SOME_ABBREVIATIONS: Final = 2
+_NAMED: Final = 8
+_MEDICAL: Final = "a medical word: say it in everyday words"
 _FEW_TO_JUDGE: Final = 10
 _ENGLISH_ONLY: Final = "jargon, link texts and time pressure, which are looked for in English only"
 _FEW_WORDS, _MANY_WORDS = 30, 100
@@ -60,6 +56,10 @@ class Knowledge(Struct, frozen=True):
     reading: ReadingData
     rules: Rules
     jargon: Phrases[str]
+    idioms: Phrases[str]
+    double_negatives: Phrases[str]
+    known_long_words: frozenset[str]
+    terms: wording.Wording
 
 
 class _Report(Struct):
@@ -78,13 +78,16 @@ def audit(sent: str, context: str, known: Knowledge) -> SkillOutcome:
     if reading.scores is not None:
         if len(reading.words) >= _FEW_TO_JUDGE:
             _level(reading.scores, report)
-        _hard_words(content, reading, report)
+        _hard_words(content, reading, known, report)
     if reading.foreign is not None and len(reading.words) >= _FEW_TO_JUDGE:
         _foreign_level(reading.foreign, report)
     _jargon(content, reading, known, report)
-    _abbreviations(content, report)
+    _abbreviations(content, reading, known, report)
+    _negatives(content, reading, known, report)
+    _signs(content, report)
     _choices(content, report)
     triggers = _not_mid_sentence(known.rules.triggers(content, reading.tokens), reading.tokens)
+    triggers = list(_pressing(triggers, reading.tokens, known))
     report.evidence += evidence(triggers)
     for found in counted(triggers).values():
         _tell(found, report)
@@ -116,6 +119,24 @@ def _not_mid_sentence(triggers: list[Trigger], words: Sequence[Token]) -> list[T
         if trigger.rule.id != "ambiguous_link" or not goes_on:
             kept.append(trigger)
     return kept
+
+
+def _pressing(triggers: list[Trigger], words: Sequence[Token], known: Knowledge) -> Iterator[Trigger]:
+    """Without the haste of a warning: who tells people to leave a burning house at once does not press them."""
+    haste = wording.Haste(words, known.terms)
+    at = {word.start: place for place, word in enumerate(words)} if triggers else {}
+    for trigger in triggers:
+        if trigger.rule.id != "time_pressure" or not haste.is_due(trigger.text, at[trigger.start]):
+            yield trigger
+
+
+def _negatives(content: str, reading: Reading, known: Knowledge, report: _Report) -> None:
+    found = [(each.start, each.end, each.meaning) for each in known.double_negatives.find(reading.tokens)]
+    taken = {end for _, end, _ in found}
+    found += [each for each in wording.negatives(reading.tokens) if each[1] not in taken]
+    _plainer("double_negative", "Double negatives or conditions turned round", sorted(found), content, report)
+    if found:
+        report.advice.append("Say it the positive way round: what is so, what to do, and when.")
 
 
 def _tell(found: list[Trigger], report: _Report) -> None:
@@ -193,13 +214,17 @@ def _nothing_found(reading: Reading) -> str:
     )
 
 
-def _hard_words(content: str, reading: Reading, report: _Report) -> None:
-    hard = [word for word in reading.words if word.syllables >= _HARD_WORD]
+def _hard_words(content: str, reading: Reading, known: Knowledge, report: _Report) -> None:
+    hard = [
+        word
+        for word in reading.words
+        if word.syllables >= _HARD_WORD
+        and content[word.start : word.end].lower() not in known.known_long_words
+    ]
     if not hard:
         return
     names = list(dict.fromkeys(content[word.start : word.end].lower()[:40] for word in hard))
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    report.findings.append(f"Words of five or more syllables: {', '.join(names[:5])}{more}.")
+    report.findings.append(f"Words of five or more syllables: {_some(names)}.")
     report.advice.append("Replace very long words, or explain them where they first appear.")
     report.evidence += [
         span("long_word", content[word.start : word.end], word.start, word.end)
@@ -208,44 +233,78 @@ def _hard_words(content: str, reading: Reading, report: _Report) -> None:
 
 
 def _jargon(content: str, reading: Reading, known: Knowledge, report: _Report) -> None:
-    found = known.jargon.find(reading.tokens)
+    jargon = [(each.start, each.end, each.meaning) for each in known.jargon.find(reading.tokens)]
+    taken = {start for start, _, _ in jargon}
+    if reading.language == "english":
+        rare = wording.medical_words(reading.tokens)
+        jargon += [(word.start, word.end, _MEDICAL) for word in rare if word.start not in taken]
+    _plainer("jargon", "Jargon, with a plainer wording", sorted(jargon), content, report)
+    if jargon:
+        report.advice.append("Put everyday words in the place of jargon, or explain it in a glossary.")
+    idioms = [(each.start, each.end, each.meaning) for each in known.idioms.find(reading.tokens)]
+    _plainer("idiom", "Figures of speech, with plain words", idioms, content, report)
+    if idioms:
+        report.advice.append("Say literally what is meant: not everybody can guess a figure of speech.")
+
+
+def _plainer(
+    issue: str, finding: str, found: Sequence[tuple[int, int, str]], content: str, report: _Report
+) -> None:
     if not found:
         return
-    plain = {content[each.start : each.end].lower(): each.meaning for each in found}
-    listed = [f"{word} ({meaning})" for word, meaning in list(plain.items())[:5]]
-    more = f" and {len(plain) - 5} more" if len(plain) > 5 else ""
-    report.findings.append(f"Jargon, with a plainer wording: {', '.join(listed)}{more}.")
-    report.advice.append("Put everyday words in the place of jargon, or explain it in a glossary.")
+    plain = {" ".join(content[start:end].lower().split()): meaning for start, end, meaning in found}
+    report.findings.append(f"{finding}: {_some([_with(word, said) for word, said in plain.items()])}.")
     report.evidence += [
-        {**span("jargon", content[each.start : each.end], each.start, each.end), "suggestion": each.meaning}
-        for each in found[:MOST_EVIDENCE]
+        {**span(issue, content[start:end], start, end), "suggestion": meaning}
+        for start, end, meaning in found[:MOST_EVIDENCE]
     ]
 
 
-def _abbreviations(content: str, report: _Report) -> None:
-    """Those in capitals that are neither common nor spelled out beside: `SSN`, not `Social Security number (SSN)`."""
-    found = [
-        match
-        for match in _CAPITALS.finditer(content)
-        if match[0] not in _COMMON and not _spelled_out(content, match)
-    ]
-    names = list(dict.fromkeys(match[0] for match in found))
-    if len(names) < _SOME_ABBREVIATIONS or not re.search(r"[a-z]{3}", content):
-        return
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    report.findings.append(f"Abbreviations that are not spelled out: {', '.join(names[:5])}{more}.")
-    report.advice.append("Spell an abbreviation out where it first appears.")
-    report.evidence += [
-        span("abbreviation", match[0], match.start(), match.end()) for match in found[:MOST_EVIDENCE]
-    ]
+def _abbreviations(content: str, reading: Reading, known: Knowledge, report: _Report) -> None:
+    found = wording.abbreviations(content, reading.tokens, known.terms)
+    if found:
+        names = {content[start:end]: meaning for (start, end), meaning in found}
+        listed = [_with(name, meaning) if meaning else name for name, meaning in names.items()]
+        report.findings.append(f"Abbreviations that are not spelled out: {_some(listed)}.")
+        report.advice.append("Spell an abbreviation out where it first appears.")
+    for (start, end), meaning in found[:MOST_EVIDENCE]:
+        place = span("abbreviation", content[start:end], start, end)
+        report.evidence.append({**place, "suggestion": meaning} if meaning else place)
 
 
-def _spelled_out(content: str, found: re.Match[str]) -> bool:
-    """In brackets after its words, before its words in brackets, or among other capitals: a heading."""
-    start, end = found.span()
-    if content[start - 1 : start] == "(" or content[end : end + 2] == " (":
-        return True
-    return bool(_SHOUTED.search(content[max(0, start - 12) : start]) or _SHOUTS.match(content, end))
+def _signs(content: str, report: _Report) -> None:
+    """Capitals, codes and dates: hard to read in any language."""
+    if wording.is_shouted(content):
+        report.findings.append("Written in capitals: the shapes of the words are lost.")
+        report.advice.append("Write in sentence case; make what matters bold.")
+    for issue, finding, advice, places in (
+        (
+            "code",
+            "Codes that tell people nothing",
+            "Say in words what happened and what to do next; keep the code for the support team at the end.",
+            wording.codes(content),
+        ),
+        (
+            "ambiguous_date",
+            "Dates that can be read in two ways",
+            "Write the month as a word: 3 April 2025.",
+            wording.dates_of_two_readings(content),
+        ),
+    ):
+        if places:
+            named = dict.fromkeys(content[start:end] for start, end in places)
+            report.findings.append(f"{finding}: {_some(list(named))}.")
+            report.advice.append(advice)
+            report.evidence += [span(issue, content[start:end], start, end) for start, end in places]
+
+
+def _with(word: str, plain: str) -> str:
+    return f"{word} {plain}" if plain.startswith("(") else f"{word} ({plain})"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def _choices(content: str, report: _Report) -> None:

@@ -16,7 +16,7 @@ from comity.skills.reading.language import Language
 from comity.skills.skill import SkillOutcome
 from comity.skills.words.interface import Interface
 from comity.skills.words.phrases import Phrases
-from comity.skills.words.rules import Rule, Trigger, advice, counted, evidence, not_counted
+from comity.skills.words.rules import Rule, Trigger, advice, evidence, not_counted
 from comity.skills.words.tokens import tokens
 
 _MOST_SHOWN: Final = 60
@@ -73,7 +73,7 @@ class Reader:
 
     def check(self, description: str, focus: Sequence[str]) -> SkillOutcome:
         read = self._interface.read(description)
-        found = counted(read.triggers)
+        found = read.told
         wanted, unknown = self._wanted(focus)
         touched = {group for each in found.values() for group in each[0].rule.groups}
         # a checklist is for those who ask for an area; the others get what their description is about
@@ -84,7 +84,7 @@ class Reader:
             uncertainty=read.uncertainty,
             assumptions=_assumptions(found, read.language, unknown),
             output={
-                "recommendations": [*said, *guidance] or list(self._known.general),
+                "recommendations": [*said, *guidance] or read.general(self._known.general),
                 "tradeoffs": [
                     *(area.tradeoff for area in self._known.areas if area in areas or area.id in touched),
                     self._known.closing_tradeoff,
@@ -114,7 +114,9 @@ def _assumptions(found: dict[str, list[Trigger]], language: Language, unknown: S
     if language == "other":
         lines.append("The description is not in English: its words could not be read.")
     elif not found:
-        lines.append("No word of the description points to a barrier; the guidance is general.")
+        lines.append(
+            "No word of the description points to a barrier that is known here; the hints are general."
+        )
     if unknown:
         shown = ", ".join(item[:_MOST_SHOWN] for item in unknown[:10])
         lines.append(f"There is no guidance here for this focus: {shown}.")
