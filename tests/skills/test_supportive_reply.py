@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comity.core.errors import ActionError
-from comity.skills.supportive_reply import GRIEF_SKILL, SKILL
+from comity.skills.supportive_reply import GRIEF_SKILL, SKILL, SPOKEN
 from comity.testing.vectors import vector_file
 
 CRISIS = "I want to kill myself tonight"
@@ -124,10 +124,11 @@ def test_who_sends_no_locale_is_answered_in_the_language_he_wrote():
 
 
 def test_every_language_has_every_sentence_and_its_blanks():
-    told = json.loads(files("comity.skills").joinpath("supportive_reply/replies.json").read_bytes())
-    assert tuple(told["languages"]) == LANGUAGES
-    for language, words in told["languages"].items():
-        assert list(words) == list(told["languages"]["en"]), language
+    place = files("comity.skills")
+    told = {code: json.loads(place.joinpath(name).read_bytes())["replies"] for code, name in SPOKEN.items()}
+    assert tuple(told) == LANGUAGES
+    for language, words in told.items():
+        assert list(words) == list(told["en"]), language
         assert all(words.values()), language
         assert "{number}" in words["emergency"], language
         assert "{country}" in words["emergency"], language

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from comity.skills.supportive_reply import SKILL
+from comity.skills.supportive_reply import SPOKEN as FILES
 
 SPOKEN = [
     (path.stem, kind, locale, message)
@@ -29,8 +30,9 @@ def handler():
 
 @cache
 def nothing(languages):
-    words = json.loads(files("comity.skills").joinpath("supportive_reply/replies.json").read_bytes())
-    return {words["languages"][language]["nothing"] for language in languages.split("_")}
+    place = files("comity.skills")
+    spoken = [json.loads(place.joinpath(FILES[code]).read_bytes()) for code in languages.split("_")]
+    return {one["replies"]["nothing"] for one in spoken}
 
 
 def answered(message, locale):

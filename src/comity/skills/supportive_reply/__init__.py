@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from comity.skills.crisis import DATA as CRISIS_DATA
-from comity.skills.crisis.data import OPINION
+from comity.skills.crisis.data import LANGUAGES, OPINION
 from comity.skills.crisis.lines import LINES
 from comity.skills.skill import Mode, Skill, SkillHandler, SkillOutcome
 from comity.skills.supportive_reply.contract import (
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from comity.skills.supportive_reply.message import MessageReader
     from comity.skills.supportive_reply.reply import Responder
 
-_REPLIES: Final = "supportive_reply/replies.json"
-TOPICS: Final = "supportive_reply/topics.json"
-SPEECH: Final = "supportive_reply/speech.json"
+SPOKEN: Final = {code: f"supportive_reply/languages/{code}.json" for code in LANGUAGES}
 UNREAD: Final = "crisis/unread.json"
-_DATA: Final = (*CRISIS_DATA, OPINION, UNREAD, LINES, _REPLIES, TOPICS, SPEECH)
+LATIN: Final = "reading/latin.json"
+_DATA: Final = (*CRISIS_DATA, OPINION, UNREAD, LATIN, LINES, *SPOKEN.values())
 
 
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
@@ -72,19 +71,19 @@ def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
 
 
 def _responder(data: Mapping[str, bytes]) -> "Responder":
-    from msgspec import json
-
     from comity.skills.crisis.lines import read_lines
-    from comity.skills.supportive_reply.reply import Replies, Responder
+    from comity.skills.supportive_reply.reply import Responder
 
-    return Responder(json.decode(data[_REPLIES], type=Replies), read_lines(data[LINES]), message_reader(data))
+    return Responder(read_lines(data[LINES]), message_reader(data))
 
 
 def message_reader(data: Mapping[str, bytes]) -> "MessageReader":
+    from comity.skills.reading.latin import Latin
     from comity.skills.supportive_reply.message import MessageReader
     from comity.skills.supportive_reply.wordings import Wordings
 
-    return MessageReader(Wordings(data[TOPICS], data[SPEECH]), data[UNREAD])
+    wordings = Wordings({code: data[name] for code, name in SPOKEN.items()})
+    return MessageReader(wordings, Latin(data[LATIN]), data[UNREAD])
 
 
 def _prepare_grief(data: Mapping[str, bytes]) -> SkillHandler:

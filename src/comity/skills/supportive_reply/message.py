@@ -1,7 +1,7 @@
 """What a message tells: its language, its topic, and whether it is certain that nothing calls for support.
 
-- The language is told by the script, then by the words: those of the eleven languages against the small words of languages
-  that are not read and the letters that no language has which is read.
+- The language is told by the script; where that is Latin, by the letters in a row and by the words that are known. The small
+  words of languages that are not read, and letters that no language has which is read, speak against all of them.
 - Small talk is where every sentence asks how one is, greets or speaks of the weather, and none has a word of trouble.
 - Nothing calls for support where every sentence asks, orders, greets or names a thing of offices and machines, and none
   speaks of the writer or has a word that may be said of trouble. Of anything else that is not certain.
@@ -9,13 +9,14 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import msgspec
 
 from comity.skills.crisis.unread import Unread, UnreadFile
+from comity.skills.reading.latin import Latin
 from comity.skills.supportive_reply.topics import (
     SITUATIONS,
     is_celebrated,
@@ -40,6 +41,8 @@ _STRANGE: Final = re.compile("[ąćęłńśźżěščřžůďťňőűğışøå�
 _READ: Final = 20_000  # characters; what comes later changes no topic
 _LOOKED_AT: Final = 2000  # characters
 _FEW: Final = 2  # words that make a language clear
+_KNOWN: Final = 15  # what a known word weighs beside the letters of a language
+_CLEAR: Final = 30  # what makes a language clear
 _QUESTION: Final = ("?", "؟", "？")  # noqa: RUF001
 _BARE: Final = 12  # words of a question that tells nothing else
 _LONG_WORD: Final = 10  # characters; more in each are words written without blanks
@@ -66,8 +69,10 @@ class About(NamedTuple):
 
 
 class MessageReader:
-    def __init__(self, wordings: Wordings, unread: bytes) -> None:
+    def __init__(self, wordings: Wordings, latin: Latin, unread: bytes) -> None:
+        self.languages = wordings.languages
         self._wordings = wordings
+        self._latin = latin
         self._is_unread = Unread(unread)
         self._content = unread
 
@@ -96,13 +101,16 @@ class MessageReader:
             return named
         if script:
             return script
-        counts = self._counts(self._wordings.find(text), self._wordings.topics)
-        best = max(counts, key=counts.__getitem__)
-        certain = counts[best] >= _FEW and 2 * counts.get(named, 0) <= counts[best]
-        return best if certain else named
+        weights = self._weights(text, self._wordings.find(text))
+        best = max(weights, key=weights.__getitem__)
+        return best if weights[best] >= max(_CLEAR, weights.get(named, 0) + _CLEAR) else named
 
     def reply(self, language: str, topic: str) -> str:
-        return (self._wordings.topics.get(language) or self._wordings.topics["en"])[topic].reply
+        return self._wordings.of(language).topics[topic].reply
+
+    def words(self, language: str) -> Mapping[str, str]:
+        """The reply for each risk and mode, and the sentences of the guidance."""
+        return self._wordings.of(language).replies
 
     @cached_property
     def _small(self) -> Mapping[str, frozenset[str]]:
@@ -115,23 +123,20 @@ class MessageReader:
         script = _script(text)
         if script is None:
             return None
-        counts = self._counts(said, (script,) if script else self._wordings.topics)
-        best = max(counts, key=counts.__getitem__)  # the first listed among equals
-        most = counts[best]
+        weights = {} if script else self._weights(text, said)
+        best = script or max(weights, key=weights.__getitem__)
+        most = _count(said, best)
         words = set(_WORD.findall(unicodedata.normalize("NFC", text).lower()))
         strange = {word for word in words if _STRANGE.search(word)}
         others = max(len(words & small | strange) for small in self._small.values())
         if others > most and (others >= _FEW or (not most and len(words) >= _FEW)):
             return None
-        return script or (best if most else "")
+        return best if script or weights[best] >= _CLEAR else ""
 
-    @staticmethod
-    def _counts(said: Said, languages: Iterable[str]) -> dict[str, int]:
-        """How many wordings of each language were found."""
-        return {
-            language: len({mark.wording for marks in said.found.get(language, {}).values() for mark in marks})
-            for language in languages
-        }
+    def _weights(self, text: str, said: Said) -> dict[str, int]:
+        """What speaks for each language in Latin letters."""
+        letters = self._latin.weights(text)
+        return {language: weight + _KNOWN * _count(said, language) for language, weight in letters.items()}
 
     def _is_small_talk(self, text: str, said: Said, language: str) -> bool:
         marks = said.marks(language)
@@ -145,7 +150,7 @@ class MessageReader:
 
     def _is_calm(self, text: str, said: Said, language: str) -> bool:
         marks = said.marks(language)
-        topics = {name for name in self._wordings.topics[language] if marks.get(name)}
+        topics = {name for name in self._wordings.of(language).topics if marks.get(name)}
         if len(text) > _LOOKED_AT or is_celebrated(text) or is_wept(text):
             return False
         if marks.get("heavy") or marks.get("others") or topics.difference(SITUATIONS):
@@ -170,6 +175,11 @@ def _script(text: str) -> str | None:
         counts["ja"] += counts.pop("zh")
     language = max(counts, key=counts.__getitem__)
     return language if 2 * counts[language] >= max(latin, 1) else ""
+
+
+def _count(said: Said, language: str) -> int:
+    """How many wordings of a language were found."""
+    return len({mark.wording for marks in said.found.get(language, {}).values() for mark in marks})
 
 
 def _is_code(text: str) -> bool:

@@ -33,14 +33,6 @@ _CLOSE: Final = "The phrasing is close to that of people in danger; this is no f
 _CAVEAT: Final = "Non-clinical support: it does not replace professional care, and it diagnoses nothing."
 
 
-class Replies(Struct, frozen=True):
-    """By language: the reply for each risk and mode, and the sentences of the guidance."""
-
-    reviewed: str
-    sources: tuple[str, ...]
-    languages: Mapping[str, Mapping[str, str]]
-
-
 class Asked(Struct, frozen=True, kw_only=True):
     """`locale` is None when none was sent. `bereaved` says that the caller knows of a death."""
 
@@ -52,8 +44,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Responder:
-    def __init__(self, replies: Replies, lines: Lines, reader: MessageReader) -> None:
-        self._replies = replies.languages
+    def __init__(self, lines: Lines, reader: MessageReader) -> None:
         self._reader = reader
         self._lines = lines
         self._rows = {code: _country_row(code, country) for code, country in lines.countries.items()}
@@ -63,7 +54,7 @@ class Responder:
         }
 
     def words(self, language: str) -> Mapping[str, str]:
-        return self._replies.get(language) or self._replies["en"]
+        return self._reader.words(language)
 
     def speaks_of_death(self, message: str) -> bool:
         return self._reader.about(message).death
@@ -107,7 +98,7 @@ class Responder:
             uncertainty="high" if unread else self._uncertainty(asked, report),
             assumptions=[
                 _risk_line(asked.risk, report),
-                f"Language of the reply: {language if language in self._replies else 'en'}",
+                f"Language of the reply: {language if language in self._reader.languages else 'en'}",
                 _place_line(helping),
                 f"Support mode: {asked.mode}",
                 *([f"Topic: {about.topic}"] if about.topic is not None else []),
@@ -152,7 +143,7 @@ class Responder:
     def _uncertainty(self, asked: Asked, report: CrisisReport) -> Uncertainty:
         if (
             asked.locale is not None
-            and place_of(asked.locale).language not in self._replies
+            and place_of(asked.locale).language not in self._reader.languages
             and not report.signals
         ):
             return "high"

@@ -1,6 +1,7 @@
 """The wordings that tell what a message is about, found in all languages in one pass over the folded text.
 
-`topics.json` has the wordings of each topic and the reply to it, `speech.json` those that tell how something is meant:
+`languages/<code>.json` has what is said in one language: `replies`, the sentences by their names; `topics`, the wordings of
+each topic and the reply to it; and `speech`, the wordings that tell how something is meant:
 
 | kind | wordings |
 |---|---|
@@ -49,14 +50,11 @@ class Topic(Struct, frozen=True, forbid_unknown_fields=True):
     reply: str
 
 
-class TopicsFile(Struct, frozen=True, forbid_unknown_fields=True):
+class SpokenFile(Struct, frozen=True, forbid_unknown_fields=True):
     written: str
-    languages: Mapping[str, Mapping[str, Topic]]
-
-
-class SpeechFile(Struct, frozen=True, forbid_unknown_fields=True):
-    written: str
-    languages: Mapping[str, Mapping[str, tuple[str, ...]]]
+    replies: Mapping[str, str]
+    topics: Mapping[str, Topic]
+    speech: Mapping[str, tuple[str, ...]]
 
 
 class Meaning(NamedTuple):
@@ -131,19 +129,26 @@ def _near(marks: Sequence[Mark], mark: Mark) -> Sequence[Mark]:
 
 
 class Wordings:
-    def __init__(self, topics: bytes, speech: bytes) -> None:
-        self._contents = topics, speech
+    """`files` are those of the languages, by their codes."""
 
-    @cached_property
-    def topics(self) -> Mapping[str, Mapping[str, Topic]]:
-        return msgspec.json.decode(self._contents[0], type=TopicsFile).languages
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.languages = tuple(files)
+        self._files = files
+        self._read: dict[str, SpokenFile] = {}
+
+    def of(self, language: str) -> SpokenFile:
+        """What is said in a language; in English if it is not one of them."""
+        code = language if language in self._files else "en"
+        if code not in self._read:
+            self._read[code] = msgspec.json.decode(self._files[code], type=SpokenFile)
+        return self._read[code]
 
     @cached_property
     def _lookup(self) -> Lookup[tuple[str, Sequence[Meaning]]]:
-        speech = msgspec.json.decode(self._contents[1], type=SpeechFile).languages
         meanings: dict[str, set[Meaning]] = defaultdict(set)
-        for language, topics in self.topics.items():
-            kinds = {name: topic.words for name, topic in topics.items()} | dict(speech[language])
+        for language in self.languages:
+            file = self.of(language)
+            kinds = {name: topic.words for name, topic in file.topics.items()} | dict(file.speech)
             for name, phrases in kinds.items():
                 for phrase in phrases:
                     whole = phrase if _GAP in phrase else ""
