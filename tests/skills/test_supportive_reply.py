@@ -131,7 +131,6 @@ def test_every_language_has_every_sentence_and_its_blanks():
         assert list(words) == list(told["en"]), language
         assert all(words.values()), language
         assert "{number}" in words["emergency"], language
-        assert "{country}" in words["emergency"], language
         assert "{urls}" in words["directories"], language
 
 

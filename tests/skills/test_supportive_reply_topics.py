@@ -111,8 +111,8 @@ def test_for_another_person_in_danger_the_number_comes_first():
     assert "on their side" in anywhere["reply"]
     assert anywhere["escalation_guidance"][0].startswith("Call your local emergency number")
     assert anywhere["crisis"]["subject"] == "other"
-    assert reply(message, locale="de-AT")["reply"].startswith("Ruf jetzt 112 an (Austria)")
-    assert reply(message, locale="en-US")["escalation_guidance"][0].startswith("Call 911 (United States) now")
+    assert reply(message, locale="de-AT")["reply"].startswith("Ruf jetzt 112 an:")
+    assert reply(message, locale="en-US")["escalation_guidance"][0].startswith("Call 911 now")
 
 
 @pytest.mark.parametrize("mode", ["strict", "compat"])
@@ -155,3 +155,14 @@ def test_a_language_that_is_not_read_is_told_and_gets_the_lines_of_the_locale():
 )
 def test_code_calls_for_no_support_unless_somebody_is_spoken_of_in_trouble(text, calm):
     assert reader().about(text).calm is calm
+
+
+@pytest.mark.parametrize(
+    "message", ["I took all my pills an hour ago", "I just swallowed the whole bottle of tablets"]
+)
+def test_who_has_taken_something_is_told_to_call_at_once(message):
+    output = reply(message, locale="en-US")
+    assert output["crisis"]["detected"]
+    assert output["reply"].startswith("Call 911 now, or ask somebody near you to call")
+    assert output["escalation_guidance"][0].startswith("Call 911 now")
+    assert not any(line.startswith("If you or anybody else") for line in output["escalation_guidance"])

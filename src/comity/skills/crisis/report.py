@@ -15,7 +15,7 @@ from msgspec import Struct
 Severity = Literal["none", "low", "moderate", "high", "immediate"]
 Subject = Literal["self", "other", "unknown"]
 Tense = Literal["present", "past", "future"]
-Kind = Literal["suicide", "overdose", "violence", "child"]
+Kind = Literal["suicide", "overdose", "violence", "child", "body", "threat"]
 
 RANK: dict[Severity, int] = {"none": 0, "low": 1, "moderate": 2, "high": 3, "immediate": 4}
 GRAVE = RANK["moderate"]  # from here on one signal is enough
@@ -41,13 +41,17 @@ class Signal(Struct, frozen=True, kw_only=True):
 
 
 class Danger(Struct, frozen=True, kw_only=True):
-    """`subject` is who is in danger: the writer (`self`) or another person, who then is in danger now."""
+    """`subject` is who is in danger: the writer (`self`) or another person. `body` is a medical emergency, `threat` comes
+    from the writer. A `certain` one is said in plain words, and another person then is in danger now; else it is likely by how
+    the message is told.
+    """
 
     kind: Kind
     subject: Literal["self", "other"]
     span: tuple[int, int]
     language: str
     weapon: bool = False
+    certain: bool = True
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

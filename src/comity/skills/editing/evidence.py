@@ -98,6 +98,7 @@ def crisis_row(report: CrisisReport) -> dict[str, Any]:
                 "span": list(danger.span),
                 "language": danger.language,
                 "weapon": danger.weapon,
+                "certain": danger.certain,
             }
             for danger in report.dangers
         ],

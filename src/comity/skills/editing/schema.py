@@ -1,8 +1,9 @@
 """The JSON Schemas of what the editing skills add to an answer. Places count characters of the text as sent."""
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from comity.core.errors import ActionError
+from comity.skills.crisis.report import Kind
 
 TEXT: Final[dict[str, Any]] = {"type": "string"}
 TEXTS: Final[dict[str, Any]] = {"type": "array", "items": TEXT}
@@ -68,14 +69,16 @@ CRISIS: Final[dict[str, Any]] = closed(
         },
         "dangers": {
             "type": "array",
-            "description": "Another person who is in danger now, violence against the writer, harm to a child.",
+            "description": "Another person in danger, violence against the writer, harm to a child, a medical emergency, "
+            "a threat by the writer. One that is not certain is likely by how the message is told.",
             "items": closed(
                 {
-                    "kind": {"type": "string", "enum": ["suicide", "overdose", "violence", "child"]},
+                    "kind": {"type": "string", "enum": [*get_args(Kind)]},
                     "subject": {"type": "string", "enum": ["self", "other"]},
                     "span": {"type": "array", "items": PLACE, "minItems": 2, "maxItems": 2},
                     "language": TEXT,
                     "weapon": YES_NO,
+                    "certain": YES_NO,
                 }
             ),
         },

@@ -30,6 +30,17 @@ from comity.skills.supportive_reply.notes import care_notes, style
 from comity.skills.supportive_reply.topics import LIGHT
 
 _CLOSE: Final = "The phrasing is close to that of people in danger; this is no finding."
+_BY_OTHERS: Final = frozenset(("violence", "child"))
+_LIKELY: Final = {
+    ("suicide", "other"): "worry",
+    ("violence", "other"): "witness",
+    ("child", "other"): "witness",
+    ("threat", "other"): "threat",
+    ("body", "self"): "own",
+    ("violence", "self"): "violence",
+    ("child", "self"): "child",
+}
+"""The reply to a danger, by its name."""
 _CAVEAT: Final = "Non-clinical support: it does not replace professional care, and it diagnoses nothing."
 
 
@@ -69,8 +80,9 @@ class Responder:
         helping = help_for(self._lines, asked.locale or language)
         shows = report.mention or bool(report.dangers) or unread or risk != "low"
         which = _which(asked.mode, risk, report, unread=unread)
-        if which == "other" or (which == "high" and report.endangered):
-            said = " ".join([*_for_another(words, helping, report), words[which]])
+        if which in {"other", "own"} or (which == "high" and (report.endangered or _has_begun(report))):
+            first = [*_for_another(words, helping, report), *_for_the_body(words, helping, report)]
+            said = " ".join([*first, words[which]])
         elif which == asked.mode:
             said = self._styled(asked, about, language, death=death)
         elif (
@@ -156,15 +168,20 @@ class Responder:
 
 def _which(mode: str, risk: str, report: CrisisReport, *, unread: bool) -> str:
     """The reply to choose, by its name. Who is hurt by others is answered that, also where the phrasing sounds like a crisis."""
-    hurt = next((danger.kind for danger in report.dangers if danger.subject == "self"), None)
+    hurt = next(
+        (danger.kind for danger in report.dangers if danger.subject == "self" and danger.kind in _BY_OTHERS),
+        None,
+    )
     if hurt is not None and all(signal.category == PHRASING for signal in report.signals):
         return hurt
+    if any(danger.subject == "self" and danger.kind == "body" for danger in report.dangers):
+        return "own"
     if report.detected:
         return "high"
     if report.endangered:
         return "other"
     if report.dangers:
-        return report.dangers[0].kind
+        return _LIKELY[report.dangers[0].kind, report.dangers[0].subject]
     if unread:
         return "unread"
     if mode != "general":
@@ -190,10 +207,16 @@ def _guidance(
         for line in (country.lines if helping.own else country.lines[:1])
     ]
     found = [*contacts, directories] if helping.own else [directories, *contacts]
-    first = _for_another(words, helping, report) + _for_the_writer(words, helping, report)
+    first = [
+        *_for_another(words, helping, report),
+        *_for_the_body(words, helping, report),
+        *_for_the_writer(words, helping, report),
+        *_for_somebody(words, helping, report),
+    ]
     if report.detected or (risk == "high" and not report.endangered):
         away = [words["distance"]] if report.severity == "immediate" else []
-        return [*first, *_emergency(words, helping), *away, *found, words["trusted"]]
+        call = [] if _has_begun(report) else _emergency(words, helping)
+        return [*first, *call, *away, *found, words["trusted"]]
     if first:
         return [*first, *found, words["trusted"]]
     if risk == "medium":
@@ -205,15 +228,14 @@ def _guidance(
 
 def _for_another(words: Mapping[str, str], helping: Help, report: CrisisReport) -> list[str]:
     """How to get help for another person, and what to do until it comes."""
-    dangers = [danger for danger in report.dangers if danger.subject == "other"]
+    dangers = [danger for danger in report.dangers if danger.subject == "other" and danger.certain]
     if not dangers:
         return []
     kinds = dict.fromkeys(danger.kind for danger in dangers)
     wrong = "violence" in kinds and any(country.ambulance for country in helping.countries.values())
     if helping.own and not wrong:
         call = [
-            words["other_call"].format(number=country.emergency, country=country.name)
-            for country in helping.countries.values()
+            words["other_call"].format(number=country.emergency) for country in helping.countries.values()
         ]
     else:
         call = [words["other_anywhere"]]
@@ -222,20 +244,58 @@ def _for_another(words: Mapping[str, str], helping: Help, report: CrisisReport) 
 
 
 def _for_the_writer(words: Mapping[str, str], helping: Help, report: CrisisReport) -> list[str]:
+    number = _police(words, helping)
+    kinds = dict.fromkeys(
+        danger.kind for danger in report.dangers if danger.subject == "self" and danger.kind in _BY_OTHERS
+    )
+    return [words[f"{kind}_first"].format(number=number) for kind in kinds]
+
+
+def _for_the_body(words: Mapping[str, str], helping: Help, report: CrisisReport) -> list[str]:
+    """Who has taken something or is badly hurt gets help for the body first."""
+    hurt = any(danger.subject == "self" and danger.kind == "body" for danger in report.dangers)
+    if not hurt and not _has_begun(report):
+        return []
+    return [_call(words, helping, "own_call", "own_anywhere"), *([words["own_stay"]] if hurt else [])]
+
+
+def _for_somebody(words: Mapping[str, str], helping: Help, report: CrisisReport) -> list[str]:
+    """What to do for a person who is likely in danger, and against what the writer may do."""
+    likely = {danger.kind for danger in report.dangers if danger.subject == "other" and not danger.certain}
+    number = _police(words, helping)
+    said = []
+    if "suicide" in likely:
+        said += [_call(words, helping, "worry_first", "worry_anywhere"), words["worry_stay"]]
+    if likely.intersection(_BY_OTHERS):
+        said.append(words["witness_first"].format(number=number))
+    if "threat" in likely:
+        said.append(words["threat_first"].format(number=number))
+    return said
+
+
+def _has_begun(report: CrisisReport) -> bool:
+    """Whether something was done already, or is being done."""
+    return any(
+        signal.category == "attempt" and signal.severity == "immediate" and not signal.lowered
+        for signal in report.signals
+    )
+
+
+def _call(words: Mapping[str, str], helping: Help, own: str, anywhere: str) -> str:
+    numbers = [country.emergency for country in helping.countries.values()]
+    return words[own].format(number=" / ".join(numbers)) if helping.own and numbers else words[anywhere]
+
+
+def _police(words: Mapping[str, str], helping: Help) -> str:
     """Against violence the police helps: it is named where the emergency number is not known, or not that of the police."""
     numbers = [country.emergency for country in helping.countries.values() if not country.ambulance]
-    number = " / ".join(numbers) if helping.own and numbers else words["police"]
-    kinds = dict.fromkeys(danger.kind for danger in report.dangers if danger.subject == "self")
-    return [words[f"{kind}_first"].format(number=number) for kind in kinds]
+    return " / ".join(numbers) if helping.own and numbers else words["police"]
 
 
 def _emergency(words: Mapping[str, str], helping: Help) -> list[str]:
     if not helping.own:
         return [words["emergency_anywhere"]]
-    return [
-        words["emergency"].format(number=country.emergency, country=country.name)
-        for country in helping.countries.values()
-    ]
+    return [words["emergency"].format(number=country.emergency) for country in helping.countries.values()]
 
 
 def _country_row(code: str, country: Country) -> dict[str, Any]:
