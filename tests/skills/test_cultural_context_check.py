@@ -110,7 +110,8 @@ def test_places_are_found_in_the_audience_too(check):
     assert {audience: got for audience, got in found.items() if got != cases[audience]} == {}
     notes = check("Hello", "Japanese business team").output["notes"]
     assert any("hierarchy" in note for note in notes)
-    assert any(note.startswith("Japan: dates as year, month, day") for note in notes)
+    dated = check("Due by 03/04/2025", "Japanese business team").output["notes"]
+    assert "Japan: dates as year, month, day." in dated
 
 
 def test_a_name_of_two_places_is_told_as_a_doubt(check):
@@ -519,3 +520,44 @@ def test_a_message_that_was_changed_in_part_says_what_is_left(check):
 def test_the_label_names_the_readers_in_plain_english(check, audience, region, readers):
     told = label(check("Please send the file.", audience, region=region))
     assert told.startswith(f"[Not adapted for {readers}; "), told
+
+
+@pytest.mark.parametrize(
+    ("message", "audience", "region", "beside"),
+    [
+        ("Wear green hats.", "clients", "China", "in red"),
+        ("Give it with your left hand.", "volunteers", "Thailand", "royal"),
+        ("We fixed the bug in version 2.4.", "users", "Kenya", "dates as"),
+        ("It will arrive on Tuesday.", "customer", "China", "lunar"),
+        ("Thumbs up!", "team", "Iran", "right to left"),
+        ("Send us the form.", "families from Afghanistan", "global", "Russian"),
+        ("Send us the form.", "customers", "Turkey", "right to left"),
+        ("Send us the form.", "supplier", "Netherlands", "formally"),
+        ("Send us the form.", "customers", "Egypt", "Tamazight"),
+        ("Click the link in the app.", "senior engineers", "Germany", "technology"),
+    ],
+)
+def test_notes_that_do_not_touch_the_message_or_the_place_are_left_out(
+    check, message, audience, region, beside
+):
+    notes = check(message, audience, region=region).output["notes"]
+    assert not any(beside in note for note in notes), notes
+    assert sum(note.startswith("General: ") for note in notes) <= 3
+
+
+def test_notes_that_touch_the_message_are_not_marked_as_general(check):
+    for message, audience, region, told in (
+        ("Click the link in the app.", "senior citizens", "Germany", "Do not assume how well anybody knows"),
+        ("Enter your surname.", "families from Afghanistan", "global", "Many people have one name only"),
+        ("It is closed at the weekend.", "customers", "United Arab Emirates", "The weekend is Saturday"),
+        ("It is 5 km away.", "guests", "US", "United States: US customary units."),
+    ):
+        notes = check(message, audience, region=region).output["notes"]
+        assert any(note.startswith(told) for note in notes), notes
+
+
+def test_a_message_is_called_adapted_only_when_nothing_is_left(check):
+    korea = check("Hi guys! Say your biggest failure. Be brutally honest!", "team", region="South Korea")
+    assert label(korea).startswith("[Partly adapted")
+    foreign = check("Hey guys! Wir laden Sie alle zum Essen ein und freuen uns sehr", "team", region="Japan")
+    assert label(foreign).startswith("[Partly adapted"), label(foreign)

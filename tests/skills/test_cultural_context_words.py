@@ -73,7 +73,7 @@ def test_what_is_served_is_still_found(check, message, region, said):
         ("We give every guest a wall clock.", "Taiwan", "clock", "funeral"),
         ("The set costs 4,444 yuan", "China", "4,444 yuan", "four sounds like death"),
         ("Only ¥444!", "China", "¥444", "four sounds like death"),
-        ("We bring four white chrysanthemums.", "South Korea", "four white chrysanthemums", "death"),
+        ("We bring four yellow tulips.", "South Korea", "four yellow tulips", "death"),
         ("Four flowers are on the table.", "Korea", "Four flowers", "four sounds like death"),
         ("Four cups as a gift", "Japan", "Four cups as a gift", "four sounds like death"),
         ("A gift set of four bowls", "Hong Kong", "set of four", "four sounds like death"),
@@ -287,3 +287,112 @@ def test_drinks_after_work_are_alcohol_and_soft_drinks_are_not(check):
         assert "food_and_drink" in dict(found(check(message, "Kuwait"))), message
     for message in ("Soft drinks are free.", "The team is in high spirits.", "Apple cider vinegar"):
         assert found(check(message, "Kuwait")) == [], message
+
+
+@pytest.mark.parametrize(
+    ("message", "audience", "region", "said"),
+    [
+        ("Team breakfast at 8 am in the canteen", "staff during Ramadan", "Indonesia", "breakfast"),
+        ("During Ramadan we offer pizza at noon.", "team", "Egypt", "pizza"),
+        ("Free doughnuts for everyone!", "colleagues who are fasting", "UK", "doughnuts"),
+        ("Come to lunch with us at noon.", "Muslim employees during Ramadan", "Egypt", "lunch"),
+        ("The exam starts on Friday at 12:30.", "students", "Pakistan", "Friday"),
+        ("All hands on Friday, 1 p.m. at the office.", "staff", "Turkey", "Friday"),
+        ("The meeting is on Friday at 1 pm.", "office staff", "United Arab Emirates", "Friday"),
+        ("Friday lunch with the board", "Muslim colleagues", "Canada", "Friday"),
+        ("The school fair is on Saturday.", "Jewish families", "US", "Saturday"),
+        ("We meet on Friday.", "staff", "Bangladesh", "Friday"),
+        ("The exam is on Yom Kippur.", "Jewish students", "US", "Yom Kippur"),
+        ("Training on Diwali is mandatory.", "Hindu staff", "UK", "Diwali"),
+        ("Happy Thanksgiving!", "staff", "Brazil", "Thanksgiving"),
+        ("Come for St. Patrick's Day.", "clients", "China", "St. Patrick's Day"),
+        ("Secret Santa is on Monday.", "Muslim colleagues", "Germany", "Secret Santa"),
+        ("Bacon rolls on Monday", "Muslim parents", "UK", "Bacon"),
+        ("Hot dogs for the class", "parents of different faiths", "Germany", "Hot dogs"),
+        ("Our winter sale is in December.", "shoppers", "New Zealand", "winter"),
+    ],
+)
+def test_what_collides_with_fasts_prayers_feasts_and_seasons_is_found(check, message, audience, region, said):
+    assert said in [text for _, text in found(check(message, region, audience))]
+
+
+@pytest.mark.parametrize(
+    ("message", "audience", "region"),
+    [
+        ("Iftar at sunset, lunch boxes for children", "staff during Ramadan", "Indonesia"),
+        ("After Ramadan we will have lunch together.", "team", "Egypt"),
+        ("Lunch is served for those who are not fasting.", "staff during Ramadan", "Malaysia"),
+        ("Fasting blood test: eat no breakfast.", "patients", "Germany"),
+        ("Lunch is at noon on Tuesday.", "Muslim colleagues", "Germany"),
+        ("Friday 9 am stand-up", "team", "Turkey"),
+        ("The office is closed on Friday at noon.", "team", "Morocco"),
+        ("We meet after Friday prayers.", "team", "Pakistan"),
+        ("Friday is free, Monday at 1 pm we meet.", "team", "Malaysia"),
+        ("Friday 1 pm call", "team", "Germany"),
+        ("Eid Mubarak to you all!", "Muslim colleagues", "Germany"),
+        ("Eid Mubarak!", "clients", "Saudi Arabia"),
+        ("Happy Thanksgiving!", "staff", "US"),
+        ("Pork for all", "non-Muslim guests", "UK"),
+        ("Chicken hot dogs and halal meatballs", "Muslim parents", "UK"),
+        ("Our summer sale is in January.", "shoppers", "Australia"),
+    ],
+)
+def test_a_message_that_minds_the_days_of_its_readers_is_left_alone(check, message, audience, region):
+    assert found(check(message, region, audience)) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "region", "said"),
+    [
+        ("We give each client a pair of shoes.", "China", "shoes"),
+        ("White lilies for the hostess", "Japan", "White lilies"),
+        ("We send white chrysanthemums and a clock to congratulate you.", "China", "white chrysanthemums"),
+        ("We send white chrysanthemums and a clock to congratulate you.", "China", "clock"),
+        ("Green caps for the whole team!", "China", "Green caps"),
+        ("A 4-piece tea set", "Japan", "4-piece"),
+        ("Pat the children on the head.", "Thailand", "Pat the children on the head"),
+        ("Feel free to ruffle the kids' hair.", "Cambodia", "ruffle the kids' hair"),
+        ("Put your feet on the desk.", "Thailand", "feet on the desk"),
+        ("Guests may wear shoes inside.", "Thailand", "shoes inside"),
+        ("Hand it over with your left hand.", "Thailand", "left hand"),
+        ("Our English customers", "UK", "English customers"),
+        ("Section 2 makes no sense and must be rewritten.", "Japan", "makes no sense"),
+        ("Tell us your biggest failure.", "South Korea", "biggest failure"),
+        ("We are the best.", "Sweden", "We are the best"),
+        ("It would be great if you could possibly sign it.", "Netherlands", "possibly"),
+        ("Dear Mr. Wei Zhang, thank you.", "China", "Mr. Wei Zhang"),
+        ("It will be 95 degrees outside.", "Spain", "95 degrees"),
+        ("You murdered the competition.", "Indonesia", "murdered the competition"),
+        ("Ball's in your court.", "Germany", "Ball's in your court"),
+    ],
+)
+def test_what_a_place_does_not_do_is_found(check, message, region, said):
+    assert said in [text for _, text in found(check(message, region))]
+
+
+@pytest.mark.parametrize(
+    ("message", "region"),
+    [
+        ("Do not touch children's heads.", "Thailand"),
+        ("Never use your left hand to give.", "India"),
+        ("The button is in the left hand column.", "Malaysia"),
+        ("Touch the print head to clean it.", "Thailand"),
+        ("New shoes are in stock.", "China"),
+        ("Thank you for ordering the wall clock.", "China"),
+        ("Do not give clocks as a gift.", "China"),
+        ("The English teacher is here.", "UK"),
+        ("Rotate it by 90 degrees.", "France"),
+        ("Perhaps we can meet.", "Netherlands"),
+        ("Dear Mr. Zhang, thank you.", "China"),
+        ("My number one priority is you.", "Sweden"),
+        ("It makes no sense to wait.", "Germany"),
+    ],
+)
+def test_a_warning_and_another_sense_are_no_finding(check, message, region):
+    assert found(check(message, region)) == []
+
+
+def test_a_wording_is_suggested_that_fits_the_region(check):
+    for region, better in (("Saudi Arabia", "spouse, or family"), ("Sweden", "partner")):
+        (finding,) = check("Bring your husband or wife.", region).output["findings"]
+        assert finding["suggestion"].startswith(f"Better: {better}")

@@ -16,7 +16,7 @@ _MESSAGE: Final = "cultural_context_check/message.json"
 def _prepare(data: Mapping[str, bytes]) -> SkillHandler:
     from comity.skills.cultural_context_check import recorded
     from comity.skills.cultural_context_check.check import Reader
-    from comity.skills.cultural_context_check.message import Knowledge
+    from comity.skills.cultural_context_check.knowledge import Knowledge
     from comity.skills.cultural_context_check.places import Names, Regions
     from comity.skills.words.fields import text_field, trimmed
 

@@ -1,7 +1,6 @@
 """The check in our own mode: which places are meant, what is known of them, what in the message may be misread.
 
-- Places come from the region, and from the audience too. A country brings its own notes and those of the
-  smallest area it lies in; an area brings its own. With none, the notes hold everywhere.
+- Places come from the region, and from the audience too; faiths and fasts come from the audience.
 - A region that names a place which is not known is told in the result: only what holds everywhere is then judged.
 - Uncertainty is never low: culture is no lookup. It is medium when one place or several are known without doubt
   and the message could be read, and high otherwise.
@@ -12,7 +11,10 @@ from typing import Any, Final
 
 from comity.skills.cultural_context_check.adapt import Edit, adapt
 from comity.skills.cultural_context_check.contract import DEFAULT_REGION
-from comity.skills.cultural_context_check.message import Examiner, Finding, Knowledge, Setting
+from comity.skills.cultural_context_check.days import is_fast
+from comity.skills.cultural_context_check.knowledge import Finding, Knowledge, Setting
+from comity.skills.cultural_context_check.message import Examiner
+from comity.skills.cultural_context_check.notes import Notes
 from comity.skills.cultural_context_check.places import Gazetteer, Names, Place, Regions
 from comity.skills.reading.language import Language, language_of
 from comity.skills.skill import SkillOutcome, Uncertainty
@@ -21,7 +23,6 @@ from comity.skills.words.phrases import Phrases
 from comity.skills.words.spans import MOST_EVIDENCE, span
 from comity.skills.words.tokens import tokens, word_set
 
-_MOST_AREAS: Final = 3
 _MOST_QUOTED: Final = 4
 _LONGEST_QUOTE: Final = 60
 _MARKS: Final = " \t,.:!–—-"  # noqa: RUF001
@@ -38,6 +39,9 @@ _LABELS: Final = {
     "food_and_drink": "Food, drink or games",
     "individual": "Appeal to the individual alone",
     "direct": "Bluntness",
+    "exposure": "Speaking of failures before others",
+    "boast": "Self-praise or pressure",
+    "hedge": "Over-softened request",
     "assimilation": "Wording that sets people apart",
     "season": "Seasons",
     "name_field": "Names and addresses",
@@ -59,14 +63,13 @@ class Reader:
         self._regions = regions
         self._places = Gazetteer(regions, names)
         self._examiner = Examiner(knowledge)
-        self._audiences = Phrases(
-            (phrase, at) for at, audience in enumerate(regions.audiences) for phrase in audience.names
-        )
+        self._faiths = Phrases(knowledge.faiths.items())
+        self._notes = Notes(regions)
 
     def check(self, message: str, audience: str, region: str) -> SkillOutcome:
         places = self._places.find(region, "region") + self._places.find(audience, "audience")
         unknown = _unknown(places) if self._places.is_unknown(trimmed(region)) else ""
-        setting = self._setting(places, everywhere=not places and not unknown)
+        setting = self._setting(places, audience, everywhere=not places and not unknown)
         findings = self._examiner.examine(message, setting)
         adapted, edits = adapt(message, neutral=True)
         language = language_of(message, tokens(message))
@@ -87,7 +90,8 @@ class Reader:
                 "notes": [
                     *([f"{unknown[0].upper()}{unknown[1:]}."] if unknown else ()),
                     *_changes(message, edits),
-                    *self._notes(message, audience, places, setting, left),
+                    *_summary(message, left),
+                    *self._notes.choose(message, audience, places, setting, findings),
                 ],
                 "uncertainty": _doubt(places, language),
                 "adapted_text": trimmed(adapted),
@@ -97,7 +101,7 @@ class Reader:
             },
         )
 
-    def _setting(self, places: Iterable[Place], *, everywhere: bool) -> Setting:
+    def _setting(self, places: Iterable[Place], audience: str, *, everywhere: bool) -> Setting:
         codes: list[str] = []
         areas: set[str] = set()
         for place in places:
@@ -111,36 +115,9 @@ class Reader:
             {code: self._regions.countries[code] for code in dict.fromkeys(codes)},
             frozenset(areas),
             everywhere=everywhere,
+            faiths=frozenset(found.meaning for found in self._faiths.find(tokens(audience)) if found.meaning),
+            fasting=is_fast(audience),
         )
-
-    def _notes(
-        self,
-        message: str,
-        audience: str,
-        places: Sequence[Place],
-        setting: Setting,
-        findings: Sequence[Finding],
-    ) -> list[str]:
-        notes = [*_summary(message, findings)]
-        for found in self._audiences.find(tokens(audience)):
-            notes += self._regions.audiences[found.meaning].notes
-        for place in places:
-            notes += self._of_place(place)
-        named = [place for place in places if place.kind == "country"]
-        if len({place.code for place in named}) == len(setting.countries) > 0:
-            notes += _facts(setting)
-        if not places:
-            notes += self._regions.universal
-        else:
-            notes.append(self._regions.universal[0])
-        return list(dict.fromkeys(notes))
-
-    def _of_place(self, place: Place) -> list[str]:
-        if place.kind == "area":
-            return list(self._regions.areas[place.code].notes)
-        around = [area for area in self._regions.areas.values() if place.code in area.members]
-        smallest = min(around, key=lambda area: len(area.members), default=None)
-        return [*self._regions.countries[place.code].notes, *(smallest.notes if smallest else ())]
 
 
 def _unknown(places: Sequence[Place]) -> str:
@@ -167,7 +144,7 @@ def _labelled(
         reasons += [*(["changed: how readers are addressed"] if edits else ()), f"change by hand: {issues}"]
     if not edits and not reasons:
         reasons.append("nothing in it was found to need a change")
-    done = ("Partly adapted" if issues else "Adapted") if edits else "Not adapted"
+    done = ("Partly adapted" if issues or language == "other" else "Adapted") if edits else "Not adapted"
     return f"[{'; '.join((f'{done} for {readers}', *reasons))}]: {text}"
 
 
@@ -231,22 +208,6 @@ def _summary(message: str, findings: Sequence[Finding]) -> Iterable[str]:
         alike = len(set(shown.values())) == 1
         advice = shown.values() if alike else (f"{word}: {said}" for word, said in shown.items())
         yield f"{label} ({', '.join(shown)}{more}): {why}. {'. '.join(dict.fromkeys(advice))}."
-
-
-def _facts(setting: Setting) -> Iterable[str]:
-    """What CLDR says of countries that were named."""
-    for country in list(setting.countries.values())[:_MOST_AREAS]:
-        order = {"dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day"}[
-            country.date
-        ]
-        clock = "12-hour clock" if country.hours == 12 else "24-hour clock"
-        right = "; text runs from right to left" if country.direction == "rtl" else ""
-        units = {
-            "metric": "metric units",
-            "imperial": "US customary units",
-            "mixed": "metric and imperial units",
-        }
-        yield f"{country.name}: dates as {order}, {clock}, {units[country.units]}, {country.currency}{right}."
 
 
 def _uncertainty(places: Sequence[Place], language: Language) -> Uncertainty:

@@ -9,15 +9,14 @@ known, only what holds everywhere.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Final
 
-from msgspec import Struct
-
-from comity.skills.cultural_context_check.places import Country
+from comity.skills.cultural_context_check.days import days, fasting, feast, months_named, national_day, season
+from comity.skills.cultural_context_check.knowledge import Colour, Finding, Knowledge, Setting
 from comity.skills.cultural_context_check.served import is_offered, is_permitted
-from comity.skills.words.phrases import Found, Phrases
+from comity.skills.words.phrases import Found, Phrases, spellings
 from comity.skills.words.tokens import Token, tokens, word_set
 
 _DATE: Final = re.compile(r"(?<![\w./-])(\d{1,2})([/.-])(\d{1,2})(?:\2(\d{4}|\d{2}))?(?![\w/]|[.-]\d)")
@@ -60,6 +59,7 @@ _SPELLED: Final = {
     "twelve": 12,
     "thirteen": 13,
     "seventeen": 17,
+    "fourteen": 14,
     "fourth": 4,
     "ninth": 9,
     "thirteenth": 13,
@@ -69,7 +69,7 @@ _COUNT: Final = rf"(?:\d{{1,4}}(?:th)?|{'|'.join(_SPELLED)})"
 # A number that somebody chose: a place, a gift, a seat, a price.
 _CHOSEN: Final = re.compile(
     rf"\b(?:floor|room|table|seat|gate|suite|(?:lucky )?number)[ ](?P<behind>{_COUNT})\b"
-    rf"|\b(?:set|pack|box|bouquet|bunch|gift|present)[ ]of[ ](?P<set>{_COUNT})\b"
+    rf"|\b(?:set|pack|box|bouquet|bunch|gift|present)[ ]of[ ](?P<set>{_COUNT})\b|\b(?P<piece>{_COUNT})[ -]piece\b"
     rf"|\b(?P<before>{_COUNT})[ ](?:\w{{1,12}}[ ]){{0,2}}?(?:(?P<flowers>flowers|roses|tulips|lilies|carnations|chrysanthemums"
     r"|orchids|daisies|peonies|sunflowers)|gifts?|presents?|floor|guests)\b"
     rf"|\b(?P<given>{_COUNT})(?:[ ][\w-]{{1,12}}){{1,3}}?[ ](?:as|for)[ ](?:an?|our|your|the)[ ](?:\w{{1,10}}[ ])?"
@@ -78,15 +78,12 @@ _CHOSEN: Final = re.compile(
     r"|(?<![\w.,])(?P<paid>\d{1,3}(?:,?\d{3}){0,4})[ ]?(?:yuan|RMB|renminbi|CNY|won|KRW|yen|JPY|HKD|TWD|dollars|euros?)\b",
     re.IGNORECASE,
 )
-_AT_PRAYER: Final = re.compile(
-    r"[^.!?\n]{0,20}\b(?:after|before|following)[ ](?:the[ ])?(?:friday[ ])?(?:prayers?|jumu'?ah|jumma)\b",
-    re.IGNORECASE,
-)
 _GIFT: Final = re.compile(
-    r"\b(?:gifts?|giv(?:e|es|en|ing)|gave|souvenirs?|prizes?|giveaways?|(?:an?|as|our|your|little|small|birthday|wedding)[ ]presents?)\b",
+    r"\b(?:gifts?|giv(?:e|es|en|ing)|gave|souvenirs?|prizes?|giveaways?|congratulat\w{1,6}|birthday|wedding|anniversary"
+    r"|retirement|housewarming|hostess|thank[ ]you[ ](?:gift|token)|as[ ]a[ ](?:thank[ ]you|reward|token)|token[ ]of"
+    r"|(?:an?|as|our|your|little|small|nice)[ ]presents?)\b",
     re.IGNORECASE,
 )
-_DAY: Final = re.compile(r"\b(?P<day>thursday|friday|saturday)s?\b|\bweekends?\b", re.IGNORECASE)
 _NO_DATE: Final = word_set(
     "version versions release v ver build section chapter figure fig rev revision invoice ticket page room apt"
 )
@@ -97,102 +94,32 @@ _GENERIC: Final = re.compile(
     r"(?:[ ]\w{1,20}){0,5}?[ ](he|his|him|himself)\b",
     re.IGNORECASE,
 )
+_TITLED: Final = re.compile(
+    r"\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Professor)\.?[ ][A-Z][a-z]{1,15}(?:-[A-Za-z]{1,15})?[ ](?P<last>[A-Z][a-z]{1,15})\b"
+)
+_DEGREES: Final = re.compile(r"(?<![\w.])(-?\d{1,3})[ ](?:degrees|°)(?![ ](?:of|C|F|c|f)|\w)")
+_HEAT: Final = re.compile(
+    r"\b(?:below|above|under|over|hot|cold|weather|temperatures?|outside|heat|warm|cool|oven|bake|preheat|store|fever|"
+    r"freezing|forecast|sunny|reach(?:es)?)\b",
+    re.IGNORECASE,
+)
+_ANGLE: Final = re.compile(
+    r"\b(?:angle|rotat\w{1,5}|turn(?:s|ed)?|tilt\w{0,3}|bend|corner|view|camera|latitude)\b", re.IGNORECASE
+)
+# `do not touch heads` warns of it; `do not forget the knives` does not
+_WARNED: Final = re.compile(
+    r"\b(?:not|never|avoid|avoiding|without|don't|don’t|no|nor|refrain[ ]from|instead[ ]of|rather[ ]than)\b"  # noqa: RUF001
+    r"(?![ ](?:only|just|forget|hesitate|worry|wait|be[ ]afraid|be[ ]happier|better|mind|need))[^.!?;,\n]{0,30}\Z",
+    re.IGNORECASE,
+)
+_AROUND: Final = 40
+_HEDGES: Final = 2  # from so many in one sentence on a request is over-softened
 _NEAR: Final = 8  # words from a thing to the word that makes it a gift
 _MONTHS: Final = (
     *("", "January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
 _ORDERS: Final = {"dmy": "day first", "mdy": "month first", "ymd": "year, month, day"}
-
-
-class Colour(Struct, frozen=True):
-    words: str
-    where: frozenset[str]
-    meaning: str
-
-
-class Gesture(Struct, frozen=True):
-    """`signs` are pictures of it, `words` names it."""
-
-    signs: str
-    words: str
-    where: frozenset[str]
-    meaning: str
-
-
-class Number(Struct, frozen=True):
-    """`of` is what it counts when it means that; empty for anything. `repeated` is one that figures of it alone say, too."""
-
-    values: frozenset[int]
-    of: str
-    where: frozenset[str]
-    meaning: str
-    repeated: bool = False
-
-
-class Custom(Struct, frozen=True):
-    """What the notes on a place know of a thing or a name; `gift` when it holds for gifts alone."""
-
-    words: str
-    where: frozenset[str]
-    meaning: str
-    instead: str
-    gift: bool = False
-
-
-class Knowledge(Struct, frozen=True, kw_only=True):
-    """The data file."""
-
-    hidden: tuple[str, ...]
-    idiom: dict[str, str]
-    gendered: dict[str, str]
-    address: dict[str, str]
-    holiday: dict[str, str]
-    humour: dict[str, str]
-    food_and_drink: dict[str, str]
-    individual: dict[str, str]
-    direct: dict[str, str]
-    assimilation: dict[str, str]
-    season: dict[str, str]
-    name_field: dict[str, str]
-    why: dict[str, str]
-    care_about_food: dict[str, frozenset[str]]
-    forbidden_by_law: dict[str, frozenset[str]]
-    care_about_group: tuple[str, ...]
-    colours: tuple[Colour, ...]
-    gestures: tuple[Gesture, ...]
-    rest: dict[str, frozenset[str]]
-    decimal_comma: frozenset[str]
-    long_scale: frozenset[str]
-    numbers: tuple[Number, ...]
-    customs: tuple[Custom, ...]
-    southern_hemisphere: frozenset[str]
-    signs: dict[str, str]
-
-
-class Setting(Struct, frozen=True):
-    """For whom the message is: countries by code (all members of the areas named), and the areas they lie in.
-    Empty for an audience whose place is not known; `everywhere` when none was named.
-    """
-
-    countries: dict[str, Country]
-    areas: frozenset[str]
-    everywhere: bool = False
-
-    @property
-    def american(self) -> bool:
-        return set(self.countries) == {"US"}
-
-
-class Finding(Struct, frozen=True):
-    """`about` names the matter more closely than its issue does."""
-
-    issue: str
-    start: int
-    end: int
-    why: str
-    suggestion: str
-    about: str = ""
 
 
 _SUGGEST: Final = {
@@ -203,6 +130,9 @@ _SUGGEST: Final = {
     "humour": "Leave it out, or say what is meant",
     "food_and_drink": "Offer something that everybody can take part in",
     "individual": "Speak also of family, team or community",
+    "exposure": "Ask for it in private or in writing",
+    "boast": "Better",
+    "hedge": "Say what you want, and by when",
     "direct": "Soften it, give it in private, and say how to put it right; the facts stay",
     "assimilation": "Say what is meant without the label",
     "season": "Better",
@@ -222,15 +152,22 @@ class Examiner:
             (gesture.words, ("gesture", gesture.words)) for gesture in known.gestures if gesture.words
         ]
         entries += [(custom.words, ("custom", custom.words)) for custom in known.customs]
+        entries += [(day.words, ("national_day", day.words)) for day in known.national_days]
         self._phrases = Phrases(entries)
+        self._national_days = {day.words: day for day in known.national_days}
+        self._taboos = [(re.compile(taboo.pattern, re.IGNORECASE), taboo) for taboo in known.taboos]
 
     def examine(self, message: str, setting: Setting) -> list[Finding]:
-        words = tokens(message)
+        words = tokens(message.replace("St.", "St "))  # the point ends no sentence
         found = [
             *self._words(message, words, setting),
             *self._pronouns(message),
             *self._dates(message, words, setting),
-            *self._days(message, setting),
+            *days(message, self._known, setting),
+            *fasting(message, words, setting),
+            *self._done_there(message, setting),
+            *self._titles(message, setting),
+            *self._degrees(message, setting),
             *self._numbers(message, words, setting),
             *self._times(message, setting),
             *self._money(message, setting),
@@ -241,39 +178,66 @@ class Examiner:
         return sorted(found, key=lambda each: (each.start, each.end))
 
     def _words(self, message: str, words: Sequence[Token], setting: Setting) -> Iterator[Finding]:
-        for found in self._phrases.find(words):
+        phrases = self._phrases.find(words)
+        months = months_named(message)
+        hedges = Counter(words[found.first].sentence for found in phrases if found.meaning[0] == "hedge")
+        for found in phrases:
             kind, plain = found.meaning
-            if kind == "colour":
-                meanings = self._colours(message[found.start : found.end].lower(), setting)
-                if meanings:
-                    yield self._finding(kind, found.start, found.end, f"In this audience {meanings}")
-            elif kind == "gesture":
-                yield from self._gesture_named(plain, found.start, found.end, setting)
-            elif kind == "custom":
-                yield from self._customs(found, words, setting)
-            elif kind == "food_and_drink":
-                if self._is_served(plain, found, words, setting):
-                    yield self._food(plain, found.start, found.end, setting)
-            elif self._matters(kind, setting):
-                suggestion = f"{_SUGGEST[kind]}: {plain}" if plain else _SUGGEST[kind]
+            if kind in {"colour", "gesture", "custom", "food_and_drink"}:
+                yield from self._by_place(message, found, words, setting)
+            elif kind == "holiday":
+                yield from feast(message, found, self._known, setting, _SUGGEST[kind])
+            elif kind == "national_day":
+                yield from national_day(found, self._national_days[plain], self._known, setting)
+            elif not self._matters(kind, setting):
+                continue
+            elif kind == "season":
+                yield from season(message, found, months, self._known, setting)
+            elif kind != "hedge" or hedges[words[found.first].sentence] >= _HEDGES:
+                wording = self._wording(plain, setting)
+                suggestion = f"{_SUGGEST[kind]}: {wording}" if wording else _SUGGEST[kind]
                 yield self._finding(kind, found.start, found.end, suggestion)
+
+    def _by_place(
+        self, message: str, found: Found[tuple[str, str]], words: Sequence[Token], setting: Setting
+    ) -> Iterator[Finding]:
+        kind, plain = found.meaning
+        if kind == "food_and_drink":
+            if self._is_served(plain, found, words, setting):
+                yield self._food(plain, found.start, found.end, setting)
+        elif kind == "colour":
+            meanings = self._colours(message[found.start : found.end].lower(), setting)
+            if meanings:
+                yield self._finding(kind, found.start, found.end, f"In this audience {meanings}")
+        elif not _is_warned(message, found.start):
+            if kind == "gesture":
+                yield from self._gesture_named(plain, found.start, found.end, setting)
+            else:
+                yield from self._customs(found, words, setting)
+
+    def _wording(self, plain: str, setting: Setting) -> str:
+        for other in self._known.instead:
+            if other.plain == plain and setting.here(other.where):
+                return other.instead
+        return plain
 
     def _food(self, food: str, start: int, end: int, setting: Setting) -> Finding:
         """Where the law forbids it, that is the reason."""
         here = self._known.forbidden_by_law.get(food, frozenset()) & set(setting.countries)
-        law = f"The law forbids {food} in {_listed(here, setting)}, with few exceptions"
+        law = f"The law forbids {food} in {setting.listed(here)}, with few exceptions"
         why = law if here else self._known.why["food_and_drink"]
-        return Finding("food_and_drink", start, end, why, _SUGGEST["food_and_drink"], food)
+        advice = self._known.food_instead.get(food, _SUGGEST["food_and_drink"])
+        return Finding("food_and_drink", start, end, why, advice, food)
 
     def _is_served(
         self, food: str, found: Found[tuple[str, str]], words: Sequence[Token], setting: Setting
     ) -> bool:
         """Whether it is offered, and to people of whom some may not take it."""
         where = self._known.care_about_food[food]
-        beef = food == "meat" and bool(where & set(setting.countries))
+        beef = food == "meat" and bool(setting.here(where))
         if is_permitted(words, found.first) and not beef:
             return False
-        matters = setting.everywhere or bool(where & (setting.areas | set(setting.countries)))
+        matters = setting.everywhere or bool(where & setting.areas or setting.here(where))
         return matters and is_offered(words, found.first, found.last)
 
     def _customs(
@@ -286,13 +250,17 @@ class Examiner:
         ]
         given = bool(_GIFT.search(" ".join(token.word for token in near)))
         for custom in self._known.customs:
-            here = custom.where & set(setting.countries)
-            if here and custom.words == found.meaning[1] and (given or not custom.gift):
-                yield self._finding(
+            if custom.words != found.meaning[1] or (custom.gift and not given):
+                continue
+            here = setting.here(custom.where)
+            if here:
+                yield Finding(
                     "custom",
                     found.start,
                     found.end,
-                    f"{custom.instead}: {custom.meaning} ({_listed(here, setting)})",
+                    self._known.why["gift" if custom.gift else "custom"],
+                    f"{custom.instead}: {custom.meaning} ({setting.listed(here)})",
+                    "gifts" if custom.gift else "",
                 )
 
     def _finding(self, issue: str, start: int, end: int, suggestion: str) -> Finding:
@@ -301,8 +269,12 @@ class Examiner:
     def _matters(self, kind: str, setting: Setting) -> bool:
         if kind == "idiom":
             return not setting.american
-        if kind in {"individual", "direct"}:
-            return bool(setting.areas & set(self._known.care_about_group))
+        if kind in {"individual", "direct", "exposure"}:
+            return bool(setting.areas & self._known.care_about_group)
+        if kind == "boast":
+            return bool(setting.areas & self._known.care_about_modesty)
+        if kind == "hedge":
+            return bool(setting.here(self._known.care_about_directness))
         if kind == "season":
             return setting.everywhere or bool(set(setting.countries) & self._known.southern_hemisphere)
         return kind != "name_field" or not setting.american
@@ -382,22 +354,8 @@ class Examiner:
             here = gesture.where & set(setting.countries)
             if gesture.words == words and here:
                 yield self._finding(
-                    "gesture", start, end, f"Say it without: {gesture.meaning} ({_listed(here, setting)})"
+                    "gesture", start, end, f"Say it without: {gesture.meaning} ({setting.listed(here)})"
                 )
-
-    def _days(self, message: str, setting: Setting) -> Iterator[Finding]:
-        """Days on which this audience does not work."""
-        for match in _DAY.finditer(message):
-            day = (match["day"] or "friday").lower()
-            here = self._known.rest[day] & set(setting.countries)
-            if not here or _AT_PRAYER.match(message, match.end()):
-                continue
-            where = _listed(here, setting)
-            if match["day"]:
-                suggestion = f"{day.capitalize()} is a day of rest in {where}: ask, or choose a working day"
-            else:
-                suggestion = f"Name the days: in {where} the weekend is not Saturday and Sunday"
-            yield self._finding("week_day", match.start(), match.end(), suggestion)
 
     def _numbers(self, message: str, words: Sequence[Token], setting: Setting) -> Iterator[Finding]:
         codes = set(setting.countries)
@@ -415,7 +373,7 @@ class Examiner:
                     "number",
                     match.start(),
                     match.end(),
-                    f"Write {plain}: the {name} stands before decimals in {_listed(here, setting)}",
+                    f"Write {plain}: the {name} stands before decimals in {setting.listed(here)}",
                 )
         scale = codes & self._known.long_scale
         for match in _SCALE.finditer(message) if scale else ():
@@ -423,13 +381,15 @@ class Examiner:
                 "number",
                 match.start(),
                 match.end(),
-                f"Write the figures out: the word for it is a larger number in {_listed(scale, setting)}",
+                f"Write the figures out: the word for it is a larger number in {setting.listed(scale)}",
             )
         for match in _CHOSEN.finditer(message):
             yield from self._chosen(match, setting)
 
     def _chosen(self, match: re.Match[str], setting: Setting) -> Iterator[Finding]:
-        said = next(filter(None, match.group("behind", "set", "before", "given", "price", "paid"))).lower()
+        said = next(
+            filter(None, match.group("behind", "set", "piece", "before", "given", "price", "paid"))
+        ).lower()
         figures = said.removesuffix("th").replace(",", "")
         value = _SPELLED.get(said) or int(figures if figures.isdecimal() else 0)
         bought = bool(match["price"] or match["paid"])
@@ -444,8 +404,42 @@ class Examiner:
                     "number",
                     match.start(),
                     match.end(),
-                    f"Choose another number: {number.meaning} ({_listed(here, setting)})",
+                    f"Choose another number: {number.meaning} ({setting.listed(here)})",
                 )
+
+    def _done_there(self, message: str, setting: Setting) -> Iterator[Finding]:
+        """What is not done there, unless the message says so itself."""
+        for pattern, taboo in self._taboos:
+            here = setting.here(taboo.where)
+            for match in pattern.finditer(message) if here else ():
+                if not _is_warned(message, match.start()):
+                    advice = f"{taboo.instead}: {taboo.meaning} ({setting.listed(here)})"
+                    yield self._finding(taboo.issue, match.start(), match.end(), advice)
+
+    def _titles(self, message: str, setting: Setting) -> Iterator[Finding]:
+        here = setting.here(self._known.family_name_first)
+        for match in _TITLED.finditer(message) if here else ():
+            yield Finding(
+                "address",
+                *match.span(),
+                f"The family name comes first in {setting.listed(here)}, and a title goes with it alone",
+                f"Write the title and the family name; check that {match['last']} is the family name",
+                "titles and names",
+            )
+
+    def _degrees(self, message: str, setting: Setting) -> Iterator[Finding]:
+        """Degrees of heat without their scale; of an angle nothing is said."""
+        for match in _DEGREES.finditer(message):
+            near = message[max(match.start() - _AROUND, 0) : match.end() + _AROUND]
+            if not _HEAT.search(near) or _ANGLE.search(near):
+                continue
+            value = int(match[1])
+            fahrenheit, celsius = round(value * 9 / 5 + 32), round((value - 32) * 5 / 9)
+            if setting.american:
+                advice = f"Say the scale: {value} °C would be about {fahrenheit} °F"
+            else:
+                advice = f"Say the scale: {value} °F would be about {celsius} °C"
+            yield self._finding("units", match.start(), match.end(), advice)
 
     def _directions(self, message: str, setting: Setting) -> Iterator[Finding]:
         if any(country.direction == "rtl" for country in setting.countries.values()):
@@ -455,14 +449,16 @@ class Examiner:
                 )
 
 
-def _listed(codes: AbstractSet[str], setting: Setting) -> str:
-    names = [setting.countries[code].name for code in sorted(codes)]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def _is_warned(message: str, start: int) -> bool:
+    return _WARNED.search(message, max(start - _AROUND, 0), start) is not None
 
 
 def _names(colour: Colour, word: str) -> bool:
     """`green hat` names a green hat, and green."""
-    return any(one == word or one in word.split() for one in colour.words.split("|"))
+    parts = colour.words.split()
+    if len(parts) == 1:
+        return any(one in word.split() for one in parts[0].split("|"))
+    return word in {" ".join(one) for one in spellings(colour.words)}
 
 
 def _readings(first: int, second: int, year: str | None, setting: Setting) -> str:

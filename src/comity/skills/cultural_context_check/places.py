@@ -39,6 +39,15 @@ _BEFORE: Final = 30
 _MOST_PLACES: Final = 20
 
 
+class Note(Struct, frozen=True, kw_only=True):
+    """`about` is its topic, or several; one that is `area_only` says nothing of a single country, and none of those in `not_in`."""
+
+    about: str
+    text: str
+    not_in: frozenset[str] = frozenset()
+    area_only: bool = False
+
+
 class Country(Struct, frozen=True, kw_only=True):
     name: str
     languages: tuple[str, ...]
@@ -51,19 +60,19 @@ class Country(Struct, frozen=True, kw_only=True):
     also: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 class Area(Struct, frozen=True, kw_only=True):
     name: str
     names: tuple[str, ...]
     members: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 class Audience(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 class Regions(Struct, frozen=True, kw_only=True):
@@ -78,6 +87,9 @@ class Regions(Struct, frozen=True, kw_only=True):
     everywhere: frozenset[str]
     universal: tuple[str, ...]
     audiences: tuple[Audience, ...]
+    topics: dict[str, str]
+    topics_of_findings: dict[str, tuple[str, ...]]
+    general: frozenset[str]
 
 
 class Names(Struct, frozen=True, kw_only=True):
