@@ -111,3 +111,49 @@ def test_other_failures_are_nobodys_blame():
         "If the upload fails, retry.",
     ):
         assert not list(shortfalls(read(text))), text
+
+
+def reworded_since(text):
+    passage = read(text)
+    return guarded(passage, proposed(shortfalls(passage, since=True))).text
+
+
+def test_what_was_not_done_is_told_of_the_thing():
+    for text, expected in {
+        "You did not send the report.": "The report was not sent.",
+        "You didn\u2019t pay the invoice.": "The invoice was not paid.",
+        "You still haven't sent us the form.": "The form has still not been sent to us.",
+        "You haven't answered my emails yet.": "My emails have not been answered yet.",
+        "You have not replied to my email.": "My email has not been answered.",
+        "You did not submit the report by 3 May.": "The report was not submitted by 3 May.",
+        "You did not meet the deadline.": "The deadline was not met.",
+        "You did not complete your mood log.": "Your mood log was not completed.",
+        "You forgot to sign the form.": "The form was left unsigned.",
+        "You have forgotten to pay the bill.": "The bill has been left unpaid.",
+        "If you did not send the form, please call us.": "If the form was not sent, please call us.",
+    }.items():
+        assert reworded_since(text) == expected
+        assert reworded(text) == text
+
+
+def test_what_another_may_have_done_or_what_belongs_to_the_verb_is_left():
+    for text in (
+        "You did not finish the race.",
+        "You did not meet the client.",
+        "You did not attend the meeting.",
+        "You did not enter the building.",
+        "You did not send the client the report.",
+        "You did not follow the instructions properly.",
+        "You did not send a postcard.",
+        "You did not mention that prices rose.",
+        "You didn't send the form?",
+        "Anna and you did not send the report.",
+        "You forgot your password.",
+        "You forgot to attach the file again.",
+    ):
+        assert reworded_since(text) == text
+
+
+def test_what_was_left_out_is_offered_as_missing():
+    (finding,) = shortfalls(read("It has no legend and you forgot the summary."), since=True)
+    assert (finding.replacement, finding.alternative) == (None, "The summary is missing.")

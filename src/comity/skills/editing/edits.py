@@ -93,7 +93,7 @@ def objection(passage: Passage, edit: Edit) -> str:
     if changed:
         return f"it changes {_named(changed)}"
     if len(_UNTIDY.findall(after)) > len(_UNTIDY.findall(before)):
-        return "the sentence comes out untidy"
+        return "the words beside it no longer fit"
     return ""
 
 

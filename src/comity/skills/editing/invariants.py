@@ -27,7 +27,7 @@ _NEGATIONS = word_set(
 )
 _SHORTFALLS = word_set(
     "fail fails failed failing failure unsuccessful unsuccessfully incomplete unsigned unanswered "
-    "unconfirmed missing nonfatal"
+    "unconfirmed missing nonfatal forgot forgotten neglected"
 )
 _BINDING = word_set(
     "will shall must can could may might should would need needs needed ought required requires require mandatory "
@@ -55,6 +55,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_SHORTFALLS, (SHORTFALL,)),
     **{word: (word,) for word in _NEGATIONS | _BINDING | _NUMBERS | _TIMES},
     "unpaid": (SHORTFALL, "pay"),
+    "paid": ("pay",),
     "cannot": ("can", NOT),
     "can't": ("can", NOT),
     "cant": ("can", NOT),
@@ -74,7 +75,8 @@ _KINDS: dict[str, tuple[str, ...]] = {
 }
 _NO_NAMES = word_set(
     "i you he she it we they my your his her its our their this that these those the a an people there "
-    "do does did don doesn didn is isn are aren was wasn were weren have haven has hasn had hadn am be been"
+    "do does did don doesn didn is isn are aren was wasn were weren have haven has hasn had hadn am be been "
+    "again still very really so why what how where please ever stop right here"
 )
 _NAMES_AFTER_ALL = frozenset(("A", "IT"))  # a grade, a department
 # it is the crime of the phrase and no commitment (who 2023: avoid "commit")

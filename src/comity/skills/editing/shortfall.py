@@ -5,6 +5,8 @@
 - It is reworded only where the clause is plain: a known kind of thing, nothing after it, and before it nothing that
   makes `you` part of another phrase. People, places and reasons (`You failed the team`, `... because you were late`),
   a shared subject (`Anna and you failed ...`) and a relative clause (`the exam you failed`) are flagged and left alone.
+- With `since`, `You forgot to sign the form.` is read in the same way, and `You did not send the report.` becomes
+  `The report was not sent.`: the negation stays, the person goes. `You forgot your password` is nobody's blame.
 - A system fails over and a plan fails safe: that is nobody's blame, and no finding.
 """
 
@@ -12,7 +14,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from comity.skills.editing.edits import match_case
+from comity.skills.editing.edits import Severity, match_case
 from comity.skills.editing.passage import Passage
 from comity.skills.editing.rules import FINDINGS_PER_RULE, Finding
 from comity.skills.words.tokens import word_set
@@ -26,6 +28,16 @@ _NOUNS = r"(the|your|our|this|that|these|those|an?)\s+([a-z][a-z-]{0,24}(?:\s[a-
 _FAILED = re.compile(
     r"\byou(\s+have|'ve)?\s+failed\b(?![\s-]+(?:over|fast|safe|safely|forward|back(?!\s+then)|open|closed)\b)"
     r"(?:\s+to\s+([a-z]{3,10})\s+" + _NOUNS + _ENDS + r"|\s+" + _NOUNS + _ENDS + ")?",
+    re.IGNORECASE,
+)
+_FORGOT = re.compile(
+    r"\byou(\s+have|'ve)?\s+(?:forgot(?:ten)?|neglected)\s+to\s+([a-z]{3,10})\s+" + _NOUNS + _ENDS,
+    re.IGNORECASE,
+)
+_LEFT_OUT = re.compile(
+    r"\byou(?:\s+have|'ve)?\s+(?:forgot|forgotten|left\s+out)\s+(the)\s+"
+    r"(appendix|attachments?|conclusion|copy|documents?|examples?|figures|files?|forms?|introduction|invoice|legend|numbers"
+    r"|receipts?|report|signature|slides|sources|summary|table|title)\b",
     re.IGNORECASE,
 )
 _ENDED = re.compile(_ENDS, re.IGNORECASE)
@@ -70,6 +82,25 @@ _DONE = {
     "reach": "reached", "return": "returned", "send": "sent", "sign": "signed", "submit": "submitted", "supply": "supplied",
     "upload": "uploaded",
 }  # fmt: skip
+# what can be said of the thing alone: nobody attends a meeting for all others
+_PASSIVE = {
+    **{verb: done for verb, done in _DONE.items() if verb != "attend"},
+    "deliver": "delivered", "fill in": "filled in", "fill out": "filled out", "follow": "followed", "hand in": "handed in",
+    "reply to": "answered", "respond to": "answered",
+}  # fmt: skip
+_PERFECT = {
+    **{done: done for done in _PASSIVE.values()},
+    "replied to": "answered",
+    "responded to": "answered",
+}
+# what may follow the verb as well as its object
+_WHEN = r"\s+(?:on time|in time|by|before|within|yesterday|today|last (?:week|month|night)|this (?:week|month)|as (?:agreed|promised))\b"
+_UNDONE = re.compile(
+    r"\byou(\s+still)?\s+(?:(?:did not|didn't)\s+(" + "|".join(_PASSIVE) + r")|(?:have not|haven't)\s+("
+    + "|".join(sorted(_PERFECT)) + r"))(\s+(?:us|me))?\s+(my|the|your|our|this|these|those)\s+"
+    + r"([a-z][a-z-]{0,24}(?:\s[a-z][a-z-]{0,24}){0,3}?)(?:" + _ENDS + r"(?!\s*\?)|(?=" + _WHEN + r"))",
+    re.IGNORECASE,
+)  # fmt: skip
 _VERB = re.compile(r"\s+to\s+([a-z]{3,10})\b", re.IGNORECASE)
 # what is said of the thing in the end has to fit it: a form is missing, a building is not
 _PAPERS = word_set(
@@ -108,29 +139,108 @@ _NO_NOUN = word_set(
     "we you they he she it is are was were that which who me him her them us not never all any each"
 )
 
+_NO_OBJECT = _NO_NOUN | word_set(
+    "a an the my your our his their this last next anymore either too there here home right first alone yourself soon "
+    "enough much well yet only even just instead"
+)
+_OWN_WORK = _WORK | word_set("check-in diary journal log")
+# where another may have done it, or where the word has another sense: a race is finished by those who finish it
+_FITS_DONE = {
+    "answered": _ASKED,
+    "completed": _OWN_WORK,
+    "confirmed": _SETTLED,
+    "entered": _PAPERS,
+    "finished": _OWN_WORK,
+    "followed": word_set("agreement guidelines instructions procedure rule rules steps"),
+    "met": word_set(
+        "condition conditions criteria deadline deadlines goal quota requirements target targets"
+    ),
+    "reached": word_set("goal goals level target targets"),
+}
+_COUNTED = re.compile(r"\s+(\d{1,4} (?:of|out of) \d{1,4} [a-z]{3,14})\b", re.IGNORECASE)
 
-def shortfalls(passage: Passage) -> Iterator[Finding]:
-    """Every `you failed`, with a replacement where the clause allows one."""
+
+def shortfalls(passage: Passage, *, since: bool = False) -> Iterator[Finding]:
+    """Every `you failed`, with a replacement where the clause allows one. `since` knows more than that."""
     done = 0
     for match in islice(_FAILED.finditer(passage.folded), FINDINGS_PER_RULE):
-        start, end = match.span()
-        quoted = passage.is_quoted(start, end)
-        before = passage.folded[max(done, start - _BEFORE) : start]
-        words = None if quoted else _reworded(match, before)
-        done = end
-        text = passage.text[start:end]
-        yield Finding(
-            rule="you_failed",
-            category=CATEGORY,
-            severity="low" if quoted else "high",
-            start=start,
-            end=end,
-            text=text,
-            reason=REASON,
-            quoted=quoted,
-            replacement=None if words is None else match_case(text, words),
-            alternative=_by_hand(match),
-        )
+        before = passage.folded[max(done, match.start() - _BEFORE) : match.start()]
+        yield _found(passage, match, _reworded(match, before), _by_hand(match), "high")
+        done = match.end()
+    if since:
+        yield from _others(passage)
+
+
+def _others(passage: Passage) -> Iterator[Finding]:
+    for match in islice(_FORGOT.finditer(passage.folded), FINDINGS_PER_RULE):
+        perfect, verb, article, noun = match.groups()
+        if verb.lower() in _DONE:
+            words = (
+                _left(verb.lower(), article, noun, perfect=bool(perfect)) if _stands_alone(match) else None
+            )
+            yield _found(passage, match, words, _not_done(article, noun, _DONE[verb.lower()]), "medium")
+    for match in islice(_LEFT_OUT.finditer(passage.folded), FINDINGS_PER_RULE):
+        be = "are" if _is_plural(*match.groups()) else "is"
+        yield _found(passage, match, None, f"{match[1].capitalize()} {match[2]} {be} missing.", "medium")
+    for match in islice(_UNDONE.finditer(passage.folded), FINDINGS_PER_RULE):
+        words = _undone(match)
+        if words:
+            alone = _stands_alone(match)
+            yield _found(
+                passage, match, words if alone else None, f"{words[0].upper()}{words[1:]}.", "medium"
+            )
+
+
+def _found(
+    passage: Passage, match: re.Match[str], words: str | None, by_hand: str, severity: Severity
+) -> Finding:
+    start, end = match.span()
+    quoted = passage.is_quoted(start, end)
+    text = passage.text[start:end]
+    return Finding(
+        rule="you_failed",
+        category=CATEGORY,
+        severity="low" if quoted else severity,
+        start=start,
+        end=end,
+        text=text,
+        reason=REASON,
+        quoted=quoted,
+        replacement=None if quoted or words is None else match_case(text, words),
+        alternative=by_hand,
+    )
+
+
+def _stands_alone(match: re.Match[str]) -> bool:
+    return _OPENS.search(match.string[max(0, match.start() - _BEFORE) : match.start()]) is not None
+
+
+def _undone(match: re.Match[str]) -> str | None:
+    """`the report has still not been sent yet`, or nothing where a word of the object may belong to the verb."""
+    still, base, participle, to_whom, article, noun = match.groups()
+    words = noun.lower().split()
+    yet = " yet" if words[-1] == "yet" else ""
+    if yet:
+        words.pop()
+        noun = noun[: -len("yet")].rstrip()
+    if not words or _NO_OBJECT.intersection(words) or _is_adverb(words[-1]):
+        return None
+    plural = _is_plural(article, noun)
+    done = _PASSIVE[base.lower()] if base else _PERFECT[participle.lower()]
+    fits = _FITS_DONE.get(done)
+    if (fits and words[-1] not in fits) or (to_whom and done != "sent"):
+        return None
+    have = "have" if plural else "has"
+    be = (
+        f"{'were' if plural else 'was'}{' still' if still else ''} not"
+        if base
+        else f"{have}{' still' if still else ''} not been"
+    )
+    return f"{article.lower()} {noun} {be} {done}{f' to{to_whom}' if to_whom else ''}{yet}"
+
+
+def _is_adverb(word: str) -> bool:
+    return word.endswith("ly") and word not in {"reply", "supply", "family", "assembly"}
 
 
 def _reworded(match: re.Match[str], before: str) -> str | None:
@@ -162,7 +272,12 @@ def _by_hand(match: re.Match[str]) -> str:
         verb = follows[1] if follows else ""
     done = _DONE.get(verb.lower())
     if done is None:
-        return _BY_HAND
+        counted = _COUNTED.match(match.string, match.end())
+        return f"{counted[1]} were missed." if counted else _BY_HAND
+    return _not_done(article, noun, done)
+
+
+def _not_done(article: str, noun: str, done: str) -> str:
     if not noun or _NO_NOUN.intersection(noun.lower().split()):
         return f"… was not {done}."
     return f"{article.capitalize()} {noun} {'were' if _is_plural(article, noun) else 'was'} not {done}."

@@ -2,11 +2,12 @@
 
 | tone | reworded | flagged in every tone |
 |---|---|---|
-| warm | refusals and bad news, blame, distance, office wording, claims to know a feeling, orders, a rejection | hollow empathy, |
-| formal | greetings, thanks, apologies, contractions, office wording | blame, orders, swearing, insults, |
-| neutral | nothing | contempt, dismissals, grave news, `you always` and `you never` |
+| warm | refusals and bad news, blame, distance, office wording, claims to know a feeling, orders, a rejection, | hollow empathy, |
+| | reproaches that say nothing (`as I already told you`), capitals and marks that shout | blame, orders, swearing, insults, |
+| formal | greetings, thanks, apologies, contractions, office wording, blame, orders, reproaches, shouting | contempt, dismissals, grave news, |
+| neutral | nothing | reproaches, shouting, `you always` and `you never` |
 
-The recorded modes know no orders, no rejections and no condolence: there these stay as they are.
+The recorded modes know no orders, reproaches, shouting, rejections and no condolence: there these stay as they are.
 
 A rude word is never replaced: what stands behind it is known to its writer alone. Where no rule finds anything in a
 message to somebody, that is told as what it is, and no low uncertainty is claimed.
@@ -32,6 +33,7 @@ from comity.skills.editing.evidence import (
 from comity.skills.editing.passage import Passage, read
 from comity.skills.editing.rules import CompiledRule, Finding, find, in_order, proposed
 from comity.skills.editing.shortfall import shortfalls
+from comity.skills.empathetic_reframe.calming import calmed
 from comity.skills.empathetic_reframe.softening import condoled, softened
 from comity.skills.skill import Mode, SkillOutcome, Uncertainty
 
@@ -40,8 +42,12 @@ REWORDED: Final = {
     "warm": frozenset(("refusal", "shame_blame", "distance", "bureaucratic", "hollow_empathy")),
     "formal": frozenset(("formality", "bureaucratic")),
 }
-# by the enhanced mode alone, in a warm message
-REWORDED_SINCE: Final = frozenset(("order", "rejection", "bereavement"))
+# by the enhanced mode alone
+REWORDED_SINCE: Final = {
+    "neutral": frozenset[str](),
+    "warm": frozenset(("order", "rejection", "bereavement", "reproach", "shouting")),
+    "formal": frozenset(("order", "reproach", "shouting", "shame_blame")),
+}
 FLAGGED: Final = frozenset(
     (
         "shame_blame",
@@ -53,9 +59,11 @@ FLAGGED: Final = frozenset(
         "always_never",
         "dismissal",
         "grave_news",
+        "reproach",
+        "shouting",
     )
 )
-_MOST_ORDERS: Final = 3  # a longer list is an instruction: one `please` is enough for it
+_MOST_ORDERS: Final = 2  # a longer list is an instruction: one `please` is enough for it
 _HARSH: Final = re.compile(
     r"\b(?:stop|quit|never|nobody|unacceptable|useless|hopeless|pathetic|stupid|idiots?|failures?|losers?|lazy|shame\w{0,4}|ashamed"
     r"|disgust\w{1,4}|disgrace\w{0,3}|incompeten\w{1,3}|worst|terrible|awful|ridiculous|rubbish|garbage|blame\w?|guilty|liars?"
@@ -84,8 +92,9 @@ def reframe(
 ) -> SkillOutcome:
     passage = read(message)
     report = detector.detect(message)
-    reworded = REWORDED[tone] | (REWORDED_SINCE if tone == "warm" and mode == "enhanced" else frozenset())
-    findings = _findings(passage, rules, tone, reworded)
+    since = mode == "enhanced"
+    reworded = REWORDED[tone] | (REWORDED_SINCE[tone] if since else frozenset())
+    findings = _findings(passage, rules, tone, reworded, since=since)
     wanted = [finding for finding in findings if finding.category in reworded]
     done = guarded(passage, () if report.detected else proposed(wanted))
     output: dict[str, Any] = {
@@ -113,27 +122,44 @@ def reframe(
 
 
 def _findings(
-    passage: Passage, rules: Sequence[CompiledRule], tone: str, reworded: frozenset[str]
+    passage: Passage, rules: Sequence[CompiledRule], tone: str, reworded: frozenset[str], *, since: bool
 ) -> list[Finding]:
     looked_for = FLAGGED | reworded
     found = [
         *find(passage, [rule for rule in rules if rule.rule.category in looked_for]),
-        *shortfalls(passage),
+        *shortfalls(passage, since=since),
     ]
+    if since:
+        found += calmed(passage)
     if tone == "warm":
-        since = reworded >= REWORDED_SINCE
         first = next(condoled(passage), None) if since else None
         first = first or next(softened(passage, since=since), None)
         if first:
             found = [other for other in found if not _gives_way(other, first)]
             found.append(first)
+    found = [one for one in found if one.category != "order" or not one.text.isupper()]
     orders = [one for one in found if one.category == "order"]
     if len(orders) > _MOST_ORDERS:
         found = [one for one in found if one not in orders[1:]]
     # a phrase is informal or it is not: where it cannot be reworded there is nothing to say about it
-    return in_order(
-        one for one in found if one.category not in {"formality", "order"} or one.replacement is not None
+    return _told_once(
+        in_order(
+            one for one in found if one.category not in {"formality", "order"} or one.replacement is not None
+        )
     )
+
+
+def _told_once(findings: Sequence[Finding]) -> list[Finding]:
+    """Without what is only flagged inside something else that is: two kinds of advice for one place contradict."""
+    told: list[Finding] = []
+    reached = -1
+    for finding in findings:
+        flagged = finding.replacement is None and not finding.quoted
+        if flagged and finding.end <= reached:
+            continue
+        told.append(finding)
+        reached = max(reached, finding.end) if flagged else reached
+    return told
 
 
 def _gives_way(other: Finding, first: Finding) -> bool:

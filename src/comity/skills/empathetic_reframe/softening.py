@@ -179,7 +179,7 @@ _REFUSALS_SINCE: Final = (
         re.IGNORECASE,
     ),
     re.compile(
-        r"(?P<who>you|your (?:son|daughter|child))(?:'ve|'re)?\s+(?:(?:do not|don't|did not|didn't|does not|doesn't)\s+(?:qualify|pass|get in|get into|meet the|receive the|win the"
+        r"(?P<who>you|your (?:son|daughter|child))(?:'ve|'re)?\s+(?:(?:do not|don't|did not|didn't|does not|doesn't)\s+(?:qualify|pass|get in|get into|meet the (?:conditions|criteria|minimum|requirements|standards?|threshold)|receive the|win the"
         r"|make the|have enough (?:credit|points|income))"
         r"|(?:was|were|are|is|have|has)(?:n't|\s+not)\s+(?:been\s+)?(?:accepted|admitted|approved|awarded|chosen|eligible|entitled|granted|invited|offered|qualified|selected|shortlisted|successful)"
         r"|(?:have been|has been|was|were|are|is)\s+(?:turned down|rejected|denied|placed on (?:the|a|our) wait(?:ing)? ?list|waitlisted|put on (?:the|a|our) wait(?:ing)? ?list)"
@@ -215,6 +215,7 @@ _UNSURE: Final = re.compile(
     re.IGNORECASE,
 )
 _SALUTATION: Final = re.compile(r"(?:dear|hello|hi|hey)(?:\s[^,!?\r\n]{1,40})?,\s+", re.IGNORECASE)
+_NO: Final = re.compile(r"no,\s+(?=(?:we|i)\s)", re.IGNORECASE)
 # a salutation on a line of its own
 _GREETING: Final = re.compile(r"(?:dear|hello|hi|hey)(?:\s[^!?\r\n]{1,60})?[,:!]?$", re.IGNORECASE)
 _FIRST_WORD: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
@@ -285,7 +286,7 @@ def softened(passage: Passage, *, since: bool = False) -> Iterator[Finding]:
         marks = _MARKS.match(passage.folded, start)
         if marks:
             start = marks.end()  # noqa: PLW2901 the first word stands after them
-        salutation = _SALUTATION.match(passage.folded, start)
+        salutation = _SALUTATION.match(passage.folded, start) or (since and _NO.match(passage.folded, start))
         if salutation:
             start = salutation.end()  # noqa: PLW2901 the statement begins after it
         shouted = passage.text[start : start + 12].isupper()

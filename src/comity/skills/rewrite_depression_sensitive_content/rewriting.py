@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec import structs
+
 from comity.skills.crisis import CrisisDetector, CrisisReport
 from comity.skills.editing.concern import RESOURCES, is_concerning, told_at_the_end
 from comity.skills.editing.edits import Rewrite, guarded
@@ -51,6 +53,7 @@ _HARSH: Final = re.compile(
     r"|no one (?:cares|likes|wants|loves)|hurry|too late|die alone|you(?:'re| are)(?: getting)? (?:so |too )?(?:old|fat|thin|skinny))\b",
     re.IGNORECASE,
 )
+_NOT_READ: Final = "Not read: the text is not in English; a person has to read it"
 _PLAIN_LABEL: Final = re.compile(r"[\w][\w &/+.-]{0,39}")
 
 
@@ -73,7 +76,7 @@ def rewrite(
     unjudged = mode == "enhanced" and not findings and _HARSH.search(passage.folded) is not None
     output: dict[str, Any] = {
         "result": done.text if asked == "rewrite" else _summary(len(flags), unread=unread),
-        "safety_flags": flags,
+        "safety_flags": [*flags, _NOT_READ] if unread else flags,
         "pattern_count": len(flags),
         "review_recommended": bool(flags) or unread,
     }
@@ -81,7 +84,8 @@ def rewrite(
         output["crisis_resources"] = resources
     if mode == "enhanced":
         output["edits"] = edit_rows(done.edits, applied=asked == "rewrite")
-        output["flags"] = flag_rows(findings, done)
+        # an audit applies nothing, so nothing is reworded in it
+        output["flags"] = flag_rows(findings, done if asked == "rewrite" else structs.replace(done, edits=()))
         output["crisis"] = crisis_row(report)
     return SkillOutcome(
         uncertainty="medium"
@@ -99,7 +103,9 @@ def rewrite(
 def _findings(passage: Passage, rules: Sequence[CompiledRule], domain: str, mode: Mode) -> list[Finding]:
     if mode != "enhanced":
         rules = [rule for rule in rules if rule.rule.category in _REWORDED_BY_THE_RECORDED]
-    return in_order([*find(passage, rules, clinical=is_clinical(domain)), *shortfalls(passage)])
+    return in_order(
+        [*find(passage, rules, clinical=is_clinical(domain)), *shortfalls(passage, since=mode == "enhanced")]
+    )
 
 
 def _flags(
